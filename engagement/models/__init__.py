@@ -1,0 +1,25 @@
+"""The domain's tables. Every large one carries ``product_id`` in its key, so that it can be
+distributed by product."""
+
+from engagement.models.activity import DailyCount, Event, EventName
+from engagement.models.credentials import Credential
+from engagement.models.products import EventWeight, Product, ProductMember, Workspace
+from engagement.models.scores import AccountEngagement, StaleMark, UserEngagement
+from engagement.models.subjects import Account, Membership, User
+
+__all__ = [
+    "Account",
+    "AccountEngagement",
+    "Credential",
+    "DailyCount",
+    "Event",
+    "EventName",
+    "EventWeight",
+    "Membership",
+    "Product",
+    "ProductMember",
+    "StaleMark",
+    "User",
+    "UserEngagement",
+    "Workspace",
+]

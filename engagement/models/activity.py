@@ -1,0 +1,87 @@
+"""What users did: events as they came, and the daily counts that every metric derives from."""
+
+from django.db import models
+
+EVENT_NAME_LENGTH = 256
+NO_ACCOUNT = 0
+
+
+class EventName(models.Model):
+    """An event name of a product, numbered so that the large tables hold small integers."""
+
+    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE)
+    name = models.CharField(max_length=EVENT_NAME_LENGTH)
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            models.UniqueConstraint(fields=["product", "name"], name="event_name_per_product")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Event(models.Model):
+    """One event of one user. Append-only, partitioned by month of ``occurred_at``.
+
+    ``arrival`` is the message's place in the order of arrival, so that a message recorded twice
+    would violate the key. ``account`` is the one that the user was in when it happened.
+    """
+
+    pk = models.CompositePrimaryKey("product_id", "user_id", "occurred_at", "arrival")
+    product = models.ForeignKey(
+        "engagement.Product", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    user = models.ForeignKey(
+        "engagement.User", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    account = models.ForeignKey(
+        "engagement.Account",
+        null=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+    )
+    event_name = models.ForeignKey(
+        EventName, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    occurred_at = models.DateTimeField()
+    received_at = models.DateTimeField()
+    arrival = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"event {self.arrival} of user {self.user_id}"
+
+
+class DailyCount(models.Model):
+    """How often a user did an event on a UTC day, in which account, and when last.
+
+    ``account_id`` is 0 (``NO_ACCOUNT``) where the user was in none: a key cannot hold NULL.
+    """
+
+    pk = models.CompositePrimaryKey("product_id", "user_id", "day", "event_name_id", "account_id")
+    product = models.ForeignKey(
+        "engagement.Product", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    user = models.ForeignKey(
+        "engagement.User", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    account_id = models.BigIntegerField(default=NO_ACCOUNT)
+    event_name = models.ForeignKey(
+        EventName, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+    )
+    day = models.DateField()
+    count = models.IntegerField()
+    last_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            # Rescoring sums an account's window.
+            models.Index(fields=["product", "account_id", "day"], name="daily_count_by_account"),
+            # The turn of the day finds who was active on the day that leaves a window.
+            models.Index(fields=["product", "day"], name="daily_count_by_day"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.count} × {self.event_name_id} by user {self.user_id} on {self.day}"

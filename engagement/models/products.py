@@ -1,0 +1,117 @@
+"""Products and the workspaces that score them."""
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+DEFAULT_WORKSPACE_NAME = "Default"
+
+
+class Product(models.Model):
+    """A customer-facing product whose usage is scored. It owns keys, tokens and workspaces."""
+
+    name = models.CharField(max_length=200)
+    members = models.ManyToManyField(
+        settings.AUTH_USER_MODEL, through="ProductMember", related_name="products"
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        ordering = ["name", "id"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @classmethod
+    def create_with_workspace(cls, name: str) -> "Product":
+        """A new product with the workspace that each product starts with."""
+        product = cls.objects.create(name=name)
+        Workspace.objects.create(product=product, name=DEFAULT_WORKSPACE_NAME)
+        return product
+
+
+class ProductMember(models.Model):
+    """An admin user who may see and manage the product."""
+
+    product = models.ForeignKey(Product, on_delete=models.CASCADE)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["product", "user"], name="one_membership_per_product")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.user)
+
+
+class Workspace(models.Model):
+    """A scoring profile of a product: how far it looks back and what each event weighs.
+
+    The benchmarks are the 90th percentiles of the raw scores above zero; None until there are
+    any. ``scored_day`` is the UTC day whose window the stored scores are of.
+    """
+
+    class Lookback(models.IntegerChoices):
+        DAY = 1, "1 day"
+        WEEK = 7, "7 days"
+        MONTH = 30, "30 days"
+
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="workspaces")
+    name = models.CharField(max_length=200)
+    lookback_days = models.PositiveSmallIntegerField(
+        choices=Lookback.choices,
+        default=Lookback.WEEK,
+        help_text="Scores count events of today and the days before it, this many in all.",
+    )
+    default_weight = models.PositiveSmallIntegerField(
+        default=1,
+        validators=[MaxValueValidator(10)],
+        help_text="Weight of events not listed below, 1 to 10; 0 scores only listed events.",
+    )
+    user_benchmark = models.FloatField(null=True, editable=False)
+    account_benchmark = models.FloatField(null=True, editable=False)
+    benchmarks_at = models.DateTimeField(null=True, editable=False)
+    scored_day = models.DateField(null=True, editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(auto_now=True, editable=False)
+
+    class Meta:
+        ordering = ["product_id", "id"]
+        constraints = [
+            models.UniqueConstraint(fields=["product", "name"], name="workspace_name_per_product"),
+            models.CheckConstraint(
+                condition=Q(lookback_days__in=[1, 7, 30]), name="workspace_lookback_allowed"
+            ),
+            models.CheckConstraint(
+                condition=Q(default_weight__range=(0, 10)), name="workspace_default_weight_range"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.product} · {self.name}"
+
+
+class EventWeight(models.Model):
+    """What one event name weighs in one workspace."""
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="weights")
+    event_name = models.ForeignKey("engagement.EventName", on_delete=models.CASCADE)
+    weight = models.PositiveSmallIntegerField(
+        validators=[MinValueValidator(1), MaxValueValidator(10)]
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "event_name"], name="one_weight_per_event_name"
+            ),
+            models.CheckConstraint(
+                condition=Q(weight__range=(1, 10)), name="event_weight_in_range"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.event_name}: {self.weight}"

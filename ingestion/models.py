@@ -1,0 +1,139 @@
+"""The durable inbox, the keys that open it, and the record of what was not recorded."""
+
+from django.db import models
+from django.db.models import F, Q
+
+from engagement.credentials import HINT_LENGTH
+from engagement.models import Credential, Product
+
+
+class IngestionKey(Credential):
+    """A key that SDKs of one product send with their messages."""
+
+    PREFIX = "edk"
+
+
+class InboxMessage(models.Model):
+    """An accepted message that waits to be recorded.
+
+    ``id`` is its place in the order of arrival, from the sequence that all arrivals share.
+    ``payload`` is the message as ``engagement.messages.encode`` wrote it. ``key_digest`` stands
+    for the key it came with, valid or not; ``key_hint`` is the start of a key that looks like one
+    of ours. A message that failed waits until ``not_before`` for its next attempt.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    received_at = models.DateTimeField()
+    key_digest = models.BinaryField(max_length=32)
+    key_hint = models.CharField(max_length=HINT_LENGTH, blank=True)
+    payload = models.BinaryField()
+    attempts = models.PositiveSmallIntegerField(db_default=0, default=0)
+    not_before = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"message {self.id}"
+
+
+class QuarantinedMessage(models.Model):
+    """A message that could not be recorded in several attempts, kept to be tried again."""
+
+    id = models.BigIntegerField(primary_key=True)
+    product = models.ForeignKey(Product, null=True, on_delete=models.CASCADE)
+    received_at = models.DateTimeField()
+    key_digest = models.BinaryField(max_length=32)
+    key_hint = models.CharField(max_length=HINT_LENGTH, blank=True)
+    payload = models.BinaryField()
+    attempts = models.PositiveSmallIntegerField()
+    error = models.TextField()
+    quarantined_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-quarantined_at", "-id"]
+
+    def __str__(self) -> str:
+        return f"message {self.id}"
+
+
+class DropReason(models.TextChoices):
+    """Why a message was not recorded, in words for the people who sent it."""
+
+    UNKNOWN_KEY = "unknown_key", "Unknown key: no product has this ingestion key"
+    REVOKED_KEY = "revoked_key", "Revoked key: this ingestion key is no longer valid"
+    MISSING_KEY = "missing_key", "Missing key: the request carried no ingestion key"
+    DUPLICATE = "duplicate", "Duplicate: a message with this message id was already received"
+    UNUSABLE = "unusable", "Unusable message: it could not be understood"
+
+
+class DroppedMessage(models.Model):
+    """A message that was accepted and not recorded, with the reason. Kept for a bounded time."""
+
+    id = models.BigIntegerField(primary_key=True)
+    product = models.ForeignKey(Product, null=True, on_delete=models.CASCADE)
+    reason = models.CharField(max_length=20, choices=DropReason.choices)
+    key_hint = models.CharField(max_length=HINT_LENGTH, blank=True)
+    kind = models.CharField(max_length=10)
+    user_external_id = models.TextField(blank=True)
+    account_external_id = models.TextField(blank=True)
+    event = models.TextField(blank=True)
+    message_id = models.TextField(blank=True)
+    received_at = models.DateTimeField()
+    dropped_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(reason__in=DropReason.values), name="dropped_reason_known"
+            )
+        ]
+        indexes = [
+            # The admin lists the newest of a product, and retention trims the oldest.
+            models.Index(F("product"), F("dropped_at").desc(), name="dropped_by_product"),
+            models.Index(fields=["dropped_at"], name="dropped_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"message {self.id}: {self.get_reason_display()}"
+
+
+class DropCount(models.Model):
+    """How many messages were dropped for a reason on a UTC day; product None where unknown."""
+
+    product = models.ForeignKey(Product, null=True, on_delete=models.CASCADE)
+    day = models.DateField()
+    reason = models.CharField(max_length=20, choices=DropReason.choices)
+    count = models.BigIntegerField()
+
+    class Meta:
+        ordering = ["-day", "reason"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["product", "day", "reason"],
+                name="one_drop_count",
+                nulls_distinct=False,
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.day} {self.reason}: {self.count}"
+
+
+class SeenMessageId(models.Model):
+    """A message id that a sender named; a repeat within seven days takes no effect."""
+
+    pk = models.CompositePrimaryKey("product_id", "message_id")
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, db_constraint=False)
+    message_id = models.CharField(max_length=100)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        indexes = [
+            # Retention forgets ids older than seven days.
+            models.Index(fields=["seen_at"], name="message_id_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return self.message_id

@@ -1,0 +1,19 @@
+#!/usr/bin/env python
+"""The command line of the service: ``python manage.py up`` runs everything."""
+
+import sys
+
+MINIMUM_PYTHON = (3, 11)
+
+
+def main() -> None:
+    if sys.version_info < MINIMUM_PYTHON:
+        found = ".".join(str(part) for part in sys.version_info[:3])
+        sys.exit(f"error: Python 3.11 or newer is needed; this is Python {found}.")
+    from config.main import run
+
+    run(sys.argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,32 @@
+"""Named actors: ``acme`` is our customer, ``globex`` is somebody else's."""
+
+import pytest
+
+from engagement.models import Product
+from ingestion.models import IngestionKey
+from readapi.models import ApiToken
+
+
+@pytest.fixture
+def acme(db: None) -> Product:
+    return Product.create_with_workspace("Acme")
+
+
+@pytest.fixture
+def globex(db: None) -> Product:
+    return Product.create_with_workspace("Globex")
+
+
+@pytest.fixture
+def acme_key(acme: Product) -> str:
+    return IngestionKey.create(acme, "test").secret
+
+
+@pytest.fixture
+def acme_token(acme: Product) -> str:
+    return ApiToken.create(acme, "test").secret
+
+
+@pytest.fixture
+def globex_token(globex: Product) -> str:
+    return ApiToken.create(globex, "test").secret

@@ -1,0 +1,47 @@
+"""A pytest plugin that gives a test run a PostgreSQL of its own, in a folder that goes with it.
+
+It is loaded with ``-p`` before Django's settings are, because they read the folder's place from
+the environment.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from config.postgres import EmbeddedPostgres, stop_process
+
+FOLDER = Path(tempfile.mkdtemp(prefix="eds-tests-"))
+# The tests' own: nothing of the service that may be set up in this shell leaks into them.
+for name in [name for name in os.environ if name.startswith("EDS_")]:
+    del os.environ[name]
+for name in ("DATABASE_URL", "CELERY_BROKER_URL"):
+    os.environ.pop(name, None)
+os.environ["EDS_DATA_DIR"] = str(FOLDER)
+
+# What a test commits need not outlive a power cut.
+FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+
+postgres: "subprocess.Popen[bytes] | None" = None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    global postgres
+    # The wheel's root user must be able to reach the folder.
+    FOLDER.chmod(0o711)
+    server = EmbeddedPostgres(FOLDER / "postgres", FAST)
+    server.initialise()
+    with (FOLDER / "postgres.log").open("ab") as log:
+        postgres = server.popen(log.fileno())
+    server.wait_until_ready(postgres)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if postgres is not None:
+        stop_process(postgres, signal.SIGINT, timeout=30)
+    shutil.rmtree(FOLDER, ignore_errors=True)
