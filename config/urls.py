@@ -1,8 +1,25 @@
 """The whole HTTP surface of the service."""
 
 from django.contrib import admin
-from django.urls import path
+from django.urls import path, re_path
+
+from ingestion import views as ingestion
+from readapi import views as readapi
 
 urlpatterns = [
+    path("v2/identify", ingestion.IdentifyView.as_view()),
+    path("v2/group", ingestion.GroupView.as_view()),
+    path("v2/track", ingestion.TrackView.as_view()),
+    path("v1/users", ingestion.LegacyUserView.as_view()),
+    path("v1/groups", ingestion.LegacyGroupView.as_view()),
+    path("v1/events", ingestion.LegacyEventView.as_view()),
+    path("v2/workspaces", readapi.WorkspaceList.as_view()),
+    path("v2/workspaces/<int:workspace_id>", readapi.WorkspaceDetail.as_view()),
+    path("v2/accounts", readapi.AccountList.as_view()),
+    path("v2/accounts/<int:account_id>", readapi.AccountDetail.as_view()),
+    path("v2/users", readapi.UserList.as_view()),
+    path("v2/users/<int:user_id>", readapi.UserDetail.as_view()),
+    # Below every API path, because it takes whatever is left under these prefixes.
+    re_path(r"^v[12](/|$)", readapi.UnknownPath.as_view()),
     path("admin/", admin.site.urls),
 ]

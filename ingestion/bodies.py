@@ -1,0 +1,119 @@
+"""Reads a request's body as text, and never more of it than its size limit allows."""
+
+import zlib
+from typing import Any
+
+from rest_framework.request import Request
+
+from ingestion.errors import Refused
+
+# The limits count bytes after decompression.
+SINGLE_LIMIT = 64 * 1024
+BATCH_LIMIT = 1024 * 1024
+
+BYTE_ORDER_MARK = "\ufeff"
+# zlib's way to say "a gzip header, a gzip trailer, and any window size".
+GZIP = zlib.MAX_WBITS | 16
+
+
+def read(request: Request, limit: int) -> str:
+    """The body, decompressed and decoded from UTF-8, without a byte order mark.
+
+    Raises Refused where it is larger than *limit* bytes, in an encoding other than gzip, damaged,
+    or not UTF-8.
+    """
+    encoding = request.META.get("HTTP_CONTENT_ENCODING")
+    if encoding is None:
+        body = _read_bytes(request, limit)
+    else:
+        body = _decoded(_read_bytes(request, limit), encoding.strip().lower(), limit)
+    try:
+        return body.decode().removeprefix(BYTE_ORDER_MARK)
+    except UnicodeDecodeError:
+        raise _unreadable("The body is not valid UTF-8.") from None
+
+
+def _read_bytes(request: Request, limit: int) -> bytes:
+    """The bytes as they came; a body that announces more than *limit* of them is not read."""
+    announced = _announced_length(request)
+    if announced > limit:
+        raise _too_large(limit)
+    try:
+        if announced >= 0:
+            body: bytes = request.read(announced)
+        else:
+            body = _read_to_end(request.META["wsgi.input"], limit)
+    except Exception:
+        # Servers raise errors of their own where a client breaks off or sends malformed chunks.
+        raise _unreadable("The body could not be read to its end; send it again.") from None
+    if len(body) > limit:
+        raise _too_large(limit)
+    return body
+
+
+def _announced_length(request: Request) -> int:
+    """The length in bytes that the headers announce; -1 for a body that comes in chunks.
+
+    Django takes a request without a Content-Length for empty. A server that sets
+    ``wsgi.input_terminated`` lets such a body be read to its end.
+    """
+    length = request.META.get("CONTENT_LENGTH")
+    if not length:
+        return -1 if request.META.get("wsgi.input_terminated") else 0
+    try:
+        return max(0, int(length))
+    except ValueError:
+        return 0
+
+
+def _read_to_end(stream: Any, limit: int) -> bytes:
+    """All that the stream has, or its first *limit* + 1 bytes."""
+    parts = []
+    missing = limit + 1
+    while missing and (part := stream.read(missing)):
+        parts.append(part)
+        missing -= len(part)
+    return b"".join(parts)
+
+
+def _decoded(body: bytes, encoding: str, limit: int) -> bytes:
+    if encoding in {"gzip", "x-gzip"}:
+        return _gunzip(body, limit)
+    if encoding in {"identity", ""}:
+        return body
+    raise Refused(
+        415,
+        "unsupported_encoding",
+        "Content-Encoding must be gzip or identity; leave it out to send plain JSON.",
+    )
+
+
+def _gunzip(body: bytes, limit: int) -> bytes:
+    """Decompress one or several gzip members, stopping as soon as *limit* is exceeded."""
+    parts = []
+    room = limit + 1
+    while True:
+        member = zlib.decompressobj(GZIP)
+        try:
+            parts.append(member.decompress(body, room))
+        except zlib.error:
+            raise _unreadable("The body is not valid gzip data.") from None
+        room -= len(parts[-1])
+        if room <= 0:
+            raise _too_large(limit)
+        if not member.eof:
+            raise _unreadable("The gzip data ends too early.")
+        # Some writers pad the end with zeros.
+        body = member.unused_data.lstrip(b"\0")
+        if not body:
+            return b"".join(parts)
+
+
+def _too_large(limit: int) -> Refused:
+    return Refused(
+        413, "payload_too_large", f"The body must be at most {limit:,} bytes, uncompressed."
+    )
+
+
+def _unreadable(message: str) -> Refused:
+    return Refused(400, "invalid_json", message)

@@ -1,0 +1,74 @@
+"""Decodes JSON into typed structs, and says in people's words what is wrong with it."""
+
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from ingestion import timestamps
+from ingestion.errors import Refused, invalid
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+TYPE_NAMES = {"str": "a string", "int": "an integer", "object": "an object"}
+TIMESTAMP_RULES = {"str": timestamps.ISO_RULE, "int": timestamps.MILLISECONDS_RULE}
+
+# msgspec's messages read "Expected `str | null`, got `int` - at `$.context.groupId`". Names of
+# fields are ours; a client's own keys appear as "[...]".
+_EXPECTED = re.compile(r"Expected `(\w+)")
+_FIELD = re.compile(r"at `\$\.([\w.]+)")
+
+# Every escape is consumed whole, so that the text \\ud800 (an escaped backslash) is left alone.
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})"
+    r"|.)",
+    re.DOTALL,
+)
+
+
+def decoder(kind: type[T]) -> Callable[[str], T]:
+    """A function that decodes a JSON object into a *kind*; it raises Refused and nothing else.
+
+    Of a repeated key the last value counts. A lone surrogate is read as NUL: the two share their
+    fate, being an error in an identifier and U+FFFD in a trait.
+    """
+    decode = msgspec.json.Decoder(kind).decode
+
+    def decode_or_refuse(text: str) -> T:
+        try:
+            return decode(text)
+        except msgspec.ValidationError as error:
+            raise _wrong_type(str(error)) from None
+        except msgspec.DecodeError:
+            mended = _without_lone_surrogates(text)
+            if mended == text:
+                raise _not_json("The body is not valid JSON.") from None
+        except RecursionError:
+            raise _not_json("The body is nested too deeply.") from None
+        return decode_or_refuse(mended)
+
+    return decode_or_refuse
+
+
+def _without_lone_surrogates(text: str) -> str:
+    return _ESCAPE.sub(lambda escape: "\\u0000" if escape["lone"] else escape[0], text)
+
+
+def _wrong_type(problem: str) -> Refused:
+    """The refusal for a value of a type that its place does not take."""
+    place = _FIELD.search(problem)
+    if place is None:
+        return Refused(400, "not_an_object", "The body must be a JSON object.")
+    field, expected = place[1], _EXPECTED.match(problem)
+    if expected is None:
+        message = f"{field} holds a number that is out of range."
+        return timestamps.invalid(message) if field == "timestamp" else invalid(field, message)
+    if field == "timestamp":
+        return timestamps.invalid(TIMESTAMP_RULES[expected[1]])
+    return invalid(field, f"{field} must be {TYPE_NAMES[expected[1]]}.")
+
+
+def _not_json(message: str) -> Refused:
+    return Refused(400, "invalid_json", message)

@@ -1,0 +1,87 @@
+"""The current wire format: camelCase names, ISO 8601 times, the key in the Authorization header."""
+
+from datetime import datetime
+
+import msgspec
+
+from engagement.messages import Group, Identify, Track, Traits
+from ingestion import fields, timestamps
+from ingestion.doors import Sent
+from ingestion.doors.decoding import decoder
+from ingestion.headers import Headers, basic_key, idempotency_key
+
+
+class IdentifyBody(msgspec.Struct, rename="camel"):
+    user_id: str | None = None
+    traits: Traits | None = None
+    group_id: str | None = None
+    timestamp: str | None = None
+    message_id: str | None = None
+
+
+class GroupBody(msgspec.Struct, rename="camel"):
+    group_id: str | None = None
+    traits: Traits | None = None
+    user_id: str | None = None
+    timestamp: str | None = None
+    message_id: str | None = None
+
+
+class Context(msgspec.Struct, rename="camel"):
+    group_id: str | None = None
+
+
+class TrackBody(msgspec.Struct, rename="camel"):
+    user_id: str | None = None
+    event: str | None = None
+    timestamp: str | None = None
+    context: Context | None = None
+    message_id: str | None = None
+
+
+_decode_identify = decoder(IdentifyBody)
+_decode_group = decoder(GroupBody)
+_decode_track = decoder(TrackBody)
+
+
+def identify(body: str, headers: Headers, received_at: datetime) -> Sent:
+    sent = _decode_identify(body)
+    message = Identify(
+        user_id=fields.required_id(sent.user_id, "userId"),
+        timestamp=timestamps.from_iso(sent.timestamp, received_at),
+        traits=fields.traits(sent.traits),
+        group_id=fields.optional_id(sent.group_id, "groupId"),
+        message_id=_message_id(sent.message_id, headers),
+    )
+    return Sent((message,), basic_key(headers))
+
+
+def group(body: str, headers: Headers, received_at: datetime) -> Sent:
+    sent = _decode_group(body)
+    message = Group(
+        group_id=fields.required_id(sent.group_id, "groupId"),
+        timestamp=timestamps.from_iso(sent.timestamp, received_at),
+        traits=fields.traits(sent.traits),
+        user_id=fields.optional_id(sent.user_id, "userId"),
+        message_id=_message_id(sent.message_id, headers),
+    )
+    return Sent((message,), basic_key(headers))
+
+
+def track(body: str, headers: Headers, received_at: datetime) -> Sent:
+    sent = _decode_track(body)
+    account = sent.context.group_id if sent.context else None
+    message = Track(
+        user_id=fields.required_id(sent.user_id, "userId"),
+        event=fields.event_name(sent.event, "event"),
+        timestamp=timestamps.from_iso(sent.timestamp, received_at),
+        group_id=fields.optional_id(account, "context.groupId"),
+        message_id=_message_id(sent.message_id, headers),
+    )
+    return Sent((message,), basic_key(headers))
+
+
+def _message_id(value: str | None, headers: Headers) -> str | None:
+    if value is None:
+        return fields.message_id(idempotency_key(headers), "Idempotency-Key")
+    return fields.message_id(value, "messageId")

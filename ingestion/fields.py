@@ -1,0 +1,116 @@
+"""The checks that a message's fields have to pass, the same for every wire format.
+
+Each check takes the field's name as the client spells it, returns the value as it is stored and
+raises Refused. What passes fits into PostgreSQL's ``text`` and ``jsonb`` and into MessagePack.
+"""
+
+import re
+from typing import Any
+
+from engagement.messages import Traits
+from ingestion.errors import Refused, invalid, missing
+
+ID_LENGTH = 512
+EVENT_LENGTH = 256
+MESSAGE_ID_LENGTH = 100
+
+TRAITS = 256
+TRAIT_NAME_LENGTH = 256
+# The traits object itself is the first level.
+TRAITS_DEPTH = 8
+
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def required_id(value: str | None, field: str) -> str:
+    """An identifier of a user or an account, kept verbatim."""
+    return _required(value, field, ID_LENGTH)
+
+
+def optional_id(value: str | None, field: str) -> str | None:
+    return _optional(value, field, ID_LENGTH)
+
+
+def event_name(value: str | None, field: str) -> str:
+    return _required(value, field, EVENT_LENGTH)
+
+
+def message_id(value: str | None, field: str) -> str | None:
+    """The sender's own name for the message."""
+    return _optional(value, field, MESSAGE_ID_LENGTH)
+
+
+def traits(value: Traits | None) -> Traits:
+    """Traits that the database can hold.
+
+    NUL (which also stands for a lone surrogate, see ``doors.decoding``) becomes U+FFFD. An integer
+    beyond 64 bits becomes the nearest floating-point number, as JavaScript reads it.
+    """
+    if not value:
+        return {}
+    if len(value) > TRAITS:
+        raise invalid("traits", f"traits must have at most {TRAITS} keys.")
+    if max(map(len, value)) > TRAIT_NAME_LENGTH:
+        raise invalid("traits", f"A key in traits must be at most {TRAIT_NAME_LENGTH} characters.")
+    return _clean_object(value, 1)
+
+
+def _required(value: str | None, field: str, limit: int) -> str:
+    if not value or value.isspace():
+        raise missing(field)
+    return _text(value, field, limit)
+
+
+def _optional(value: str | None, field: str, limit: int) -> str | None:
+    if value is None:
+        return None
+    if not value or value.isspace():
+        raise invalid(field, f"{field} must be a non-empty string, or be left out.")
+    return _text(value, field, limit)
+
+
+def _text(value: str, field: str, limit: int) -> str:
+    if len(value) > limit:
+        raise invalid(field, f"{field} must be at most {limit} characters.")
+    # Nearly all values are printable, which is cheaper to see.
+    if not value.isprintable() and _CONTROL_CHARACTER.search(value):
+        raise invalid(field, f"{field} must not contain control characters or lone surrogates.")
+    return value
+
+
+def _clean(value: Any, depth: int) -> Any:
+    """*value* as it is stored, where *depth* objects and arrays are around it."""
+    kind = type(value)
+    if kind is str:
+        return value.replace("\0", "\ufffd")
+    if kind is int:
+        return _number(value)
+    if kind is dict:
+        return _clean_object(value, depth + 1)
+    if kind is list:
+        _check_depth(depth + 1)
+        return [_clean(item, depth + 1) for item in value]
+    return value
+
+
+def _clean_object(value: Traits, depth: int) -> Traits:
+    _check_depth(depth)
+    return {key.replace("\0", "\ufffd"): _clean(item, depth) for key, item in value.items()}
+
+
+def _check_depth(depth: int) -> None:
+    if depth > TRAITS_DEPTH:
+        raise invalid("traits", f"traits must be nested at most {TRAITS_DEPTH} levels deep.")
+
+
+def _number(value: int) -> int | float:
+    if -(2**63) <= value < 2**64:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        raise _out_of_range() from None
+
+
+def _out_of_range() -> Refused:
+    return invalid("traits", "traits holds a number that is out of range.")

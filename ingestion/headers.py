@@ -1,0 +1,45 @@
+"""What the doors take from a request's headers, given as the WSGI environment spells them."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Headers: TypeAlias = Mapping[str, Any]
+
+
+def basic_key(headers: Headers) -> str:
+    """The key from ``Authorization: Basic``, or "" where there is none.
+
+    It is the raw key, or base64 of ``<key>:`` as HTTP libraries write it. The two cannot be
+    confused: our keys contain an underscore, which base64 does not.
+    """
+    scheme, _, credentials = headers.get("HTTP_AUTHORIZATION", "").partition(" ")
+    if scheme.lower() != "basic":
+        return ""
+    return storable(_user_part(credentials.strip()))
+
+
+def storable(key: str) -> str:
+    """The key without NUL, which the start of a key could not be stored with."""
+    return key.replace("\0", "\ufffd")
+
+
+def idempotency_key(headers: Headers) -> str | None:
+    """The ``Idempotency-Key``, or None where it is absent or empty."""
+    value: str = headers.get("HTTP_IDEMPOTENCY_KEY", "")
+    if value.isascii():
+        return value or None
+    try:
+        # WSGI hands out the header's bytes as Latin-1.
+        return value.encode("latin-1").decode()
+    except UnicodeError:
+        return value
+
+
+def _user_part(credentials: str) -> str:
+    try:
+        decoded = base64.b64decode(credentials, validate=True).decode()
+    except ValueError:
+        return credentials
+    user, colon, _ = decoded.partition(":")
+    return user if colon else credentials

@@ -1,0 +1,75 @@
+"""When a message's event happened: the formats that clients may send, and clocks that run fast."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from ingestion.errors import Refused
+
+# A clock may run so far ahead of ours and still be believed.
+TOLERANCE = timedelta(minutes=5)
+
+ISO_RULE = (
+    "timestamp must be an ISO 8601 date and time such as 2026-09-24T10:11:12Z, "
+    "between the years 1970 and 9999."
+)
+MILLISECONDS_RULE = (
+    "timestamp must be Unix time in milliseconds, an integer such as 1790244672000, "
+    "between the years 1970 and 9999."
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_MILLISECOND = 253_402_300_799_999
+
+# datetime.fromisoformat takes more than we promise, and more with each Python: week dates, forms
+# without separators, any character between date and time, commas, 24:00, offsets with seconds.
+_ISO_SHAPE = re.compile(
+    r"\d{4}-\d\d-\d\d"
+    r"(?:[T ](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?",
+    re.ASCII,
+)
+
+
+def from_iso(text: str | None, received_at: datetime) -> datetime:
+    """The time in UTC that an ISO 8601 *text* gives, or *received_at* where there is none."""
+    if text is None:
+        return received_at
+    return no_later_than_receipt(parse_iso(text), received_at)
+
+
+def from_milliseconds(milliseconds: int | None, received_at: datetime) -> datetime:
+    """The time in UTC that Unix *milliseconds* give, or *received_at* where there are none."""
+    if milliseconds is None:
+        return received_at
+    if not 0 <= milliseconds <= LAST_MILLISECOND:
+        raise invalid(MILLISECONDS_RULE)
+    return no_later_than_receipt(EPOCH + timedelta(milliseconds=milliseconds), received_at)
+
+
+def no_later_than_receipt(moment: datetime, received_at: datetime) -> datetime:
+    """*moment*, or the time of receipt where a wrong clock puts it further ahead than believed."""
+    return received_at if moment > received_at + TOLERANCE else moment
+
+
+def parse_iso(text: str) -> datetime:
+    """The time in UTC that *text* gives; raises Refused.
+
+    Seconds are optional, a fraction of any length is cut to microseconds, a text without a zone is
+    in UTC, and a date alone is its midnight. Leap seconds and 24:00 do not exist here.
+    """
+    if not _ISO_SHAPE.fullmatch(text):
+        raise invalid(ISO_RULE)
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        elif moment.tzinfo is not UTC:
+            moment = moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise invalid(ISO_RULE) from None
+    if moment < EPOCH:
+        raise invalid(ISO_RULE)
+    return moment
+
+
+def invalid(rule: str) -> Refused:
+    return Refused(400, "invalid_timestamp", rule, "timestamp")
