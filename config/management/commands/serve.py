@@ -1,0 +1,28 @@
+"""``python manage.py serve``: the web role alone."""
+
+import os
+from argparse import ArgumentParser
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from config import gunicorn
+from config.failures import StartFailed
+
+
+class Command(BaseCommand):
+    help = "Serve the ingestion API, the read API and the admin over HTTP."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+        parser.add_argument("--port", type=int, default=8000, help="port to listen on")
+
+    def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
+        if reason := gunicorn.port_in_use(host, port):
+            raise StartFailed(reason)
+        command = gunicorn.command(host, port, settings.WEB_WORKERS)
+        # Replaced, not called: this process has imported what the workers must patch first.
+        os.chdir(settings.BASE_DIR)
+        os.execv(command[0], command)

@@ -1,0 +1,21 @@
+"""``python manage.py up``: the whole service on one machine."""
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from config.service import run
+
+
+class Command(BaseCommand):
+    help = "Run everything: PostgreSQL (unless DATABASE_URL), web, worker and beat. Ctrl-C stops."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+        parser.add_argument("--port", type=int, default=8000, help="port to listen on")
+
+    def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
+        run(host, port, sys.stdout)

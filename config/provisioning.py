@@ -1,0 +1,48 @@
+"""Products that are ready to use: with a workspace, an ingestion key and a read token."""
+
+from dataclasses import asdict, dataclass
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from config.failures import StartFailed
+from engagement.models import Product
+from ingestion.models import IngestionKey
+from readapi.models import ApiToken
+
+CREDENTIAL_NAME = "first"
+
+
+@dataclass(frozen=True)
+class Provisioned:
+    """What a program needs to send to a product and to read from it."""
+
+    product_id: int
+    workspace_id: int
+    ingestion_key: str
+    api_token: str
+
+    def as_dict(self) -> dict[str, int | str]:
+        return asdict(self)
+
+
+def create_product(name: str) -> Provisioned:
+    """A product with its Default workspace, a key and a token; StartFailed for a name unfit."""
+    name = _checked(name)
+    with transaction.atomic():
+        product = Product.create_with_workspace(name)
+        return Provisioned(
+            product_id=product.pk,
+            workspace_id=product.workspaces.get().pk,
+            ingestion_key=IngestionKey.create(product, CREDENTIAL_NAME).secret,
+            api_token=ApiToken.create(product, CREDENTIAL_NAME).secret,
+        )
+
+
+def _checked(name: str) -> str:
+    field = Product._meta.get_field("name")
+    try:
+        return str(field.clean(name.strip(), None))
+    except ValidationError as error:
+        reason = " ".join(error.messages)
+        raise StartFailed(f"a product cannot have this name: {reason}") from None

@@ -1,0 +1,121 @@
+"""The whole service on one machine: which processes there are and in what order they start."""
+
+import http.client
+import signal
+import subprocess
+import threading
+import time
+from functools import partial
+from typing import IO
+
+from django.conf import settings
+from django.db import connections
+
+from config import first_start, gunicorn, readiness
+from config.failures import StartFailed
+from config.postgres import EmbeddedPostgres
+from config.supervisor import Child, Console, Supervisor, python_module, spawn
+
+
+def run(host: str, port: int, output: IO[str]) -> None:
+    """Run the service until Ctrl-C or SIGTERM; StartFailed where it cannot start."""
+    console = Console(output)
+    supervisor = Supervisor(console)
+    with readiness.only_one(settings.DATA_DIR), supervisor.signals():
+        if reason := gunicorn.port_in_use(host, port):
+            raise StartFailed(reason)
+        try:
+            made = _prepare(supervisor, console)
+            if not supervisor.stopping:
+                _start_roles(supervisor, host, port)
+                _greet_when_ready(console, host, port, made)
+                supervisor.run()
+        finally:
+            supervisor.stop()
+
+
+def _prepare(supervisor: Supervisor, console: Console) -> first_start.FirstStart | None:
+    """Database, tables, and on a first start login and product."""
+    if settings.EMBEDDED_POSTGRES:
+        _start_postgres(supervisor, console, settings.EMBEDDED_POSTGRES)
+    readiness.check_database()
+    if readiness.migrate():
+        console.say("The database's tables are up to date.")
+    made = first_start.prepare(settings.DATA_DIR)
+    # The children have connections of their own; ours would only be one more to keep alive.
+    connections.close_all()
+    return made
+
+
+def _start_postgres(supervisor: Supervisor, console: Console, postgres: EmbeddedPostgres) -> None:
+    if not postgres.is_initialised():
+        console.say(f"Creating a PostgreSQL database in {postgres.folder}; this takes seconds.")
+    postgres.initialise()
+    postgres.wait_until_free()
+    child = Child(
+        "postgres",
+        start=lambda: postgres.popen(subprocess.PIPE),
+        stop_signal=signal.SIGINT,
+        stop_timeout=20,
+    )
+    supervisor.start(child)
+    assert child.process is not None
+    postgres.wait_until_ready(child.process)
+
+
+def _start_roles(supervisor: Supervisor, host: str, port: int) -> None:
+    # Stopped in reverse: first nothing is accepted, then nothing is asked for, then nothing done.
+    roles = {
+        "worker": python_module("celery", "--quiet", "--app", "config", "worker"),
+        "beat": python_module("celery", "--quiet", "--app", "config", "beat"),
+        "web": gunicorn.command(host, port, settings.WEB_WORKERS),
+    }
+    for name, command in roles.items():
+        start = partial(spawn, command, settings.BASE_DIR)
+        supervisor.start(Child(name, start, signal.SIGTERM))
+
+
+def _greet_when_ready(
+    console: Console, host: str, port: int, made: first_start.FirstStart | None
+) -> None:
+    """Tell where the service is, once it answers. A thread, so that children stay watched."""
+
+    def greet() -> None:
+        while not _answers(host, port):
+            time.sleep(0.05)
+        console.plain(_greeting(f"http://{_reachable(host)}:{port}", made))
+
+    threading.Thread(target=greet, name="greeting", daemon=True).start()
+
+
+def _greeting(address: str, made: first_start.FirstStart | None) -> str:
+    path = first_start.credentials_path(settings.DATA_DIR)
+    lines = []
+    if made is not None:
+        lines += [made.instructions(address), f"All of this is kept in {path}."]
+    lines += [f"Running at {address}, admin at {address}/admin/. Ctrl-C stops it."]
+    if made is None and path.exists():
+        lines += [f"The credentials of the first start are in {path}."]
+    return "\n".join(lines)
+
+
+def _answers(host: str, port: int) -> bool:
+    """Whether a web worker answers HTTP; what it answers does not matter."""
+    connection = http.client.HTTPConnection(_reachable(host).strip("[]"), port, timeout=5)
+    try:
+        connection.request("GET", "/healthz", headers={"Host": "localhost"})
+        connection.getresponse()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _reachable(host: str) -> str:
+    """The host as it goes into an address; "every interface" is reached on this machine."""
+    if host in {"", "0.0.0.0"}:
+        return "127.0.0.1"
+    if host == "::":
+        return "[::1]"
+    return f"[{host}]" if ":" in host else host

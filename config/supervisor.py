@@ -1,0 +1,188 @@
+"""Runs the service's processes as children: starts them, brings them back, stops them in order."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from config.deathwatch import die_with_parent
+from config.postgres import stop_process
+
+# How often children are looked at, in seconds.
+INTERVAL = 0.1
+# A crashed child waits for this long and each time twice as long, up to the longest.
+FIRST_DELAY, LONGEST_DELAY = 0.5, 10.0
+# Whoever ran for so many seconds before it crashed is not in a loop of crashes.
+STEADY_AFTER = 30.0
+COLOURS = {"up": 37, "postgres": 34, "web": 32, "worker": 35, "beat": 36}
+NAME_WIDTH = max(map(len, COLOURS))
+
+Start = Callable[[], "subprocess.Popen[bytes]"]
+
+
+@dataclass
+class Child:
+    """A process that should run. *start* makes it; *stop_signal* asks it to end."""
+
+    name: str
+    start: Start
+    stop_signal: int
+    stop_timeout: float = 6.0
+    process: "subprocess.Popen[bytes] | None" = None
+    started_at: float = 0.0
+    crashes: int = 0
+    due_at: float = field(default=0.0)
+
+
+class Console:
+    """Prints the lines of all children on one stream, each behind the name of its child."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+        self._coloured = stream.isatty()
+
+    def say(self, text: str) -> None:
+        """A line of the supervisor's own."""
+        for line in text.splitlines():
+            self.line("up", line)
+
+    def plain(self, text: str) -> None:
+        """Text for a person, without a prefix, so that it can be copied."""
+        self._write(text + "\n")
+
+    def line(self, name: str, line: str) -> None:
+        prefix = f"{name:<{NAME_WIDTH}} |"
+        if self._coloured:
+            prefix = f"\x1b[{COLOURS.get(name, 37)}m{prefix}\x1b[0m"
+        self._write(f"{prefix} {line}\n")
+
+    def follow(self, name: str, output: IO[bytes]) -> None:
+        """Print what arrives on *output*, line by line, from a thread."""
+
+        def copy() -> None:
+            with output:
+                for line in output:
+                    self.line(name, line.decode("utf-8", "replace").rstrip())
+
+        threading.Thread(target=copy, name=f"{name} output", daemon=True).start()
+
+    def _write(self, text: str) -> None:
+        # Whoever read our output may be gone; the service goes on without it.
+        with self._lock, suppress(OSError):
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class Supervisor:
+    """Keeps children running until a signal asks it to stop.
+
+    Everything here happens in the main thread: children carry a parent death signal, which is
+    tied to the thread that started them.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.children: list[Child] = []
+        self.stopping = False
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM ask the supervisor to stop instead of ending the process."""
+
+        def stop(number: int, _: object) -> None:
+            self.stopping = True
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def start(self, child: Child) -> None:
+        """Start the child and watch over it from now on; the last started is stopped first."""
+        self.children.append(child)
+        self._launch(child)
+
+    def run(self) -> None:
+        """Bring crashed children back until a signal arrives."""
+        while not self.stopping:
+            self.check()
+            time.sleep(INTERVAL)
+
+    def check(self) -> None:
+        """Look at each child once."""
+        now = time.monotonic()
+        for child in self.children:
+            if child.process is None:
+                if now >= child.due_at:
+                    self._launch(child)
+            elif child.process.poll() is not None:
+                self._schedule_restart(child, now)
+
+    def stop(self) -> None:
+        """Stop all children, the last started first, with whatever they started."""
+        if self.children:
+            self.console.say("Stopping.")
+        for child in reversed(self.children):
+            if child.process is not None:
+                stop_process(child.process, child.stop_signal, timeout=child.stop_timeout)
+                kill_group(child.process.pid)
+                child.process = None
+
+    def _launch(self, child: Child) -> None:
+        child.started_at = time.monotonic()
+        child.process = child.start()
+        if child.process.stdout is not None:
+            self.console.follow(child.name, child.process.stdout)
+
+    def _schedule_restart(self, child: Child, now: float) -> None:
+        assert child.process is not None
+        ending = _ending(child.process.returncode)
+        # What a crashed child started must not get in the way of its replacement.
+        kill_group(child.process.pid)
+        child.process = None
+        child.crashes = 1 if now - child.started_at > STEADY_AFTER else child.crashes + 1
+        delay = min(FIRST_DELAY * 2 ** (child.crashes - 1), LONGEST_DELAY)
+        child.due_at = now + delay
+        self.console.say(f"{child.name} {ending}; it is started again in {delay:g} s.")
+
+
+def spawn(command: list[str], folder: Path) -> "subprocess.Popen[bytes]":
+    """Start the command in *folder* and a process group of its own; its output goes to a pipe."""
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        preexec_fn=die_with_parent(signal.SIGTERM),
+    )
+
+
+def python_module(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", *arguments]
+
+
+def kill_group(pid: int) -> None:
+    """End what is left of the process group that *pid* led."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"
