@@ -1,0 +1,13 @@
+"""The service's admin: Django's own, scoped to the products that a person may see."""
+
+from django.contrib import admin
+
+from engagement.admin import products, subjects, workspaces
+from engagement.admin.access import close_to_members
+
+__all__ = ["products", "subjects", "workspaces"]
+
+admin.site.site_header = "Engagement Data Service"
+admin.site.site_title = "Engagement Data Service"
+admin.site.index_title = "Overview"
+close_to_members()

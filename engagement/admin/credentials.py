@@ -1,0 +1,224 @@
+"""What the admins of ingestion keys and read tokens have in common.
+
+A secret is shown on its credential's page only: once after it was made, and once for each time
+that somebody asks for it, which the history records. It travels in no address, cookie or session;
+the session only remembers whose secret the next page is to show.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.forms import ModelForm
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.template.defaultfilters import date
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+
+from engagement.admin.listing import PageAction, PageAdmin
+from engagement.admin.products import LinkedRows
+from engagement.admin.scoping import Options, ProductFilter
+from engagement.fields import Undecryptable
+from engagement.models import Credential
+
+TO_BE_SHOWN = "credential_to_be_shown"
+
+
+class CredentialColumns(Options):
+    """How a credential is shown where its secret is not. The secret is not even read."""
+
+    DESCRIBED: ClassVar[list[str]] = ["beginning", "created_at", "last_used_at", "state"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).defer("secret")
+
+    @admin.display(description="begins with")
+    def beginning(self, credential: Credential) -> str:
+        return f"{credential.hint}…"
+
+    @admin.display(description="state", ordering="revoked_at")
+    def state(self, credential: Credential) -> str:
+        if credential.revoked_at is None:
+            return "Live"
+        return f"Revoked {date(credential.revoked_at, 'DATETIME_FORMAT')}"
+
+
+class StateFilter(admin.SimpleListFilter):
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:
+        return [("live", "Live"), ("revoked", "Revoked")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any] | None:
+        if self.value() not in {"live", "revoked"}:
+            return queryset
+        return queryset.filter(revoked_at__isnull=self.value() == "live")
+
+
+class CredentialInline(CredentialColumns, LinkedRows):
+    """A product's keys or tokens on the product's page."""
+
+    fields = readonly_fields = ("name", *CredentialColumns.DESCRIBED)
+
+
+class CredentialAdmin(CredentialColumns, PageAdmin):
+    """Makes, shows and revokes credentials. A revoked one stays on the list and stays revoked."""
+
+    # What the secret is for, in a sentence that follows it.
+    usage: ClassVar[str]
+
+    list_display = ["name", "product", *CredentialColumns.DESCRIBED]
+    list_filter = [("product", ProductFilter), StateFilter]
+    list_select_related = ["product"]
+    search_fields = ["name", "hint"]
+    search_help_text = "Search by name or by the first characters of the secret."
+    ordering = ["product__name", "product_id", "id"]
+    actions = ["revoke_selected"]
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return ["product", "name"] if obj is None else ["product", "name", *self.DESCRIBED]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return [] if obj is None else ["product", *self.DESCRIBED]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def page_actions(self, request: HttpRequest, obj: Credential) -> Sequence[PageAction]:
+        if not self.has_change_permission(request, obj):
+            return []
+        actions = [PageAction("Reveal", self._url("reveal", obj), post=True)]
+        if obj.revoked_at is None:
+            actions.append(PageAction("Revoke", self._url("revoke", obj)))
+        return actions
+
+    def get_urls(self) -> list[URLPattern]:
+        own = [
+            path(
+                f"<path:object_id>/{name}/",
+                self.admin_site.admin_view(view),
+                name=f"{self.opts.app_label}_{self.opts.model_name}_{name}",
+            )
+            for name, view in {"reveal": self.reveal_view, "revoke": self.revoke_view}.items()
+        ]
+        return own + super().get_urls()
+
+    def save_model(
+        self, request: HttpRequest, obj: Credential, form: "ModelForm[Any]", change: bool
+    ) -> None:
+        if change:
+            obj.save(update_fields=["name"])
+            return
+        made = type(obj).create(obj.product, obj.name)
+        obj.pk, obj.hint = made.pk, made.hint
+        self._show_on_next_page(request, obj)
+
+    def response_add(
+        self, request: HttpRequest, obj: Credential, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """Continue on the new credential's page, which shows its secret."""
+        return redirect(self._url("change", obj))
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        if request.method == "GET" and request.session.get(TO_BE_SHOWN) == self._ticket(object_id):
+            del request.session[TO_BE_SHOWN]
+            self._show_secret(request, object_id)
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def reveal_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        """Record that somebody asked for the secret, and let their next page show it."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        credential = self._changeable(request, object_id)
+        self.log_change(request, credential, "Revealed the secret.")
+        self._show_on_next_page(request, credential)
+        return redirect(self._url("change", credential))
+
+    def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        credential = self._changeable(request, object_id)
+        rows = self.get_queryset(request).filter(pk=credential.pk)
+        if request.method != "POST":
+            return self._ask_before_revoking(request, rows, self._url("change", credential))
+        self._revoke(request, rows)
+        return redirect(self._url("change", credential))
+
+    @admin.action(description="Revoke selected %(verbose_name_plural)s", permissions=["change"])
+    def revoke_selected(
+        self, request: HttpRequest, queryset: QuerySet[Any]
+    ) -> HttpResponseBase | None:
+        if "confirmed" not in request.POST:
+            return self._ask_before_revoking(request, queryset, self._url("changelist"))
+        self._revoke(request, queryset)
+        return None
+
+    def _ask_before_revoking(
+        self, request: HttpRequest, rows: QuerySet[Any], back: str
+    ) -> HttpResponseBase:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Revoke {self.opts.verbose_name_plural}",
+            "opts": self.opts,
+            "media": self.media,
+            "credentials": rows.filter(revoked_at=None).select_related("product"),
+            "selected": request.POST.getlist("_selected_action"),
+            "select_across": request.POST.get("select_across", "0"),
+            "back": back,
+        }
+        return TemplateResponse(request, "admin/engagement/revoke_confirmation.html", context)
+
+    def _revoke(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
+        with transaction.atomic():
+            live = list(rows.filter(revoked_at=None).select_for_update(of=("self",)))
+            rows.model.objects.filter(pk__in=[one.pk for one in live]).update(revoked_at=Now())
+            for credential in live:
+                self.log_change(request, credential, "Revoked.")
+        for credential in live:
+            self.message_user(request, f"{credential} is revoked.", messages.SUCCESS)
+        if not live:
+            self.message_user(request, "Already revoked; nothing changed.", messages.WARNING)
+
+    def _changeable(self, request: HttpRequest, object_id: str) -> Credential:
+        credential: Credential | None = self.get_object(request, object_id)
+        if credential is None:
+            raise Http404
+        if not self.has_change_permission(request, credential):
+            raise PermissionDenied
+        return credential
+
+    def _show_on_next_page(self, request: HttpRequest, credential: Credential) -> None:
+        request.session[TO_BE_SHOWN] = self._ticket(credential.pk)
+
+    def _show_secret(self, request: HttpRequest, object_id: str) -> None:
+        credential = self._changeable(request, object_id)
+        try:
+            secret = credential.secret
+        except Undecryptable as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return
+        shown = format_html(
+            "The secret of {}: <code class='secret'>{}</code> {}", credential, secret, self.usage
+        )
+        self.message_user(request, shown, messages.SUCCESS)
+
+    def _ticket(self, object_id: object) -> list[str]:
+        return [self.opts.label_lower, str(object_id)]
+
+    def _url(self, name: str, credential: Credential | None = None) -> str:
+        return reverse(
+            f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{name}",
+            args=[credential.pk] if credential else [],
+        )

@@ -1,0 +1,190 @@
+"""Workspaces: how far they look back and what each event weighs."""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db import transaction
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.template.defaultfilters import date
+
+from engagement import rescoring
+from engagement.admin.listing import PageAdmin
+from engagement.admin.scoping import ProductFilter, TabularInline
+from engagement.models import EventName, EventWeight, Workspace
+from engagement.models.activity import EVENT_NAME_LENGTH
+
+# So many of a product's event names are suggested; any other can be typed.
+SUGGESTED_NAMES = 500
+SCORING_FIELDS = {"lookback_days", "default_weight"}
+
+
+class WholeNumber(forms.IntegerField):
+    """A number within bounds; anything else is told the bounds."""
+
+    def __init__(self, minimum: int, maximum: int, **kwargs: Any) -> None:
+        sentence = f"Give a whole number from {minimum} to {maximum}."
+        codes = ("required", "invalid", "min_value", "max_value")
+        super().__init__(
+            min_value=minimum,
+            max_value=maximum,
+            error_messages=dict.fromkeys(codes, sentence),
+            **kwargs,
+        )
+
+
+class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The weight of an event name, which may be one that has not been seen yet."""
+
+    event = forms.CharField(
+        max_length=EVENT_NAME_LENGTH,
+        strip=False,
+        widget=forms.TextInput(attrs={"list": "event-names", "size": 50, "autocomplete": "off"}),
+    )
+    weight = WholeNumber(1, 10)
+
+    class Meta:
+        model = EventWeight
+        fields = ["weight"]
+
+    field_order = ["event", "weight"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial["event"] = self.instance.event_name.name
+            self.fields["event"].disabled = True
+
+    def clean_event(self) -> str:
+        name: str = self.cleaned_data["event"]
+        if not name.strip() or not name.isprintable():
+            raise forms.ValidationError("Give the event's name as your application sends it.")
+        return name
+
+    def save(self, commit: bool = True) -> EventWeight:
+        if not self.instance.pk:
+            product = self.instance.workspace.product
+            self.instance.event_name = named(product.pk, self.cleaned_data["event"])
+        weight: EventWeight = super().save(commit)
+        return weight
+
+
+def named(product_id: int, name: str) -> EventName:
+    """The product's event name *name*, made if it is new.
+
+    Names count as they are sent, but a space at the end of a new one is a slip of the keyboard.
+    """
+    known = EventName.objects.filter(product_id=product_id, name=name).first()
+    if known:
+        return known
+    return EventName.objects.get_or_create(product_id=product_id, name=name.strip())[0]
+
+
+class WeightFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
+    def clean(self) -> None:
+        super().clean()
+        listed = set()
+        for form in self.forms:
+            if form in self.deleted_forms or "event" not in getattr(form, "cleaned_data", {}):
+                continue
+            name = form.cleaned_data["event"].strip()
+            if name in listed:
+                form.add_error("event", f"“{name}” is listed twice.")
+            listed.add(name)
+
+
+class WeightInline(TabularInline):
+    model = EventWeight
+    form = WeightForm
+    formset = WeightFormSet
+    fields = ["event", "weight"]
+    template = "admin/engagement/weights.html"
+    extra = 1
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related("event_name").order_by("event_name")
+
+
+class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
+    default_weight = WholeNumber(
+        0,
+        10,
+        initial=1,
+        help_text="Weight of events not listed below, 1 to 10; 0 scores only listed events.",
+    )
+
+    class Meta:
+        model = Workspace
+        fields = ["product", "name", "lookback_days", "default_weight"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk and "product" in self.fields:
+            self.fields["product"].disabled = True
+
+
+@admin.register(Workspace)
+class WorkspaceAdmin(PageAdmin):
+    form = WorkspaceForm
+    list_display = ["name", "product", "lookback_days", "default_weight", "scores"]
+    list_filter = [("product", ProductFilter), "lookback_days"]
+    list_select_related = ["product"]
+    search_fields = ["name"]
+    ordering = ["product__name", "product_id", "id"]
+    inlines = [WeightInline]
+    readonly_fields = ["user_benchmark", "account_benchmark", "benchmarks_at", "scores"]
+    benchmarks = (
+        "Benchmarks",
+        {
+            "fields": readonly_fields,
+            "description": "The 90th percentiles of the raw scores above zero. A user or account "
+            "at the benchmark scores 90.",
+        },
+    )
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        profile = (None, {"fields": ["product", "name", "lookback_days", "default_weight"]})
+        return [profile, self.benchmarks] if obj else [profile]
+
+    @admin.display(description="scores")
+    def scores(self, workspace: Workspace) -> str:
+        if workspace.scored_day is None:
+            return "To be computed in the background"
+        return f"Of the days up to {date(workspace.scored_day)}"
+
+    def page_context(self, request: HttpRequest, obj: Workspace) -> dict[str, Any]:
+        names = EventName.objects.filter(product=obj.product_id).values_list("name", flat=True)
+        return {"event_names": names[:SUGGESTED_NAMES]}
+
+    def save_model(self, request: HttpRequest, obj: Workspace, form: Any, change: bool) -> None:
+        # Not the whole row: scoring writes its columns at the same time.
+        changed = [*form.changed_data, "updated_at"] if change else None
+        obj.save(update_fields=changed)
+
+    def save_related(
+        self,
+        request: HttpRequest,
+        form: Any,
+        formsets: Iterable[Any],
+        change: bool,
+    ) -> None:
+        formsets = list(formsets)
+        super().save_related(request, form, formsets, change)
+        weighted = any(formset.has_changed() for formset in formsets)
+        if not change or weighted or SCORING_FIELDS & set(form.changed_data):
+            transaction.on_commit(partial(rescoring.request_rescore, form.instance.pk))
+
+    def get_deleted_objects(
+        self, objs: Any, request: HttpRequest
+    ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
+        """Name the workspaces only: with them go as many scores as they have users."""
+        count = len(objs)
+        return (
+            [f"{workspace}, its weights and its scores" for workspace in objs],
+            {str(self.opts.verbose_name_plural): count},
+            set() if self.has_delete_permission(request) else {str(self.opts.verbose_name)},
+            [],
+        )

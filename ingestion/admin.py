@@ -1,0 +1,241 @@
+"""The way of a message as people see it: keys, inbox, quarantine, and what was dropped."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import msgspec
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.http import Http404, HttpRequest, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+
+from engagement.admin.credentials import CredentialAdmin, CredentialInline
+from engagement.admin.listing import LargeTableAdmin, PageAction, PageAdmin
+from engagement.admin.products import ProductAdmin
+from engagement.admin.scoping import (
+    ProductFilter,
+    ProductScopedAdmin,
+    ReadOnly,
+    sees_everything,
+    visible_products,
+)
+from engagement.messages import Track, decode
+from ingestion import quarantine
+from ingestion.models import (
+    DropCount,
+    DroppedMessage,
+    DropReason,
+    InboxMessage,
+    IngestionKey,
+    QuarantinedMessage,
+)
+
+REMEDIES = {
+    DropReason.UNKNOWN_KEY: "Send an ingestion key of the product, as its page shows it.",
+    DropReason.REVOKED_KEY: "Make a new ingestion key and send that one instead.",
+    DropReason.MISSING_KEY: "Send the product's ingestion key with each request.",
+    DropReason.DUPLICATE: "Nothing is lost if this was a retry. Otherwise give each message a "
+    "message id of its own.",
+    DropReason.UNUSABLE: "Compare what your application sends with the API's description.",
+}
+
+
+@admin.register(IngestionKey)
+class IngestionKeyAdmin(CredentialAdmin):
+    usage = "Give it to the applications that send data of this product."
+
+
+class IngestionKeyInline(CredentialInline):
+    model = IngestionKey
+
+
+ProductAdmin.show_rows(IngestionKeyInline)
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a stored message is about, without its traits."""
+
+    kind: str
+    user: str = ""
+    account: str = ""
+    event: str = ""
+    message_id: str = ""
+    timestamp: Any = None
+
+
+def summary(payload: bytes) -> Summary:
+    """What the payload is about; what cannot be decoded is said to be undecodable."""
+    try:
+        message = decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Summary("undecodable")
+    return Summary(
+        kind=type(message).__name__.lower(),
+        user=message.user_id or "",
+        account=message.group_id or "",
+        event=message.event if isinstance(message, Track) else "",
+        message_id=message.message_id or "",
+        timestamp=message.timestamp,
+    )
+
+
+def age(seconds: float) -> str:
+    """A waiting time in its largest whole unit."""
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
+
+
+class StoredMessageAdmin(PageAdmin):
+    """Columns that are read from a message's payload."""
+
+    @admin.display(description="kind")
+    def kind(self, row: Any) -> str:
+        return summary(row.payload).kind
+
+    @admin.display(description="user id")
+    def user(self, row: Any) -> str:
+        return summary(row.payload).user
+
+    @admin.display(description="account id")
+    def account(self, row: Any) -> str:
+        return summary(row.payload).account
+
+    @admin.display(description="event")
+    def event(self, row: Any) -> str:
+        return summary(row.payload).event
+
+    @admin.display(description="message id")
+    def message_id(self, row: Any) -> str:
+        return summary(row.payload).message_id
+
+    @admin.display(description="timestamp")
+    def timestamp(self, row: Any) -> Any:
+        return summary(row.payload).timestamp
+
+
+@admin.register(InboxMessage)
+class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
+    """The inbox in the order of arrival. Whose a message is, only its key says."""
+
+    ABOUT: ClassVar[list[str]] = ["product", "key_hint", "kind", "user", "account", "event"]
+    list_display = ["id", "received_at", "age", *ABOUT, "attempts"]
+    fields = ["id", "received_at", "age", *ABOUT, "message_id", "timestamp", "attempts"]
+    fields += ["not_before"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        # Not the scoped queryset: these rows have no product to be scoped by.
+        rows: QuerySet[Any] = super(ProductScopedAdmin, self).get_queryset(request)
+        if not sees_everything(request.user):
+            keys = IngestionKey.objects.filter(product__in=visible_products(request.user))
+            rows = rows.filter(key_digest__in=keys.values("digest"))
+        key = IngestionKey.objects.filter(digest=OuterRef("key_digest"))
+        rows = rows.annotate(product_name=Subquery(key.values("product__name")[:1]))
+        return rows
+
+    @admin.display(description="product", empty_value="unknown")
+    def product(self, message: Any) -> str | None:
+        name: str | None = message.product_name
+        return name
+
+    @admin.display(description="waiting")
+    def age(self, message: InboxMessage) -> str:
+        return age((timezone.now() - message.received_at).total_seconds())
+
+
+@admin.register(QuarantinedMessage)
+class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
+    list_display = ["id", "quarantined_at", "product", "error_line", "attempts", "kind"]
+    list_display += ["user", "account", "event"]
+    list_filter = [("product", ProductFilter)]
+    list_select_related = ["product"]
+    fields = ["id", "product", "key_hint", "received_at", "quarantined_at", "attempts", "error"]
+    fields += ["kind", "user", "account", "event", "message_id", "timestamp"]
+    actions = ["try_again_selected"]
+
+    def has_try_again_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("ingestion.change_quarantinedmessage")
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.try_again_view)
+        name = "ingestion_quarantinedmessage_try_again"
+        return [path("<path:object_id>/try-again/", view, name=name), *super().get_urls()]
+
+    def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
+        if not self.has_try_again_permission(request):
+            return []
+        url = reverse("admin:ingestion_quarantinedmessage_try_again", args=[obj.pk])
+        return [PageAction("Try again", url, post=True)]
+
+    def try_again_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        if not self.has_try_again_permission(request):
+            raise PermissionDenied
+        message = self.get_object(request, object_id)
+        if message is None:
+            raise Http404
+        self._try_again(request, [message.pk])
+        return redirect("admin:ingestion_quarantinedmessage_changelist")
+
+    @admin.action(description="Try again", permissions=["try_again"])
+    def try_again_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        self._try_again(request, list(queryset.values_list("pk", flat=True)))
+
+    def _try_again(self, request: HttpRequest, ids: list[int]) -> None:
+        count = quarantine.try_again(ids)
+        told = "1 message is" if count == 1 else f"{count} messages are"
+        level = messages.SUCCESS if count else messages.WARNING
+        self.message_user(request, f"{told} back in the inbox and will be tried again.", level)
+
+    @admin.display(description="error")
+    def error_line(self, message: QuarantinedMessage) -> str:
+        first = message.error.strip().split("\n", 1)[0]
+        return first if len(first) <= 100 else f"{first[:99]}…"
+
+
+@admin.register(DroppedMessage)
+class DroppedMessageAdmin(ReadOnly, PageAdmin):
+    """Why a message did not arrive. The table is bounded by age and number."""
+
+    ABOUT: ClassVar[list[str]] = ["kind", "user_external_id", "account_external_id", "event"]
+    ABOUT += ["message_id"]
+    list_display = ["id", "dropped_at", "product", "key_hint", "reason", *ABOUT]
+    list_filter = ["reason", ("product", ProductFilter)]
+    list_select_related = ["product"]
+    date_hierarchy = "dropped_at"
+    search_fields = ["user_external_id", "account_external_id", "event", "message_id"]
+    search_help_text = "Search by a whole user id, account id, event name or message id."
+    fields = ["reason", "remedy", "product", "key_hint", *ABOUT, "received_at", "dropped_at"]
+    show_full_result_count = False
+    actions = None
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if not search_term.strip():
+            return queryset, False
+        term = search_term.strip()
+        matches = Q()
+        for field in self.search_fields:
+            matches |= Q(**{field: term})
+        return queryset.filter(matches), False
+
+    @admin.display(description="what to do")
+    def remedy(self, message: DroppedMessage) -> str:
+        return REMEDIES[DropReason(message.reason)]
+
+
+@admin.register(DropCount)
+class DropCountAdmin(ReadOnly, ProductScopedAdmin):
+    list_display = ["day", "product", "reason", "count"]
+    list_filter = ["reason", ("product", ProductFilter)]
+    list_select_related = ["product"]
+    actions = None
