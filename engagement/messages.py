@@ -50,12 +50,13 @@ decode = msgspec.msgpack.Decoder(Message).decode
 
 
 class Received(msgspec.Struct, frozen=True):
-    """A message with what was known when it arrived.
+    """A message with what was known when it arrived, and the product that its key belongs to.
 
     ``arrival`` is its place in the order of arrival, unique over all products and for good: where
     two messages carry the same timestamp, the later arrival wins.
     """
 
+    product_id: int
     arrival: int
     received_at: datetime
     message: Message

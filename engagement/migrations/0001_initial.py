@@ -73,7 +73,7 @@ class Migration(migrations.Migration):
                 ('id', models.BigAutoField(primary_key=True, serialize=False)),
                 ('user_id', models.BigIntegerField(null=True)),
                 ('account_id', models.BigIntegerField(null=True)),
-                ('product', models.ForeignKey(db_constraint=False, db_index=False, on_delete=django.db.models.deletion.CASCADE, to='engagement.product')),
+                ('product', models.ForeignKey(db_constraint=False, on_delete=django.db.models.deletion.CASCADE, to='engagement.product')),
             ],
         ),
         migrations.CreateModel(
@@ -143,6 +143,8 @@ class Migration(migrations.Migration):
                 ('user_benchmark', models.FloatField(editable=False, null=True)),
                 ('account_benchmark', models.FloatField(editable=False, null=True)),
                 ('benchmarks_at', models.DateTimeField(editable=False, null=True)),
+                ('benchmarks_stale', models.BooleanField(default=False, editable=False)),
+                ('benchmark_seconds', models.FloatField(default=0.0, editable=False)),
                 ('scored_day', models.DateField(editable=False, null=True)),
                 ('created_at', models.DateTimeField(db_default=django.db.models.functions.datetime.Now(), editable=False)),
                 ('updated_at', models.DateTimeField(auto_now=True)),

@@ -51,7 +51,9 @@ class Workspace(models.Model):
     """A scoring profile of a product: how far it looks back and what each event weighs.
 
     The benchmarks are the 90th percentiles of the raw scores above zero; None until there are
-    any. ``scored_day`` is the UTC day whose window the stored scores are of.
+    any. They are stale when scores changed since, and ``benchmark_seconds`` is how long taking
+    them took. ``scored_day`` is the UTC day whose window the stored scores are of; None asks for
+    all of them to be computed anew.
     """
 
     class Lookback(models.IntegerChoices):
@@ -74,6 +76,8 @@ class Workspace(models.Model):
     user_benchmark = models.FloatField(null=True, editable=False)
     account_benchmark = models.FloatField(null=True, editable=False)
     benchmarks_at = models.DateTimeField(null=True, editable=False)
+    benchmarks_stale = models.BooleanField(default=False, editable=False)
+    benchmark_seconds = models.FloatField(default=0.0, editable=False)
     scored_day = models.DateField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(auto_now=True, editable=False)

@@ -84,9 +84,8 @@ class StaleMark(models.Model):
     """
 
     id = models.BigAutoField(primary_key=True)
-    product = models.ForeignKey(
-        "engagement.Product", on_delete=models.CASCADE, db_constraint=False, db_index=False
-    )
+    # Rescoring walks the products that have marks.
+    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_constraint=False)
     user_id = models.BigIntegerField(null=True)
     account_id = models.BigIntegerField(null=True)
 

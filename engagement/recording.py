@@ -1,0 +1,288 @@
+"""The one write path: whatever enters the domain, enters by ``record()``.
+
+The same messages in any order, in any batches, by any number of workers, give the same users,
+accounts, sightings and counts.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from datetime import date, datetime
+from typing import LiteralString
+
+import msgspec
+
+from engagement import attribution, sql, stale, subjects
+from engagement.attribution import Link, Touched
+from engagement.messages import Group, Identify, Received, Track
+from engagement.models.activity import NO_ACCOUNT
+from engagement.subjects import Key, Sighting, UserState, see
+from engagement.traits import stamp
+
+
+class LinkMessage(msgspec.Struct, frozen=True):
+    """A message that puts a user into an account."""
+
+    user: Key
+    account: Key
+    at: datetime
+    arrival: int
+
+
+class TrackMessage(msgspec.Struct, frozen=True):
+    """A message that says what a user did."""
+
+    user: Key
+    event: Key
+    at: datetime
+    received_at: datetime
+    arrival: int
+
+
+class Batch(msgspec.Struct):
+    """What a batch says, in the customers' ids: before any row is looked at."""
+
+    users: dict[Key, Sighting] = {}
+    accounts: dict[Key, Sighting] = {}
+    links: list[LinkMessage] = []
+    tracks: list[TrackMessage] = []
+
+
+def record(received: Sequence[Received]) -> None:
+    """Record messages of any products, inside the caller's transaction.
+
+    Creates and merges users and accounts, stores links, adds events and daily counts, and marks
+    stale whose scores changed. Raises what the database raises: the caller decides whether that
+    is the fault of a message.
+    """
+    batch = read(received)
+    event_names = _ensure_event_names(batch.tracks)
+    account_ids = subjects.ensure_accounts(batch.accounts)
+    linked = {link.user for link in batch.links}
+    written = linked | {key for key, sighting in batch.users.items() if sighting.identified}
+    users = subjects.ensure_users(batch.users, written)
+
+    moved = _link(batch, users, account_ids)
+    newcomers = _identify(batch, users)
+    counted = _add_events(batch.tracks, users, event_names)
+
+    _write_users(batch, users, written)
+    entered = attribution.accounts_of(user for user in newcomers if not user.created)
+    appeared = subjects.write_accounts(
+        {account_ids[key]: sighting for key, sighting in batch.accounts.items()},
+        {account_id for _, account_id in entered},
+    )
+    stale.mark(
+        _stale(users, newcomers, moved | counted)
+        | {stale.account(*account) for account in (*entered, *appeared)}
+    )
+
+
+# --- Reading the messages -------------------------------------------------------------------
+
+
+def read(received: Sequence[Received]) -> Batch:
+    """Sort out what the messages say of whom."""
+    batch = Batch()
+    for one in received:
+        match one.message:
+            case Track():
+                _read_track(batch, one, one.message)
+            case Identify():
+                _read_identify(batch, one, one.message)
+            case Group():
+                _read_group(batch, one, one.message)
+    return batch
+
+
+def _read_track(batch: Batch, one: Received, message: Track) -> None:
+    user = (one.product_id, message.user_id)
+    at = message.timestamp
+    see(batch.users, user, at)
+    event = (one.product_id, message.event)
+    batch.tracks.append(TrackMessage(user, event, at, one.received_at, one.arrival))
+    if message.group_id is not None:
+        account = (one.product_id, message.group_id)
+        see(batch.accounts, account, at)
+        batch.links.append(LinkMessage(user, account, at, one.arrival))
+
+
+def _read_identify(batch: Batch, one: Received, message: Identify) -> None:
+    user = (one.product_id, message.user_id)
+    _introduce(batch.users, user, one, message)
+    if message.group_id is not None:
+        account = (one.product_id, message.group_id)
+        see(batch.accounts, account, message.timestamp).identified = True
+        batch.links.append(LinkMessage(user, account, message.timestamp, one.arrival))
+
+
+def _read_group(batch: Batch, one: Received, message: Group) -> None:
+    account = (one.product_id, message.group_id)
+    _introduce(batch.accounts, account, one, message)
+    if message.user_id is not None:
+        user = (one.product_id, message.user_id)
+        see(batch.users, user, message.timestamp).identified = True
+        batch.links.append(LinkMessage(user, account, message.timestamp, one.arrival))
+
+
+def _introduce(
+    sightings: dict[Key, Sighting], key: Key, one: Received, message: Identify | Group
+) -> None:
+    sighting = see(sightings, key, message.timestamp)
+    sighting.identified = True
+    if message.traits:
+        sighting.patches.append((message.traits, stamp(message.timestamp, one.arrival)))
+
+
+# --- Links and identity ---------------------------------------------------------------------
+
+
+def _link(batch: Batch, users: dict[Key, UserState], account_ids: dict[Key, int]) -> set[Touched]:
+    links: dict[int, list[Link]] = defaultdict(list)
+    for link in batch.links:
+        links[users[link.user].id].append(Link(link.at, link.arrival, account_ids[link.account]))
+    if not links:
+        return set()
+    return attribution.link(links, {user.id: user for user in users.values()})
+
+
+def _identify(batch: Batch, users: dict[Key, UserState]) -> list[UserState]:
+    """Make users that the batch introduces known; those that were not known before.
+
+    An account that a known user's event names is known too.
+    """
+    newcomers = []
+    for key, sighting in batch.users.items():
+        if sighting.identified and not users[key].is_identified:
+            users[key].is_identified = True
+            newcomers.append(users[key])
+    for link in batch.links:
+        if users[link.user].is_identified:
+            batch.accounts[link.account].identified = True
+    return newcomers
+
+
+def _write_users(batch: Batch, users: dict[Key, UserState], written: Collection[Key]) -> None:
+    patches = {}
+    for key in written:
+        user, sighting = users[key], batch.users[key]
+        user.first_seen_at = min(user.first_seen_at, sighting.first_at)
+        user.last_seen_at = max(user.last_seen_at, sighting.last_at)
+        patches[user.id] = sighting.patches
+    subjects.write_users((users[key] for key in written), patches)
+    # Events raise last_seen_at when their user is scored again, so that a busy user's row is not
+    # rewritten in every batch. They lower first_seen_at here, which is rare.
+    subjects.lower_first_seen(
+        (users[key], sighting.first_at)
+        for key, sighting in batch.users.items()
+        if sighting.first_at < users[key].first_seen_at
+    )
+
+
+# --- Events and counts ----------------------------------------------------------------------
+
+_FIND_EVENT_NAMES: LiteralString = """
+    SELECT n.product_id, n.name, n.id
+    FROM unnest(%(products)s::bigint[], %(names)s::text[]) AS k(product_id, name)
+    JOIN engagement_eventname n USING (product_id, name)
+"""
+_CREATE_EVENT_NAMES: LiteralString = """
+    INSERT INTO engagement_eventname (product_id, name)
+    SELECT * FROM unnest(%(products)s::bigint[], %(names)s::text[])
+    ON CONFLICT (product_id, name) DO NOTHING
+"""
+
+
+def _ensure_event_names(tracks: Sequence[TrackMessage]) -> dict[Key, int]:
+    wanted = {track.event for track in tracks}
+    if not wanted:
+        return {}
+    names = _find_event_names(wanted)
+    if missing := wanted - names.keys():
+        sql.execute(_CREATE_EVENT_NAMES, _name_arrays(sorted(missing)))
+        names |= _find_event_names(missing)
+    return names
+
+
+def _find_event_names(keys: Collection[Key]) -> dict[Key, int]:
+    rows = sql.fetch(_FIND_EVENT_NAMES, _name_arrays(keys))
+    return {(product, name): id for product, name, id in rows}
+
+
+def _name_arrays(keys: Collection[Key]) -> dict[str, list[int] | list[str]]:
+    return {"products": [product for product, _ in keys], "names": [name for _, name in keys]}
+
+
+_COPY_EVENTS: LiteralString = """
+    COPY engagement_event
+        (product_id, user_id, occurred_at, arrival, account_id, event_name_id, received_at)
+    FROM STDIN (FORMAT BINARY)
+"""
+_EVENT_TYPES = ("int8", "int8", "timestamptz", "int8", "int8", "int8", "timestamptz")
+_ADD_COUNTS: LiteralString = """
+    INSERT INTO engagement_dailycount AS d
+        (product_id, user_id, day, event_name_id, account_id, count, last_at)
+    SELECT * FROM unnest(
+        %(products)s::bigint[], %(users)s::bigint[], %(days)s::date[], %(names)s::bigint[],
+        %(accounts)s::bigint[], %(counts)s::integer[], %(last)s::timestamptz[])
+    ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
+    SET count = d.count + EXCLUDED.count, last_at = GREATEST(d.last_at, EXCLUDED.last_at)
+"""
+
+
+def _add_events(
+    tracks: Sequence[TrackMessage],
+    users: dict[Key, UserState],
+    event_names: dict[Key, int],
+) -> set[Touched]:
+    """Store the events and count them; whose counts changed."""
+    if not tracks:
+        return set()
+    accounts = attribution.accounts_at([(users[track.user], track.at) for track in tracks])
+    events = []
+    counts: dict[tuple[int, int, date, int, int], tuple[int, datetime]] = {}
+    for track, account_id in zip(tracks, accounts, strict=True):
+        product, user_id = track.user[0], users[track.user].id
+        name = event_names[track.event]
+        events.append(
+            (product, user_id, track.at, track.arrival, account_id, name, track.received_at)
+        )
+        key = (product, user_id, track.at.date(), name, account_id or NO_ACCOUNT)
+        known = counts.get(key)
+        counts[key] = (known[0] + 1, max(known[1], track.at)) if known else (1, track.at)
+    sql.copy(_COPY_EVENTS, _EVENT_TYPES, events)
+    _add_counts(counts)
+    return {Touched(product, user, account) for product, user, _, _, account in counts}
+
+
+def _add_counts(counts: dict[tuple[int, int, date, int, int], tuple[int, datetime]]) -> None:
+    # Sorted by the key, so that two workers that count the same users cannot deadlock.
+    rows = sorted(counts.items())
+    sql.execute(
+        _ADD_COUNTS,
+        {
+            "products": [key[0] for key, _ in rows],
+            "users": [key[1] for key, _ in rows],
+            "days": [key[2] for key, _ in rows],
+            "names": [key[3] for key, _ in rows],
+            "accounts": [key[4] for key, _ in rows],
+            "counts": [count for _, (count, _) in rows],
+            "last": [last for _, (_, last) in rows],
+        },
+    )
+
+
+# --- What must be scored again --------------------------------------------------------------
+
+
+def _stale(
+    users: dict[Key, UserState], newcomers: Sequence[UserState], touched: set[Touched]
+) -> set[stale.Mark]:
+    # Counts of a user whom nobody has introduced yet change no score.
+    known = {user.id for user in users.values() if user.is_identified}
+    marks = {stale.user(user.product_id, user.id) for user in newcomers}
+    for product_id, user_id, account_id in touched:
+        if user_id in known:
+            marks.add(stale.user(product_id, user_id))
+            if account_id != NO_ACCOUNT:
+                marks.add(stale.account(product_id, account_id))
+    return marks

@@ -1,0 +1,39 @@
+"""Statements over whole batches: parameters bound on the server, rows streamed in by COPY.
+
+Django's cursors put parameters into the statement's text, which is slow for arrays of thousands
+of values. These use the same connection, and so the same transaction, through psycopg itself.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, LiteralString
+
+import psycopg
+from django.db import connection
+
+Row = tuple[Any, ...]
+
+
+def fetch(statement: LiteralString, parameters: dict[str, Any] | None = None) -> list[Row]:
+    """The rows that the statement returns."""
+    with _cursor() as cursor:
+        return cursor.execute(statement, parameters).fetchall()
+
+
+def execute(statement: LiteralString, parameters: dict[str, Any] | None = None) -> int:
+    """Run the statement; the number of rows that it wrote."""
+    with _cursor() as cursor:
+        return cursor.execute(statement, parameters).rowcount
+
+
+def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) -> None:
+    """Stream *rows* into ``COPY … FROM STDIN (FORMAT BINARY)``; *types* name their columns'."""
+    with _cursor() as cursor, cursor.copy(statement) as stream:
+        stream.set_types(types)
+        for row in rows:
+            stream.write_row(row)
+
+
+def _cursor() -> psycopg.Cursor[Row]:
+    connection.ensure_connection()
+    raw: psycopg.Connection[Row] = connection.connection
+    return psycopg.Cursor(raw)

@@ -1,0 +1,324 @@
+"""Finding, creating, locking and writing users and accounts, whole batches at a time.
+
+Locks, from weak to strong: whoever records a user's events holds KEY SHARE on the user, whoever
+writes traits NO KEY UPDATE, whoever changes which account the user's events belong to UPDATE.
+So events of one user are recorded side by side with each other and with traits, but never while
+their attribution changes. Each statement takes its locks in the order of ids.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple, TypeAlias
+
+import msgspec
+
+from engagement import sql
+from engagement.traits import Stamp, merge
+
+# (product id, the customer's id)
+Key: TypeAlias = tuple[int, str]
+Patch: TypeAlias = tuple[dict[str, Any], Stamp]
+
+
+class Sighting(msgspec.Struct):
+    """What a batch says of one user or account.
+
+    ``patches`` are the traits of its messages with their stamps. ``identified`` is whether a
+    message introduces the subject rather than naming it in passing.
+    """
+
+    first_at: datetime
+    last_at: datetime
+    identified: bool = False
+    patches: list[Patch] = []
+
+    def widen(self, at: datetime) -> None:
+        if at < self.first_at:
+            self.first_at = at
+        if at > self.last_at:
+            self.last_at = at
+
+
+class UserState(msgspec.Struct, eq=False):
+    """A user's row under its lock. ``created`` is whether this batch made it."""
+
+    id: int
+    product_id: int
+    is_identified: bool
+    account_id: int | None
+    account_since: datetime | None
+    first_seen_at: datetime
+    last_seen_at: datetime
+    created: bool = False
+
+
+def see(sightings: dict[Key, Sighting], key: Key, at: datetime) -> Sighting:
+    """The batch's sighting of *key*, widened to *at*."""
+    sighting = sightings.get(key)
+    if sighting is None:
+        sighting = sightings[key] = Sighting(at, at)
+    else:
+        sighting.widen(at)
+    return sighting
+
+
+# --- Accounts -------------------------------------------------------------------------------
+
+_FIND_ACCOUNTS: LiteralString = """
+    SELECT a.product_id, a.external_id, a.id
+    FROM unnest(%(products)s::bigint[], %(ids)s::text[]) AS k(product_id, external_id)
+    JOIN engagement_account a USING (product_id, external_id)
+"""
+_CREATE: LiteralString = """
+    INSERT INTO {table} (product_id, external_id, traits, trait_stamps, is_identified,
+                         first_seen_at, last_seen_at)
+    SELECT product_id, external_id, '{{}}', '{{}}', false, first_at, last_at
+    FROM unnest(%(products)s::bigint[], %(ids)s::text[],
+                %(first)s::timestamptz[], %(last)s::timestamptz[])
+         AS k(product_id, external_id, first_at, last_at)
+    ON CONFLICT (product_id, external_id) DO NOTHING
+    RETURNING product_id, external_id, id
+"""
+_CREATE_ACCOUNTS = _CREATE.format(table="engagement_account")
+_CREATE_USERS = _CREATE.format(table="engagement_user")
+
+
+def ensure_accounts(sightings: dict[Key, Sighting]) -> dict[Key, int]:
+    """The id of each account, created where there is none."""
+    ids = _find_accounts(sightings)
+    if missing := sightings.keys() - ids.keys():
+        created = _create(_CREATE_ACCOUNTS, missing, sightings)
+        ids |= {(product, external): id for product, external, id in created}
+    if missing := sightings.keys() - ids.keys():
+        # Another worker made these in the meantime.
+        ids |= _find_accounts(missing)
+    return ids
+
+
+def _find_accounts(keys: Iterable[Key]) -> dict[Key, int]:
+    rows = sql.fetch(_FIND_ACCOUNTS, _key_arrays(keys))
+    return {(product, external): id for product, external, id in rows}
+
+
+def _create(
+    statement: LiteralString, keys: Collection[Key], sightings: dict[Key, Sighting]
+) -> list[sql.Row]:
+    # Sorted, so that two workers that create the same subjects cannot deadlock.
+    ordered = sorted(keys)
+    return sql.fetch(
+        statement,
+        {
+            **_key_arrays(ordered),
+            "first": [sightings[key].first_at for key in ordered],
+            "last": [sightings[key].last_at for key in ordered],
+        },
+    )
+
+
+def _key_arrays(keys: Iterable[Key]) -> dict[str, Any]:
+    pairs = list(keys)
+    return {"products": [product for product, _ in pairs], "ids": [id for _, id in pairs]}
+
+
+_LOCK_ACCOUNTS: LiteralString = """
+    SELECT id, product_id, is_identified
+    FROM engagement_account
+    WHERE id = ANY(%(ids)s)
+    ORDER BY id
+    FOR NO KEY UPDATE
+"""
+_WRITE_ACCOUNTS: LiteralString = """
+    UPDATE engagement_account a
+    SET is_identified = a.is_identified OR k.identified,
+        first_seen_at = LEAST(a.first_seen_at, k.first_at),
+        last_seen_at = GREATEST(a.last_seen_at, k.last_at),
+        traits = COALESCE(k.traits::jsonb, a.traits),
+        trait_stamps = COALESCE(k.stamps::jsonb, a.trait_stamps)
+    FROM unnest(%(ids)s::bigint[], %(products)s::bigint[], %(identified)s::boolean[],
+                %(first)s::timestamptz[], %(last)s::timestamptz[],
+                %(traits)s::text[], %(stamps)s::text[])
+         AS k(id, product_id, identified, first_at, last_at, traits, stamps)
+    WHERE a.id = k.id AND a.product_id = k.product_id
+"""
+
+
+_IDENTIFY_ACCOUNTS: LiteralString = """
+    UPDATE engagement_account SET is_identified = true
+    WHERE id = ANY(%(ids)s) AND NOT is_identified
+"""
+
+
+def write_accounts(sightings: dict[int, Sighting], entered: set[int]) -> list[tuple[int, int]]:
+    """Merge what the batch says of accounts, by id; (product id, id) of the newly identified.
+
+    *entered* are accounts that the batch does not name, but that a newly identified user was in.
+    These are the last locks that a batch takes, because many batches name the same accounts.
+    """
+    if not sightings and not entered:
+        return []
+    locked = sql.fetch(_LOCK_ACCOUNTS, {"ids": [*sightings, *entered]})
+    if entered:
+        sql.execute(_IDENTIFY_ACCOUNTS, {"ids": list(entered)})
+    _merge_accounts([(id, product) for id, product, _ in locked if id in sightings], sightings)
+    return [
+        (product, id)
+        for id, product, known in locked
+        if not known and (id in entered or sightings[id].identified)
+    ]
+
+
+def _merge_accounts(keys: list[tuple[int, int]], sightings: dict[int, Sighting]) -> None:
+    found = [sightings[id] for id, _ in keys]
+    merged = _merged_traits("engagement_account", {id: sightings[id].patches for id in sightings})
+    sql.execute(
+        _WRITE_ACCOUNTS,
+        {
+            "ids": [id for id, _ in keys],
+            "products": [product for _, product in keys],
+            "identified": [sighting.identified for sighting in found],
+            "first": [sighting.first_at for sighting in found],
+            "last": [sighting.last_at for sighting in found],
+            "traits": [merged[id].traits if id in merged else None for id, _ in keys],
+            "stamps": [merged[id].stamps if id in merged else None for id, _ in keys],
+        },
+    )
+
+
+# --- Traits ---------------------------------------------------------------------------------
+
+
+class JsonTexts(NamedTuple):
+    """A subject's merged traits and stamps, as JSON."""
+
+    traits: str
+    stamps: str
+
+
+_READ_TRAITS: LiteralString = """
+    SELECT id, traits::text, trait_stamps::text FROM {table} WHERE id = ANY(%(ids)s)
+"""
+
+
+def _merged_traits(table: LiteralString, patches: dict[int, list[Patch]]) -> dict[int, JsonTexts]:
+    """The traits of the (locked) subjects that have patches, with the patches merged in."""
+    ids = [id for id, some in patches.items() if some]
+    if not ids:
+        return {}
+    merged = {}
+    for id, traits, stamps in sql.fetch(_READ_TRAITS.format(table=table), {"ids": ids}):
+        values, written = msgspec.json.decode(traits), msgspec.json.decode(stamps)
+        for patch, stamp in patches[id]:
+            merge(values, written, patch, stamp)
+        merged[id] = JsonTexts(_json(values), _json(written))
+    return merged
+
+
+def _json(value: dict[str, Any]) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+# --- Users ----------------------------------------------------------------------------------
+
+_LOCK_USERS: LiteralString = """
+    SELECT u.product_id, u.external_id, u.id, u.is_identified, u.account_id, u.account_since,
+           u.first_seen_at, u.last_seen_at
+    FROM unnest(%(products)s::bigint[], %(ids)s::text[]) AS k(product_id, external_id)
+    JOIN engagement_user u USING (product_id, external_id)
+    ORDER BY u.id
+    FOR {strength} OF u
+"""
+_LOCK_TO_READ = _LOCK_USERS.format(strength="KEY SHARE")
+_LOCK_TO_WRITE = _LOCK_USERS.format(strength="NO KEY UPDATE")
+_LOCK_TO_MOVE: LiteralString = """
+    SELECT id FROM engagement_user WHERE id = ANY(%(ids)s) ORDER BY id FOR UPDATE
+"""
+
+
+def ensure_users(sightings: dict[Key, Sighting], written: Collection[Key]) -> dict[Key, UserState]:
+    """Each user's row, created where there is none and locked: to write where its key is in
+    *written*, otherwise against a change of attribution."""
+    read = sightings.keys() - set(written)
+    users = _lock(_LOCK_TO_WRITE, written) | _lock(_LOCK_TO_READ, read)
+    if missing := sightings.keys() - users.keys():
+        for product, external, id in _create(_CREATE_USERS, missing, sightings):
+            sighting = sightings[product, external]
+            users[product, external] = UserState(
+                id, product, False, None, None, sighting.first_at, sighting.last_at, True
+            )
+    if missing := sightings.keys() - users.keys():
+        # Another worker made these in the meantime.
+        users |= _lock(_LOCK_TO_WRITE, missing)
+    return users
+
+
+def lock_to_move(users: Iterable[UserState]) -> None:
+    """Keep everybody else from recording events of these users until the transaction ends."""
+    if ids := [user.id for user in users if not user.created]:
+        sql.fetch(_LOCK_TO_MOVE, {"ids": ids})
+
+
+def _lock(statement: LiteralString, keys: Collection[Key]) -> dict[Key, UserState]:
+    if not keys:
+        return {}
+    rows = sql.fetch(statement, _key_arrays(keys))
+    return {(row[0], row[1]): UserState(row[2], row[0], *row[3:]) for row in rows}
+
+
+_WRITE_USERS: LiteralString = """
+    UPDATE engagement_user u
+    SET is_identified = k.identified, account_id = k.account_id, account_since = k.account_since,
+        first_seen_at = k.first_at, last_seen_at = k.last_at,
+        traits = COALESCE(k.traits::jsonb, u.traits),
+        trait_stamps = COALESCE(k.stamps::jsonb, u.trait_stamps)
+    FROM unnest(%(ids)s::bigint[], %(products)s::bigint[], %(identified)s::boolean[],
+                %(accounts)s::bigint[], %(since)s::timestamptz[],
+                %(first)s::timestamptz[], %(last)s::timestamptz[],
+                %(traits)s::text[], %(stamps)s::text[])
+         AS k(id, product_id, identified, account_id, account_since, first_at, last_at,
+              traits, stamps)
+    WHERE u.id = k.id AND u.product_id = k.product_id
+"""
+
+
+def write_users(users: Iterable[UserState], patches: dict[int, list[Patch]]) -> None:
+    """Write each user's state as it stands and merge its patches; the rows are locked already."""
+    ordered = sorted(users, key=lambda user: user.id)
+    if not ordered:
+        return
+    merged = _merged_traits("engagement_user", patches)
+    sql.execute(
+        _WRITE_USERS,
+        {
+            "ids": [user.id for user in ordered],
+            "products": [user.product_id for user in ordered],
+            "identified": [user.is_identified for user in ordered],
+            "accounts": [user.account_id for user in ordered],
+            "since": [user.account_since for user in ordered],
+            "first": [user.first_seen_at for user in ordered],
+            "last": [user.last_seen_at for user in ordered],
+            "traits": [merged[user.id].traits if user.id in merged else None for user in ordered],
+            "stamps": [merged[user.id].stamps if user.id in merged else None for user in ordered],
+        },
+    )
+
+
+_LOWER_FIRST_SEEN: LiteralString = """
+    UPDATE engagement_user u SET first_seen_at = LEAST(u.first_seen_at, k.first_at)
+    FROM unnest(%(ids)s::bigint[], %(products)s::bigint[], %(first)s::timestamptz[])
+         AS k(id, product_id, first_at)
+    WHERE u.id = k.id AND u.product_id = k.product_id
+"""
+
+
+def lower_first_seen(seen: Iterable[tuple[UserState, datetime]]) -> None:
+    """Events older than what is known of their users move the users' first sighting back."""
+    ordered = sorted(((user.id, user.product_id, at) for user, at in seen))
+    if ordered:
+        sql.execute(
+            _LOWER_FIRST_SEEN,
+            {
+                "ids": [id for id, _, _ in ordered],
+                "products": [product for _, product, _ in ordered],
+                "first": [at for _, _, at in ordered],
+            },
+        )

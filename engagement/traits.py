@@ -1,0 +1,109 @@
+"""Merging traits so that the order in which messages arrive does not matter."""
+
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+# Names that the marketplace license connection writes. App vendors send some of them themselves,
+# often in lower case: those are the same traits.
+MARKETPLACE_TRAITS = (
+    "am.addonKey",
+    "am.addonLicenseId",
+    "am.addonName",
+    "am.appEdition",
+    "am.appEntitlementId",
+    "am.appEntitlementNumber",
+    "am.attribution.campaignContent",
+    "am.attribution.campaignMedium",
+    "am.attribution.campaignName",
+    "am.attribution.campaignSource",
+    "am.attribution.channel",
+    "am.attribution.referrerDomain",
+    "am.cloudId",
+    "am.cloudSiteHostname",
+    "am.contactDetails.company",
+    "am.contactDetails.country",
+    "am.contactDetails.region",
+    "am.daysToConvertEval",
+    "am.evaluationEndDate",
+    "am.evaluationLicense",
+    "am.evaluationOpportunitySize",
+    "am.evaluationSaleDate",
+    "am.evaluationStartDate",
+    "am.hostEntitlementId",
+    "am.hostEntitlementNumber",
+    "am.hostLicenseId",
+    "am.hosting",
+    "am.inGracePeriod",
+    "am.installedOnSandbox",
+    "am.lastUpdated",
+    "am.latestEvaluationStartDate",
+    "am.latestMaintenanceStartDate",
+    "am.licenseId",
+    "am.licenseType",
+    "am.maintenanceEndDate",
+    "am.maintenanceStartDate",
+    "am.parentProductBillingCycle",
+    "am.parentProductEdition",
+    "am.parentProductName",
+    "am.productId",
+    "am.status",
+    "am.tier",
+    "am.tier.number",
+    "am.transactionAccountId",
+)
+_SPELLING = {name.lower(): name for name in MARKETPLACE_TRAITS}
+
+# Microseconds since 1970 of the message's timestamp, and the message's place in the order of
+# arrival. Stored as a JSON list.
+Stamp: TypeAlias = tuple[int, int]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def canonical_name(name: str) -> str:
+    """The trait's one spelling: a name that is a known ``am.`` trait but for case is that trait."""
+    if name[:3].lower() != "am.":
+        return name
+    return _SPELLING.get(name.lower(), name)
+
+
+def stamp(timestamp: datetime, arrival: int) -> Stamp:
+    """When a value was written: later timestamps win, and of equal ones the later arrival."""
+    since = timestamp - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds, arrival
+
+
+def merge(
+    traits: dict[str, Any],
+    stamps: dict[str, Any],
+    incoming: dict[str, Any],
+    written: Stamp,
+) -> bool:
+    """Merge *incoming* into *traits* and *stamps* in place; whether anything changed.
+
+    Per trait the last writer wins. None removes a trait; its stamp stays, so that an older value
+    that arrives later does not bring it back.
+    """
+    changed = False
+    for name, value in _canonical(incoming).items():
+        known = stamps.get(name)
+        if known is not None and tuple(known) >= written:
+            continue
+        stamps[name] = list(written)
+        if value is None:
+            traits.pop(name, None)
+        else:
+            traits[name] = value
+        changed = True
+    return changed
+
+
+def _canonical(incoming: dict[str, Any]) -> dict[str, Any]:
+    """The same traits under their one spelling; a trait spelled right beats its variants."""
+    spelled = {canonical_name(name): name for name in incoming}
+    if all(canonical == name for canonical, name in spelled.items()):
+        return incoming
+    return {
+        canonical: incoming[canonical if canonical in incoming else name]
+        for canonical, name in spelled.items()
+    }

@@ -1,0 +1,100 @@
+"""Messages as a test tells them, and the state that recording them leaves."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from engagement.messages import Group, Identify, Message, Received, Track
+from engagement.models import Account, DailyCount, Event, EventName, Membership, Product, User
+from engagement.recording import record
+
+# A Thursday at noon, so that hours before and after stay on the same UTC day.
+NOON = datetime(2026, 9, 24, 12, tzinfo=UTC)
+_arrivals = count(1)
+
+
+def at(hours: float) -> datetime:
+    """So many hours after noon."""
+    return NOON + timedelta(hours=hours)
+
+
+def identify(user: str, hours: float = 0, group: str | None = None, **traits: Any) -> Identify:
+    return Identify(user, at(hours), traits, group)
+
+
+def group(account: str, hours: float = 0, user: str | None = None, **traits: Any) -> Group:
+    return Group(account, at(hours), traits, user)
+
+
+def track(user: str, event: str = "opened", hours: float = 0, group: str | None = None) -> Track:
+    return Track(user, event, at(hours), group)
+
+
+def received(product: Product, messages: Sequence[Message]) -> list[Received]:
+    """The messages as they arrive now, one after the other."""
+    return [Received(product.pk, next(_arrivals), NOON, message) for message in messages]
+
+
+def tell(product: Product, *messages: Message) -> None:
+    """Record the messages in one batch."""
+    record(received(product, messages))
+
+
+def state(product: Product) -> dict[str, Any]:
+    """Everything that recording writes for the product, by the customers' ids."""
+    users = {user.pk: user for user in User.objects.filter(product=product)}
+    accounts = {account.pk: account for account in Account.objects.filter(product=product)}
+    names = dict(EventName.objects.filter(product=product).values_list("pk", "name"))
+
+    def account_name(pk: int | None) -> str | None:
+        return accounts[pk].external_id if pk else None
+
+    return {
+        "users": {
+            user.external_id: (
+                user.traits,
+                user.trait_stamps,
+                user.is_identified,
+                account_name(user.account_id),
+                user.account_since,
+                user.first_seen_at,
+            )
+            for user in users.values()
+        },
+        "accounts": {
+            account.external_id: (
+                account.traits,
+                account.trait_stamps,
+                account.is_identified,
+                account.first_seen_at,
+                account.last_seen_at,
+            )
+            for account in accounts.values()
+        },
+        "sightings": {
+            (users[one.user_id].external_id, one.occurred_at, account_name(one.account_id)): (
+                one.arrival
+            )
+            for one in Membership.objects.filter(product=product)
+        },
+        "events": sorted(
+            (
+                one.arrival,
+                users[one.user_id].external_id,
+                names[one.event_name_id],
+                one.occurred_at,
+                account_name(one.account_id) or "",
+            )
+            for one in Event.objects.filter(product=product)
+        ),
+        "counts": {
+            (
+                users[one.user_id].external_id,
+                one.day,
+                names[one.event_name_id],
+                account_name(one.account_id),
+            ): (one.count, one.last_at)
+            for one in DailyCount.objects.filter(product=product)
+        },
+    }

@@ -1,0 +1,116 @@
+"""The same messages in any order and in any batches leave the same state."""
+
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engagement.messages import Group, Identify, Message, Received, Track
+from engagement.models import AccountEngagement, Product, User, UserEngagement
+from engagement.recording import record
+from engagement.rescoring import rescore
+from tests.engagement.history import NOON, state
+
+pytestmark = pytest.mark.django_db
+
+users = st.sampled_from(["ann", "bob"])
+groups = st.sampled_from(["acme", "globex", "initech"])
+# Few distinct times, so that messages often carry the same one.
+times = st.integers(-40, 4).map(lambda hours: NOON + timedelta(hours=hours))
+traits = st.dictionaries(
+    st.sampled_from(["plan", "seats", "am.tier", "AM.TIER"]),
+    st.none() | st.integers(0, 3) | st.text("ab", max_size=1),
+    max_size=3,
+)
+messages = st.one_of(
+    st.builds(Identify, users, times, traits, st.none() | groups),
+    st.builds(Group, groups, times, traits, st.none() | users),
+    st.builds(Track, users, st.sampled_from(["opened", "saved"]), times, st.none() | groups),
+)
+
+
+@st.composite
+def two_tellings(draw: st.DrawFn) -> tuple[list[Message], list[list[int]]]:
+    """Messages, and the places of all of them in some other order and split into batches."""
+    told = draw(st.lists(messages, min_size=1, max_size=12))
+    order = draw(st.permutations(range(len(told))))
+    cuts = sorted(draw(st.sets(st.integers(1, len(told)), max_size=4)))
+    bounds = [0, *cuts, len(told)]
+    batches = [order[a:b] for a, b in pairwise(bounds)]
+    return told, [batch for batch in batches if batch]
+
+
+def scores(product: Product) -> dict[str, Any]:
+    columns = ("raw", "event_count", "active_days", "last_active_at")
+    of_users = UserEngagement.objects.filter(product=product)
+    of_accounts = AccountEngagement.objects.filter(product=product)
+    return {
+        "users": sorted(map(str, of_users.values_list("user__external_id", *columns))),
+        "accounts": sorted(
+            map(str, of_accounts.values_list("account__external_id", *columns, "active_users"))
+        ),
+        "last seen": dict(
+            User.objects.filter(product=product, is_identified=True).values_list(
+                "external_id", "last_seen_at"
+            )
+        ),
+    }
+
+
+@given(two_tellings())
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_any_order_and_any_batches_give_the_same(
+    db: None, tellings: tuple[list[Message], list[list[int]]]
+) -> None:
+    told, batches = tellings
+    once, split = Product.create_with_workspace("once"), Product.create_with_workspace("split")
+
+    record([Received(once.pk, place, NOON, message) for place, message in enumerate(told)])
+    for batch in batches:
+        record([Received(split.pk, place, NOON, told[place]) for place in batch])
+        rescore(NOON)
+
+    assert state(split) == state(once)
+    assert scores(split) == scores(once)
+
+
+@given(two_tellings())
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_each_event_belongs_to_the_account_of_the_latest_link_before_it(
+    db: None, tellings: tuple[list[Message], list[list[int]]]
+) -> None:
+    told, batches = tellings
+    product = Product.create_with_workspace("any")
+    for batch in batches:
+        record([Received(product.pk, place, NOON, told[place]) for place in batch])
+
+    recorded = {arrival: account for arrival, _, _, _, account in state(product)["events"]}
+    expected = {
+        place: account_when(told, message)
+        for place, message in enumerate(told)
+        if isinstance(message, Track)
+    }
+    assert recorded == expected
+
+
+def account_when(told: list[Message], event: Track) -> str:
+    """The account of the event by the rule's own words, over all the messages at once."""
+    links = sorted(
+        (message.timestamp, place, message.group_id)
+        for place, message in enumerate(told)
+        if message.user_id == event.user_id and message.group_id is not None
+    )
+    before = [group for at, _, group in links if at <= event.timestamp]
+    first = [group for at, _, group in links if at == links[0][0]]
+    return before[-1] if before else first[-1] if first else ""
