@@ -1,0 +1,64 @@
+"""How long a subject has been around: when it was created, and how many days ago that was."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+# Where customers say when a user or account was created; the first usable one counts.
+CREATED_TRAITS = ("createdAt", "created_at")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A number from here on is in milliseconds: in seconds it would lie beyond the year 5000, and in
+# milliseconds anything below it lies before the spring of 1973.
+_MILLISECONDS_FROM = 100_000_000_000
+# Eight digits are a date without dashes; longer ones are Unix time that was sent as a text.
+_UNIX_TIME = re.compile(r"[0-9]{9,15}(\.[0-9]{1,9})?", re.ASCII)
+_LONGEST_TEXT = 64
+
+
+def created_at(traits: Mapping[str, Any], first_seen_at: datetime) -> datetime:
+    """When the subject was created, in UTC: as a trait says, else when it was first seen.
+
+    The traits ``createdAt`` and ``created_at`` hold ISO 8601 (UTC where no zone is given) or Unix
+    time in seconds or milliseconds. A value that is neither is passed over.
+    """
+    for name in CREATED_TRAITS:
+        if (created := moment(traits.get(name))) is not None:
+            return created
+    return first_seen_at.astimezone(UTC)
+
+
+def tenure_days(created: datetime, today: date) -> int:
+    """Whole UTC days from the day of creation to *today*; 0 for what lies in the future."""
+    return max(0, (today - created.astimezone(UTC).date()).days)
+
+
+def moment(value: Any) -> datetime | None:
+    """The time in UTC that a trait's value names, or None where it names none."""
+    try:
+        if isinstance(value, str):
+            return _from_text(value.strip())
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return _from_unix_time(value)
+    except (ValueError, OverflowError):
+        # No date, or one that no calendar holds.
+        return None
+    return None
+
+
+def _from_text(text: str) -> datetime | None:
+    if len(text) > _LONGEST_TEXT:
+        return None
+    if _UNIX_TIME.fullmatch(text):
+        return _from_unix_time(float(text))
+    parsed = datetime.fromisoformat(text)
+    return parsed.replace(tzinfo=UTC) if parsed.tzinfo is None else parsed.astimezone(UTC)
+
+
+def _from_unix_time(number: float) -> datetime | None:
+    """Zero and negative numbers are how senders spell "unknown"; they name no time."""
+    if not number > 0:
+        return None
+    milliseconds = number if number >= _MILLISECONDS_FROM else number * 1000
+    return _EPOCH + timedelta(milliseconds=milliseconds)

@@ -1,0 +1,59 @@
+"""Who is asking: the bearer token of a request."""
+
+from datetime import datetime, timedelta
+
+from django.db.models import Q
+from django.utils import timezone
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from engagement import credentials
+from readapi.models import ApiToken
+
+SCHEME = "Bearer"
+# A token's last use is for people to look at; a minute is exact enough.
+USE_NOTED_EVERY = timedelta(minutes=1)
+
+MISSING = "Send a read token as `Authorization: Bearer eds_…`."
+UNKNOWN = "This read token is unknown or has been revoked."
+
+
+class BearerToken(BaseAuthentication):
+    """Finds the live token that a request carries; ``request.auth`` is then that ApiToken."""
+
+    def authenticate(self, request: Request) -> tuple[None, ApiToken]:
+        token = live_token(_bearer(request.META.get("HTTP_AUTHORIZATION", "")))
+        note_use(token, timezone.now())
+        return None, token
+
+    def authenticate_header(self, request: Request) -> str:
+        return SCHEME
+
+
+def live_token(secret: str) -> ApiToken:
+    """The token, with its product; AuthenticationFailed where it is no live token of ours."""
+    if not credentials.is_well_formed(secret, ApiToken.PREFIX):
+        raise AuthenticationFailed(UNKNOWN)
+    # Named columns, so that nothing decrypts the stored secret.
+    live = ApiToken.objects.filter(revoked_at=None).select_related("product")
+    live = live.only("last_used_at", "product__name")
+    try:
+        return live.get(digest=credentials.digest(secret))
+    except ApiToken.DoesNotExist:
+        raise AuthenticationFailed(UNKNOWN) from None
+
+
+def note_use(token: ApiToken, now: datetime) -> None:
+    """Remember that the token was used, at most once a minute however many requests it makes."""
+    due = now - USE_NOTED_EVERY
+    if token.last_used_at is None or token.last_used_at < due:
+        unnoted = Q(last_used_at=None) | Q(last_used_at__lt=due)
+        ApiToken.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)
+
+
+def _bearer(header: str) -> str:
+    scheme, _, secret = header.strip().partition(" ")
+    if scheme.lower() != SCHEME.lower() or not secret.strip():
+        raise AuthenticationFailed(MISSING)
+    return secret.strip()

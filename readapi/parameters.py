@@ -1,0 +1,136 @@
+"""Query parameters: from the text of a query string to checked values, or ``Refused``."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+from urllib.parse import parse_qsl
+
+from readapi.errors import Refused
+
+Parameters: TypeAlias = Mapping[str, str]
+
+LARGEST_INTEGER = 2**63 - 1
+DEFAULT_LIMIT = 20
+LARGEST_LIMIT = 100
+LARGEST_NUMBER_OF_PARAMETERS = 100
+LARGEST_NUMBER_OF_TRAITS = 8
+
+# No sign, no space, no digits of other scripts, and nothing longer than a bigint.
+_INTEGER = re.compile(r"[0-9]{1,19}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Match:
+    """A look-up of one subject: ``kind`` is ``email``, ``tracking_id``, … or a trait's name."""
+
+    kind: str
+    value: str
+
+
+def parse(query_string: str) -> Parameters:
+    """The parameters of a query string as WSGI hands it over (its bytes as Latin-1)."""
+    try:
+        pairs = parse_qsl(
+            query_string.encode("latin-1").decode(),
+            keep_blank_values=True,
+            errors="strict",
+            max_num_fields=LARGEST_NUMBER_OF_PARAMETERS,
+        )
+    except ValueError:
+        raise Refused(
+            "invalid_parameter",
+            "The query string must be UTF-8 and hold at most "
+            f"{LARGEST_NUMBER_OF_PARAMETERS} parameters.",
+        ) from None
+    parameters: dict[str, str] = {}
+    for name, value in pairs:
+        if "\0" in name or "\0" in value:
+            raise Refused("invalid_parameter", "A parameter must not hold a NUL character.")
+        if name in parameters:
+            raise Refused("invalid_parameter", "A parameter is given more than once.", name)
+        parameters[name] = value
+    return parameters
+
+
+def workspace_id(parameters: Parameters) -> int:
+    text = parameters.get("workspace_id", "")
+    if not text:
+        raise Refused("missing_workspace_id", "workspace_id is required.", "workspace_id")
+    number = _integer(text)
+    if number is None or number < 1:
+        raise Refused(
+            "invalid_workspace_id", "workspace_id must be a positive integer.", "workspace_id"
+        )
+    return number
+
+
+def limit(parameters: Parameters) -> int:
+    """How many records a page holds."""
+    number = _integer(parameters.get("limit", str(DEFAULT_LIMIT)))
+    if number is None or not 1 <= number <= LARGEST_LIMIT:
+        raise Refused(
+            "invalid_limit", f"limit must be an integer from 1 to {LARGEST_LIMIT}.", "limit"
+        )
+    return number
+
+
+def offset(parameters: Parameters) -> int:
+    """How many records come before the page."""
+    number = _integer(parameters.get("offset", "0"))
+    if number is None:
+        raise Refused("invalid_offset", "offset must be an integer from 0.", "offset")
+    return number
+
+
+def expansions(parameters: Parameters, allowed: Sequence[str]) -> list[str]:
+    """What to expand, in the order asked for, each once."""
+    asked = _listed(parameters.get("expand", ""))
+    if not set(asked) <= set(allowed):
+        choice = f"may name: {', '.join(allowed)}" if allowed else "is not available here"
+        raise Refused("invalid_expand", f"expand {choice}.", "expand")
+    return asked
+
+
+def trait_names(parameters: Parameters) -> list[str] | None:
+    """The traits that ``expand=traits`` is to show; None for all of them."""
+    if "traits" not in parameters:
+        return None
+    names = list(dict.fromkeys(name for name in parameters["traits"].split(",") if name))
+    if not names:
+        raise Refused("invalid_parameter", "traits must name a trait, or be left out.", "traits")
+    if len(names) > LARGEST_NUMBER_OF_TRAITS:
+        raise Refused(
+            "too_many_traits", f"traits may hold {LARGEST_NUMBER_OF_TRAITS} names.", "traits"
+        )
+    return names
+
+
+def match(parameters: Parameters) -> Match | None:
+    """The look-up asked for, if any.
+
+    An empty value counts as missing: it is how a client's unset variable arrives, and must not
+    find whoever happens to have an empty trait.
+    """
+    if "match_type" not in parameters and "match_value" not in parameters:
+        return None
+    for name in ("match_type", "match_value"):
+        if not parameters.get(name):
+            raise Refused(
+                "missing_match_parameter",
+                f"match_type and match_value go together; {name} is missing.",
+                name,
+            )
+    return Match(parameters["match_type"], parameters["match_value"])
+
+
+def _integer(text: str) -> int | None:
+    if not _INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if number <= LARGEST_INTEGER else None
+
+
+def _listed(text: str) -> list[str]:
+    names = (name.strip() for name in text.split(","))
+    return list(dict.fromkeys(name for name in names if name))

@@ -1,0 +1,227 @@
+"""What the read API asks the database. Everything stays inside one product and one workspace."""
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+
+import msgspec
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Left, Lower
+from django.db.models.lookups import Exact
+
+from engagement.models import (
+    Account,
+    AccountEngagement,
+    Product,
+    User,
+    UserEngagement,
+    Workspace,
+)
+from engagement.models.subjects import INDEXED_TEXT_LENGTH
+from engagement.traits import canonical_name
+from readapi.errors import NotFound
+from readapi.pagination import Order
+from readapi.parameters import Match
+
+# Highest score first; the indexes user_ranking and account_ranking hold these orders.
+USER_RANKING = Order(("raw", "user_id"), descending=True)
+ACCOUNT_RANKING = Order(("raw", "account_id"), descending=True)
+WORKSPACE_ORDER = Order(("id",))
+
+_JSON_SCALAR = re.compile(
+    r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false", flags=re.ASCII
+)
+
+
+class AccountNames(TypedDict):
+    account_name: Any
+
+
+class UserNames(TypedDict):
+    user_name: Any
+    user_email: Any
+    current_account_name: Any
+
+
+if TYPE_CHECKING:
+    from django_stubs_ext import WithAnnotations
+
+    RankedAccount: TypeAlias = WithAnnotations[AccountEngagement, AccountNames]
+    RankedUser: TypeAlias = WithAnnotations[UserEngagement, UserNames]
+
+
+@dataclass(frozen=True)
+class Stats:
+    """How many subjects a workspace shows, and how many of them were active in its window."""
+
+    total_users: int = 0
+    active_users: int = 0
+    total_accounts: int = 0
+    active_accounts: int = 0
+
+
+def workspaces(product: Product) -> QuerySet[Workspace]:
+    return Workspace.objects.filter(product=product)
+
+
+def workspace(product: Product, workspace_id: int) -> Workspace:
+    """The product's workspace; NotFound for an unknown one and for another product's alike."""
+    found = workspaces(product).filter(id=workspace_id).first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def stats(product: Product, workspace_ids: Iterable[int]) -> dict[int, Stats]:
+    """The stats of the given workspaces of the product, with two queries."""
+    ids = list(workspace_ids)
+    users = _totals(UserEngagement.objects.filter(product=product, workspace_id__in=ids))
+    accounts = _totals(AccountEngagement.objects.filter(product=product, workspace_id__in=ids))
+    return {id: Stats(*users.get(id, (0, 0)), *accounts.get(id, (0, 0))) for id in ids}
+
+
+def ranked_accounts(
+    workspace: Workspace, match: Match | None = None
+) -> "QuerySet[RankedAccount, RankedAccount]":
+    """The workspace's accounts, or the one that *match* finds, without their traits.
+
+    A page of them reads one range of the index account_ranking and joins its accounts.
+    """
+    accounts = AccountEngagement.objects.filter(
+        product_id=workspace.product_id,
+        workspace=workspace,
+        account__product_id=workspace.product_id,
+    )
+    if match is not None:
+        accounts = accounts.filter(account_id=_account_seen_last(workspace, match))
+    return (
+        accounts.select_related("account")
+        .defer("account__traits", "account__trait_stamps")
+        .annotate(account_name=F("account__traits__name"))
+    )
+
+
+def ranked_users(
+    workspace: Workspace, match: Match | None = None
+) -> "QuerySet[RankedUser, RankedUser]":
+    """The workspace's users with their current accounts, or the one that *match* finds."""
+    users = UserEngagement.objects.filter(
+        product_id=workspace.product_id,
+        workspace=workspace,
+        user__product_id=workspace.product_id,
+    )
+    if match is not None:
+        users = users.filter(user_id=_user_seen_last(workspace, match))
+    return (
+        users.select_related("user__account")
+        .defer(
+            "user__traits",
+            "user__trait_stamps",
+            "user__account__traits",
+            "user__account__trait_stamps",
+        )
+        .annotate(
+            user_name=F("user__traits__name"),
+            user_email=F("user__traits__email"),
+            current_account_name=F("user__account__traits__name"),
+        )
+    )
+
+
+def account(workspace: Workspace, account_id: int) -> "RankedAccount":
+    """One account of the workspace with its traits; NotFound where the workspace shows none."""
+    found = (
+        ranked_accounts(workspace)
+        .filter(account_id=account_id)
+        .defer(None)
+        .defer("account__trait_stamps")
+        .first()
+    )
+    if found is None:
+        raise NotFound
+    return found
+
+
+def user(workspace: Workspace, user_id: int) -> "RankedUser":
+    """One user of the workspace with their traits; NotFound where the workspace shows none."""
+    found = (
+        ranked_users(workspace)
+        .filter(user_id=user_id)
+        .defer(None)
+        .defer("user__trait_stamps", "user__account__traits", "user__account__trait_stamps")
+        .first()
+    )
+    if found is None:
+        raise NotFound
+    return found
+
+
+def _totals(rows: QuerySet[Any]) -> dict[int, tuple[int, int]]:
+    """Per workspace the number of subjects, and of those with a scored event in the window."""
+    counted = rows.values_list("workspace_id").annotate(
+        total=Count("raw"), active=Count("raw", filter=Q(raw__gt=0))
+    )
+    return {workspace_id: (total, active) for workspace_id, total, active in counted}
+
+
+def _account_seen_last(workspace: Workspace, match: Match) -> Subquery:
+    accounts = Account.objects.filter(product_id=workspace.product_id)
+    match match.kind:
+        case "tracking_id":
+            accounts = accounts.filter(external_id=match.value)
+        case "domain":
+            accounts = accounts.filter(_same_text("domain", match.value))
+        case name:
+            accounts = accounts.filter(_has_trait(name, match.value))
+    shown = AccountEngagement.objects.filter(
+        product_id=workspace.product_id, workspace=workspace, account_id=OuterRef("id")
+    )
+    return Subquery(
+        accounts.filter(Exists(shown)).order_by("-last_seen_at", "-id").values("id")[:1]
+    )
+
+
+def _user_seen_last(workspace: Workspace, match: Match) -> Subquery:
+    users = User.objects.filter(product_id=workspace.product_id)
+    match match.kind:
+        case "tracking_id":
+            users = users.filter(external_id=match.value)
+        case "email":
+            users = users.filter(_same_text("email", match.value))
+        case name:
+            users = users.filter(_has_trait(name, match.value))
+    shown = UserEngagement.objects.filter(
+        product_id=workspace.product_id, workspace=workspace, user_id=OuterRef("id")
+    )
+    return Subquery(users.filter(Exists(shown)).order_by("-last_seen_at", "-id").values("id")[:1])
+
+
+def _same_text(name: str, value: str) -> Q:
+    """The trait is *value* but for case.
+
+    The first comparison is what the indexes user_email and account_domain hold, spelled as they
+    spell it; the second tells longer texts apart.
+    """
+    trait = KeyTextTransform(name, "traits")
+    indexed = Lower(Left(trait, INDEXED_TEXT_LENGTH))
+    return Q(
+        Exact(indexed, Lower(Left(Value(value), INDEXED_TEXT_LENGTH))),
+        Exact(Lower(trait), Lower(Value(value))),
+    )
+
+
+def _has_trait(name: str, value: str) -> Q:
+    """The trait is the text *value*, or the JSON number or boolean that is written like it.
+
+    Containment is what the GIN indexes user_traits and account_traits answer.
+    """
+    name = canonical_name(name)
+    found = Q(traits__contains={name: value})
+    if _JSON_SCALAR.fullmatch(value):
+        # A number that cannot be decoded is larger than any trait may hold.
+        with suppress(msgspec.DecodeError):
+            found |= Q(traits__contains={name: msgspec.json.decode(value)})
+    return found

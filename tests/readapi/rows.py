@@ -1,0 +1,84 @@
+"""Rows as recording and rescoring leave them, for tests that only read."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from engagement.models import (
+    Account,
+    AccountEngagement,
+    Product,
+    User,
+    UserEngagement,
+    Workspace,
+)
+
+SPRING = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
+SUMMER = datetime(2026, 6, 1, 12, 0, 0, 123456, tzinfo=UTC)
+
+
+def workspace_of(product: Product) -> Workspace:
+    return Workspace.objects.get(product=product)
+
+
+def make_account(
+    workspace: Workspace,
+    external_id: str,
+    raw: int = 0,
+    *,
+    traits: dict[str, Any] | None = None,
+    first_seen_at: datetime = SPRING,
+    last_seen_at: datetime = SUMMER,
+    active_users: int = 0,
+) -> Account:
+    """An identified account with its engagement in the workspace."""
+    account = Account.objects.create(
+        product=workspace.product,
+        external_id=external_id,
+        traits=traits or {},
+        is_identified=True,
+        first_seen_at=first_seen_at,
+        last_seen_at=last_seen_at,
+    )
+    AccountEngagement.objects.create(
+        product=workspace.product,
+        workspace=workspace,
+        account=account,
+        raw=raw,
+        event_count=raw // 2,
+        active_days=min(raw, 3),
+        last_active_at=last_seen_at if raw else None,
+        active_users=active_users,
+    )
+    return account
+
+
+def make_user(
+    workspace: Workspace,
+    external_id: str,
+    raw: int = 0,
+    *,
+    traits: dict[str, Any] | None = None,
+    account: Account | None = None,
+    first_seen_at: datetime = SPRING,
+    last_seen_at: datetime = SUMMER,
+) -> User:
+    """An identified user with their engagement in the workspace."""
+    user = User.objects.create(
+        product=workspace.product,
+        external_id=external_id,
+        traits=traits or {},
+        account=account,
+        is_identified=True,
+        first_seen_at=first_seen_at,
+        last_seen_at=last_seen_at,
+    )
+    UserEngagement.objects.create(
+        product=workspace.product,
+        workspace=workspace,
+        user=user,
+        raw=raw,
+        event_count=raw // 2,
+        active_days=min(raw, 3),
+        last_active_at=last_seen_at if raw else None,
+    )
+    return user

@@ -1,0 +1,123 @@
+"""What belongs to another product does not exist."""
+
+from typing import Any
+
+import pytest
+
+from engagement.models import Workspace
+from tests.readapi.conftest import Reads
+from tests.readapi.rows import make_account, make_user
+
+UNKNOWN = 999_999_999
+
+IN_ACMES_WORKSPACE = [
+    "/v2/workspaces/{workspace}",
+    "/v2/workspaces/{workspace}?expand=stats",
+    "/v2/accounts?workspace_id={workspace}",
+    "/v2/accounts?workspace_id={workspace}&offset=0&limit=1",
+    "/v2/accounts?workspace_id={workspace}&cursor={accounts_cursor}",
+    "/v2/accounts?workspace_id={workspace}&match_type=domain&match_value=initech.example",
+    "/v2/accounts?workspace_id={workspace}&match_type=name&match_value=Initech",
+    "/v2/accounts?workspace_id={workspace}&match_type=tracking_id&match_value=initech",
+    "/v2/accounts/{account}?workspace_id={workspace}",
+    "/v2/accounts/{account}?workspace_id={workspace}&expand=traits",
+    "/v2/users?workspace_id={workspace}",
+    "/v2/users?workspace_id={workspace}&cursor={users_cursor}",
+    "/v2/users?workspace_id={workspace}&match_type=email&match_value=milton@initech.example",
+    "/v2/users?workspace_id={workspace}&match_type=tracking_id&match_value=u-1",
+    "/v2/users?workspace_id={workspace}&match_type=plan&match_value=pro",
+    "/v2/users/{user}?workspace_id={workspace}",
+    "/v2/users/{user}?workspace_id={workspace}&expand=traits&traits=plan",
+]
+ACMES_IDS_IN_GLOBEX_WORKSPACE = [
+    "/v2/accounts/{account}?workspace_id={globex_workspace}",
+    "/v2/users/{user}?workspace_id={globex_workspace}",
+]
+LOOK_UPS_IN_GLOBEX_WORKSPACE = [
+    "/v2/accounts?workspace_id={globex_workspace}",
+    "/v2/accounts?workspace_id={globex_workspace}&match_type=domain&match_value=initech.example",
+    "/v2/accounts?workspace_id={globex_workspace}&match_type=name&match_value=Initech",
+    "/v2/accounts?workspace_id={globex_workspace}&match_type=tracking_id&match_value=initech",
+    "/v2/users?workspace_id={globex_workspace}",
+    "/v2/users?workspace_id={globex_workspace}&match_type=email&match_value=milton@initech.example",
+    "/v2/users?workspace_id={globex_workspace}&match_type=tracking_id&match_value=u-1",
+    "/v2/users?workspace_id={globex_workspace}&match_type=plan&match_value=pro",
+]
+
+
+@pytest.fixture
+def places(acme_reads: Reads, workspace: Workspace, globex_workspace: Workspace) -> dict[str, Any]:
+    """Ids and cursors of Acme's, all of which work with Acme's token."""
+    traits = {"name": "Initech", "domain": "initech.example"}
+    account = make_account(workspace, "initech", 5, traits=traits)
+    make_account(workspace, "initrode", 9)
+    traits = {"email": "milton@initech.example", "plan": "pro"}
+    user = make_user(workspace, "u-1", 5, traits=traits, account=account)
+    make_user(workspace, "u-2", 9)
+    cursors = {}
+    for kind in ("accounts", "users"):
+        first = acme_reads(f"/v2/{kind}", workspace_id=workspace.id, limit=1).json()
+        cursors[f"{kind}_cursor"] = first["_links"]["next"].rpartition("cursor=")[2]
+    return {
+        "workspace": workspace.id,
+        "globex_workspace": globex_workspace.id,
+        "account": account.id,
+        "user": user.id,
+        **cursors,
+    }
+
+
+@pytest.mark.parametrize("address", IN_ACMES_WORKSPACE)
+def test_a_foreign_token_gets_the_answer_to_an_unknown_id(
+    address: str, places: dict[str, Any], acme_reads: Reads, globex_reads: Reads
+) -> None:
+    assert acme_reads(address.format(**places)).status_code == 200
+
+    foreign = globex_reads(address.format(**places))
+    nowhere = {**places, "workspace": UNKNOWN, "account": UNKNOWN, "user": UNKNOWN}
+    unknown = globex_reads(address.format(**nowhere))
+    assert foreign.status_code == 404
+    assert foreign.json()["error"]["code"] == "not_found"
+    if "cursor" not in address:
+        assert foreign.content == unknown.content
+
+
+@pytest.mark.parametrize("address", ACMES_IDS_IN_GLOBEX_WORKSPACE)
+def test_an_own_workspace_opens_no_foreign_id(
+    address: str, places: dict[str, Any], globex_reads: Reads
+) -> None:
+    foreign = globex_reads(address.format(**places))
+    unknown = globex_reads(address.format(**{**places, "account": UNKNOWN, "user": UNKNOWN}))
+    assert foreign.status_code == 404
+    assert foreign.content == unknown.content
+
+
+@pytest.mark.parametrize("address", LOOK_UPS_IN_GLOBEX_WORKSPACE)
+def test_lists_and_look_ups_in_an_own_workspace_find_nothing_foreign(
+    address: str, places: dict[str, Any], globex_reads: Reads
+) -> None:
+    assert globex_reads(address.format(**places)).json()["data"] == []
+
+
+@pytest.mark.parametrize("kind", ["accounts", "users"])
+def test_a_foreign_cursor_is_refused_in_an_own_workspace(
+    kind: str, places: dict[str, Any], globex_reads: Reads
+) -> None:
+    response = globex_reads(
+        f"/v2/{kind}",
+        workspace_id=places["globex_workspace"],
+        cursor=places[f"{kind}_cursor"],
+    )
+    assert response.json()["error"]["code"] == "invalid_cursor"
+
+
+def test_the_list_of_workspaces_shows_no_foreign_one(
+    places: dict[str, Any], globex_reads: Reads
+) -> None:
+    listed = globex_reads("/v2/workspaces").json()["data"]
+    assert [row["id"] for row in listed] == [places["globex_workspace"]]
+
+
+@pytest.mark.parametrize("address", [*IN_ACMES_WORKSPACE, "/v2/workspaces"])
+def test_nothing_is_read_without_a_token(address: str, places: dict[str, Any], client: Any) -> None:
+    assert client.get(address.format(**places)).status_code == 401

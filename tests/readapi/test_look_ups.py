@@ -1,0 +1,177 @@
+"""match_type and match_value: the same list with zero or one entry."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import QuerySet
+
+from engagement.models import Account, Product, User, Workspace
+from readapi import queries
+from readapi.parameters import Match
+from tests.readapi.conftest import Reads
+from tests.readapi.rows import SUMMER, make_account, make_user
+
+
+def found(reads: Reads, resource: str, workspace: Workspace, kind: str, value: str) -> list[str]:
+    response = reads(
+        f"/v2/{resource}", workspace_id=workspace.id, match_type=kind, match_value=value
+    )
+    assert response.status_code == 200, response.content
+    return [row["tracking_id"] for row in response.json()["data"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("email", "milton@initech.example"),
+        ("email", "MILTON@Initech.EXAMPLE"),
+        ("tracking_id", "u-1"),
+        ("name", "Milton"),
+        ("seats", "5"),
+        ("ratio", "0.25"),
+        ("ratio", "2.5e-1"),
+        ("trial", "true"),
+        ("am.tier", "10 users"),
+        ("AM.Tier", "10 users"),
+        ("zip", "007"),
+        ("a.b'c\"d\\", "odd"),
+        ("big", "100000000000000000000000000000"),
+    ],
+)
+def test_a_user_is_found(kind: str, value: str, acme_reads: Reads, workspace: Workspace) -> None:
+    traits: dict[str, Any] = {
+        "email": "Milton@initech.example", "name": "Milton", "seats": 5, "ratio": 0.25,
+        "trial": True, "am.tier": "10 users", "zip": "007", "a.b'c\"d\\": "odd", "big": 10**29,
+    }  # fmt: skip
+    make_user(workspace, "u-1", 1, traits=traits)
+    make_user(workspace, "u-2", 9, traits={"email": "peter@initech.example", "name": "Peter"})
+    assert found(acme_reads, "users", workspace, kind, value) == ["u-1"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("email", "milton@initech.exampl"),
+        ("email", "%"),
+        ("email", " milton@initech.example"),
+        ("tracking_id", "U-1"),
+        ("name", "milton"),
+        ("Name", "Milton"),
+        ("seats", "5 "),
+        ("seats", "05"),
+        ("seats", "+5"),
+        ("seats", "\u0665"),
+        ("trial", "True"),
+        ("gone", "null"),
+        ("tags", "a"),
+        ("nested", '{"a": 1}'),
+        ("unknown", "Milton"),
+        ("name", "1e999999999"),
+        ("name", "9" * 6000),
+        ("name", "[" * 6000),
+        ("external_id", "u-1"),
+    ],
+)
+def test_what_differs_is_not_found(
+    kind: str, value: str, acme_reads: Reads, workspace: Workspace
+) -> None:
+    traits = {
+        "email": "milton@initech.example", "name": "Milton", "seats": 5, "trial": True,
+        "tags": ["a"], "nested": {"a": 1},
+    }  # fmt: skip
+    make_user(workspace, "u-1", traits=traits)
+    assert found(acme_reads, "users", workspace, kind, value) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("domain", "INITECH.example"),
+        ("tracking_id", "initech"),
+        ("name", "Initech"),
+        ("email", "office@initech.example"),
+        ("plan", "pro"),
+    ],
+)
+def test_an_account_is_found(
+    kind: str, value: str, acme_reads: Reads, workspace: Workspace
+) -> None:
+    traits = {
+        "domain": "initech.example", "name": "Initech", "plan": "pro",
+        "email": "office@initech.example",
+    }  # fmt: skip
+    make_account(workspace, "initech", traits=traits)
+    make_account(workspace, "initrode", 5, traits={"domain": "initrode.example"})
+    assert found(acme_reads, "accounts", workspace, kind, value) == ["initech"]
+
+
+def test_case_matters_for_a_trait_that_is_an_e_mail_only_to_users(
+    acme_reads: Reads, workspace: Workspace
+) -> None:
+    make_account(workspace, "initech", traits={"email": "office@initech.example"})
+    assert found(acme_reads, "accounts", workspace, "email", "OFFICE@initech.example") == []
+
+
+def test_of_several_matches_the_one_seen_last_is_shown(
+    acme_reads: Reads, workspace: Workspace
+) -> None:
+    for name, days in (("old", 2), ("new", 0), ("older", 3)):
+        seen = SUMMER - timedelta(days=days)
+        traits = {"email": "all@initech.example", "plan": "pro", "domain": "initech.example"}
+        make_user(workspace, name, days, traits=traits, last_seen_at=seen)
+        make_account(workspace, name, days, traits=traits, last_seen_at=seen)
+    assert found(acme_reads, "users", workspace, "email", "all@initech.example") == ["new"]
+    assert found(acme_reads, "users", workspace, "plan", "pro") == ["new"]
+    assert found(acme_reads, "accounts", workspace, "domain", "initech.example") == ["new"]
+
+
+def test_longer_texts_than_the_index_holds_are_told_apart(
+    acme_reads: Reads, workspace: Workspace
+) -> None:
+    same_start = "x" * 320
+    make_user(workspace, "a", traits={"email": same_start + "a"})
+    make_user(workspace, "b", traits={"email": same_start + "b"})
+    assert found(acme_reads, "users", workspace, "email", same_start + "A") == ["a"]
+    assert found(acme_reads, "users", workspace, "email", same_start) == []
+
+
+def test_a_look_up_stays_in_its_workspace(
+    acme_reads: Reads, acme: Product, workspace: Workspace
+) -> None:
+    elsewhere = Workspace.objects.create(product=acme, name="Elsewhere")
+    make_user(elsewhere, "u-1", traits={"email": "m@initech.example"})
+    assert found(acme_reads, "users", workspace, "email", "m@initech.example") == []
+    assert found(acme_reads, "users", elsewhere, "email", "m@initech.example") == ["u-1"]
+
+
+def test_a_look_up_is_a_page_like_any_other(acme_reads: Reads, workspace: Workspace) -> None:
+    make_user(workspace, "u-1")
+    look_up = {"workspace_id": workspace.id, "match_type": "tracking_id", "match_value": "u-1"}
+    body = acme_reads("/v2/users", **look_up, limit=1).json()
+    assert body["pagination"] == {"limit": 1, "offset": 0, "has_more": False}
+    assert set(body["_links"]) == {"self"}
+    assert acme_reads("/v2/users", **look_up, offset=1).json()["data"] == []
+
+
+def plan_of(rows: QuerySet[Any]) -> str:
+    """The plan once scanning whole tables is ruled out, as it is for large ones."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+    return rows.explain()
+
+
+def test_look_ups_by_e_mail_and_domain_can_use_their_indexes(workspace: Workspace) -> None:
+    users = queries.ranked_users(workspace, Match("email", "milton@initech.example"))
+    assert "user_email" in plan_of(users)
+    accounts = queries.ranked_accounts(workspace, Match("domain", "initech.example"))
+    assert "account_domain" in plan_of(accounts)
+
+
+def test_look_ups_by_trait_can_use_their_indexes(workspace: Workspace) -> None:
+    # On empty tables the planner would rather walk every user of the product.
+    users = User.objects.filter(queries._has_trait("seats", "5"))
+    assert "user_traits" in plan_of(users)
+    accounts = Account.objects.filter(queries._has_trait("name", "Initech"))
+    assert "account_traits" in plan_of(accounts)

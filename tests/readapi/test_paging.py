@@ -1,0 +1,272 @@
+"""Pages by limit, offset and links."""
+
+from base64 import urlsafe_b64encode
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+import pytest
+
+from engagement.models import AccountEngagement, Product, UserEngagement, Workspace
+from tests.readapi.conftest import Reads
+from tests.readapi.rows import make_account, make_user
+
+Body = dict[str, Any]
+
+
+@pytest.fixture
+def seven(workspace: Workspace) -> list[str]:
+    """Seven accounts, best first; three of them share a score."""
+    for name, raw in (("g", 0), ("f", 0), ("e", 4), ("d", 4), ("c", 4), ("b", 7), ("a", 9)):
+        make_account(workspace, name, raw)
+    return list("abcdefg")
+
+
+def page(reads: Reads, address: str, **parameters: Any) -> Body:
+    response = reads(address, **parameters)
+    assert response.status_code == 200, response.content
+    body: Body = response.json()
+    return body
+
+
+def names(body: Body) -> list[str]:
+    return [row["tracking_id"] for row in body["data"]]
+
+
+def walk(reads: Reads, body: Body, direction: str) -> list[Body]:
+    bodies = [body]
+    while address := bodies[-1]["_links"].get(direction):
+        bodies.append(page(reads, address))
+    return bodies
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 8])
+def test_next_links_lead_through_the_whole_list_and_prev_links_back(
+    limit: int, acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    first = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=limit)
+    forth = walk(acme_reads, first, "next")
+    back = walk(acme_reads, forth[-1], "prev")
+
+    assert [name for body in forth for name in names(body)] == seven
+    assert [names(body) for body in reversed(back)] == [names(body) for body in forth]
+    offsets = list(range(0, 7, limit))
+    assert [body["pagination"]["offset"] for body in forth] == offsets
+    assert [body["pagination"]["offset"] for body in reversed(back)] == offsets
+    more = [True] * (len(forth) - 1) + [False]
+    assert [body["pagination"]["has_more"] for body in forth] == more
+    assert "prev" not in first["_links"] and "prev" not in back[-1]["_links"]
+
+
+def test_users_are_paged_too(acme_reads: Reads, workspace: Workspace) -> None:
+    for number in range(5):
+        make_user(workspace, str(number), raw=number)
+    first = page(acme_reads, "/v2/users", workspace_id=workspace.id, limit=2)
+    assert [names(body) for body in walk(acme_reads, first, "next")] == [
+        ["4", "3"],
+        ["2", "1"],
+        ["0"],
+    ]
+
+
+def test_links_are_absolute_and_keep_what_was_asked(
+    acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    address = f"/v2/accounts?workspace_id={workspace.id}&limit=2&expand=&offset=2"
+    links = page(acme_reads, address)["_links"]
+    assert links["self"] == "http://testserver" + address
+    for direction in ("next", "prev"):
+        link = urlsplit(links[direction])
+        assert (link.scheme, link.netloc, link.path) == ("http", "testserver", "/v2/accounts")
+        query = parse_qs(link.query, keep_blank_values=True)
+        assert query.pop("cursor")
+        assert query == {"workspace_id": [str(workspace.id)], "limit": ["2"], "expand": [""]}
+
+
+def test_an_offset_starts_anywhere_and_links_lead_on_from_there(
+    acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    body = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=3, offset=2)
+    assert names(body) == ["c", "d", "e"]
+    assert names(page(acme_reads, body["_links"]["next"])) == ["f", "g"]
+    start = page(acme_reads, body["_links"]["prev"])
+    assert names(start) == ["a", "b"]
+    assert start["pagination"] == {"limit": 3, "offset": 0, "has_more": True}
+    assert "prev" not in start["_links"]
+    assert names(page(acme_reads, start["_links"]["next"])) == ["c", "d", "e"]
+
+
+@pytest.mark.parametrize("offset", [7, 8, 1_000_000, 2**63 - 1])
+def test_beyond_the_end_there_is_an_empty_page_with_a_way_back(
+    offset: int, acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    body = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=5, offset=offset)
+    assert body["data"] == []
+    assert body["pagination"] == {"limit": 5, "offset": offset, "has_more": False}
+    assert "next" not in body["_links"]
+    before = page(acme_reads, body["_links"]["prev"])
+    assert before["pagination"]["offset"] == offset - 5
+
+
+def test_the_limit_may_change_on_the_way(
+    acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    first = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=4)
+    second = first["_links"]["next"].replace("limit=4", "limit=2")
+    body = page(acme_reads, second)
+    assert names(body) == ["e", "f"]
+    assert body["pagination"] == {"limit": 2, "offset": 4, "has_more": True}
+    body = page(acme_reads, body["_links"]["prev"].replace("limit=2", "limit=3"))
+    assert names(body) == ["b", "c", "d"]
+    assert body["pagination"] == {"limit": 3, "offset": 1, "has_more": True}
+
+
+def move(name: str, raw: int) -> None:
+    AccountEngagement.objects.filter(account__external_id=name).update(raw=raw)
+
+
+def test_a_row_that_moves_between_two_pages_disturbs_no_other(
+    acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    """By offset, g's rise would show d twice; b's fall would hide d from everybody."""
+    first = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=3)
+    assert names(first) == ["a", "b", "c"]
+    move("g", 10)
+    assert names(page(acme_reads, first["_links"]["next"])) == ["d", "e", "f"]
+    move("b", 0)
+    assert names(page(acme_reads, first["_links"]["next"])) == ["d", "e", "b"]
+
+
+def test_a_page_can_be_found_even_when_the_row_before_it_is_gone(
+    acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    first = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=3)
+    AccountEngagement.objects.filter(account__external_id="c").delete()
+    assert names(page(acme_reads, first["_links"]["next"])) == ["d", "e", "f"]
+
+
+def test_when_everything_before_a_page_has_moved_the_way_leads_to_the_start(
+    acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    second = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=2, offset=2)
+    move("a", 0)
+    move("b", 0)
+    empty = page(acme_reads, second["_links"]["prev"])
+    assert empty["data"] == []
+    assert empty["pagination"] == {"limit": 2, "offset": 0, "has_more": True}
+    assert names(page(acme_reads, empty["_links"]["next"])) == ["c", "d"]
+
+
+def cursor_of(body: Body) -> str:
+    [cursor] = parse_qs(urlsplit(str(body["_links"]["next"])).query)["cursor"]
+    return cursor
+
+
+def refused(reads: Reads, address: str, **parameters: Any) -> str:
+    response = reads(address, **parameters)
+    assert response.status_code == 400
+    code: str = response.json()["error"]["code"]
+    return code
+
+
+def test_a_cursor_belongs_to_its_list(
+    acme_reads: Reads, acme: Product, workspace: Workspace, seven: list[str]
+) -> None:
+    other = Workspace.objects.create(product=acme, name="Other")
+    cursor = cursor_of(page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=2))
+    for address, scope in (("/v2/accounts", other), ("/v2/users", workspace)):
+        code = refused(acme_reads, address, workspace_id=scope.id, cursor=cursor)
+        assert code == "invalid_cursor"
+    assert refused(acme_reads, "/v2/workspaces", cursor=cursor) == "invalid_cursor"
+
+
+def forged(*parts: Any, version: int = 1) -> str:
+    packed = bytes([version]) + msgspec.msgpack.encode(parts)
+    return urlsafe_b64encode(packed).rstrip(b"=").decode()
+
+
+def test_a_cursor_is_taken_only_as_it_was_made(
+    acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    scope = f"accounts/{workspace.id}"
+    good = cursor_of(page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=2))
+    for cursor in (
+        "", " ", "!", "AAAA", "a", good[:-1], good + "A", good + "=", good.lower(), "é", good * 99,
+        forged(scope, [4, 3], False, 2, version=2),
+        forged(scope, [4], False, 2),
+        forged(scope, [4, 3, 2], False, 2),
+        forged(scope, [4, -3], False, 2),
+        forged(scope, [4, 2**63], False, 2),
+        forged(scope, [4, 3.0], False, 2),
+        forged(scope, [4, "3"], False, 2),
+        forged(scope, [True, 3], False, 2),
+        forged(scope, [4, 3], 0, 2),
+        forged(scope, [4, 3], False, -1),
+        forged(scope, [4, 3], False),
+        forged(scope, [4, 3], False, 2, "more"),
+        forged(scope, [4, 3], False, None),
+        urlsafe_b64encode(b"\x01" + b"\x91" * 120).decode(),
+    ):  # fmt: skip
+        code = refused(acme_reads, "/v2/accounts", workspace_id=workspace.id, cursor=cursor)
+        assert code == "invalid_cursor", cursor
+
+
+@pytest.mark.parametrize("backwards", [True, False])
+def test_a_cursor_at_the_edge_of_its_range_is_harmless(
+    backwards: bool, acme_reads: Reads, workspace: Workspace, seven: list[str]
+) -> None:
+    largest = 2**63 - 1
+    for number in (0, largest):
+        cursor = forged(f"accounts/{workspace.id}", [number, number], backwards, largest)
+        page(acme_reads, "/v2/accounts", workspace_id=workspace.id, cursor=cursor)
+
+
+def test_a_forged_cursor_shows_nothing_of_another_product(
+    globex_reads: Reads, workspace: Workspace, globex_workspace: Workspace, seven: list[str]
+) -> None:
+    ours = make_account(globex_workspace, "ours", raw=1)
+    cursor = forged(f"accounts/{globex_workspace.id}", [2**63 - 1, 1], False, 0)
+    body = page(globex_reads, "/v2/accounts", workspace_id=globex_workspace.id, cursor=cursor)
+    assert [row["id"] for row in body["data"]] == [ours.id]
+
+
+@pytest.mark.parametrize("address", ["/v2/accounts", "/v2/users"])
+def test_a_page_costs_three_queries_wherever_it_is(
+    address: str,
+    acme_reads: Reads,
+    workspace: Workspace,
+    django_assert_num_queries: Any,
+) -> None:
+    account = make_account(workspace, "initech", traits={"name": "Initech"})
+    for number in range(1, 30):
+        make_account(workspace, f"a-{number}", number, traits={"name": "A"})
+        make_user(workspace, f"u-{number}", number, traits={"email": "u"}, account=account)
+    # The first request notes the token's use.
+    first = page(acme_reads, address, workspace_id=workspace.id, limit=10)
+    with django_assert_num_queries(3):
+        second = page(acme_reads, first["_links"]["next"])
+    with django_assert_num_queries(3):
+        page(acme_reads, second["_links"]["prev"])
+    look_up = {"match_type": "tracking_id", "match_value": "u-1"}
+    with django_assert_num_queries(3):
+        page(acme_reads, address, workspace_id=workspace.id, **look_up)
+    with django_assert_num_queries(3):
+        page(acme_reads, second["data"][0]["_links"]["self"], expand="traits")
+
+
+def test_workspaces_with_stats_cost_four_queries(
+    acme_reads: Reads, acme: Product, workspace: Workspace, django_assert_num_queries: Any
+) -> None:
+    for number in range(5):
+        Workspace.objects.create(product=acme, name=str(number))
+    page(acme_reads, "/v2/workspaces")
+    with django_assert_num_queries(2):
+        page(acme_reads, "/v2/workspaces")
+    with django_assert_num_queries(4):
+        page(acme_reads, "/v2/workspaces", expand="stats")
+
+
+def test_ranking_is_by_raw_score_then_by_the_newer_subject(workspace: Workspace) -> None:
+    ids = [make_user(workspace, name, raw=1).id for name in "abc"]
+    ranked = UserEngagement.objects.order_by("-raw", "-user_id")
+    assert [row.user_id for row in ranked] == ids[::-1]

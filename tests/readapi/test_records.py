@@ -1,0 +1,265 @@
+"""Accounts and users as they are shown: ranked, scored, every key present."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from engagement.models import Account, Product, User, Workspace
+from readapi import serializers, views
+from tests.readapi.conftest import Reads
+from tests.readapi.rows import SPRING, make_account, make_user
+
+BENCHMARK = 208.2
+ROOT = "http://testserver/v2"
+
+
+@pytest.fixture(autouse=True)
+def june(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(views, "today", lambda: datetime(2026, 6, 9).date())
+
+
+@pytest.fixture
+def scored(workspace: Workspace) -> Workspace:
+    Workspace.objects.filter(id=workspace.id).update(
+        user_benchmark=BENCHMARK, account_benchmark=BENCHMARK
+    )
+    workspace.refresh_from_db()
+    return workspace
+
+
+def test_accounts_are_ranked_by_score(acme_reads: Reads, scored: Workspace) -> None:
+    for raw in (7, 475, 0, 101):
+        make_account(scored, f"with {raw}", raw)
+    body = acme_reads("/v2/accounts", workspace_id=scored.id).json()
+    assert [(row["tracking_id"], row["score"]) for row in body["data"]] == [
+        ("with 475", 99.5),
+        ("with 101", 67.3),
+        ("with 7", 7.4),
+        ("with 0", 0.0),
+    ]
+
+
+def test_a_lean_account_has_every_key(acme_reads: Reads, scored: Workspace) -> None:
+    account = make_account(scored, "initech", 149, traits={"name": "Initech"}, active_users=4)
+    assert acme_reads("/v2/accounts", workspace_id=scored.id).json() == {
+        "data": [
+            {
+                "id": account.id,
+                "tracking_id": "initech",
+                "name": "Initech",
+                "score": 80.8,
+                "score_change": None,
+                "active_users": 4,
+                "last_active_at": "2026-06-01T12:00:00.123456Z",
+                "_links": {"self": f"{ROOT}/accounts/{account.id}?workspace_id={scored.id}"},
+            }
+        ],
+        "pagination": {"limit": 20, "offset": 0, "has_more": False},
+        "_expansions": [],
+        "_links": {"self": f"{ROOT}/accounts?workspace_id={scored.id}"},
+    }
+
+
+def test_a_full_account_has_every_key(acme_reads: Reads, scored: Workspace) -> None:
+    account = make_account(scored, "initech", 149, traits={"name": "Initech"}, active_users=4)
+    body = acme_reads(f"/v2/accounts/{account.id}", workspace_id=scored.id).json()
+    assert body == {
+        "data": {
+            "id": account.id,
+            "tracking_id": "initech",
+            "name": "Initech",
+            "score": 80.8,
+            "score_change": None,
+            "active_users": 4,
+            "last_active_at": "2026-06-01T12:00:00.123456Z",
+            "_links": {"self": f"{ROOT}/accounts/{account.id}?workspace_id={scored.id}"},
+            "metrics": {
+                "engagement_score": 80.8,
+                "raw_score": 149,
+                "percentile": None,
+                "score_yesterday": None,
+                "score_last_period": None,
+                "score_change": None,
+                "trend": None,
+                "frequency": 3,
+                "adoption": None,
+                "adoption_all_time": None,
+                "recently_scored_events": 74,
+                "overall_scored_events": None,
+                "last_active_at": "2026-06-01T12:00:00.123456Z",
+                "active_users": 4,
+                "total_users": None,
+                "active_share": None,
+                "license_utilization": None,
+            },
+            "first_seen_at": "2026-03-01T08:30:00.000000Z",
+            "created_at": "2026-03-01T08:30:00.000000Z",
+            "tenure_days": 100,
+            "updated_at": "2026-06-01T12:00:00.123456Z",
+        },
+        "_expansions": [],
+    }
+
+
+def test_a_lean_user_has_every_key(acme_reads: Reads, scored: Workspace) -> None:
+    account = make_account(scored, "initech", traits={"name": "Initech"})
+    traits = {"name": "Milton", "email": "milton@initech.example"}
+    user = make_user(scored, "u-1", 3, traits=traits, account=account)
+    [row] = acme_reads("/v2/users", workspace_id=scored.id).json()["data"]
+    assert row == {
+        "id": user.id,
+        "tracking_id": "u-1",
+        "email": "milton@initech.example",
+        "name": "Milton",
+        "score": 3.3,
+        "score_change": None,
+        "last_active_at": "2026-06-01T12:00:00.123456Z",
+        "account": {"id": account.id, "tracking_id": "initech", "name": "Initech"},
+        "_links": {"self": f"{ROOT}/users/{user.id}?workspace_id={scored.id}"},
+    }
+
+
+def test_a_full_user_has_every_key(acme_reads: Reads, scored: Workspace) -> None:
+    user = make_user(scored, "u-1", 3, traits={"createdAt": "2026-06-08T23:00:00Z"})
+    body = acme_reads(f"/v2/users/{user.id}", workspace_id=scored.id).json()
+    assert body["data"] == {
+        "id": user.id,
+        "tracking_id": "u-1",
+        "email": None,
+        "name": None,
+        "score": 3.3,
+        "score_change": None,
+        "last_active_at": "2026-06-01T12:00:00.123456Z",
+        "account": None,
+        "_links": {"self": f"{ROOT}/users/{user.id}?workspace_id={scored.id}"},
+        "metrics": {
+            "engagement_score": 3.3,
+            "raw_score": 3,
+            "percentile": None,
+            "score_yesterday": None,
+            "score_last_period": None,
+            "score_change": None,
+            "trend": None,
+            "frequency": 3,
+            "adoption": None,
+            "adoption_all_time": None,
+            "recently_scored_events": 1,
+            "overall_scored_events": None,
+            "last_active_at": "2026-06-01T12:00:00.123456Z",
+        },
+        "first_seen_at": "2026-03-01T08:30:00.000000Z",
+        "created_at": "2026-06-08T23:00:00.000000Z",
+        "tenure_days": 1,
+        "updated_at": "2026-06-01T12:00:00.123456Z",
+    }
+
+
+@pytest.mark.parametrize("resource", ["accounts", "users"])
+def test_a_self_link_leads_to_the_full_record(
+    resource: str, acme_reads: Reads, workspace: Workspace
+) -> None:
+    make_account(workspace, "initech")
+    make_user(workspace, "u-1")
+    [row] = acme_reads(f"/v2/{resource}", workspace_id=workspace.id).json()["data"]
+    full = acme_reads(row["_links"]["self"]).json()["data"]
+    assert full["id"] == row["id"] and "metrics" in full
+
+
+def test_before_the_first_benchmark_every_score_is_zero(
+    acme_reads: Reads, workspace: Workspace
+) -> None:
+    make_account(workspace, "initech", raw=9)
+    [row] = acme_reads("/v2/accounts", workspace_id=workspace.id).json()["data"]
+    assert row["score"] == 0.0
+
+
+@pytest.mark.parametrize("value", [42, True, None, ["Initech"], {"first": "Milton"}])
+def test_a_name_that_is_no_text_is_null(
+    value: Any, acme_reads: Reads, workspace: Workspace
+) -> None:
+    make_user(workspace, "u-1", traits={"name": value, "email": value})
+    [row] = acme_reads("/v2/users", workspace_id=workspace.id).json()["data"]
+    assert row["name"] is None and row["email"] is None
+
+
+def test_strangers_are_shown_nowhere(
+    acme_reads: Reads, acme: Product, workspace: Workspace
+) -> None:
+    unnamed = Account.objects.create(
+        product=acme, external_id="unnamed", first_seen_at=SPRING, last_seen_at=SPRING
+    )
+    stranger = User.objects.create(
+        product=acme, external_id="stranger", first_seen_at=SPRING, last_seen_at=SPRING
+    )
+    make_user(workspace, "u-1", account=unnamed)
+    scope = {"workspace_id": workspace.id}
+    look_up = {**scope, "match_type": "tracking_id", "match_value": "stranger"}
+
+    assert acme_reads("/v2/accounts", **scope).json()["data"] == []
+    assert acme_reads("/v2/users", **look_up).json()["data"] == []
+    assert acme_reads(f"/v2/users/{stranger.id}", **scope).status_code == 404
+    assert acme_reads(f"/v2/accounts/{unnamed.id}", **scope).status_code == 404
+    [user] = acme_reads("/v2/users", **scope).json()["data"]
+    assert user["account"] is None
+
+
+def test_a_workspace_shows_its_own_scores_only(
+    acme_reads: Reads, acme: Product, workspace: Workspace
+) -> None:
+    elsewhere = Workspace.objects.create(product=acme, name="Elsewhere")
+    account = make_account(elsewhere, "initech", raw=9)
+    assert acme_reads("/v2/accounts", workspace_id=workspace.id).json()["data"] == []
+    in_workspace = acme_reads(f"/v2/accounts/{account.id}", workspace_id=workspace.id)
+    assert in_workspace.status_code == 404
+
+
+TRAITS = {"name": "Initech", "plan": "pro", "seats": 5, "am.tier": "10 users", "tags": ["a"]}
+
+
+@pytest.mark.parametrize("resource", ["accounts", "users"])
+def test_traits_on_expand(resource: str, acme_reads: Reads, workspace: Workspace) -> None:
+    make = make_account if resource == "accounts" else make_user
+    subject = make(workspace, "s", traits=TRAITS)
+    body = acme_reads(f"/v2/{resource}/{subject.id}", workspace_id=workspace.id, expand="traits")
+    assert body.json()["data"]["traits"] == TRAITS
+    assert body.json()["_expansions"] == ["traits"]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("plan", {"plan": "pro"}),
+        ("seats,plan,seats", {"seats": 5, "plan": "pro"}),
+        ("plan,unknown", {"plan": "pro", "unknown": None}),
+        ("AM.Tier", {"AM.Tier": "10 users"}),
+        ("Plan", {"Plan": None}),
+        (",plan,", {"plan": "pro"}),
+    ],
+)
+def test_named_traits_of_a_user(
+    names: str, expected: dict[str, Any], acme_reads: Reads, workspace: Workspace
+) -> None:
+    user = make_user(workspace, "u-1", traits=TRAITS)
+    body = acme_reads(
+        f"/v2/users/{user.id}", workspace_id=workspace.id, expand="traits", traits=names
+    ).json()
+    assert body["data"]["traits"] == expected
+
+
+@pytest.mark.parametrize(
+    "value", ["Ünïcode 🎉", 10**40, 1.5, -0.5, "</script>", "\u2028", {"deep": [[[None]]]}]
+)
+def test_a_trait_comes_back_as_it_was_sent(
+    value: Any, acme_reads: Reads, workspace: Workspace
+) -> None:
+    user = make_user(workspace, "u-1", traits={"odd": value})
+    body = acme_reads(f"/v2/users/{user.id}", workspace_id=workspace.id, expand="traits").json()
+    assert body["data"]["traits"] == {"odd": value}
+
+
+def test_times_are_utc_with_microseconds() -> None:
+    moment = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    assert serializers.time(moment) == "2026-06-01T12:00:00.000000Z"
+    assert serializers.time(moment.replace(year=987)) == "0987-06-01T12:00:00.000000Z"
+    assert serializers.time(None) is None

@@ -1,0 +1,337 @@
+"""What cannot be answered is refused in one shape, whatever was sent."""
+
+from typing import Any
+from unittest import mock
+from urllib.parse import quote, urlencode
+
+import psycopg
+import pytest
+from django.db import OperationalError
+from django.test import Client
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engagement.models import Workspace
+from readapi import queries
+from tests.readapi.conftest import Reads
+from tests.readapi.rows import make_account, make_user
+
+BAD_INTEGERS = ["", " ", "x", "-1", "+1", "1.0", "1e2", "0x10", " 1", "1 ", "1_0", "\u0661", "²",
+                "1" * 20, "1" * 6000, "null", "1,2", "\u200b1"]  # fmt: skip
+
+
+def refusal(reads: Reads, address: str, **parameters: Any) -> tuple[str, str | None]:
+    response = reads(address, **parameters)
+    assert response.status_code == 400, response.content
+    assert response.headers["Content-Type"] == "application/json"
+    error = response.json()["error"]
+    assert error["message"].endswith(".")
+    return error["code"], error.get("field")
+
+
+@pytest.mark.parametrize("address", ["/v2/accounts", "/v2/users", "/v2/accounts/1", "/v2/users/1"])
+class TestWorkspaceId:
+    def test_is_required(self, address: str, acme_reads: Reads) -> None:
+        expected = ("missing_workspace_id", "workspace_id")
+        assert refusal(acme_reads, address) == expected
+        assert refusal(acme_reads, address + "?workspace_id=") == expected
+
+    @pytest.mark.parametrize("value", [*BAD_INTEGERS[1:], "0", str(2**63)])
+    def test_is_a_positive_integer(self, address: str, value: str, acme_reads: Reads) -> None:
+        code = refusal(acme_reads, address, workspace_id=value)
+        assert code == ("invalid_workspace_id", "workspace_id")
+
+    def test_names_a_workspace(self, address: str, acme_reads: Reads) -> None:
+        response = acme_reads(address, workspace_id=2**63 - 1)
+        assert response.status_code == 404
+        assert response.json()["error"]["code"] == "not_found"
+
+
+@pytest.mark.parametrize("value", [*BAD_INTEGERS, "0", "101", str(2**63)])
+@pytest.mark.parametrize("address", ["/v2/workspaces", "/v2/accounts", "/v2/users"])
+def test_a_limit_is_from_1_to_100(
+    address: str, value: str, acme_reads: Reads, workspace: Workspace
+) -> None:
+    code = refusal(acme_reads, address, workspace_id=workspace.id, limit=value)
+    assert code == ("invalid_limit", "limit")
+
+
+@pytest.mark.parametrize("value", [*BAD_INTEGERS, str(2**63)])
+@pytest.mark.parametrize("address", ["/v2/workspaces", "/v2/accounts", "/v2/users"])
+def test_an_offset_is_from_0(
+    address: str, value: str, acme_reads: Reads, workspace: Workspace
+) -> None:
+    code = refusal(acme_reads, address, workspace_id=workspace.id, offset=value)
+    assert code == ("invalid_offset", "offset")
+
+
+def test_offset_and_cursor_exclude_each_other(acme_reads: Reads, workspace: Workspace) -> None:
+    code = refusal(acme_reads, "/v2/users", workspace_id=workspace.id, offset=0, cursor="A")
+    assert code == ("invalid_offset", "offset")
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("/v2/workspaces", "stats"),
+        ("/v2/workspaces/1", "stats"),
+        ("/v2/accounts", "not available"),
+        ("/v2/accounts/1", "traits"),
+        ("/v2/users", "not available"),
+        ("/v2/users/1", "traits"),
+    ],
+)
+@pytest.mark.parametrize("value", ["everything", "Traits", "stats,everything", "traits;stats"])
+def test_an_unknown_expansion_is_refused_with_the_known_ones(
+    address: str, allowed: str, value: str, acme_reads: Reads
+) -> None:
+    response = acme_reads(address, workspace_id=1, expand=value)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["field"]) == (
+        400, "invalid_expand", "expand",
+    )  # fmt: skip
+    assert allowed in error["message"]
+
+
+@pytest.mark.parametrize("value", ["", ",", "traits,", " traits , traits "])
+def test_expand_is_a_forgiving_list(value: str, acme_reads: Reads, workspace: Workspace) -> None:
+    user = make_user(workspace, "u-1")
+    body = acme_reads(f"/v2/users/{user.id}", workspace_id=workspace.id, expand=value).json()
+    assert body["_expansions"] == (["traits"] if "traits" in value else [])
+    assert ("traits" in body["data"]) == ("traits" in value)
+
+
+def test_at_most_eight_traits_are_named(acme_reads: Reads, workspace: Workspace) -> None:
+    user = make_user(workspace, "u-1")
+    scope = {"workspace_id": workspace.id, "expand": "traits"}
+    eight = ",".join("abcdefgh")
+    assert acme_reads(f"/v2/users/{user.id}", **scope, traits=eight).status_code == 200
+    code = refusal(acme_reads, f"/v2/users/{user.id}", **scope, traits=eight + ",i")
+    assert code == ("too_many_traits", "traits")
+    code = refusal(acme_reads, f"/v2/users/{user.id}", **scope, traits="")
+    assert code == ("invalid_parameter", "traits")
+
+
+@pytest.mark.parametrize("address", ["/v2/accounts", "/v2/users"])
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"match_type": "name"}, "match_value"),
+        ({"match_value": "Initech"}, "match_type"),
+        ({"match_type": "name", "match_value": ""}, "match_value"),
+        ({"match_type": "", "match_value": "Initech"}, "match_type"),
+        ({"match_type": ""}, "match_type"),
+    ],
+)
+def test_a_look_up_takes_both_its_parameters(
+    given: dict[str, str], missing: str, address: str, acme_reads: Reads
+) -> None:
+    code = refusal(acme_reads, address, workspace_id=1, **given)
+    assert code == ("missing_match_parameter", missing)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "workspace_id=1%00",
+        "match_type=name&match_value=%00",
+        "%00=1",
+        "unknown=%00",
+        "match_type=name&match_value=%ED%A0%80",
+        "match_type=%ED%BF%BF&match_value=x",
+        "match_type=name&match_value=%FF",
+        "match_type=name&match_value=\xff",
+        "workspace_id=1&workspace_id=1",
+        "workspace_id=1&limit=1&limit=2",
+        "&".join(f"p{number}=1" for number in range(101)),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v2/workspaces", "/v2/workspaces/1", "/v2/users", "/v2/users/1"])
+def test_a_query_string_is_utf_8_without_nul_and_names_each_parameter_once(
+    path: str, query: str, acme_token: str
+) -> None:
+    response = Client().get(
+        path, headers={"authorization": f"Bearer {acme_token}"}, QUERY_STRING=query
+    )
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == "invalid_parameter"
+
+
+@pytest.mark.parametrize("resource", ["workspaces", "accounts", "users"])
+@pytest.mark.parametrize(
+    "id",
+    [
+        "0",
+        "-1",
+        "x",
+        "1.0",
+        str(2**63),
+        "9" * 6000,
+        "\u0661",
+        "%00",
+        "%0A",
+        "1/",
+        "1%0A",
+        "%FF",
+        "",
+    ],
+)
+def test_a_path_that_names_nothing_is_not_found(
+    id: str, resource: str, acme_reads: Reads, workspace: Workspace
+) -> None:
+    response = acme_reads(f"/v2/{resource}/{id}?workspace_id={workspace.id}")
+    assert response.status_code == 404
+    assert response.json()["error"]["code"] == "not_found"
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "path",
+    ["/v2", "/v1", "/v2/", "/v1/", "/v2/nothing", "/v1/nothing", "/v2/users/", "/v2/a%0Ab",
+     "/v2/" + "a/" * 500, "/v2/%00", "/v1/%F0%9F%8E%89"],
+)  # fmt: skip
+@pytest.mark.parametrize("method", ["get", "post", "put", "delete", "head", "options"])
+def test_a_bad_path_is_not_found_in_json(path: str, method: str, client: Client) -> None:
+    response = getattr(client, method)(path, headers={"accept": "text/html"})
+    assert response.status_code == 404
+    assert response.headers["Content-Type"] == "application/json"
+    if method != "head":
+        assert response.json()["error"]["code"] == "not_found"
+
+
+READ_PATHS = [
+    "/v2/workspaces", "/v2/workspaces/1", "/v2/accounts", "/v2/accounts/1", "/v2/users",
+    "/v2/users/1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", READ_PATHS)
+@pytest.mark.parametrize("method", ["post", "put", "patch", "delete", "trace"])
+def test_the_read_api_only_reads(path: str, method: str, acme_token: str) -> None:
+    headers = {"authorization": f"Bearer {acme_token}"}
+    response = getattr(Client(), method)(path, headers=headers)
+    assert response.status_code == 405
+    assert response.json()["error"]["code"] == "method_not_allowed"
+    assert "GET" in response.headers["Allow"]
+
+
+def test_head_and_options_work(acme_token: str) -> None:
+    client = Client(headers={"authorization": f"Bearer {acme_token}"})
+    head = client.head("/v2/workspaces")
+    assert (head.status_code, head.content) == (200, b"")
+    options = client.options("/v2/workspaces")
+    assert options.status_code == 200 and options.headers["Allow"] == "GET, HEAD, OPTIONS"
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "*/*;q=0", ""])
+def test_the_answer_is_json_whatever_is_accepted(accept: str, acme_token: str) -> None:
+    headers = {"authorization": f"Bearer {acme_token}", "accept": accept}
+    for path in ("/v2/workspaces", "/v2/workspaces?format=xml", "/v2/users"):
+        response = Client().get(path, headers=headers)
+        assert response.headers["Content-Type"] == "application/json"
+
+
+def test_a_host_that_is_not_ours_is_refused_in_json(acme_token: str) -> None:
+    headers = {"authorization": f"Bearer {acme_token}", "host": "evil.example"}
+    response = Client().get("/v2/workspaces", headers=headers)
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == "invalid_request"
+
+
+def test_no_other_origin_is_allowed(acme_token: str) -> None:
+    headers = {"authorization": f"Bearer {acme_token}", "origin": "https://evil.example"}
+    response = Client().get("/v2/workspaces", headers=headers)
+    assert not [name for name in response.headers if name.startswith("Access-Control")]
+
+
+def test_a_fault_of_ours_is_json_and_logged_without_the_query(
+    acme_reads: Reads, workspace: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    with mock.patch.object(queries, "workspace", side_effect=RuntimeError("broken")):
+        response = acme_reads(
+            "/v2/users", workspace_id=1, match_type="email", match_value="milton@initech.example"
+        )
+    assert response.status_code == 500
+    assert response.json()["error"]["code"] == "internal_error"
+    [record] = [record for record in caplog.records if record.name == "readapi.errors"]
+    assert record.exc_info is not None and "milton" not in record.getMessage()
+
+
+def database_error(cause: Exception) -> OperationalError:
+    error = OperationalError("could not")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("cause", "status"),
+    [
+        (psycopg.OperationalError("connection refused"), 503),
+        (psycopg.errors.AdminShutdown("terminating connection"), 503),
+        (psycopg.errors.TooManyConnections("too many clients"), 503),
+        (psycopg.errors.StatementTooComplex("stack depth"), 500),
+    ],
+)
+def test_a_database_that_is_away_is_said_to_come_back(
+    cause: Exception, status: int, acme_reads: Reads
+) -> None:
+    with mock.patch.object(queries, "workspace", side_effect=database_error(cause)):
+        response = acme_reads("/v2/users", workspace_id=1)
+    assert response.status_code == status
+    assert ("Retry-After" in response.headers) == (status == 503)
+
+
+NAMES = st.sampled_from(
+    ["workspace_id", "limit", "offset", "cursor", "expand", "traits", "match_type", "match_value"]
+)
+TEXTS = st.one_of(
+    st.text(max_size=30),
+    st.integers().map(str),
+    st.sampled_from(
+        ["email", "domain", "tracking_id", "name", "am.tier", "traits", "stats", "1e5", "true",
+         "1e308", "1e400", "-0", '{"a":1}', "\\u0000", "%", "'", '"', "\\", "\ufffd", "\udfff"]
+    ),
+)  # fmt: skip
+PAIRS = st.lists(st.tuples(NAMES, TEXTS), max_size=5)
+QUERIES = st.one_of(
+    PAIRS.map(lambda pairs: urlencode(pairs, errors="surrogatepass")),
+    st.binary(max_size=60).map(quote),
+    st.text(st.characters(max_codepoint=255), max_size=60),
+)
+
+
+@settings(
+    max_examples=300,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(query=QUERIES, with_workspace=st.booleans(), pick=st.integers(0, 5))
+def test_no_query_string_breaks_the_service(
+    query: str,
+    with_workspace: bool,
+    pick: int,
+    acme_token: str,
+    places: list[str],
+    workspace: Workspace,
+) -> None:
+    if with_workspace:
+        query = f"workspace_id={workspace.id}&{query}"
+    response = Client().get(
+        places[pick], headers={"authorization": f"Bearer {acme_token}"}, QUERY_STRING=query
+    )
+    assert response.status_code in {200, 400, 404}, (places[pick], query)
+    assert ("error" in response.json()) == (response.status_code != 200)
+
+
+@pytest.fixture
+def places(workspace: Workspace) -> list[str]:
+    account = make_account(workspace, "initech", 3, traits={"name": "Initech", "n": 1e5})
+    user = make_user(workspace, "u-1", 3, traits={"email": "a@b.example", "t": True})
+    return [
+        "/v2/workspaces",
+        f"/v2/workspaces/{workspace.id}",
+        "/v2/accounts",
+        f"/v2/accounts/{account.id}",
+        "/v2/users",
+        f"/v2/users/{user.id}",
+    ]

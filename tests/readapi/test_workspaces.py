@@ -1,0 +1,78 @@
+"""GET /v2/workspaces and /v2/workspaces/{id}."""
+
+from engagement.models import Account, Product, User, Workspace
+from tests.readapi.conftest import Reads
+from tests.readapi.rows import SPRING, make_account, make_user
+
+
+def test_a_workspace_has_every_key(acme_reads: Reads, acme: Product, workspace: Workspace) -> None:
+    Workspace.objects.update(user_benchmark=208.2)
+    workspace.refresh_from_db()
+    response = acme_reads(f"/v2/workspaces/{workspace.id}")
+    assert response.headers["Content-Type"] == "application/json"
+    root = "http://testserver/v2"
+    assert response.json() == {
+        "data": {
+            "id": workspace.id,
+            "name": "Default",
+            "product": {"id": acme.id, "name": "Acme"},
+            "lookback_days": 7,
+            "benchmarks": {"users": 208.2, "accounts": None},
+            "updated_at": workspace.updated_at.isoformat().replace("+00:00", "Z"),
+            "_links": {
+                "self": f"{root}/workspaces/{workspace.id}",
+                "users": f"{root}/users?workspace_id={workspace.id}",
+                "accounts": f"{root}/accounts?workspace_id={workspace.id}",
+                "segments": f"{root}/segments?workspace_id={workspace.id}",
+            },
+        },
+        "_expansions": [],
+    }
+
+
+def test_the_list_holds_the_products_workspaces_and_no_other(
+    acme_reads: Reads, acme: Product, workspace: Workspace, globex: Product
+) -> None:
+    second = Workspace.objects.create(product=acme, name="Monthly", lookback_days=30)
+    body = acme_reads("/v2/workspaces").json()
+    assert [row["id"] for row in body["data"]] == [workspace.id, second.id]
+    assert body["pagination"] == {"limit": 20, "offset": 0, "has_more": False}
+    assert body["_links"] == {"self": "http://testserver/v2/workspaces"}
+
+
+def test_stats_count_who_is_shown_and_who_is_active(
+    acme_reads: Reads, acme: Product, workspace: Workspace
+) -> None:
+    make_user(workspace, "busy", raw=5)
+    make_user(workspace, "idle")
+    make_account(workspace, "initech", raw=5)
+    User.objects.create(
+        product=acme, external_id="stranger", first_seen_at=SPRING, last_seen_at=SPRING
+    )
+    Account.objects.create(
+        product=acme, external_id="unnamed", first_seen_at=SPRING, last_seen_at=SPRING
+    )
+    expected = {"total_users": 2, "total_accounts": 1, "active_users": 1, "active_accounts": 1}
+
+    one = acme_reads(f"/v2/workspaces/{workspace.id}", expand="stats").json()
+    assert one["data"]["stats"] == expected
+    assert one["_expansions"] == ["stats"]
+    [listed] = acme_reads("/v2/workspaces", expand="stats").json()["data"]
+    assert listed["stats"] == expected
+
+
+def test_stats_of_an_empty_workspace_are_zero(acme_reads: Reads, workspace: Workspace) -> None:
+    stats = acme_reads(f"/v2/workspaces/{workspace.id}", expand="stats").json()["data"]["stats"]
+    assert set(stats.values()) == {0}
+
+
+def test_workspaces_are_paged(acme_reads: Reads, acme: Product, workspace: Workspace) -> None:
+    for number in range(4):
+        Workspace.objects.create(product=acme, name=f"No. {number}")
+    ids = []
+    address: str | None = "/v2/workspaces?limit=2"
+    while address:
+        body = acme_reads(address).json()
+        ids += [row["id"] for row in body["data"]]
+        address = body["_links"].get("next")
+    assert ids == list(Workspace.objects.order_by("id").values_list("id", flat=True))
