@@ -7,3 +7,6 @@ class ApiToken(Credential):
     """A token of one product; it reads that product's workspaces and nothing else."""
 
     PREFIX = "eds"
+
+    class Meta(Credential.Meta):
+        verbose_name = "API token"
