@@ -47,7 +47,7 @@ def from_milliseconds(milliseconds: int | None, received_at: datetime) -> dateti
 
 def no_later_than_receipt(moment: datetime, received_at: datetime) -> datetime:
     """*moment*, or the time of receipt where a wrong clock puts it further ahead than believed."""
-    return received_at if moment > received_at + TOLERANCE else moment
+    return received_at if moment - received_at > TOLERANCE else moment
 
 
 def parse_iso(text: str) -> datetime:

@@ -19,12 +19,13 @@ TIMESTAMP_RULES = {"str": timestamps.ISO_RULE, "int": timestamps.MILLISECONDS_RU
 _EXPECTED = re.compile(r"Expected `(\w+)")
 _FIELD = re.compile(r"at `\$\.([\w.]+)")
 
-# Every escape is consumed whole, so that the text \\ud800 (an escaped backslash) is left alone.
-_ESCAPE = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    r"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})"
-    r"|.)",
-    re.DOTALL,
+# A lone surrogate, or all that comes before the next one. Escapes are consumed whole, so that an
+# escaped backslash before "ud800" is no surrogate; runs are long, so that hostile text is cheap.
+_PIECE = re.compile(
+    r"(?:[^\\]++|\\[^u]|\\u(?!(?i:d[89a-f]))|\\u(?i:d[89ab][0-9a-f]{2})\\u(?i:d[c-f][0-9a-f]{2}))++"
+    r"|(?P<lone>\\u(?i:d[89a-f][0-9a-f]{2}))"
+    r"|.",
+    re.ASCII | re.DOTALL,
 )
 
 
@@ -53,7 +54,7 @@ def decoder(kind: type[T]) -> Callable[[str], T]:
 
 
 def _without_lone_surrogates(text: str) -> str:
-    return _ESCAPE.sub(lambda escape: "\\u0000" if escape["lone"] else escape[0], text)
+    return _PIECE.sub(lambda piece: "\\u0000" if piece["lone"] else piece[0], text)
 
 
 def _wrong_type(problem: str) -> Refused:

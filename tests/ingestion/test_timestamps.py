@@ -1,0 +1,216 @@
+"""When something happened: which texts and numbers say so, and which clocks are believed."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ingestion import timestamps
+from ingestion.errors import Refused
+from tests.ingestion.conftest import Accepted, Post
+from tests.ingestion.examples import MINIMAL, PATHS, refusal
+
+NOW = datetime(2026, 9, 24, 12, tzinfo=UTC)
+AT = datetime(2026, 9, 24, 10, 11, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-09-24T10:11:12Z", AT),
+        ("2026-09-24 10:11:12Z", AT),
+        ("2026-09-24T10:11:12", AT),
+        ("2026-09-24T10:11:12.123Z", AT.replace(microsecond=123_000)),
+        ("2026-09-24T10:11:12.1", AT.replace(microsecond=100_000)),
+        ("2026-09-24T10:11:12.123456Z", AT.replace(microsecond=123_456)),
+        ("2026-09-24T10:11:12.123456999Z", AT.replace(microsecond=123_456)),
+        ("2026-09-24T10:11:12." + "9" * 5000 + "Z", AT.replace(microsecond=999_999)),
+        ("2026-09-24T10:11:12.123456789+02:00", AT.replace(hour=8, microsecond=123_456)),
+        ("2026-09-24T10:11Z", AT.replace(second=0)),
+        ("2026-09-24T10:11", AT.replace(second=0)),
+        ("2026-09-24 10:11-05:30", AT.replace(hour=15, minute=41, second=0)),
+        ("2026-09-24T12:11:12+02:00", AT),
+        ("2026-09-24T12:11:12+0200", AT),
+        ("2026-09-24T12:11:12+02", AT),
+        ("2026-09-24T10:11:12-00:00", AT),
+        ("2026-09-25T10:00:12+23:49", AT),
+        ("2026-09-24", datetime(2026, 9, 24, tzinfo=UTC)),
+        ("2024-02-29", datetime(2024, 2, 29, tzinfo=UTC)),
+        ("1970-01-01", datetime(1970, 1, 1, tzinfo=UTC)),
+        ("1969-12-31T23:00:00-01:00", datetime(1970, 1, 1, tzinfo=UTC)),
+        (
+            "9999-12-31T23:59:59.999999999Z",
+            datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
+        ),
+    ],
+)
+def test_an_iso_text_is_a_time_in_utc(text: str, moment: datetime) -> None:
+    parsed = timestamps.parse_iso(text)
+    assert parsed == moment
+    assert parsed.tzinfo is UTC
+
+
+NOT_ISO = [
+    "",
+    " ",
+    "now",
+    "1790244672000",
+    "20260924",
+    "20260924T101112Z",
+    "2026-09-24T101112",
+    "2026-W39-4",
+    "2026-W39",
+    "2026-267",
+    "2026-09",
+    "2026-9-24",
+    "2026-09-24T",
+    "2026-09-24Z",
+    "2026-09-24T10",
+    "2026-09-24T10Z",
+    "2026-09-24t10:11:12Z",
+    "2026-09-24T10:11:12z",
+    "2026-09-24x10:11:12Z",
+    "2026-09-24  10:11:12Z",
+    "2026-09-24T10:11:12 Z",
+    "2026-09-24T10:11:12Z\n",
+    " 2026-09-24T10:11:12Z",
+    "2026-09-24T10:11:12,5Z",
+    "2026-09-24T10:11:12.Z",
+    "2026-09-24T10:11.5Z",
+    "2026-09-24T10:11:12\0",
+    "2026-09-24T10:11:12+2:00",
+    "2026-09-24T10:11:12+02:00:30",
+    "2026-09-24T10:11:12+02:60",
+    "2026-09-24T10:11:12+24:00",
+    "2026-09-24T10:11:12+",
+    "2026-09-24T10:11:12UTC",
+    "2026-09-24T24:00:00Z",
+    "2026-09-24T23:59:60Z",
+    "2026-09-24T23:60:00Z",
+    "2026-02-29",
+    "2026-13-01",
+    "2026-00-01",
+    "2026-01-00",
+    "0000-01-01",
+    "10000-01-01",
+    "+2026-09-24T10:11:12Z",
+    "-2026-09-24",
+    "0001-01-01T00:00:00+14:00",
+    "9999-12-31T23:59:59-14:00",
+    "1969-12-31T23:59:59.999999Z",
+    "1970-01-01T00:00:00+00:01",
+    "\uff12\uff10\uff12\uff16-09-24",
+    "2026-09-24T10:11:1\u0968",
+]
+
+
+@pytest.mark.parametrize("text", NOT_ISO)
+def test_no_other_text_is_a_time(text: str) -> None:
+    with pytest.raises(Refused) as refused:
+        timestamps.parse_iso(text)
+    assert (refused.value.code, refused.value.field) == ("invalid_timestamp", "timestamp")
+    assert "2026-09-24T10:11:12Z" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "moment"),
+    [
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (1790244672123, AT.replace(microsecond=123_000)),
+        (
+            253_402_300_799_999,
+            datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC),
+        ),
+    ],
+)
+def test_milliseconds_are_exact(milliseconds: int, moment: datetime) -> None:
+    far_ahead = datetime(9999, 12, 31, 23, 55, tzinfo=UTC)
+    assert timestamps.from_milliseconds(milliseconds, far_ahead) == moment
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("/v2")])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'"yesterday"',
+        b'""',
+        b'"\\ud800"',
+        b"1790244672000",
+        b"1.5",
+        b"1e999",
+        b"9" * 5000,
+        b"true",
+        b"[]",
+        b"{}",
+    ],
+)
+def test_v2_takes_iso_texts_only(path: str, value: bytes, post: Post) -> None:
+    response = post(path, with_timestamp(path, value))
+    assert refusal(response) == (400, "invalid_timestamp", "timestamp")
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("/v1")])
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"-1",
+        b"253402300800000",
+        b"1" + b"0" * 30,
+        b"-1" + b"0" * 30,
+        b"1" + b"0" * 5000,
+        b"1790244672000.0",
+        b"1.5",
+        b"1e12",
+        b"1e999",
+        b"true",
+        b'"1790244672000"',
+        b'"2026-09-24T10:11:12Z"',
+        b"[]",
+        b"{}",
+    ],
+)
+def test_v1_takes_integers_only(path: str, value: bytes, post: Post) -> None:
+    response = post(path, with_timestamp(path, value))
+    assert refusal(response) == (400, "invalid_timestamp", "timestamp")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "believed"),
+    [
+        (timedelta(days=-10_000), True),
+        (timedelta(0), True),
+        (timedelta(minutes=5), True),
+        (timedelta(minutes=5, milliseconds=1), False),
+        (timedelta(days=365_000), False),
+    ],
+)
+def test_a_clock_is_believed_up_to_five_minutes_ahead(ahead: timedelta, believed: bool) -> None:
+    sent = NOW + ahead
+    taken = sent if believed else NOW
+    assert timestamps.from_iso(sent.isoformat(), NOW) == taken
+    milliseconds = (sent - timestamps.EPOCH) // timedelta(milliseconds=1)
+    assert timestamps.from_milliseconds(milliseconds, NOW) == taken
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_without_a_timestamp_it_is_the_time_of_receipt(
+    path: str, post: Post, accepted: list[Accepted]
+) -> None:
+    before = datetime.now(UTC)
+    post(path, MINIMAL[path])
+    assert before <= accepted[0].received_at <= datetime.now(UTC)
+    assert accepted[0].message.timestamp == accepted[0].received_at
+    assert accepted[0].message.timestamp.tzinfo is UTC
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_message_from_the_future_is_taken_as_of_now(
+    path: str, post: Post, accepted: list[Accepted]
+) -> None:
+    future = "2999-01-01" if path.startswith("/v2") else 32_472_144_000_000
+    post(path, MINIMAL[path] | {"timestamp": future})
+    assert accepted[0].message.timestamp == accepted[0].received_at
+
+
+def with_timestamp(path: str, value: bytes) -> bytes:
+    return json.dumps(MINIMAL[path] | {"timestamp": "@"}).encode().replace(b'"@"', value)
