@@ -1,6 +1,22 @@
+from typing import Any
+
 from django.apps import AppConfig
+from django.conf import settings
+from django.db.models.signals import post_migrate
+from django.utils import timezone
 
 
 class EngagementConfig(AppConfig):
     name = "engagement"
     verbose_name = "Engagement"
+
+    def ready(self) -> None:
+        post_migrate.connect(make_partitions, sender=self)
+
+
+def make_partitions(**kwargs: Any) -> None:
+    """Have a partition for this month's events before the first one arrives."""
+    # The app registry is complete only now.
+    from engagement.partitions import keep_partitions
+
+    keep_partitions(timezone.now().date(), settings.EVENT_RETENTION_DAYS)

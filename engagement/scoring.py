@@ -1,5 +1,7 @@
 """Scores: from daily counts to raw scores, benchmarks and the score from 0 to 100."""
 
+import math
+
 
 def score(raw: int, benchmark: float | None) -> float:
     """The engagement score, 0 to 100, of a raw score under a workspace's benchmark.
@@ -10,4 +12,4 @@ def score(raw: int, benchmark: float | None) -> float:
     """
     if raw <= 0 or not benchmark:
         return 0.0
-    return max(1.0, 100.0 * (1.0 - 10.0 ** (-raw / benchmark)))
+    return max(1.0, 100.0 * (1.0 - math.pow(10.0, -raw / benchmark)))

@@ -14,20 +14,23 @@ Row = tuple[Any, ...]
 
 
 def fetch(statement: LiteralString, parameters: dict[str, Any] | None = None) -> list[Row]:
-    """The rows that the statement returns."""
-    with _cursor() as cursor:
+    """The rows that the statement returns. Raises Django's database errors."""
+    with connection.wrap_database_errors, _cursor() as cursor:
         return cursor.execute(statement, parameters).fetchall()
 
 
 def execute(statement: LiteralString, parameters: dict[str, Any] | None = None) -> int:
-    """Run the statement; the number of rows that it wrote."""
-    with _cursor() as cursor:
+    """Run the statement; the number of rows that it wrote. Raises Django's database errors."""
+    with connection.wrap_database_errors, _cursor() as cursor:
         return cursor.execute(statement, parameters).rowcount
 
 
 def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) -> None:
-    """Stream *rows* into ``COPY … FROM STDIN (FORMAT BINARY)``; *types* name their columns'."""
-    with _cursor() as cursor, cursor.copy(statement) as stream:
+    """Stream *rows* into ``COPY … FROM STDIN (FORMAT BINARY)``; *types* name their columns'.
+
+    Raises Django's database errors.
+    """
+    with connection.wrap_database_errors, _cursor() as cursor, cursor.copy(statement) as stream:
         stream.set_types(types)
         for row in rows:
             stream.write_row(row)

@@ -1,9 +1,38 @@
-"""The durable inbox: a message is accepted once it is committed here."""
+"""The durable inbox: a message is accepted once it is committed here.
 
+Requests that arrive at the same time share one INSERT and one commit (group commit): while one
+group is being written to disk, the next one gathers. So each request waits for about one commit,
+however many of them there are.
+"""
+
+import logging
+import threading
+import time
 from collections.abc import Sequence
 from datetime import datetime
+from typing import LiteralString, TypeAlias
 
-from engagement.messages import Message
+from django.conf import settings
+from django.db import Error, connection
+
+from engagement import credentials, sql
+from engagement.messages import Message, encode
+from ingestion import wakeups
+from ingestion.models import IngestionKey
+
+logger = logging.getLogger(__name__)
+
+# received_at, key digest, key hint, payload
+Row: TypeAlias = tuple[datetime, bytes, str, bytes]
+
+RETRY_AFTER_FAILURE = 2
+RETRY_AFTER_FULL = 30
+# A commit that takes longer is given up, and its senders are told to try again.
+COMMIT_TIMEOUT = 10.0
+# A connection that was idle for longer is asked for a sign of life before it is relied on.
+IDLE_BEFORE_CHECK = 1.0
+# Counting a deep inbox takes time: it may take up to this share of it.
+COUNT_TIME_SHARE = 0.05
 
 
 class Unavailable(Exception):
@@ -17,6 +46,150 @@ class Unavailable(Exception):
 def accept(messages: Sequence[Message], key: str, received_at: datetime) -> None:
     """Commit the messages, together with a digest of the key that they came with.
 
-    Returns once they are on disk; raises Unavailable if they are not.
+    Returns once they are on disk; raises Unavailable if they are not. Messages of one call are
+    committed together or not at all.
     """
-    raise NotImplementedError
+    digest = credentials.digest(key)
+    hint = credentials.hint(key, IngestionKey.PREFIX)
+    _committer.commit([(received_at, digest, hint, encode(message)) for message in messages])
+    wakeups.request()
+
+
+class _Group:
+    """Rows that are committed together, and the outcome that their senders wait for."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.settled = threading.Event()
+        self.retry_after: int | None = None
+
+
+class Committer:
+    """Commits what concurrent requests hand in, group by group, in a thread of its own.
+
+    In a gevent worker the thread is a greenlet, and handing over costs next to nothing.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._gathering = _Group()
+        self._arrived = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._used_at = 0.0
+        self._gauge = _Gauge()
+
+    def commit(self, rows: list[Row]) -> None:
+        """Return once the rows are committed; raise Unavailable if that failed."""
+        with self._lock:
+            group = self._gathering
+            group.rows += rows
+            if self._thread is None or not self._thread.is_alive():
+                self._start()
+        self._arrived.set()
+        if not group.settled.wait(COMMIT_TIMEOUT):
+            raise Unavailable(RETRY_AFTER_FAILURE)
+        if group.retry_after is not None:
+            raise Unavailable(group.retry_after)
+
+    def stop(self) -> None:
+        """Commit what is waiting and end the thread with its connection."""
+        thread = self._thread
+        if thread is None:
+            return
+        self._stopping = True
+        self._arrived.set()
+        thread.join()
+        self._thread = None
+
+    def _start(self) -> None:
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="inbox-commit", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stopping:
+            self._arrived.wait()
+            self._arrived.clear()
+            with self._lock:
+                group, self._gathering = self._gathering, _Group()
+            if group.rows:
+                self._settle(group)
+        connection.close()
+
+    def _settle(self, group: _Group) -> None:
+        try:
+            self._prepare_connection()
+            if self._gauge.is_over_limit():
+                group.retry_after = RETRY_AFTER_FULL
+            else:
+                _insert(group.rows)
+        except Error as error:
+            # Whether the commit reached the disk is unknown: the senders must not be told it did.
+            logger.error("Messages could not be committed: %s", type(error).__name__)
+            group.retry_after = RETRY_AFTER_FAILURE
+            connection.close()
+        except Exception:
+            logger.exception("Messages could not be committed")
+            group.retry_after = RETRY_AFTER_FAILURE
+            connection.close()
+        finally:
+            group.settled.set()
+
+    def _prepare_connection(self) -> None:
+        """Leave a connection that died while nobody used it, before messages depend on it."""
+        now = time.monotonic()
+        if now - self._used_at > IDLE_BEFORE_CHECK and not connection.is_usable():
+            connection.close()
+        if connection.connection is None:
+            connection.ensure_connection()
+            sql.execute(_SET_TIMEOUT, {"milliseconds": str(int(COMMIT_TIMEOUT * 1000))})
+        self._used_at = now
+
+
+_SET_TIMEOUT: LiteralString = "SELECT set_config('statement_timeout', %(milliseconds)s, false)"
+_INSERT: LiteralString = """
+    INSERT INTO ingestion_inboxmessage (received_at, key_digest, key_hint, payload)
+    SELECT * FROM unnest(%(received)s::timestamptz[], %(digests)s::bytea[], %(hints)s::text[],
+                         %(payloads)s::bytea[])
+"""
+
+
+def _insert(rows: list[Row]) -> None:
+    # One statement outside any transaction block: it is committed when it returns.
+    received, digests, hints, payloads = zip(*rows, strict=True)
+    sql.execute(
+        _INSERT,
+        {
+            "received": list(received),
+            "digests": list(digests),
+            "hints": list(hints),
+            "payloads": list(payloads),
+        },
+    )
+
+
+_COUNT: LiteralString = """
+    SELECT count(*) FROM (SELECT FROM ingestion_inboxmessage LIMIT %(limit)s) AS waiting
+"""
+
+
+class _Gauge:
+    """Knows whether the inbox is over its limit, counting it now and then."""
+
+    def __init__(self) -> None:
+        self._next_count = 0.0
+        self._over = False
+
+    def is_over_limit(self) -> bool:
+        started = time.monotonic()
+        if started >= self._next_count:
+            ((waiting,),) = sql.fetch(_COUNT, {"limit": settings.INBOX_LIMIT})
+            self._over = waiting >= settings.INBOX_LIMIT
+            took = time.monotonic() - started
+            self._next_count = started + max(1.0, took / COUNT_TIME_SHARE)
+        return self._over
+
+
+_committer = Committer()
+stop = _committer.stop

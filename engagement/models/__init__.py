@@ -2,6 +2,7 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
+from engagement.models.chores import Chore
 from engagement.models.credentials import Credential
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
 from engagement.models.scores import AccountEngagement, StaleMark, UserEngagement
@@ -10,6 +11,7 @@ from engagement.models.subjects import Account, Membership, User
 __all__ = [
     "Account",
     "AccountEngagement",
+    "Chore",
     "Credential",
     "DailyCount",
     "Event",

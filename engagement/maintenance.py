@@ -1,0 +1,78 @@
+"""What the domain needs done now and then, whoever happens to run it."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import LiteralString
+
+from django.conf import settings
+from django.db import transaction
+
+from engagement import sql
+from engagement.models import Chore
+from engagement.partitions import keep_partitions
+
+# A link may arrive this much late and still be sorted in exactly.
+LINKS_KEPT = timedelta(days=7)
+# So many users' links are looked at by one statement.
+USERS_PER_STATEMENT = 20_000
+
+
+def maintain(now: datetime) -> None:
+    """Keep the partitions and, once a day, thin the links. Safe to repeat."""
+    today = now.astimezone(UTC).date()
+    keep_partitions(today, settings.EVENT_RETENTION_DAYS)
+    if _is_due("thin links", today):
+        thin_links(now)
+
+
+def _is_due(chore: str, today: date) -> bool:
+    """Whether the chore has not been done today; from now on it counts as done."""
+    with transaction.atomic(durable=True):
+        done, _ = Chore.objects.select_for_update().get_or_create(name=chore)
+        if done.day == today:
+            return False
+        done.day = today
+        done.save(update_fields=["day"])
+    return True
+
+
+_USER_RANGES: LiteralString = """
+    SELECT product_id, min(user_id), max(user_id) FROM engagement_membership GROUP BY product_id
+"""
+# A link that repeats the account of the one before it says nothing new once it is too old for
+# another to be sorted in between.
+_THIN: LiteralString = """
+    WITH ranked AS (
+        SELECT product_id, user_id, occurred_at, account_id,
+               lag(account_id) OVER (
+                   PARTITION BY product_id, user_id ORDER BY occurred_at, arrival) AS before,
+               lead(occurred_at) OVER (
+                   PARTITION BY product_id, user_id ORDER BY occurred_at, arrival) AS next_at,
+               lag(occurred_at) OVER (
+                   PARTITION BY product_id, user_id ORDER BY occurred_at, arrival) AS before_at
+        FROM engagement_membership
+        WHERE product_id = %(product)s AND user_id >= %(first)s AND user_id < %(end)s)
+    DELETE FROM engagement_membership m
+    USING ranked r
+    WHERE m.product_id = r.product_id AND m.user_id = r.user_id
+      AND m.occurred_at = r.occurred_at AND m.account_id = r.account_id
+      AND r.before = r.account_id AND r.occurred_at < %(before)s
+      AND r.before_at < r.occurred_at
+      AND r.next_at IS DISTINCT FROM r.occurred_at
+"""
+
+
+def thin_links(now: datetime) -> int:
+    """Delete links older than LINKS_KEPT that only repeat the one before; how many."""
+    thinned = 0
+    for product_id, first, last in sql.fetch(_USER_RANGES):
+        for start in range(first, last + 1, USERS_PER_STATEMENT):
+            thinned += sql.execute(
+                _THIN,
+                {
+                    "product": product_id,
+                    "first": start,
+                    "end": start + USERS_PER_STATEMENT,
+                    "before": now - LINKS_KEPT,
+                },
+            )
+    return thinned

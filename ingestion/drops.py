@@ -1,0 +1,86 @@
+"""The record of what was accepted and not recorded, and why.
+
+"Why did my event not arrive?" is answered from here: each dropped message is listed with its
+reason, and counted per reason, product and UTC day.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import LiteralString
+
+import msgspec
+
+from engagement import sql
+from engagement.messages import Group, Identify, Message, Track
+from ingestion.models import DroppedMessage, DropReason
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """A message that is not recorded. ``product_id`` is None where the key names none."""
+
+    id: int
+    product_id: int | None
+    reason: DropReason
+    key_hint: str
+    message: Message
+    received_at: datetime
+
+
+_COUNT: LiteralString = """
+    INSERT INTO ingestion_dropcount AS c (product_id, day, reason, count)
+    SELECT * FROM unnest(%(products)s::bigint[], %(days)s::date[], %(reasons)s::text[],
+                         %(counts)s::bigint[])
+    ON CONFLICT (product_id, day, reason) DO UPDATE SET count = c.count + EXCLUDED.count
+"""
+
+
+def list_dropped(dropped: Sequence[Dropped], now: datetime) -> None:
+    """List and count the messages, in the caller's transaction."""
+    if not dropped:
+        return
+    DroppedMessage.objects.bulk_create(_row(one, now) for one in dropped)
+    # Sorted, so that two workers that drop messages of the same products cannot deadlock.
+    today = now.astimezone(UTC).date()
+    counted = sorted(
+        Counter((one.product_id, one.reason.value) for one in dropped).items(),
+        key=lambda item: (item[0][0] or 0, item[0][1]),
+    )
+    days: list[date] = [today] * len(counted)
+    sql.execute(
+        _COUNT,
+        {
+            "products": [product for (product, _), _ in counted],
+            "days": days,
+            "reasons": [reason for (_, reason), _ in counted],
+            "counts": [count for _, count in counted],
+        },
+    )
+
+
+def _row(one: Dropped, now: datetime) -> DroppedMessage:
+    message = one.message
+    return DroppedMessage(
+        id=one.id,
+        product_id=one.product_id,
+        reason=one.reason,
+        key_hint=one.key_hint,
+        kind=kind_of(message),
+        user_external_id=message.user_id or "",
+        account_external_id=message.group_id or "",
+        event=message.event if isinstance(message, Track) else "",
+        message_id=message.message_id or "",
+        received_at=one.received_at,
+        dropped_at=now,
+    )
+
+
+def kind_of(message: Message) -> str:
+    """The message's kind as its senders know it."""
+    match message:
+        case Identify():
+            return "identify"
+        case Group():
+            return "group"
+        case Track():
+            return "track"

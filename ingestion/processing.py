@@ -1,0 +1,287 @@
+"""Drains the inbox: claim, resolve keys, drop what is not to be recorded, record the rest.
+
+One batch is one transaction, from claiming the messages to deleting them. A crash is a rollback:
+each message takes effect exactly once, and several drains may run side by side.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import LiteralString, NamedTuple
+
+from django.db import Error, OperationalError, transaction
+from django.db.models import Q
+
+from engagement import credentials, sql
+from engagement.messages import Message, Received, decode
+from engagement.recording import record
+from ingestion import drops
+from ingestion.drops import Dropped
+from ingestion.models import DropReason, InboxMessage, IngestionKey, QuarantinedMessage
+
+logger = logging.getLogger(__name__)
+
+BATCH_SIZE = 2000
+# How long a message id is remembered: a repeat within this time takes no effect.
+MESSAGE_ID_MEMORY = timedelta(days=7)
+MAX_ATTEMPTS = 3
+# Before the second attempt; before each further one twice as long.
+RETRY_PAUSE = timedelta(seconds=5)
+# Claims go on from the last claimed message, past the dead rows that earlier claims left, and
+# start over after so many batches, for messages that were committed late or put back.
+BATCHES_PER_SWEEP = 20
+KEY_USE_WRITTEN_EVERY = timedelta(minutes=1)
+
+
+class Claimed(NamedTuple):
+    """A message taken out of the inbox, in the transaction that settles it."""
+
+    id: int
+    received_at: datetime
+    key_digest: bytes
+    key_hint: str
+    payload: bytes
+    attempts: int
+
+
+class Drained(NamedTuple):
+    """What a drain did. ``is_empty`` is whether it left nothing that was due."""
+
+    messages: int
+    is_empty: bool
+
+
+def drain(
+    clock: Callable[[], datetime],
+    *,
+    out_of_time: Callable[[], bool] = lambda: False,
+    after_batch: Callable[[], None] = lambda: None,
+    batch_size: int = BATCH_SIZE,
+) -> Drained:
+    """Settle waiting messages until none is due or *out_of_time* says to stop.
+
+    *after_batch* is called after each committed batch.
+    """
+    settled = batches = after = 0
+    while not out_of_time():
+        claimed = settle_batch(clock(), batch_size, after)
+        if claimed:
+            settled += len(claimed)
+            batches += 1
+            after = 0 if batches % BATCHES_PER_SWEEP == 0 else max(one.id for one in claimed)
+            after_batch()
+        elif after:
+            after = 0
+        else:
+            return Drained(settled, True)
+    return Drained(settled, False)
+
+
+def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) -> list[Claimed]:
+    """Claim due messages with ids above *after*, the oldest first, and settle each: recorded,
+    dropped, quarantined, or put back for another attempt. One transaction."""
+    with transaction.atomic(durable=True):
+        claimed = _claim(now, batch_size, after)
+        # What failed before would spoil the batch again.
+        fresh = [one for one in claimed if not one.attempts]
+        if fresh:
+            _settle_or_split(fresh, now)
+        for one in claimed:
+            if one.attempts:
+                _settle_or_split([one], now)
+    return claimed
+
+
+_CLAIM: LiteralString = """
+    DELETE FROM ingestion_inboxmessage
+    WHERE id = ANY(ARRAY(
+        SELECT id FROM ingestion_inboxmessage
+        WHERE id > %(after)s AND (not_before IS NULL OR not_before <= %(now)s)
+        ORDER BY id
+        LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED))
+    RETURNING id, received_at, key_digest, key_hint, payload, attempts
+"""
+
+
+def _claim(now: datetime, limit: int, after: int) -> list[Claimed]:
+    rows = sql.fetch(_CLAIM, {"now": now, "limit": limit, "after": after})
+    return sorted((Claimed(*row) for row in rows), key=lambda one: one.id)
+
+
+# --- Failures -------------------------------------------------------------------------------
+
+
+def _settle_or_split(claimed: Sequence[Claimed], now: datetime) -> None:
+    """Settle the messages; where that fails on data, halve them until the guilty one is alone."""
+    try:
+        with transaction.atomic():
+            _settle(claimed, now)
+    except Exception as error:
+        if is_transient(error):
+            raise
+        if len(claimed) == 1:
+            _put_aside(claimed[0], error, now)
+            return
+        middle = len(claimed) // 2
+        _settle_or_split(claimed[:middle], now)
+        _settle_or_split(claimed[middle:], now)
+
+
+# SQLSTATE classes of failures that have nothing to do with a message: connection, transaction
+# rollback (deadlock, serialization), resources, operator intervention, system errors; and a lock
+# that was not available. The class of the exception does not tell: an over-long index key, which
+# is a message's own fault, is an OperationalError too.
+_TRANSIENT = ("08", "40", "53", "57", "58", "55P03")
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the same messages may well succeed when they are tried again."""
+    if not isinstance(error, Error):
+        return False
+    sqlstate = getattr(error.__cause__, "sqlstate", None)
+    if sqlstate is None:
+        # A lost connection has no SQLSTATE.
+        return isinstance(error, OperationalError)
+    return str(sqlstate).startswith(_TRANSIENT)
+
+
+def _put_aside(one: Claimed, error: Exception, now: datetime) -> None:
+    """Put the message back for another attempt or, after the last one, into quarantine."""
+    attempts = one.attempts + 1
+    # The error's text may quote the message, so it goes to the quarantine and not into the log.
+    logger.warning(
+        "Message %d failed in attempt %d of %d: %s",
+        one.id,
+        attempts,
+        MAX_ATTEMPTS,
+        type(error).__name__,
+    )
+    if attempts < MAX_ATTEMPTS:
+        pause = RETRY_PAUSE * 2 ** (attempts - 1)
+        InboxMessage.objects.create(
+            **{**one._asdict(), "attempts": attempts}, not_before=now + pause
+        )
+        return
+    key = IngestionKey.objects.filter(digest=one.key_digest).first()
+    QuarantinedMessage.objects.create(
+        **{**one._asdict(), "attempts": attempts},
+        product_id=key.product_id if key else None,
+        error=f"{type(error).__name__}: {error}",
+        quarantined_at=now,
+    )
+
+
+# --- Settling -------------------------------------------------------------------------------
+
+
+class Sender(NamedTuple):
+    """The key that a message came with, as the database knows it."""
+
+    key_id: int
+    product_id: int
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+def _settle(claimed: Sequence[Claimed], now: datetime) -> None:
+    """Record the messages or list them as dropped. Raises where one of them cannot be handled."""
+    senders = _senders({bytes(one.key_digest) for one in claimed})
+    recorded: list[Received] = []
+    dropped: list[Dropped] = []
+    hints: dict[int, str] = {}
+    for one in claimed:
+        message = decode(one.payload)
+        sender = senders.get(bytes(one.key_digest))
+        if sender is None or sender.revoked_at is not None:
+            dropped.append(_without_key(one, sender, message))
+        else:
+            hints[one.id] = one.key_hint
+            recorded.append(Received(sender.product_id, one.id, one.received_at, message))
+    recorded, repeated = _without_repeats(recorded, now)
+    dropped += (_repeat(one, hints[one.arrival]) for one in repeated)
+    drops.list_dropped(dropped, now)
+    record(recorded)
+    _note_use(list(senders.values()), now)
+
+
+def _senders(digests: set[bytes]) -> dict[bytes, Sender]:
+    keys = IngestionKey.objects.filter(digest__in=digests).defer("secret")
+    return {
+        bytes(key.digest): Sender(key.pk, key.product_id, key.revoked_at, key.last_used_at)
+        for key in keys
+    }
+
+
+# What stands for the key of a request that carried none.
+_NO_KEY = credentials.digest("")
+
+
+def _without_key(one: Claimed, sender: Sender | None, message: Message) -> Dropped:
+    if sender is not None:
+        reason = DropReason.REVOKED_KEY
+    elif bytes(one.key_digest) == _NO_KEY:
+        reason = DropReason.MISSING_KEY
+    else:
+        reason = DropReason.UNKNOWN_KEY
+    product_id = sender.product_id if sender else None
+    return Dropped(one.id, product_id, reason, one.key_hint, message, one.received_at)
+
+
+def _repeat(one: Received, key_hint: str) -> Dropped:
+    reason = DropReason.DUPLICATE
+    return Dropped(one.arrival, one.product_id, reason, key_hint, one.message, one.received_at)
+
+
+# A forgotten id is taken over by its next message.
+_REMEMBER: LiteralString = """
+    INSERT INTO ingestion_seenmessageid AS s (product_id, message_id, seen_at)
+    SELECT product_id, message_id, %(now)s
+    FROM unnest(%(products)s::bigint[], %(ids)s::text[]) AS k(product_id, message_id)
+    ON CONFLICT (product_id, message_id) DO UPDATE SET seen_at = EXCLUDED.seen_at
+    WHERE s.seen_at < %(forgotten)s
+    RETURNING product_id, message_id
+"""
+
+
+def _without_repeats(
+    received: Sequence[Received], now: datetime
+) -> tuple[list[Received], list[Received]]:
+    """Those to record, and those whose message id was seen before, in this batch or earlier."""
+    first: dict[tuple[int, str], int] = {}
+    for one in received:
+        if one.message.message_id is not None:
+            first.setdefault((one.product_id, one.message.message_id), one.arrival)
+    if not first:
+        return list(received), []
+    # Sorted, so that two workers that remember the same ids cannot deadlock.
+    keys = sorted(first)
+    rows = sql.fetch(
+        _REMEMBER,
+        {
+            "products": [product for product, _ in keys],
+            "ids": [message_id for _, message_id in keys],
+            "now": now,
+            "forgotten": now - MESSAGE_ID_MEMORY,
+        },
+    )
+    new = {first[product, message_id] for product, message_id in rows}
+    kept: list[Received] = []
+    repeated: list[Received] = []
+    for one in received:
+        is_new = one.message.message_id is None or one.arrival in new
+        (kept if is_new else repeated).append(one)
+    return kept, repeated
+
+
+def _note_use(senders: Sequence[Sender], now: datetime) -> None:
+    """Note when keys were last used, at most once a minute for each."""
+    before = now - KEY_USE_WRITTEN_EVERY
+    used = [
+        sender.key_id
+        for sender in senders
+        if sender.last_used_at is None or sender.last_used_at < before
+    ]
+    if used:
+        due = Q(last_used_at=None) | Q(last_used_at__lt=before)
+        IngestionKey.objects.filter(due, pk__in=used).update(last_used_at=now)
