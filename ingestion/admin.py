@@ -68,6 +68,15 @@ class Summary:
     message_id: str = ""
     timestamp: Any = None
 
+    def __str__(self) -> str:
+        parts = [
+            self.kind,
+            self.event and f"“{self.event}”",
+            self.user and f"user {self.user}",
+            self.account and f"account {self.account}",
+        ]
+        return " · ".join(part for part in parts if part)
+
 
 def summary(payload: bytes) -> Summary:
     """What the payload is about; what cannot be decoded is said to be undecodable."""
@@ -95,6 +104,17 @@ def age(seconds: float) -> str:
 
 class StoredMessageAdmin(PageAdmin):
     """Columns that are read from a message's payload."""
+
+    DETAILS: ClassVar[list[str]] = ["kind", "user", "account", "event", "message_id", "timestamp"]
+
+    @admin.display(description="arrival", ordering="id")
+    def arrival(self, row: Any) -> int:
+        number: int = row.pk
+        return number
+
+    @admin.display(description="message")
+    def about(self, row: Any) -> str:
+        return str(summary(row.payload))
 
     @admin.display(description="kind")
     def kind(self, row: Any) -> str:
@@ -125,10 +145,9 @@ class StoredMessageAdmin(PageAdmin):
 class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
     """The inbox in the order of arrival. Whose a message is, only its key says."""
 
-    ABOUT: ClassVar[list[str]] = ["product", "key_hint", "kind", "user", "account", "event"]
-    list_display = ["id", "received_at", "age", *ABOUT, "attempts"]
-    fields = ["id", "received_at", "age", *ABOUT, "message_id", "timestamp", "attempts"]
-    fields += ["not_before"]
+    list_display = ["arrival", "received_at", "age", "about", "product", "key_hint", "attempts"]
+    fields = ["arrival", "received_at", "age", "product", "key_hint"]
+    fields += [*StoredMessageAdmin.DETAILS, "attempts", "not_before"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         # Not the scoped queryset: these rows have no product to be scoped by.
@@ -152,12 +171,11 @@ class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
 
 @admin.register(QuarantinedMessage)
 class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
-    list_display = ["id", "quarantined_at", "product", "error_line", "attempts", "kind"]
-    list_display += ["user", "account", "event"]
+    list_display = ["arrival", "quarantined_at", "about", "error_line", "attempts", "product"]
     list_filter = [("product", ProductFilter)]
     list_select_related = ["product"]
-    fields = ["id", "product", "key_hint", "received_at", "quarantined_at", "attempts", "error"]
-    fields += ["kind", "user", "account", "event", "message_id", "timestamp"]
+    fields = ["arrival", "error", "attempts", "quarantined_at", "received_at"]
+    fields += ["product", "key_hint", *StoredMessageAdmin.DETAILS]
     actions = ["try_again_selected"]
 
     def has_try_again_permission(self, request: HttpRequest) -> bool:
@@ -191,9 +209,12 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
 
     def _try_again(self, request: HttpRequest, ids: list[int]) -> None:
         count = quarantine.try_again(ids)
+        if not count:
+            told = "Nothing to do: somebody has put this back into the inbox already."
+            self.message_user(request, told, messages.WARNING)
+            return
         told = "1 message is" if count == 1 else f"{count} messages are"
-        level = messages.SUCCESS if count else messages.WARNING
-        self.message_user(request, f"{told} back in the inbox and will be tried again.", level)
+        self.message_user(request, f"{told} back in the inbox and will be tried again.")
 
     @admin.display(description="error")
     def error_line(self, message: QuarantinedMessage) -> str:
@@ -207,13 +228,14 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
 
     ABOUT: ClassVar[list[str]] = ["kind", "user_external_id", "account_external_id", "event"]
     ABOUT += ["message_id"]
-    list_display = ["id", "dropped_at", "product", "key_hint", "reason", *ABOUT]
+    list_display = ["arrival", "dropped_at", "short_reason", "about", "product", "key_hint"]
     list_filter = ["reason", ("product", ProductFilter)]
     list_select_related = ["product"]
     date_hierarchy = "dropped_at"
     search_fields = ["user_external_id", "account_external_id", "event", "message_id"]
     search_help_text = "Search by a whole user id, account id, event name or message id."
-    fields = ["reason", "remedy", "product", "key_hint", *ABOUT, "received_at", "dropped_at"]
+    fields = ["reason", "remedy", "arrival", "product", "key_hint", *ABOUT]
+    fields += ["received_at", "dropped_at"]
     show_full_result_count = False
     actions = None
 
@@ -227,6 +249,25 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
         for field in self.search_fields:
             matches |= Q(**{field: term})
         return queryset.filter(matches), False
+
+    @admin.display(description="arrival", ordering="id")
+    def arrival(self, message: DroppedMessage) -> int:
+        return message.pk
+
+    @admin.display(description="reason", ordering="reason")
+    def short_reason(self, message: DroppedMessage) -> str:
+        return message.get_reason_display().split(":", 1)[0]
+
+    @admin.display(description="message")
+    def about(self, message: DroppedMessage) -> str:
+        return str(
+            Summary(
+                message.kind,
+                message.user_external_id,
+                message.account_external_id,
+                message.event,
+            )
+        )
 
     @admin.display(description="what to do")
     def remedy(self, message: DroppedMessage) -> str:

@@ -84,7 +84,7 @@ class ProductAdmin(ProductScopedAdmin):
         obj.pk = Product.create_with_workspace(obj.name).pk
         if isinstance(request.user, AdminUser) and not request.user.is_superuser:
             # Whoever makes a product may see it.
-            obj.members.add(request.user)
+            ProductMember.objects.create(product=obj, user=request.user)
 
     @admin.display(description="workspaces")
     def workspace_names(self, product: Product) -> SafeString:

@@ -4,11 +4,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from django.contrib import admin
 from django.contrib.admin.options import BaseModelAdmin, InlineModelAdmin
+from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.auth.models import User as AdminUser
 from django.db.models import Field, ForeignKey, QuerySet
 from django.forms import ModelChoiceField
 from django.http import HttpRequest
+from django.utils.safestring import mark_safe
 
 from engagement.models import Product
 
@@ -68,15 +70,31 @@ class ProductScopedAdmin(ModelAdmin):
                 kwargs.setdefault("queryset", related.get_queryset(request))
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
+    def formfield_for_dbfield(
+        self, db_field: "Field[Any, Any]", request: HttpRequest, **kwargs: Any
+    ) -> Any:
+        formfield = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if formfield and isinstance(formfield.widget, RelatedFieldWidgetWrapper):
+            # What a form points to has a page of its own; a list to choose from says enough.
+            formfield.widget = formfield.widget.widget
+        return formfield
+
 
 class ProductFilter(admin.RelatedFieldListFilter):
     """Filters a list by product and offers only those that the person may see."""
 
+    empty_value_display = mark_safe("Unknown")
+
     def field_choices(
         self, field: "Field[Any, Any]", request: HttpRequest, model_admin: Any
     ) -> list[tuple[str, Any]]:
+        self._offers_unknown = field.null and sees_everything(request.user)
         products = visible_products(request.user)
         return [(str(product.pk), product.name) for product in products]
+
+    @property
+    def include_empty_choice(self) -> bool:
+        return self._offers_unknown
 
 
 class ReadOnly(Options):

@@ -98,6 +98,8 @@ class WeightFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
 
 class WeightInline(TabularInline):
     model = EventWeight
+    verbose_name = "weight"
+    verbose_name_plural = "event weights"
     form = WeightForm
     formset = WeightFormSet
     fields = ["event", "weight"]
@@ -126,6 +128,10 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
             self.fields["product"].disabled = True
 
 
+def rounded(benchmark: float | None) -> str | None:
+    return None if benchmark is None else f"{benchmark:.1f}"
+
+
 @admin.register(Workspace)
 class WorkspaceAdmin(PageAdmin):
     form = WorkspaceForm
@@ -135,7 +141,7 @@ class WorkspaceAdmin(PageAdmin):
     search_fields = ["name"]
     ordering = ["product__name", "product_id", "id"]
     inlines = [WeightInline]
-    readonly_fields = ["user_benchmark", "account_benchmark", "benchmarks_at", "scores"]
+    readonly_fields = ["of_users", "of_accounts", "benchmarks_at", "scores"]
     benchmarks = (
         "Benchmarks",
         {
@@ -148,6 +154,14 @@ class WorkspaceAdmin(PageAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         profile = (None, {"fields": ["product", "name", "lookback_days", "default_weight"]})
         return [profile, self.benchmarks] if obj else [profile]
+
+    @admin.display(description="of users")
+    def of_users(self, workspace: Workspace) -> str | None:
+        return rounded(workspace.user_benchmark)
+
+    @admin.display(description="of accounts")
+    def of_accounts(self, workspace: Workspace) -> str | None:
+        return rounded(workspace.account_benchmark)
 
     @admin.display(description="scores")
     def scores(self, workspace: Workspace) -> str:

@@ -1,0 +1,161 @@
+"""A product with a row in everything that the admin shows, all of it named after the product."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from engagement import messages
+from engagement.credentials import digest
+from engagement.models import (
+    Account,
+    AccountEngagement,
+    EventName,
+    EventWeight,
+    Product,
+    User,
+    UserEngagement,
+    Workspace,
+)
+from ingestion.models import (
+    DropCount,
+    DroppedMessage,
+    DropReason,
+    InboxMessage,
+    IngestionKey,
+    QuarantinedMessage,
+)
+from readapi.models import ApiToken
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Rows:
+    product: Product
+    workspace: Workspace
+    event_name: EventName
+    key: IngestionKey
+    token: ApiToken
+    account: Account
+    user: User
+    waiting: InboxMessage
+    quarantined: QuarantinedMessage
+    dropped: DroppedMessage
+    drop_count: DropCount
+
+    def pages(self) -> list[tuple[str, int]]:
+        """The name of each admin page and the row that it is about."""
+        return [
+            ("engagement_product", self.product.pk),
+            ("engagement_workspace", self.workspace.pk),
+            ("engagement_account", self.account.pk),
+            ("engagement_user", self.user.pk),
+            ("ingestion_ingestionkey", self.key.pk),
+            ("ingestion_inboxmessage", self.waiting.pk),
+            ("ingestion_quarantinedmessage", self.quarantined.pk),
+            ("ingestion_droppedmessage", self.dropped.pk),
+            ("ingestion_dropcount", self.drop_count.pk),
+            ("readapi_apitoken", self.token.pk),
+        ]
+
+
+def fill(product: Product, number: int = 1) -> Rows:
+    """Rows of *product*; *number* keeps the rows of several products apart."""
+    called = product.name.lower()
+    workspace = product.workspaces.get()
+    Workspace.objects.filter(pk=workspace.pk).update(user_benchmark=100, account_benchmark=200)
+    event_name = EventName.objects.create(product=product, name=f"{called} event")
+    EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=5)
+    key = IngestionKey.create(product, f"{called} key")
+    account = an_account(product, f"{called}-account", workspace)
+    user = a_user(product, f"{called}-user", workspace, account)
+    return Rows(
+        product=product,
+        workspace=workspace,
+        event_name=event_name,
+        key=key,
+        token=ApiToken.create(product, f"{called} token"),
+        account=account,
+        user=user,
+        waiting=waiting(key, messages.Track(user.external_id, event_name.name, NOON)),
+        quarantined=quarantined(product, number, key, user.external_id),
+        dropped=DroppedMessage.objects.create(
+            id=number,
+            product=product,
+            reason=DropReason.DUPLICATE,
+            key_hint=key.hint,
+            kind="track",
+            user_external_id=user.external_id,
+            event=event_name.name,
+            message_id=f"{called}-message",
+            received_at=NOON,
+            dropped_at=NOON,
+        ),
+        drop_count=DropCount.objects.create(
+            product=product, day=NOON.date(), reason=DropReason.DUPLICATE, count=1
+        ),
+    )
+
+
+def an_account(product: Product, external_id: str, workspace: Workspace) -> Account:
+    account = Account.objects.create(
+        product=product,
+        external_id=external_id,
+        traits={"name": f"{external_id} name", "domain": f"{external_id}.example"},
+        is_identified=True,
+        first_seen_at=NOON,
+        last_seen_at=NOON,
+    )
+    AccountEngagement.objects.create(
+        product=product,
+        workspace=workspace,
+        account=account,
+        raw=200,
+        event_count=40,
+        active_days=3,
+        active_users=2,
+    )
+    return account
+
+
+def a_user(
+    product: Product, external_id: str, workspace: Workspace, account: Account, raw: int = 100
+) -> User:
+    user = User.objects.create(
+        product=product,
+        external_id=external_id,
+        account=account,
+        traits={"email": f"{external_id}@Example.com", "seats": 3, "plan": {"tier": "<b>pro</b>"}},
+        is_identified=True,
+        first_seen_at=NOON,
+        last_seen_at=NOON,
+    )
+    UserEngagement.objects.create(
+        product=product, workspace=workspace, user=user, raw=raw, event_count=20, active_days=2
+    )
+    return user
+
+
+def waiting(key: IngestionKey | None, message: messages.Message | bytes) -> InboxMessage:
+    payload = message if isinstance(message, bytes) else messages.encode(message)
+    return InboxMessage.objects.create(
+        received_at=NOON,
+        key_digest=digest(key.secret if key else "nobody's"),
+        key_hint=key.hint if key else "",
+        payload=payload,
+    )
+
+
+def quarantined(
+    product: Product | None, number: int, key: IngestionKey, user_id: str = "someone"
+) -> QuarantinedMessage:
+    return QuarantinedMessage.objects.create(
+        id=number,
+        product=product,
+        received_at=NOON,
+        key_digest=digest(key.secret),
+        key_hint=key.hint,
+        payload=messages.encode(messages.Identify(user_id, NOON, {"a": 1})),
+        attempts=5,
+        error="DataError: it does not fit\nDETAIL: at all",
+        quarantined_at=NOON,
+    )

@@ -1,0 +1,208 @@
+"""Keys and tokens in the admin: the secret is where it was asked for, and nowhere else."""
+
+import logging
+from typing import Any
+
+import pytest
+from cryptography.fernet import Fernet
+from django.contrib.admin.models import LogEntry
+from django.contrib.sessions.models import Session
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
+
+from engagement.models import Credential, Product
+from ingestion.models import IngestionKey
+from readapi.models import ApiToken
+
+KINDS = pytest.mark.parametrize("kind", [IngestionKey, ApiToken])
+
+
+def address(kind: type[Credential], name: str, *args: Any) -> str:
+    return reverse(f"admin:{kind._meta.app_label}_{kind._meta.model_name}_{name}", args=args)
+
+
+def there(answer: Any) -> str:
+    """Where a redirect leads."""
+    location: str = answer.headers["Location"]
+    return location
+
+
+def make(client: Client, kind: type[Credential], product: Product, name: str = "web") -> Any:
+    return client.post(address(kind, "add"), {"product": product.pk, "name": name})
+
+
+@KINDS
+def test_a_new_credential_is_shown_once_on_its_page(
+    member: Client, acme: Product, kind: type[Any]
+) -> None:
+    answer = make(member, kind, acme)
+    made = kind.objects.get()
+    assert answer.status_code == 302 and there(answer) == address(kind, "change", made.pk)
+    assert made.secret.startswith(f"{kind.PREFIX}_")
+    assert made.secret in member.get(there(answer)).content.decode()
+    assert made.secret not in member.get(there(answer)).content.decode()
+
+
+@KINDS
+def test_save_and_add_another_also_shows_the_secret(
+    member: Client, acme: Product, kind: type[Any]
+) -> None:
+    data = {"product": acme.pk, "name": "web", "_addanother": "1"}
+    page = member.post(address(kind, "add"), data, follow=True)
+    assert kind.objects.get().secret in page.content.decode()
+
+
+@KINDS
+def test_a_revealed_secret_is_shown_once_and_recorded(
+    member: Client, acme: Product, kind: type[Any]
+) -> None:
+    made = kind.create(acme, "web")
+    answer = member.post(address(kind, "reveal", made.pk))
+    assert answer.status_code == 302 and made.secret not in there(answer)
+    assert made.secret in member.get(there(answer)).content.decode()
+    assert made.secret not in member.get(there(answer)).content.decode()
+    entry = LogEntry.objects.get()
+    assert entry.change_message == "Revealed the secret."
+    assert entry.user.get_username() == "maya"
+    assert "Revealed the secret." in member.get(address(kind, "history", made.pk)).content.decode()
+
+
+@KINDS
+def test_a_link_reveals_nothing(member: Client, acme: Product, kind: type[Any]) -> None:
+    made = kind.create(acme, "web")
+    assert member.get(address(kind, "reveal", made.pk)).status_code == 405
+    assert made.secret not in member.get(address(kind, "change", made.pk)).content.decode()
+
+
+@KINDS
+def test_who_may_only_look_gets_no_secret_and_revokes_nothing(
+    reader: Client, acme: Product, kind: type[Any]
+) -> None:
+    made = kind.create(acme, "web")
+    page = reader.get(address(kind, "change", made.pk)).content.decode()
+    assert "Reveal" not in page and "Revoke" not in page
+    assert reader.post(address(kind, "reveal", made.pk)).status_code == 403
+    assert reader.post(address(kind, "revoke", made.pk)).status_code == 403
+    reader.post(
+        address(kind, "changelist"),
+        {"action": "revoke_selected", "_selected_action": made.pk, "confirmed": "yes"},
+    )
+    assert kind.objects.get().revoked_at is None
+
+
+@KINDS
+def test_the_secret_is_nowhere_else(
+    root: Client, acme: Product, kind: type[Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    answer = make(root, kind, acme)
+    made = kind.objects.get()
+    root.post(address(kind, "reveal", made.pk))
+    secret = made.secret
+    cookies = "".join(morsel.value for morsel in root.cookies.values())
+    sessions = [session.get_decoded() for session in Session.objects.all()]
+    history = list(LogEntry.objects.values_list("object_repr", "change_message"))
+    assert secret not in f"{answer.headers}{cookies}{sessions}{history}{caplog.text}"
+    # Read by somebody whose next page is not asked to show it.
+    root.get(address(kind, "change", made.pk))
+    for page in (
+        address(kind, "changelist"),
+        address(kind, "history", made.pk),
+        address(kind, "change", made.pk),
+        address(kind, "revoke", made.pk),
+        reverse("admin:engagement_product_change", args=[acme.pk]),
+        reverse("admin:index"),
+    ):
+        assert secret not in root.get(page).content.decode()
+    assert not stored_anywhere_in_the_clear(secret)
+
+
+def stored_anywhere_in_the_clear(secret: str) -> list[str]:
+    """The text columns of all tables that hold the secret."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name, column_name FROM information_schema.columns "
+            "WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'jsonb')"
+        )
+        found = []
+        for table, column in cursor.fetchall():
+            cursor.execute(
+                f'SELECT 1 FROM "{table}" WHERE "{column}"::text LIKE %s LIMIT 1', [f"%{secret}%"]
+            )
+            if cursor.fetchone():
+                found.append(f"{table}.{column}")
+    return found
+
+
+@KINDS
+def test_one_credentials_ticket_does_not_open_another(
+    root: Client, acme: Product, kind: type[Any]
+) -> None:
+    first, second = kind.create(acme, "first"), kind.create(acme, "second")
+    root.post(address(kind, "reveal", first.pk))
+    page = root.get(address(kind, "change", second.pk)).content.decode()
+    assert first.secret not in page and second.secret not in page
+
+
+@KINDS
+def test_revoking_asks_first_and_is_final(member: Client, acme: Product, kind: type[Any]) -> None:
+    made = kind.create(acme, "web")
+    question = member.get(address(kind, "revoke", made.pk)).content.decode()
+    assert "cannot be undone" in question
+    assert kind.objects.get().revoked_at is None
+    member.post(address(kind, "revoke", made.pk), {"confirmed": "yes"})
+    revoked_at = kind.objects.get().revoked_at
+    assert revoked_at is not None
+    # Neither again nor by a form that says otherwise.
+    member.post(address(kind, "revoke", made.pk), {"confirmed": "yes"})
+    member.post(address(kind, "change", made.pk), {"name": "new", "revoked_at": ""})
+    after = kind.objects.get()
+    assert (after.revoked_at, after.name, after.secret) == (revoked_at, "new", made.secret)
+    messages = list(LogEntry.objects.values_list("change_message", flat=True))
+    assert messages.count("Revoked.") == 1
+
+
+@KINDS
+def test_the_action_asks_first_and_revokes_the_selected(
+    member: Client, acme: Product, kind: type[Any]
+) -> None:
+    chosen, other = kind.create(acme, "chosen"), kind.create(acme, "other")
+    data = {"action": "revoke_selected", "_selected_action": [chosen.pk]}
+    question = member.post(address(kind, "changelist"), data)
+    assert "chosen" in question.content.decode() and "other (" not in question.content.decode()
+    assert not kind.objects.filter(revoked_at__isnull=False)
+    member.post(address(kind, "changelist"), {**data, "confirmed": "yes"})
+    assert [one.name for one in kind.objects.filter(revoked_at=None)] == [other.name]
+
+
+@KINDS
+def test_product_and_secret_are_fixed(
+    root: Client, acme: Product, globex: Product, kind: type[Any]
+) -> None:
+    made = kind.create(acme, "web")
+    data = {"name": "web", "product": globex.pk, "secret": "mine", "digest": "x"}
+    root.post(address(kind, "change", made.pk), data)
+    after = kind.objects.get()
+    assert (after.product, after.secret, bytes(after.digest)) == (acme, made.secret, made.digest)
+
+
+@KINDS
+def test_a_lost_encryption_key_leaves_the_pages_working_and_says_so(
+    root: Client, acme: Product, kind: type[Any], settings: Settings
+) -> None:
+    made = kind.create(acme, "web")
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    assert root.get(address(kind, "changelist")).status_code == 200
+    page = root.post(address(kind, "reveal", made.pk), follow=True)
+    assert "EDS_ENCRYPTION_KEYS" in page.content.decode()
+
+
+@KINDS
+def test_live_and_revoked_ones_are_told_apart(root: Client, acme: Product, kind: type[Any]) -> None:
+    live, revoked = kind.create(acme, "live one"), kind.create(acme, "revoked one")
+    root.post(address(kind, "revoke", revoked.pk))
+    for state, expected in (("live", [live.pk]), ("revoked", [revoked.pk]), ("x", None)):
+        shown = root.get(address(kind, "changelist"), {"state": state}).context["cl"].result_list
+        assert [one.pk for one in shown] == (expected or [live.pk, revoked.pk])

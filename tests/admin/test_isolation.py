@@ -1,0 +1,208 @@
+"""A member of Acme meets nothing of Globex, at whatever address and by whatever form."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from engagement.admin.scoping import ProductScopedAdmin
+from engagement.models import EventWeight, ProductMember, Workspace
+from ingestion.models import DroppedMessage, DropReason, IngestionKey
+from readapi.models import ApiToken
+from tests.admin.rows import Rows, quarantined, waiting
+
+REFUSED = {302, 403, 404}
+ONE_ROW = ["change", "history", "delete"]
+OWN_VIEWS = {
+    "ingestion_ingestionkey": ["reveal", "revoke"],
+    "readapi_apitoken": ["reveal", "revoke"],
+    "ingestion_quarantinedmessage": ["try_again"],
+}
+
+
+def addresses(rows: Rows) -> list[str]:
+    """Every admin address that is about one row of the product."""
+    found = []
+    for name, pk in rows.pages():
+        views = [*ONE_ROW, *OWN_VIEWS.get(name, [])]
+        found += [reverse(f"admin:{name}_{view}", args=[pk]) for view in views]
+    return found
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_no_address_of_another_products_row_answers(
+    member: Client, globex_rows: Rows, method: str
+) -> None:
+    for address in addresses(globex_rows):
+        answer = getattr(member, method)(address, {"name": "taken over", "post": "yes"})
+        # A view for POST alone says so before it looks at the row.
+        allowed = REFUSED | ({405} if method == "get" else set())
+        assert answer.status_code in allowed, address
+        assert b"globex" not in answer.content.lower(), address
+        if answer.status_code == 302:
+            assert answer.headers["Location"] == reverse("admin:index")
+    globex_rows.product.refresh_from_db()
+    assert globex_rows.product.name == "Globex"
+
+
+def test_the_same_addresses_answer_for_the_members_own_product(
+    member: Client, acme_rows: Rows
+) -> None:
+    for name, pk in acme_rows.pages():
+        assert member.get(reverse(f"admin:{name}_change", args=[pk])).status_code == 200, name
+
+
+def test_no_list_search_or_filter_shows_another_product(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    for name, _ in acme_rows.pages():
+        address = reverse(f"admin:{name}_changelist")
+        for query in ({}, {"product__id__exact": globex_rows.product.pk}, {"q": "globex"}):
+            html = member.get(address, query).content.decode().lower()
+            # The search box and the links keep what was asked for.
+            shown = (
+                html.replace('value="globex"', "").replace("q%3dglobex", "").replace("q=globex", "")
+            )
+            assert "globex" not in shown, (name, query)
+        assert "acme" in member.get(address).content.decode().lower(), name
+
+
+def test_the_index_and_its_apps_show_no_other_product(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    for address in [reverse("admin:index")] + [
+        reverse("admin:app_list", args=[app]) for app in ("engagement", "ingestion", "readapi")
+    ]:
+        assert b"globex" not in member.get(address).content.lower()
+
+
+def test_no_form_offers_or_takes_another_product(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    forms: dict[str, dict[str, Any]] = {
+        "ingestion_ingestionkey": {"name": "mine"},
+        "readapi_apitoken": {"name": "mine"},
+        "engagement_workspace": {
+            "name": "mine",
+            "lookback_days": 7,
+            "default_weight": 1,
+            "weights-TOTAL_FORMS": 0,
+            "weights-INITIAL_FORMS": 0,
+        },
+    }
+    for name, data in forms.items():
+        address = reverse(f"admin:{name}_add")
+        offered = member.get(address, {"product": globex_rows.product.pk}).content.decode()
+        assert "Acme" in offered and "Globex" not in offered
+        answer = member.post(address, {**data, "product": globex_rows.product.pk})
+        assert "Select a valid choice" in answer.content.decode()
+    for model in (IngestionKey, ApiToken, Workspace):
+        assert not model._default_manager.filter(name="mine").exists()
+
+
+def test_no_weight_form_reaches_another_products_weight(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    theirs = EventWeight.objects.get(workspace=globex_rows.workspace)
+    data: dict[str, Any] = {
+        "name": "Default",
+        "lookback_days": 7,
+        "default_weight": 1,
+        "weights-TOTAL_FORMS": 1,
+        "weights-INITIAL_FORMS": 1,
+        "weights-0-id": theirs.pk,
+        "weights-0-workspace": globex_rows.workspace.pk,
+        "weights-0-weight": 9,
+    }
+    member.post(reverse("admin:engagement_workspace_change", args=[acme_rows.workspace.pk]), data)
+    theirs.refresh_from_db()
+    assert (theirs.weight, theirs.workspace) == (5, globex_rows.workspace)
+
+
+def test_no_autocomplete_offers_another_product(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    for field in (("engagement", "workspace", "product"), ("engagement", "productmember", "user")):
+        app, model, name = field
+        answer = member.get(
+            reverse("admin:autocomplete"),
+            {"app_label": app, "model_name": model, "field_name": name, "term": ""},
+        )
+        assert b"Globex" not in answer.content and b"maya" not in answer.content
+
+
+def test_no_action_reaches_another_products_rows(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    for name, action, pk in (
+        ("ingestion_ingestionkey", "revoke_selected", globex_rows.key.pk),
+        ("readapi_apitoken", "revoke_selected", globex_rows.token.pk),
+        ("engagement_workspace", "delete_selected", globex_rows.workspace.pk),
+    ):
+        data = {"action": action, "_selected_action": [pk], "confirmed": "yes", "post": "yes"}
+        answer = member.post(reverse(f"admin:{name}_changelist"), data)
+        assert b"globex" not in answer.content.lower()
+    globex_rows.key.refresh_from_db()
+    globex_rows.token.refresh_from_db()
+    assert globex_rows.key.revoked_at is globex_rows.token.revoked_at is None
+    assert Workspace.objects.filter(pk=globex_rows.workspace.pk).exists()
+
+
+def test_a_member_does_not_name_members(member: Client, acme_rows: Rows) -> None:
+    address = reverse("admin:engagement_product_change", args=[acme_rows.product.pk])
+    assert b"productmember" not in member.get(address).content
+    prefix = "productmember_set"
+    member.post(
+        address,
+        {"name": "Acme", f"{prefix}-TOTAL_FORMS": 1, f"{prefix}-INITIAL_FORMS": 0}
+        | {f"{prefix}-0-user": 1},
+    )
+    assert ProductMember.objects.count() == 1
+
+
+def test_messages_of_unknown_products_are_for_superusers_only(
+    root: Client, member: Client, acme_rows: Rows
+) -> None:
+    stray = [
+        ("ingestion_inboxmessage", waiting(None, b"").pk),
+        ("ingestion_quarantinedmessage", quarantined(None, 80, acme_rows.key, "stray").pk),
+        (
+            "ingestion_droppedmessage",
+            DroppedMessage.objects.create(
+                id=81,
+                reason=DropReason.UNKNOWN_KEY,
+                kind="track",
+                user_external_id="stray",
+                received_at=acme_rows.dropped.received_at,
+                dropped_at=acme_rows.dropped.dropped_at,
+            ).pk,
+        ),
+    ]
+    for name, pk in stray:
+        page = reverse(f"admin:{name}_change", args=[pk])
+        in_list = f'href="{page}"'
+        listing = reverse(f"admin:{name}_changelist")
+        assert in_list in root.get(listing).content.decode()
+        assert root.get(page).status_code == 200
+        assert in_list not in member.get(listing).content.decode()
+        assert member.get(page).status_code == 302
+
+
+def test_staff_without_a_product_or_without_permissions_see_nothing(
+    member: Client, acme_rows: Rows
+) -> None:
+    ProductMember.objects.all().delete()
+    for address in addresses(acme_rows):
+        answer = member.get(address)
+        assert answer.status_code in REFUSED | {405}
+        assert b"acme" not in answer.content.lower()
+
+
+def test_every_admin_of_the_service_is_scoped() -> None:
+    from django.contrib import admin
+
+    ours = {"engagement", "ingestion", "readapi"}
+    for model, model_admin in admin.site._registry.items():
+        if model._meta.app_label in ours:
+            assert isinstance(model_admin, ProductScopedAdmin), model

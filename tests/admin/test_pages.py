@@ -1,0 +1,268 @@
+"""Each page opens, says what it should, and reading pages change nothing."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from engagement import messages
+from engagement.models import Product, Workspace
+from ingestion.models import DroppedMessage, DropReason, InboxMessage, IngestionKey
+from tests.admin.rows import NOON, Rows, a_user, an_account, waiting
+
+READ_ONLY = [
+    "engagement_account",
+    "engagement_user",
+    "ingestion_inboxmessage",
+    "ingestion_quarantinedmessage",
+    "ingestion_droppedmessage",
+    "ingestion_dropcount",
+]
+CREDENTIALS = ["ingestion_ingestionkey", "readapi_apitoken"]
+
+
+def listing(name: str) -> str:
+    return reverse(f"admin:{name}_changelist")
+
+
+def page(name: str, pk: Any) -> str:
+    return reverse(f"admin:{name}_change", args=[pk])
+
+
+def test_every_list_page_and_history_opens(root: Client, acme_rows: Rows) -> None:
+    assert root.get(reverse("admin:index")).status_code == 200
+    for name, pk in acme_rows.pages():
+        for address in (
+            listing(name),
+            page(name, pk),
+            reverse(f"admin:{name}_history", args=[pk]),
+        ):
+            assert root.get(address).status_code == 200, address
+
+
+def test_every_add_page_opens(root: Client, acme: Product) -> None:
+    for name in ["engagement_product", "engagement_workspace", *CREDENTIALS]:
+        answer = root.get(reverse(f"admin:{name}_add"), {"product": acme.pk})
+        assert answer.status_code == 200
+
+
+def test_pages_have_no_inline_script_or_style(root: Client, acme_rows: Rows) -> None:
+    for name, pk in acme_rows.pages():
+        for address in (listing(name), page(name, pk)):
+            html = root.get(address).content.decode()
+            assert "<style" not in html and " style=" not in html and " onclick=" not in html
+            scripts = html.split("<script")[1:]
+            assert all(" src=" in script.split(">", 1)[0] for script in scripts), address
+
+
+@pytest.mark.parametrize("name", READ_ONLY)
+def test_what_is_to_look_at_cannot_be_added_changed_or_deleted(
+    root: Client, acme_rows: Rows, name: str
+) -> None:
+    pk = dict(acme_rows.pages())[name]
+    assert root.get(reverse(f"admin:{name}_add")).status_code == 403
+    assert root.post(page(name, pk), {"external_id": "changed"}).status_code == 403
+    assert root.post(reverse(f"admin:{name}_delete", args=[pk]), {"post": "yes"}).status_code == 403
+
+
+def test_products_and_credentials_cannot_be_deleted(root: Client, acme_rows: Rows) -> None:
+    for name in ["engagement_product", *CREDENTIALS]:
+        address = reverse(f"admin:{name}_delete", args=[dict(acme_rows.pages())[name]])
+        assert root.post(address, {"post": "yes"}).status_code == 403
+
+
+def test_a_product_made_here_has_its_default_workspace(root: Client) -> None:
+    root.post(reverse("admin:engagement_product_add"), {"name": "Initech"})
+    product = Product.objects.get(name="Initech")
+    assert [workspace.name for workspace in product.workspaces.all()] == ["Default"]
+
+
+def test_a_member_who_makes_a_product_may_see_it(member: Client) -> None:
+    member.post(reverse("admin:engagement_product_add"), {"name": "Initech"})
+    product = Product.objects.get(name="Initech")
+    assert member.get(page("engagement_product", product.pk)).status_code == 200
+
+
+def test_a_product_is_renamed_among_its_rows(root: Client, acme_rows: Rows) -> None:
+    address = page("engagement_product", acme_rows.product.pk)
+    form = root.get(address).context
+    data = {"name": "Acme & Sons"}
+    for inline in form["inline_admin_formsets"]:
+        for part in [inline.formset.management_form, *inline.formset.initial_forms]:
+            data |= {part.add_prefix(key): part[key].value() for key in part.fields}
+    answer = root.post(address, {key: value for key, value in data.items() if value is not None})
+    assert answer.status_code == 302
+    acme_rows.product.refresh_from_db()
+    assert acme_rows.product.name == "Acme & Sons"
+    assert acme_rows.product.workspaces.count() == acme_rows.product.ingestionkeys.count() == 1
+
+
+def test_a_product_page_leads_to_its_keys_tokens_and_workspaces(
+    root: Client, acme_rows: Rows
+) -> None:
+    html = root.get(page("engagement_product", acme_rows.product.pk)).content.decode()
+    for name in ["engagement_workspace", *CREDENTIALS]:
+        assert f'href="{page(name, dict(acme_rows.pages())[name])}"' in html
+        assert f'href="{reverse(f"admin:{name}_add")}?product={acme_rows.product.pk}"' in html
+
+
+def test_a_user_page_shows_scores_traits_and_the_account(root: Client, acme_rows: Rows) -> None:
+    html = root.get(page("engagement_user", acme_rows.user.pk)).content.decode()
+    # A raw score at the benchmark scores 90.
+    assert "<strong>90.0</strong>" in html
+    assert "acme-user@Example.com" in html
+    assert page("engagement_account", acme_rows.account.pk) in html
+    assert "&lt;b&gt;pro&lt;/b&gt;" in html and "<b>pro" not in html
+
+
+def test_an_account_page_ranks_its_users(root: Client, acme_rows: Rows) -> None:
+    for name, raw in [("low", 1), ("high", 500)]:
+        a_user(acme_rows.product, name, acme_rows.workspace, acme_rows.account, raw)
+    # Users of another account, or ranked in another workspace, change nothing.
+    other = an_account(acme_rows.product, "other", acme_rows.workspace)
+    a_user(acme_rows.product, "elsewhere", acme_rows.workspace, other, 900)
+    Workspace.objects.create(product=acme_rows.product, name="Second")
+    shown = root.get(page("engagement_account", acme_rows.account.pk)).context["users"]
+    assert [row["user"].external_id for row in shown] == ["high", "acme-user", "low"]
+    assert [row["score"] for row in shown] == ["100.0", "90.0", "2.3"]
+
+
+def test_an_account_lists_its_users_that_are_not_scored_yet_last(
+    root: Client, acme_rows: Rows
+) -> None:
+    user = a_user(acme_rows.product, "new", acme_rows.workspace, acme_rows.account)
+    user.engagements.all().delete()
+    shown = root.get(page("engagement_account", acme_rows.account.pk)).context["users"]
+    assert [row["score"] for row in shown] == ["90.0", "–"]
+
+
+def test_strangers_are_not_shown(root: Client, acme_rows: Rows) -> None:
+    type(acme_rows.user).objects.update(is_identified=False)
+    type(acme_rows.account).objects.update(is_identified=False)
+    for name in ("engagement_user", "engagement_account"):
+        assert b"acme-" not in root.get(listing(name)).content
+        assert root.get(page(name, dict(acme_rows.pages())[name])).status_code == 302
+
+
+@pytest.mark.parametrize("term", ["acme-user", "acme-u", "ACME-USER@example.COM", " acme-user "])
+def test_a_user_is_found_by_the_start_of_the_id_or_by_e_mail(
+    root: Client, acme_rows: Rows, globex_rows: Rows, term: str
+) -> None:
+    found = root.get(listing("engagement_user"), {"q": term}).context["cl"].result_list
+    assert [user.external_id for user in found] == ["acme-user"]
+
+
+@pytest.mark.parametrize("term", ["cme", "example.com", "%", "acme_user", "\x00"])
+def test_nothing_else_is_searched(root: Client, acme_rows: Rows, term: str) -> None:
+    answer = root.get(listing("engagement_user"), {"q": term})
+    if "\x00" not in term:
+        assert not answer.context["cl"].result_list
+    assert answer.status_code == 200
+
+
+def test_an_account_is_found_by_its_domain(root: Client, acme_rows: Rows) -> None:
+    answer = root.get(listing("engagement_account"), {"q": "ACME-account.example"})
+    assert [row.external_id for row in answer.context["cl"].result_list] == ["acme-account"]
+
+
+def test_the_inbox_says_what_waits_and_what_cannot_be_decoded(
+    root: Client, acme_rows: Rows
+) -> None:
+    waiting(acme_rows.key, b"\xc1 no message")
+    waiting(acme_rows.key, b"\x93\xa1i\xa1\xff")
+    waiting(None, messages.Group("org", NOON, user_id="someone"))
+    html = root.get(listing("ingestion_inboxmessage")).content.decode()
+    assert "track · “acme event” · user acme-user" in html
+    assert html.count("undecodable") == 2
+    assert "group · user someone · account org" in html and "unknown" in html
+
+
+def test_the_page_of_an_undecodable_message_opens(root: Client, acme_rows: Rows) -> None:
+    broken = waiting(acme_rows.key, b"")
+    assert "undecodable" in root.get(page("ingestion_inboxmessage", broken.pk)).content.decode()
+
+
+def test_every_reason_has_a_remedy(root: Client, acme_rows: Rows) -> None:
+    for reason in DropReason:
+        DroppedMessage.objects.filter(pk=acme_rows.dropped.pk).update(reason=reason)
+        html = root.get(page("ingestion_droppedmessage", acme_rows.dropped.pk)).content.decode()
+        assert "What to do:" in html and reason.label in html.replace("&#x27;", "'")
+
+
+@pytest.mark.parametrize("term", ["acme-user", "acme event", "acme-message"])
+def test_a_dropped_message_is_found_by_whole_ids(
+    root: Client, acme_rows: Rows, globex_rows: Rows, term: str
+) -> None:
+    def found(term: str) -> list[int]:
+        answer = root.get(listing("ingestion_droppedmessage"), {"q": term})
+        return [row.pk for row in answer.context["cl"].result_list]
+
+    assert found(term) == [acme_rows.dropped.pk]
+    assert found(term[:-1]) == []
+
+
+def test_dropped_messages_are_filtered_by_reason_product_and_day(
+    root: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    def found(**filters: Any) -> list[int]:
+        answer = root.get(listing("ingestion_droppedmessage"), filters)
+        return sorted(row.pk for row in answer.context["cl"].result_list)
+
+    assert found() == [1, 2]
+    assert found(reason__exact="duplicate") == [1, 2]
+    assert found(reason__exact="unusable") == []
+    assert found(product__id__exact=acme_rows.product.pk) == [1]
+    day = {"dropped_at__year": 2026, "dropped_at__month": 3}
+    assert found(**day, dropped_at__day=2) == [1, 2]
+    assert found(**day, dropped_at__day=3) == []
+
+
+@pytest.mark.parametrize("many", [1, 30])
+@pytest.mark.parametrize(
+    ("name", "budget"),
+    [
+        ("engagement_user", 6),
+        ("engagement_account", 6),
+        ("ingestion_inboxmessage", 5),
+        ("ingestion_ingestionkey", 7),
+        ("ingestion_quarantinedmessage", 7),
+        ("ingestion_droppedmessage", 9),
+        ("engagement_product", 6),
+        ("engagement_workspace", 7),
+    ],
+)
+def test_a_list_costs_the_same_queries_however_long(
+    root: Client,
+    acme_rows: Rows,
+    django_assert_max_num_queries: Any,
+    name: str,
+    budget: int,
+    many: int,
+) -> None:
+    for number in range(many):
+        account = an_account(acme_rows.product, f"a{number}", acme_rows.workspace)
+        a_user(acme_rows.product, f"u{number}", acme_rows.workspace, account)
+        key = IngestionKey.create(acme_rows.product, f"key {number}")
+        waiting(key, messages.Track("u", "e", NOON))
+        Product.create_with_workspace(f"Product {number}")
+    with django_assert_max_num_queries(budget):
+        assert root.get(listing(name)).status_code == 200
+
+
+def test_a_long_list_is_cut_and_not_counted(
+    root: Client, acme_rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.listed", 2)
+    for _ in range(3):
+        waiting(acme_rows.key, messages.Track("u", "e", NOON))
+    assert InboxMessage.objects.count() == 4
+    html = root.get(listing("ingestion_inboxmessage")).content.decode()
+    assert "The first 2 inbox messages; there are more." in html
+
+
+def test_the_schedule_and_logins_are_for_superusers_only(root: Client, member: Client) -> None:
+    for name in ("auth_user", "auth_group", "django_celery_beat_periodictask"):
+        assert root.get(listing(name)).status_code == 200
+        assert member.get(listing(name)).status_code == 403
+        assert member.get(reverse(f"admin:{name}_add")).status_code == 403

@@ -1,0 +1,234 @@
+"""Editing how a workspace scores."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from engagement.models import (
+    EventName,
+    EventWeight,
+    Product,
+    UserEngagement,
+    Workspace,
+)
+from tests.admin.rows import Rows
+
+
+@pytest.fixture
+def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The workspaces that were to be scored again."""
+    asked: list[int] = []
+    monkeypatch.setattr("engagement.rescoring.request_rescore", asked.append)
+    return asked
+
+
+def filled_in(rows: Rows, *weights: tuple[str, object], **changes: Any) -> dict[str, Any]:
+    """The workspace's form as a browser sends it, with new *weights* below the one it has."""
+    known = EventWeight.objects.get(workspace=rows.workspace)
+    data: dict[str, Any] = {
+        "product": rows.product.pk,
+        "name": "Default",
+        "lookback_days": 7,
+        "default_weight": 1,
+        "weights-TOTAL_FORMS": 1 + len(weights),
+        "weights-INITIAL_FORMS": 1,
+        "weights-0-id": known.pk,
+        "weights-0-workspace": rows.workspace.pk,
+        "weights-0-event": known.event_name.name,
+        "weights-0-weight": 5,
+    }
+    for number, (event, weight) in enumerate(weights, 1):
+        data |= {f"weights-{number}-event": event, f"weights-{number}-weight": weight}
+    return {**data, **changes}
+
+
+def save(client: Client, rows: Rows, data: dict[str, Any], capture: Any) -> Any:
+    address = reverse("admin:engagement_workspace_change", args=[rows.workspace.pk])
+    with capture(execute=True):
+        return client.post(address, data)
+
+
+def weights(workspace: Workspace) -> dict[str, int]:
+    return dict(workspace.weights.values_list("event_name__name", "weight"))
+
+
+@pytest.mark.parametrize(
+    "change", [{"lookback_days": 30}, {"default_weight": 0}, {"weights-0-weight": 9}]
+)
+def test_a_change_of_the_scoring_scores_anew(
+    member: Client,
+    acme_rows: Rows,
+    rescored: list[int],
+    django_capture_on_commit_callbacks: Any,
+    change: dict[str, int],
+) -> None:
+    data = filled_in(acme_rows, **change)
+    assert save(member, acme_rows, data, django_capture_on_commit_callbacks).status_code == 302
+    assert rescored == [acme_rows.workspace.pk]
+
+
+def test_a_new_name_does_not(
+    member: Client,
+    acme_rows: Rows,
+    rescored: list[int],
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    save(member, acme_rows, filled_in(acme_rows, name="New"), django_capture_on_commit_callbacks)
+    acme_rows.workspace.refresh_from_db()
+    assert acme_rows.workspace.name == "New"
+    assert rescored == []
+
+
+def test_a_weight_is_given_to_known_and_to_new_event_names(
+    member: Client,
+    acme_rows: Rows,
+    globex: Product,
+    rescored: list[int],
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    EventName.objects.create(product=acme_rows.product, name="Known ")
+    EventName.objects.create(product=globex, name="New")
+    data = filled_in(acme_rows, ("Known ", 2), ("New", 10))
+    save(member, acme_rows, data, django_capture_on_commit_callbacks)
+    assert weights(acme_rows.workspace) == {"acme event": 5, "Known ": 2, "New": 10}
+    for weight in acme_rows.workspace.weights.all():
+        assert weight.event_name.product == acme_rows.product
+    assert rescored == [acme_rows.workspace.pk]
+
+
+def test_a_weight_is_taken_away_and_given_again_in_one_go(
+    member: Client,
+    acme_rows: Rows,
+    rescored: list[int],
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    data = filled_in(acme_rows, ("acme event", 8), **{"weights-0-DELETE": "on"})
+    save(member, acme_rows, data, django_capture_on_commit_callbacks)
+    assert weights(acme_rows.workspace) == {"acme event": 8}
+    assert rescored == [acme_rows.workspace.pk]
+
+
+@pytest.mark.parametrize(
+    ("event", "weight", "sentence"),
+    [
+        ("New", 0, "Give a whole number from 1 to 10."),
+        ("New", 11, "Give a whole number from 1 to 10."),
+        ("New", "1.5", "Give a whole number from 1 to 10."),
+        ("New", "", "Give a whole number from 1 to 10."),
+        ("New", "many", "Give a whole number from 1 to 10."),
+        ("acme event", 3, "“acme event” is listed twice."),
+        ("   ", 3, "Give the event&#x27;s name as your application sends it."),
+        ("a\tb", 3, "Give the event&#x27;s name as your application sends it."),
+        ("x" * 257, 3, "at most 256 characters"),
+    ],
+)
+def test_a_bad_weight_is_told_what_is_wrong(
+    member: Client,
+    acme_rows: Rows,
+    rescored: list[int],
+    django_capture_on_commit_callbacks: Any,
+    event: str,
+    weight: object,
+    sentence: str,
+) -> None:
+    data = filled_in(acme_rows, (event, weight))
+    answer = save(member, acme_rows, data, django_capture_on_commit_callbacks)
+    assert answer.status_code == 200
+    assert sentence in answer.content.decode()
+    assert weights(acme_rows.workspace) == {"acme event": 5}
+    assert rescored == []
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"default_weight": 11}, "Give a whole number from 0 to 10."),
+        ({"default_weight": -1}, "Give a whole number from 0 to 10."),
+        ({"lookback_days": 8}, "Select a valid choice."),
+        ({"name": "Taken"}, "already exists"),
+    ],
+)
+def test_a_bad_profile_is_told_what_is_wrong(
+    member: Client,
+    acme_rows: Rows,
+    django_capture_on_commit_callbacks: Any,
+    change: dict[str, Any],
+    sentence: str,
+) -> None:
+    Workspace.objects.create(product=acme_rows.product, name="Taken")
+    data = filled_in(acme_rows, **change)
+    answer = save(member, acme_rows, data, django_capture_on_commit_callbacks)
+    assert answer.status_code == 200 and sentence in answer.content.decode()
+
+
+def test_the_product_is_fixed(
+    root: Client, acme_rows: Rows, globex: Product, django_capture_on_commit_callbacks: Any
+) -> None:
+    data = filled_in(acme_rows, product=globex.pk)
+    save(root, acme_rows, data, django_capture_on_commit_callbacks)
+    acme_rows.workspace.refresh_from_db()
+    assert acme_rows.workspace.product == acme_rows.product
+
+
+def test_what_scoring_writes_meanwhile_stays(
+    root: Client,
+    acme_rows: Rows,
+    rescored: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    from engagement.admin.workspaces import WorkspaceForm
+
+    clean = WorkspaceForm.clean
+
+    def scored_meanwhile(form: WorkspaceForm) -> Any:
+        Workspace.objects.filter(pk=acme_rows.workspace.pk).update(user_benchmark=12.5)
+        return clean(form)
+
+    monkeypatch.setattr(WorkspaceForm, "clean", scored_meanwhile)
+    data = filled_in(acme_rows, name="New")
+    save(root, acme_rows, data, django_capture_on_commit_callbacks)
+    acme_rows.workspace.refresh_from_db()
+    assert (acme_rows.workspace.name, acme_rows.workspace.user_benchmark) == ("New", 12.5)
+
+
+def test_a_new_workspace_is_scored(
+    member: Client, acme: Product, rescored: list[int], django_capture_on_commit_callbacks: Any
+) -> None:
+    data = {
+        "product": acme.pk,
+        "name": "Power users",
+        "lookback_days": 30,
+        "default_weight": 0,
+        "weights-TOTAL_FORMS": 1,
+        "weights-INITIAL_FORMS": 0,
+        "weights-0-event": "Login",
+        "weights-0-weight": 3,
+    }
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = member.post(reverse("admin:engagement_workspace_add"), data)
+    assert answer.status_code == 302
+    made = Workspace.objects.get(name="Power users")
+    assert weights(made) == {"Login": 3}
+    assert rescored == [made.pk]
+
+
+def test_names_to_choose_from_are_the_products_own(
+    root: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    address = reverse("admin:engagement_workspace_change", args=[acme_rows.workspace.pk])
+    html = root.get(address).content.decode()
+    assert '<option value="acme event">' in html and "globex event" not in html
+
+
+def test_a_workspace_goes_with_its_scores_and_without_listing_them(
+    root: Client, acme_rows: Rows, django_assert_max_num_queries: Any
+) -> None:
+    address = reverse("admin:engagement_workspace_delete", args=[acme_rows.workspace.pk])
+    with django_assert_max_num_queries(6):
+        question = root.get(address).content.decode()
+    assert "Acme · Default, its weights and its scores" in question
+    assert root.post(address, {"post": "yes"}).status_code == 302
+    assert not UserEngagement.objects.exists() and not Workspace.objects.exists()
