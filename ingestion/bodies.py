@@ -45,7 +45,9 @@ def _read_bytes(request: Request, limit: int) -> bytes:
             body = _read_to_end(request.META["wsgi.input"], limit)
     except Exception:
         # Servers raise errors of their own where a client breaks off or sends malformed chunks.
-        raise _unreadable("The body could not be read to its end; send it again.") from None
+        raise _cut_short() from None
+    if len(body) < announced:
+        raise _cut_short()
     if len(body) > limit:
         raise _too_large(limit)
     return body
@@ -113,6 +115,10 @@ def _too_large(limit: int) -> Refused:
     return Refused(
         413, "payload_too_large", f"The body must be at most {limit:,} bytes, uncompressed."
     )
+
+
+def _cut_short() -> Refused:
+    return _unreadable("The body could not be read to its end; send it again.")
 
 
 def _unreadable(message: str) -> Refused:

@@ -165,6 +165,11 @@ def test_a_client_that_breaks_off_is_its_own_fault(error: Exception, post: Post)
     assert refusal(post("/v2/track", b"", **chunked(Unreadable(error)))) == NOT_JSON
 
 
+def test_a_body_shorter_than_announced_is_refused_even_where_it_parses(post: Post) -> None:
+    cut = {"wsgi.input": io.BytesIO(TRACK)}
+    assert refusal(post("/v2/track", b"", CONTENT_LENGTH=str(len(TRACK) + 1), **cut)) == NOT_JSON
+
+
 @pytest.mark.parametrize("name", ["gzip", "GZIP", " gzip ", "x-gzip"])
 def test_gzip_is_accepted(name: str, post: Post) -> None:
     body = gzip.compress(TRACK)
