@@ -83,23 +83,38 @@ def stats(product: Product, workspace_ids: Iterable[int]) -> dict[int, Stats]:
     return {id: Stats(*users.get(id, (0, 0)), *accounts.get(id, (0, 0))) for id in ids}
 
 
+# What a list shows. Naming the columns keeps traits, which may be large, out of a page.
+LEAN_ACCOUNT = ("raw", "active_users", "last_active_at", "account__external_id")
+LEAN_USER = (
+    "raw",
+    "last_active_at",
+    "user__external_id",
+    "user__account__external_id",
+    "user__account__is_identified",
+)
+METRICS = ("event_count", "active_days")
+SUBJECT = ("traits", "first_seen_at", "last_seen_at")
+FULL_ACCOUNT = (*LEAN_ACCOUNT, *METRICS, *(f"account__{column}" for column in SUBJECT))
+FULL_USER = (*LEAN_USER, *METRICS, *(f"user__{column}" for column in SUBJECT))
+
+
 def ranked_accounts(
     workspace: Workspace, match: Match | None = None
 ) -> "QuerySet[RankedAccount, RankedAccount]":
-    """The workspace's accounts, or the one that *match* finds, without their traits.
+    """The workspace's accounts, or the one that *match* finds, with what a list shows.
 
-    A page of them reads one range of the index account_ranking and joins its accounts.
+    A page reads one range of the index account_ranking and joins its accounts by id. Saying
+    here that the accounts are of the product too would add nothing, and tempts the planner to
+    join by that alone while a new product is missing from its statistics.
     """
     accounts = AccountEngagement.objects.filter(
-        product_id=workspace.product_id,
-        workspace=workspace,
-        account__product_id=workspace.product_id,
+        product_id=workspace.product_id, workspace=workspace
     )
     if match is not None:
         accounts = accounts.filter(account_id=_account_seen_last(workspace, match))
     return (
         accounts.select_related("account")
-        .defer("account__traits", "account__trait_stamps")
+        .only(*LEAN_ACCOUNT)
         .annotate(account_name=F("account__traits__name"))
     )
 
@@ -107,22 +122,13 @@ def ranked_accounts(
 def ranked_users(
     workspace: Workspace, match: Match | None = None
 ) -> "QuerySet[RankedUser, RankedUser]":
-    """The workspace's users with their current accounts, or the one that *match* finds."""
-    users = UserEngagement.objects.filter(
-        product_id=workspace.product_id,
-        workspace=workspace,
-        user__product_id=workspace.product_id,
-    )
+    """The workspace's users with their current accounts, as ``ranked_accounts`` has accounts."""
+    users = UserEngagement.objects.filter(product_id=workspace.product_id, workspace=workspace)
     if match is not None:
         users = users.filter(user_id=_user_seen_last(workspace, match))
     return (
         users.select_related("user__account")
-        .defer(
-            "user__traits",
-            "user__trait_stamps",
-            "user__account__traits",
-            "user__account__trait_stamps",
-        )
+        .only(*LEAN_USER)
         .annotate(
             user_name=F("user__traits__name"),
             user_email=F("user__traits__email"),
@@ -133,13 +139,7 @@ def ranked_users(
 
 def account(workspace: Workspace, account_id: int) -> "RankedAccount":
     """One account of the workspace with its traits; NotFound where the workspace shows none."""
-    found = (
-        ranked_accounts(workspace)
-        .filter(account_id=account_id)
-        .defer(None)
-        .defer("account__trait_stamps")
-        .first()
-    )
+    found = ranked_accounts(workspace).only(*FULL_ACCOUNT).filter(account_id=account_id).first()
     if found is None:
         raise NotFound
     return found
@@ -147,13 +147,7 @@ def account(workspace: Workspace, account_id: int) -> "RankedAccount":
 
 def user(workspace: Workspace, user_id: int) -> "RankedUser":
     """One user of the workspace with their traits; NotFound where the workspace shows none."""
-    found = (
-        ranked_users(workspace)
-        .filter(user_id=user_id)
-        .defer(None)
-        .defer("user__trait_stamps", "user__account__traits", "user__account__trait_stamps")
-        .first()
-    )
+    found = ranked_users(workspace).only(*FULL_USER).filter(user_id=user_id).first()
     if found is None:
         raise NotFound
     return found

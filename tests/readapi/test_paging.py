@@ -6,8 +6,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 import pytest
+from django.db import connection
 
-from engagement.models import AccountEngagement, Product, UserEngagement, Workspace
+from engagement.models import AccountEngagement, Product, Workspace
+from readapi import queries
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, make_user
 
@@ -266,7 +268,28 @@ def test_workspaces_with_stats_cost_four_queries(
         page(acme_reads, "/v2/workspaces", expand="stats")
 
 
-def test_ranking_is_by_raw_score_then_by_the_newer_subject(workspace: Workspace) -> None:
-    ids = [make_user(workspace, name, raw=1).id for name in "abc"]
-    ranked = UserEngagement.objects.order_by("-raw", "-user_id")
-    assert [row.user_id for row in ranked] == ids[::-1]
+@pytest.mark.parametrize(("backwards", "compared"), [(False, "<"), (True, ">")])
+def test_a_page_is_one_range_of_the_ranking_index(
+    backwards: bool, compared: str, workspace: Workspace
+) -> None:
+    with connection.cursor() as cursor:
+        # As for large tables, where neither would pay.
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        cursor.execute("SET LOCAL enable_sort = off")
+    for order, rows, index in (
+        (queries.ACCOUNT_RANKING, queries.ranked_accounts(workspace), "account_ranking"),
+        (queries.USER_RANKING, queries.ranked_users(workspace), "user_ranking"),
+    ):
+        beyond = order.beyond(rows, (4, 3), backwards=backwards)
+        plan = order.sort(beyond, backwards=backwards)[:21].explain()
+        assert index in plan
+        assert f"ROW({', '.join(order.columns)}) {compared} ROW(4, 3)" in plan
+        assert "Sort" not in plan
+
+
+def test_of_equal_scores_the_newer_subject_comes_first(
+    acme_reads: Reads, workspace: Workspace
+) -> None:
+    for name in "abc":
+        make_user(workspace, name, raw=1)
+    assert names(page(acme_reads, "/v2/users", workspace_id=workspace.id)) == ["c", "b", "a"]
