@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, ClassVar
 
 import msgspec
@@ -66,7 +67,7 @@ class Summary:
     account: str = ""
     event: str = ""
     message_id: str = ""
-    timestamp: Any = None
+    timestamp: datetime | None = None
 
     def __str__(self) -> str:
         parts = [
@@ -121,24 +122,25 @@ class StoredMessageAdmin(PageAdmin):
         return summary(row.payload).kind
 
     @admin.display(description="user id")
-    def user(self, row: Any) -> str:
-        return summary(row.payload).user
+    def user(self, row: Any) -> str | None:
+        return summary(row.payload).user or None
 
     @admin.display(description="account id")
-    def account(self, row: Any) -> str:
-        return summary(row.payload).account
+    def account(self, row: Any) -> str | None:
+        return summary(row.payload).account or None
 
     @admin.display(description="event")
-    def event(self, row: Any) -> str:
-        return summary(row.payload).event
+    def event(self, row: Any) -> str | None:
+        return summary(row.payload).event or None
 
     @admin.display(description="message id")
-    def message_id(self, row: Any) -> str:
-        return summary(row.payload).message_id
+    def message_id(self, row: Any) -> str | None:
+        return summary(row.payload).message_id or None
 
     @admin.display(description="timestamp")
-    def timestamp(self, row: Any) -> Any:
-        return summary(row.payload).timestamp
+    def timestamp(self, row: Any) -> str | None:
+        at = summary(row.payload).timestamp
+        return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else None
 
 
 @admin.register(InboxMessage)

@@ -10,4 +10,8 @@ __all__ = ["products", "subjects", "workspaces"]
 admin.site.site_header = "Engagement Data Service"
 admin.site.site_title = "Engagement Data Service"
 admin.site.index_title = "Overview"
+# There is no page but the admin's own.
+admin.site.site_url = None
+# The lists have many columns and need its room.
+admin.site.enable_nav_sidebar = False
 close_to_members()

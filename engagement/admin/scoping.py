@@ -83,7 +83,9 @@ class ProductScopedAdmin(ModelAdmin):
 class ProductFilter(admin.RelatedFieldListFilter):
     """Filters a list by product and offers only those that the person may see."""
 
-    empty_value_display = mark_safe("Unknown")
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.empty_value_display = mark_safe("Unknown")
 
     def field_choices(
         self, field: "Field[Any, Any]", request: HttpRequest, model_admin: Any
