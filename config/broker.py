@@ -5,11 +5,13 @@ The messages carry no data, they only wake a worker, so the queue may be lost an
 
 from typing import Any
 
+from kombu.transport import TRANSPORT_ALIASES
 from psycopg.conninfo import make_conninfo
 
-SCHEME = "pgmq://"
-# The address is in the options; this only says in logs what the broker is.
-URL = f"{SCHEME}own-database"
+# What CELERY_BROKER_URL is unless it is given. The address is in the options.
+SCHEME = "own-database"
+URL = f"{SCHEME}://database"
+TRANSPORT_ALIASES[SCHEME] = "config.transport:Transport"
 # What a DATABASE_URL may say beyond the address, and the driver passes on to the server.
 LIBPQ_OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "options")
 
@@ -42,8 +44,6 @@ def transport_options(database: dict[str, Any]) -> dict[str, Any]:
         # Read without blocking and wait for a notification instead: a long poll blocks one queue
         # after the other, so a message in the second waits until the first one's poll is over.
         "wait_time_seconds": 0,
-        # How often to look where no notification came (the safety net), in seconds.
-        "polling_interval": 1.0,
         # An unreachable database fails a publish within so many seconds.
         "pool_timeout": 3.0,
         "pool_size": 2,

@@ -14,7 +14,7 @@ INSTALL_LOCK = 0x70676D71
 
 def install() -> None:
     """Create the queues' schema in the database, unless it is there or another broker is used."""
-    if not settings.CELERY_BROKER_URL.startswith(broker.SCHEME):
+    if settings.CELERY_BROKER_URL != broker.URL:
         return
     with transaction.atomic(), connection.cursor() as cursor:
         if _is_installed(cursor):

@@ -157,9 +157,7 @@ REST_FRAMEWORK = {
 # With no CELERY_BROKER_URL the queue is in the service's own database.
 CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", broker.URL)
 CELERY_BROKER_TRANSPORT_OPTIONS = (
-    broker.transport_options(DATABASES["default"])
-    if CELERY_BROKER_URL.startswith(broker.SCHEME)
-    else {}
+    broker.transport_options(DATABASES["default"]) if broker.URL == CELERY_BROKER_URL else {}
 )
 # On top of these for whoever publishes. A message only wakes a worker and beat sends another one
 # soon, so a broker that is away fails a publish at once instead of holding its sender.

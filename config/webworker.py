@@ -1,15 +1,22 @@
 """The web worker: gunicorn's gevent worker, made fair between connections."""
 
 import errno
+import socket
 import time
+from functools import partial
 from typing import Any
 
 import gevent
 from gevent.event import Event
+from gevent.pool import Pool
+from gevent.server import StreamServer
+from gevent.socket import wait_read
 from gunicorn import util
 from gunicorn.http import errors
 from gunicorn.http.parser import RequestParser
 from gunicorn.workers.ggevent import GeventWorker
+
+from config import gunicorn
 
 # Seconds that a client may take for the head of a request once it began, and that it may be
 # silent in the middle of a body or not take what we send.
@@ -33,12 +40,31 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     def init_process(self) -> None:
         self._idle: set[Any] = set()
+        self._stopping = Event()
         super().init_process()
 
     def run(self) -> None:
-        self._stopping = Event()
-        gevent.spawn(self._close_idle_at_stop)
-        super().run()
+        servers = [self._listen(listener) for listener in self.sockets]
+        while self.alive:
+            self.notify()
+            self._stopping.wait(1.0)
+        for server in servers:
+            server.close()
+        for client in list(self._idle):
+            client.shutdown(socket.SHUT_RD)
+        with _within(self.cfg.graceful_timeout):
+            for server in servers:
+                server.pool.join()  # type: ignore[union-attr]
+
+    def _listen(self, listener: Any) -> StreamServer:
+        listener.setblocking(1)
+        pool = Pool(self.worker_connections)
+        server = StreamServer(listener, handle=partial(self.handle, listener), spawn=pool)
+        if not gunicorn.SPREADS_CONNECTIONS and self.cfg.workers > 1:
+            # Leave connections on the shared socket to the others.
+            server.max_accept = 1
+        server.start()
+        return server
 
     def handle_exit(self, sig: int, frame: Any) -> None:
         super().handle_exit(sig, frame)
@@ -66,19 +92,18 @@ class Worker(GeventWorker):  # type: ignore[misc]
             util.close(client)
 
     def _next_request(self, parser: Any, client: Any) -> Any:
-        """The connection's next request; None where it has been idle for too long."""
+        """The connection's next request; None or TimeoutError where there is none to come."""
         if not self.alive:
             return None
         if not parser.unreader.buf.getbuffer().nbytes:
             self._idle.add(client)
             try:
-                with _within(self.cfg.keepalive):
-                    gevent.socket.wait_read(client.fileno())
+                wait_read(client.fileno(), timeout=self.cfg.keepalive)
             finally:
                 self._idle.discard(client)
-        with _within(HEAD_TIMEOUT):
+        # TimeoutError, as from a socket: whoever calls us closes the connection.
+        with gevent.Timeout(HEAD_TIMEOUT, TimeoutError):
             return next(parser)
-        return None
 
     def _finish(self, parser: Any, client: Any) -> bool:
         """Read what is left of the body; False where that is too much and the connection ends."""
@@ -87,16 +112,11 @@ class Worker(GeventWorker):  # type: ignore[misc]
         # Closing while unread data waits would reset the connection, and the client could lose
         # the answer that told it why. So the rest is thrown away for a while.
         with _within(LINGER_SECONDS):
-            client.shutdown(1)
+            client.shutdown(socket.SHUT_WR)
             left = LINGER_BYTES
             while left > 0 and (data := client.recv(READ_SIZE)):
                 left -= len(data)
         return False
-
-    def _close_idle_at_stop(self) -> None:
-        self._stopping.wait()
-        for client in list(self._idle):
-            client.shutdown(0)
 
 
 def _within(seconds: float) -> Any:
