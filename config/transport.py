@@ -12,7 +12,7 @@ LOOK_INTERVAL = 0.5
 class Transport(pgmq.Transport):
     """The transport that the scheme of ``config.broker.URL`` stands for."""
 
-    def drain_events(self, connection: Any, timeout: float | None = None) -> None:
+    def drain_events(self, connection: Any, timeout: Any = None, **options: Any) -> None:
         # The driver waits for notifications in C, where signals are not seen: a worker that is
         # asked to stop would answer after four seconds.
         within = min(timeout or LOOK_INTERVAL, LOOK_INTERVAL)
