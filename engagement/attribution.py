@@ -93,14 +93,14 @@ def changes_attribution(user: UserState, links: Sequence[Link]) -> bool:
 
 _STORE_LINKS: LiteralString = """
     INSERT INTO engagement_membership AS m (product_id, user_id, occurred_at, account_id, arrival)
-    SELECT * FROM unnest(%(products)s::bigint[], %(users)s::bigint[], %(at)s::timestamptz[],
-                         %(accounts)s::bigint[], %(arrivals)s::bigint[])
+    SELECT * FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(at)b::timestamptz[],
+                         %(accounts)b::bigint[], %(arrivals)b::bigint[])
     ON CONFLICT (product_id, user_id, occurred_at, account_id)
     DO UPDATE SET arrival = GREATEST(m.arrival, EXCLUDED.arrival)
 """
 _READ_LINKS: LiteralString = """
     SELECT m.user_id, m.occurred_at, m.arrival, m.account_id
-    FROM unnest(%(products)s::bigint[], %(users)s::bigint[]) AS k(product_id, user_id)
+    FROM unnest(%(products)b::bigint[], %(users)b::bigint[]) AS k(product_id, user_id)
     JOIN engagement_membership m USING (product_id, user_id)
 """
 
@@ -161,7 +161,7 @@ def _stored_links(users: Sequence[UserState]) -> dict[int, list[Link]]:
 
 _ACCOUNTS_OF: LiteralString = """
     SELECT DISTINCT m.product_id, m.account_id
-    FROM unnest(%(products)s::bigint[], %(users)s::bigint[]) AS k(product_id, user_id)
+    FROM unnest(%(products)b::bigint[], %(users)b::bigint[]) AS k(product_id, user_id)
     JOIN engagement_membership m USING (product_id, user_id)
 """
 
@@ -185,7 +185,7 @@ def accounts_of(users: Iterable[UserState]) -> list[tuple[int, int]]:
 
 _ACCOUNT_AT: LiteralString = """
     SELECT COALESCE(latest.account_id, first.account_id)
-    FROM unnest(%(products)s::bigint[], %(users)s::bigint[], %(at)s::timestamptz[])
+    FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(at)b::timestamptz[])
          WITH ORDINALITY AS k(product_id, user_id, at, place)
     LEFT JOIN LATERAL (
         SELECT m.account_id FROM engagement_membership m
@@ -229,8 +229,8 @@ def accounts_at(moments: Sequence[tuple[UserState, datetime]]) -> list[int | Non
 _MOVE: LiteralString = """
     WITH moved AS (
         UPDATE engagement_event e SET account_id = k.account_id
-        FROM unnest(%(products)s::bigint[], %(users)s::bigint[], %(starts)s::timestamptz[],
-                    %(ends)s::timestamptz[], %(accounts)s::bigint[])
+        FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(starts)b::timestamptz[],
+                    %(ends)b::timestamptz[], %(accounts)b::bigint[])
              AS k(product_id, user_id, start_at, end_at, account_id)
         WHERE e.product_id = k.product_id AND e.user_id = k.user_id
           AND e.occurred_at >= COALESCE(k.start_at, '-infinity')
@@ -241,7 +241,7 @@ _MOVE: LiteralString = """
 """
 _FORGET_DAYS: LiteralString = """
     DELETE FROM engagement_dailycount d
-    USING unnest(%(products)s::bigint[], %(users)s::bigint[], %(days)s::date[])
+    USING unnest(%(products)b::bigint[], %(users)b::bigint[], %(days)b::date[])
           AS k(product_id, user_id, day)
     WHERE d.product_id = k.product_id AND d.user_id = k.user_id AND d.day = k.day
     RETURNING d.product_id, d.user_id, d.account_id
@@ -251,7 +251,7 @@ _COUNT_DAYS: LiteralString = """
         (product_id, user_id, day, event_name_id, account_id, count, last_at)
     SELECT e.product_id, e.user_id, k.day, e.event_name_id, COALESCE(e.account_id, 0),
            count(*), max(e.occurred_at)
-    FROM unnest(%(products)s::bigint[], %(users)s::bigint[], %(days)s::date[])
+    FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(days)b::date[])
          AS k(product_id, user_id, day)
     JOIN engagement_event e ON e.product_id = k.product_id AND e.user_id = k.user_id
         AND e.occurred_at >= k.day::timestamp AT TIME ZONE 'UTC'

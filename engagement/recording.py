@@ -182,12 +182,12 @@ def _write_users(batch: Batch, users: dict[Key, UserState], written: Collection[
 
 _FIND_EVENT_NAMES: LiteralString = """
     SELECT n.product_id, n.name, n.id
-    FROM unnest(%(products)s::bigint[], %(names)s::text[]) AS k(product_id, name)
+    FROM unnest(%(products)b::bigint[], %(names)b::text[]) AS k(product_id, name)
     JOIN engagement_eventname n USING (product_id, name)
 """
 _CREATE_EVENT_NAMES: LiteralString = """
     INSERT INTO engagement_eventname (product_id, name)
-    SELECT * FROM unnest(%(products)s::bigint[], %(names)s::text[])
+    SELECT * FROM unnest(%(products)b::bigint[], %(names)b::text[])
     ON CONFLICT (product_id, name) DO NOTHING
 """
 
@@ -222,8 +222,8 @@ _ADD_COUNTS: LiteralString = """
     INSERT INTO engagement_dailycount AS d
         (product_id, user_id, day, event_name_id, account_id, count, last_at)
     SELECT * FROM unnest(
-        %(products)s::bigint[], %(users)s::bigint[], %(days)s::date[], %(names)s::bigint[],
-        %(accounts)s::bigint[], %(counts)s::integer[], %(last)s::timestamptz[])
+        %(products)b::bigint[], %(users)b::bigint[], %(days)b::date[], %(names)b::bigint[],
+        %(accounts)b::bigint[], %(counts)b::integer[], %(last)b::timestamptz[])
     ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
     SET count = d.count + EXCLUDED.count, last_at = GREATEST(d.last_at, EXCLUDED.last_at)
 """

@@ -111,7 +111,7 @@ _SCORE_USERS: LiteralString = (
         FROM engagement_dailycount d"""
     + _WEIGHTED
     + """ AND d.user_id = u.id AND d.day < %(first_day)s) earlier ON w.last_at IS NULL
-    WHERE u.id = ANY(%(subjects)s) AND u.product_id = %(product)s AND u.is_identified
+    WHERE u.id = ANY(%(subjects)b::bigint[]) AND u.product_id = %(product)s AND u.is_identified
     ORDER BY u.id
     ON CONFLICT (product_id, workspace_id, user_id) DO UPDATE
     SET raw = EXCLUDED.raw, event_count = EXCLUDED.event_count,
@@ -148,7 +148,7 @@ _SCORE_ACCOUNTS: LiteralString = (
     + _SCORED_USER
     + _WEIGHTED
     + """ AND d.account_id = a.id AND d.day < %(first_day)s) earlier ON w.last_at IS NULL
-    WHERE a.id = ANY(%(subjects)s) AND a.product_id = %(product)s AND a.is_identified
+    WHERE a.id = ANY(%(subjects)b::bigint[]) AND a.product_id = %(product)s AND a.is_identified
     ORDER BY a.id
     ON CONFLICT (product_id, workspace_id, account_id) DO UPDATE
     SET raw = EXCLUDED.raw, event_count = EXCLUDED.event_count,
@@ -209,7 +209,8 @@ _RAISE_LAST_SEEN: LiteralString = """
             WHERE d.product_id = u.product_id AND d.user_id = u.id AND d.day = (
                 SELECT max(l.day) FROM engagement_dailycount l
                 WHERE l.product_id = u.product_id AND l.user_id = u.id)) c
-        WHERE u.id = ANY(%(users)s) AND u.product_id = %(product)s AND c.last_at > u.last_seen_at
+        WHERE u.id = ANY(%(users)b::bigint[]) AND u.product_id = %(product)s
+          AND c.last_at > u.last_seen_at
         ORDER BY u.id
         FOR NO KEY UPDATE OF u)
     UPDATE engagement_user u SET last_seen_at = GREATEST(u.last_seen_at, latest.last_at)

@@ -2,6 +2,7 @@
 
 Django's cursors put parameters into the statement's text, which is slow for arrays of thousands
 of values. These use the same connection, and so the same transaction, through psycopg itself.
+Write arrays as ``%(name)b``: in PostgreSQL's binary format they cost a fifth of the time.
 """
 
 from collections.abc import Iterable, Sequence
@@ -39,4 +40,7 @@ def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) ->
 def _cursor() -> psycopg.Cursor[Row]:
     connection.ensure_connection()
     raw: psycopg.Connection[Row] = connection.connection
-    return psycopg.Cursor(raw)
+    cursor: psycopg.Cursor[Row] = psycopg.Cursor(raw)
+    # Django's own loader of text timestamps is slow Python; binary ones are decoded in C.
+    cursor.format = psycopg.pq.Format.BINARY
+    return cursor

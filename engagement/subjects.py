@@ -66,15 +66,15 @@ def see(sightings: dict[Key, Sighting], key: Key, at: datetime) -> Sighting:
 
 _FIND_ACCOUNTS: LiteralString = """
     SELECT a.product_id, a.external_id, a.id
-    FROM unnest(%(products)s::bigint[], %(ids)s::text[]) AS k(product_id, external_id)
+    FROM unnest(%(products)b::bigint[], %(ids)b::text[]) AS k(product_id, external_id)
     JOIN engagement_account a USING (product_id, external_id)
 """
 _CREATE: LiteralString = """
     INSERT INTO {table} (product_id, external_id, traits, trait_stamps, is_identified,
                          first_seen_at, last_seen_at)
     SELECT product_id, external_id, '{{}}', '{{}}', false, first_at, last_at
-    FROM unnest(%(products)s::bigint[], %(ids)s::text[],
-                %(first)s::timestamptz[], %(last)s::timestamptz[])
+    FROM unnest(%(products)b::bigint[], %(ids)b::text[],
+                %(first)b::timestamptz[], %(last)b::timestamptz[])
          AS k(product_id, external_id, first_at, last_at)
     ON CONFLICT (product_id, external_id) DO NOTHING
     RETURNING product_id, external_id, id
@@ -123,7 +123,7 @@ def _key_arrays(keys: Iterable[Key]) -> dict[str, Any]:
 _LOCK_ACCOUNTS: LiteralString = """
     SELECT id, product_id, is_identified
     FROM engagement_account
-    WHERE id = ANY(%(ids)s)
+    WHERE id = ANY(%(ids)b::bigint[])
     ORDER BY id
     FOR NO KEY UPDATE
 """
@@ -134,9 +134,9 @@ _WRITE_ACCOUNTS: LiteralString = """
         last_seen_at = GREATEST(a.last_seen_at, k.last_at),
         traits = COALESCE(k.traits::jsonb, a.traits),
         trait_stamps = COALESCE(k.stamps::jsonb, a.trait_stamps)
-    FROM unnest(%(ids)s::bigint[], %(products)s::bigint[], %(identified)s::boolean[],
-                %(first)s::timestamptz[], %(last)s::timestamptz[],
-                %(traits)s::text[], %(stamps)s::text[])
+    FROM unnest(%(ids)b::bigint[], %(products)b::bigint[], %(identified)b::boolean[],
+                %(first)b::timestamptz[], %(last)b::timestamptz[],
+                %(traits)b::text[], %(stamps)b::text[])
          AS k(id, product_id, identified, first_at, last_at, traits, stamps)
     WHERE a.id = k.id AND a.product_id = k.product_id
 """
@@ -144,7 +144,7 @@ _WRITE_ACCOUNTS: LiteralString = """
 
 _IDENTIFY_ACCOUNTS: LiteralString = """
     UPDATE engagement_account SET is_identified = true
-    WHERE id = ANY(%(ids)s) AND NOT is_identified
+    WHERE id = ANY(%(ids)b::bigint[]) AND NOT is_identified
 """
 
 
@@ -195,7 +195,7 @@ class JsonTexts(NamedTuple):
 
 
 _READ_TRAITS: LiteralString = """
-    SELECT id, traits::text, trait_stamps::text FROM {table} WHERE id = ANY(%(ids)s)
+    SELECT id, traits::text, trait_stamps::text FROM {table} WHERE id = ANY(%(ids)b::bigint[])
 """
 
 
@@ -222,7 +222,7 @@ def _json(value: dict[str, Any]) -> str:
 _LOCK_USERS: LiteralString = """
     SELECT u.product_id, u.external_id, u.id, u.is_identified, u.account_id, u.account_since,
            u.first_seen_at, u.last_seen_at
-    FROM unnest(%(products)s::bigint[], %(ids)s::text[]) AS k(product_id, external_id)
+    FROM unnest(%(products)b::bigint[], %(ids)b::text[]) AS k(product_id, external_id)
     JOIN engagement_user u USING (product_id, external_id)
     ORDER BY u.id
     FOR {strength} OF u
@@ -230,7 +230,7 @@ _LOCK_USERS: LiteralString = """
 _LOCK_TO_READ = _LOCK_USERS.format(strength="KEY SHARE")
 _LOCK_TO_WRITE = _LOCK_USERS.format(strength="NO KEY UPDATE")
 _LOCK_TO_MOVE: LiteralString = """
-    SELECT id FROM engagement_user WHERE id = ANY(%(ids)s) ORDER BY id FOR UPDATE
+    SELECT id FROM engagement_user WHERE id = ANY(%(ids)b::bigint[]) ORDER BY id FOR UPDATE
 """
 
 
@@ -270,10 +270,10 @@ _WRITE_USERS: LiteralString = """
         first_seen_at = k.first_at, last_seen_at = k.last_at,
         traits = COALESCE(k.traits::jsonb, u.traits),
         trait_stamps = COALESCE(k.stamps::jsonb, u.trait_stamps)
-    FROM unnest(%(ids)s::bigint[], %(products)s::bigint[], %(identified)s::boolean[],
-                %(accounts)s::bigint[], %(since)s::timestamptz[],
-                %(first)s::timestamptz[], %(last)s::timestamptz[],
-                %(traits)s::text[], %(stamps)s::text[])
+    FROM unnest(%(ids)b::bigint[], %(products)b::bigint[], %(identified)b::boolean[],
+                %(accounts)b::bigint[], %(since)b::timestamptz[],
+                %(first)b::timestamptz[], %(last)b::timestamptz[],
+                %(traits)b::text[], %(stamps)b::text[])
          AS k(id, product_id, identified, account_id, account_since, first_at, last_at,
               traits, stamps)
     WHERE u.id = k.id AND u.product_id = k.product_id
@@ -304,7 +304,7 @@ def write_users(users: Iterable[UserState], patches: dict[int, list[Patch]]) -> 
 
 _LOWER_FIRST_SEEN: LiteralString = """
     UPDATE engagement_user u SET first_seen_at = LEAST(u.first_seen_at, k.first_at)
-    FROM unnest(%(ids)s::bigint[], %(products)s::bigint[], %(first)s::timestamptz[])
+    FROM unnest(%(ids)b::bigint[], %(products)b::bigint[], %(first)b::timestamptz[])
          AS k(id, product_id, first_at)
     WHERE u.id = k.id AND u.product_id = k.product_id
 """

@@ -29,8 +29,8 @@ class Dropped(msgspec.Struct, frozen=True):
 
 _COUNT: LiteralString = """
     INSERT INTO ingestion_dropcount AS c (product_id, day, reason, count)
-    SELECT * FROM unnest(%(products)s::bigint[], %(days)s::date[], %(reasons)s::text[],
-                         %(counts)s::bigint[])
+    SELECT * FROM unnest(%(products)b::bigint[], %(days)b::date[], %(reasons)b::text[],
+                         %(counts)b::bigint[])
     ON CONFLICT (product_id, day, reason) DO UPDATE SET count = c.count + EXCLUDED.count
 """
 

@@ -150,8 +150,8 @@ class Committer:
 _SET_TIMEOUT: LiteralString = "SELECT set_config('statement_timeout', %(milliseconds)s, false)"
 _INSERT: LiteralString = """
     INSERT INTO ingestion_inboxmessage (received_at, key_digest, key_hint, payload)
-    SELECT * FROM unnest(%(received)s::timestamptz[], %(digests)s::bytea[], %(hints)s::text[],
-                         %(payloads)s::bytea[])
+    SELECT * FROM unnest(%(received)b::timestamptz[], %(digests)b::bytea[], %(hints)b::text[],
+                         %(payloads)b::bytea[])
 """
 
 

@@ -237,7 +237,7 @@ def _repeat(one: Received, key_hint: str) -> Dropped:
 _REMEMBER: LiteralString = """
     INSERT INTO ingestion_seenmessageid AS s (product_id, message_id, seen_at)
     SELECT product_id, message_id, %(now)s
-    FROM unnest(%(products)s::bigint[], %(ids)s::text[]) AS k(product_id, message_id)
+    FROM unnest(%(products)b::bigint[], %(ids)b::text[]) AS k(product_id, message_id)
     ON CONFLICT (product_id, message_id) DO UPDATE SET seen_at = EXCLUDED.seen_at
     WHERE s.seen_at < %(forgotten)s
     RETURNING product_id, message_id
