@@ -71,7 +71,7 @@ class DroppedMessage(models.Model):
     """A message that was accepted and not recorded, with the reason. Kept for a bounded time."""
 
     id = models.BigIntegerField(primary_key=True)
-    product = models.ForeignKey(Product, null=True, on_delete=models.CASCADE)
+    product = models.ForeignKey(Product, null=True, on_delete=models.CASCADE, db_index=False)
     reason = models.CharField(max_length=20, choices=DropReason.choices)
     key_hint = models.CharField(max_length=HINT_LENGTH, blank=True)
     kind = models.CharField(max_length=10)
@@ -125,7 +125,9 @@ class SeenMessageId(models.Model):
     """A message id that a sender named; a repeat within seven days takes no effect."""
 
     pk = models.CompositePrimaryKey("product_id", "message_id")
-    product = models.ForeignKey(Product, on_delete=models.CASCADE, db_constraint=False)
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
     message_id = models.CharField(max_length=100)
     seen_at = models.DateTimeField()
 

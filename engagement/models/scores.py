@@ -36,6 +36,7 @@ class UserEngagement(Engagement):
         "engagement.User",
         on_delete=models.CASCADE,
         db_constraint=False,
+        db_index=False,
         related_name="engagements",
     )
 
@@ -60,6 +61,7 @@ class AccountEngagement(Engagement):
         "engagement.Account",
         on_delete=models.CASCADE,
         db_constraint=False,
+        db_index=False,
         related_name="engagements",
     )
     active_users = models.IntegerField()

@@ -48,7 +48,8 @@ class Subject(models.Model):
 class Account(Subject):
     """A customer's organisation; ``external_id`` is the ``groupId`` the customer sent."""
 
-    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE)
+    # No index of its own: the unique constraint's serves, and a second one tempts the planner.
+    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
 
     class Meta:
         constraints = [
@@ -81,7 +82,8 @@ class User(Subject):
     None while every sighting names the same account, which then owns all the user's events.
     """
 
-    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE)
+    # No index of its own: the unique constraint's serves, and a second one tempts the planner.
+    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
     account = models.ForeignKey(
         Account, null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="users"
     )
@@ -114,7 +116,7 @@ class Membership(models.Model):
     counts."""
 
     pk = models.CompositePrimaryKey("product_id", "user_id", "occurred_at", "account_id")
-    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE)
+    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
     user = models.ForeignKey(User, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     account = models.ForeignKey(
         Account, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
