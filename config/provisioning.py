@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 
 from django.core.exceptions import ValidationError
+from django.core.validators import ProhibitNullCharactersValidator
 from django.db import transaction
 
 from config.failures import StartFailed
@@ -42,6 +43,7 @@ def create_product(name: str) -> Provisioned:
 def _checked(name: str) -> str:
     field = Product._meta.get_field("name")
     try:
+        ProhibitNullCharactersValidator()(name)
         return str(field.clean(name.strip(), None))
     except ValidationError as error:
         reason = " ".join(error.messages)

@@ -1,0 +1,178 @@
+"""``manage.py`` as a person runs it: a process of its own, on a free port of the loopback."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+from django.conf import settings
+
+NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "EDS_")
+PATIENCE = 40.0
+Found = TypeVar("Found")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def clean_environment(data_dir: Path, **settings_given: str) -> dict[str, str]:
+    """This shell's environment without the service's own variables, and with these."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
+    return {**kept, "EDS_DATA_DIR": str(data_dir), **settings_given}
+
+
+def manage(
+    data_dir: Path, *arguments: str, **settings_given: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that is expected to end by itself."""
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=settings.BASE_DIR,
+        env=clean_environment(data_dir, **settings_given),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+
+
+def until(look: Callable[[], Found], what: str, patience: float = PATIENCE) -> Found:
+    """The first true thing that *look* returns."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"waited {patience:.0f} s in vain for {what}")
+
+
+class Up:
+    """``python manage.py up`` on a data folder, with what it printed."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.port = free_port()
+        self.output: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "manage.py", "up", "--port", str(self.port)],
+            cwd=settings.BASE_DIR,
+            env=clean_environment(data_dir, EDS_WEB_WORKERS="2", EDS_CELERY_WORKERS="2"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        with self.process.stdout as lines:
+            self.output.extend(line.rstrip("\n") for line in lines)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.output)
+
+    def wait_until_running(self) -> "Up":
+        def ready() -> bool:
+            assert self.process.poll() is None, self.text
+            return "Running at" in self.text
+
+        until(ready, "the greeting")
+        return self
+
+    @property
+    def credentials(self) -> dict[str, Any]:
+        read: dict[str, Any] = json.loads((self.data_dir / "credentials.json").read_text())
+        return read
+
+    def curl_lines(self) -> list[str]:
+        """The curl commands of the output, each as it would be pasted."""
+        return re.findall(r"^curl (?:.*\\\n)*.*$", self.text, re.MULTILINE)
+
+    def status_of(self, path: str) -> int:
+        """The HTTP status of a GET; 0 where nobody answers."""
+        return fetch(f"http://127.0.0.1:{self.port}{path}")[0]
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that it started and runs, children of children included."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def named(self, *words: str) -> list[psutil.Process]:
+        """Processes whose command line holds all of the words, the oldest first."""
+        return [one for one in self.processes() if words_in(one, words)]
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Send the signal and return the exit status."""
+        self.process.send_signal(number)
+        status = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return status
+
+
+def words_in(process: psutil.Process, words: tuple[str, ...]) -> bool:
+    try:
+        line = " ".join(process.cmdline())
+    except psutil.Error:
+        return False
+    return all(word in line for word in words)
+
+
+def survivors(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that still run; a dead one that nobody has reaped yet does not."""
+    return [one for one in processes if one.is_running() and not _is_zombie(one)]
+
+
+def _is_zombie(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+
+
+def fetch(
+    url: str, method: str = "GET", headers: dict[str, str] | None = None, body: bytes | None = None
+) -> tuple[int, bytes]:
+    """Status and body; status 0 where nobody answers."""
+    request = urllib.request.Request(url, data=body, headers=headers or {}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+    except OSError:
+        return 0, b""
+
+
+def paste(curl_line: str) -> tuple[int, bytes]:
+    """Do what the curl command says, as a shell would read it."""
+    # shlex keeps the line break that a shell would take out.
+    words = iter(shlex.split(curl_line.replace("\\\n", " "))[1:])
+    method, headers, body, url = "GET", {}, None, ""
+    for word in words:
+        if word == "-X":
+            method = next(words)
+        elif word == "-H":
+            name, value = next(words).split(": ", 1)
+            headers[name] = value
+        elif word == "-d":
+            body = next(words).encode()
+        else:
+            url = word
+    return fetch(url, method, headers, body)

@@ -1,0 +1,59 @@
+"""The commands beside ``up``, and the queue that comes with the tables."""
+
+import io
+import json
+
+import pytest
+from cryptography.fernet import Fernet
+from django.core.management import call_command
+from django.db import connection
+
+from config import queue_schema
+from config.broker import transport_options
+from engagement import credentials
+from engagement.models import Workspace
+from ingestion.models import IngestionKey
+from readapi.models import ApiToken
+
+
+def output_of(*arguments: str) -> str:
+    written = io.StringIO()
+    call_command(*arguments, stdout=written)
+    return written.getvalue()
+
+
+@pytest.mark.django_db
+def test_create_product_prints_what_a_program_needs() -> None:
+    made = json.loads(output_of("create_product", " Rocket ", "--json"))
+    workspace = Workspace.objects.select_related("product").get(pk=made["workspace_id"])
+    assert workspace.product.pk == made["product_id"]
+    assert workspace.product.name == "Rocket"
+    key = IngestionKey.objects.get(digest=credentials.digest(made["ingestion_key"]))
+    token = ApiToken.objects.get(digest=credentials.digest(made["api_token"]))
+    assert key.product == token.product == workspace.product
+
+
+@pytest.mark.django_db
+def test_create_product_prints_text_for_people() -> None:
+    text = output_of("create_product", "Rocket")
+    assert "Created the product Rocket." in text
+    assert ApiToken.objects.get().secret in text
+
+
+def test_generate_key_prints_a_key_that_encrypts() -> None:
+    Fernet(output_of("generate_key").strip()).encrypt(b"secret")
+
+
+@pytest.mark.django_db
+def test_the_queue_is_installed_with_the_tables_and_once_only() -> None:
+    queue_schema.install()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'pgmq'")
+        assert cursor.fetchone() == (1,)
+
+
+def test_the_brokers_address_shows_no_password() -> None:
+    database = {"NAME": "eds", "HOST": "db", "USER": "eds", "PASSWORD": "pa55", "OPTIONS": {}}
+    options = transport_options(database)
+    assert "pa55" in options["conn_string"]
+    assert "pa55" not in repr(options)

@@ -1,0 +1,135 @@
+"""One command runs the service, keeps it running, and leaves nothing behind."""
+
+import json
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.start.running import Up, manage, paste, survivors, until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
+    folder = Path(tempfile.mkdtemp(prefix="eds-up-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def up(folder: Path) -> Iterator[Up]:
+    """The service on a new data folder, for all tests of this file but the last ones."""
+    started = Up(folder)
+    try:
+        yield started.wait_until_running()
+    finally:
+        if started.process.poll() is None:
+            started.end()
+
+
+def test_the_first_start_prints_the_credentials_and_keeps_them(up: Up) -> None:
+    kept = up.credentials
+    for name in ("admin_password", "ingestion_key", "api_token"):
+        assert kept[name] in up.text
+    mode = stat.S_IMODE((up.data_dir / "credentials.json").stat().st_mode)
+    assert mode == 0o600
+
+
+def test_each_line_of_a_child_carries_its_name(up: Up) -> None:
+    assert any(line.startswith("postgres | ") for line in up.output)
+    until(lambda: any(line.startswith("worker   | ") for line in up.output), "the worker's line")
+    assert "\x1b" not in up.text, "colours are for terminals"
+
+
+def test_the_printed_curl_lines_work_when_pasted(up: Up) -> None:
+    *posts, accounts, users = up.curl_lines()
+    assert [paste(line)[0] for line in posts] == [202] * 4
+
+    def ranked() -> bool:
+        status, body = paste(accounts)
+        assert status == 200, body
+        return any(one["score"] for one in json.loads(body)["data"])
+
+    until(ranked, "an account with a score")
+    status, body = paste(users)
+    assert status == 200
+    assert [one["email"] for one in json.loads(body)["data"]] == ["ada@example.com"]
+
+
+def test_another_product_can_be_made_while_it_runs(up: Up) -> None:
+    made = manage(up.data_dir, "create_product", "Second", "--json")
+    assert made.returncode == 0, made.stderr
+    assert set(json.loads(made.stdout)) == {
+        "product_id",
+        "workspace_id",
+        "ingestion_key",
+        "api_token",
+    }
+
+
+def test_a_second_start_on_the_same_folder_is_refused(up: Up) -> None:
+    second = manage(up.data_dir, "up", "--port", "0")
+    assert second.returncode == 1
+    assert "already runs on the data folder" in second.stderr
+    assert "Traceback" not in second.stderr
+
+
+def test_a_killed_web_worker_is_brought_back(up: Up) -> None:
+    master = up.named("gunicorn")[0]
+    victim = master.children()[0]
+    os.kill(victim.pid, signal.SIGKILL)
+    until(lambda: len(survivors(master.children())) == 2 and not survivors([victim]), "a new one")
+    assert all(up.status_of("/admin/login/") == 200 for _ in range(10))
+
+
+def test_a_killed_celery_worker_is_brought_back_and_its_pool_is_gone(up: Up) -> None:
+    worker = until(lambda: up.named("celery", "config worker"), "the worker")[0]
+    pool = until(worker.children, "its pool")
+    os.kill(worker.pid, signal.SIGKILL)
+    until(lambda: not survivors(pool), "the end of the pool")
+    until(lambda: survivors(up.named("celery", "config worker")), "a new worker")
+    assert any("worker was ended by SIGKILL; it is started again" in line for line in up.output)
+
+
+def test_a_killed_postgres_is_brought_back_and_serves_the_same_data(up: Up) -> None:
+    server = up.named("bin/postgres", "-D")[0]
+    os.kill(server.pid, signal.SIGKILL)
+    until(lambda: not survivors([server]), "its end")
+    *_, accounts, _ = up.curl_lines()
+    until(lambda: paste(accounts)[0] == 200, "an answer from the database")
+
+
+def test_sigterm_leaves_nothing_running_within_seconds(up: Up) -> None:
+    processes = up.processes()
+    assert len(processes) > 6
+    before = time.monotonic()
+    assert up.end() == 0
+    assert time.monotonic() - before < 15
+    assert survivors(processes) == []
+
+
+def test_after_sigkill_nothing_runs_and_the_next_start_finds_its_data(up: Up) -> None:
+    kept = up.credentials
+    again = Up(up.data_dir).wait_until_running()
+    try:
+        assert again.credentials == kept
+        assert kept["ingestion_key"] not in again.text, "secrets are printed once"
+        processes = again.processes()
+        again.end(signal.SIGKILL)
+        until(lambda: survivors(processes) == [], "the end of all processes", 15)
+        third = Up(up.data_dir).wait_until_running()
+        assert third.end(signal.SIGINT) == 0
+        assert third.credentials == kept
+    finally:
+        if again.process.poll() is None:
+            again.end()

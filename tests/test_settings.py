@@ -1,0 +1,44 @@
+"""The README's table names every environment variable that the settings read, and no other."""
+
+import ast
+import re
+from pathlib import Path
+
+from django.conf import settings
+
+READERS = {"text", "required", "integer", "flag", "choice", "words"}
+
+
+def read_by_the_settings() -> set[str]:
+    tree = ast.parse((settings.BASE_DIR / "config" / "settings.py").read_text())
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return {
+        str(call.args[0].value)
+        for call in calls
+        if isinstance(call.func, ast.Attribute)
+        and isinstance(call.func.value, ast.Name)
+        and call.func.value.id == "environment"
+        and call.func.attr in READERS
+        and isinstance(call.args[0], ast.Constant)
+    }
+
+
+def described_in_the_readme() -> set[str]:
+    readme = (settings.BASE_DIR / "README.md").read_text()
+    return set(re.findall(r"^\|\s*`([A-Z][A-Z0-9_]+)`\s*\|", readme, re.MULTILINE))
+
+
+def test_the_readme_describes_each_variable_and_no_other() -> None:
+    assert described_in_the_readme() == read_by_the_settings()
+
+
+def test_only_the_settings_read_the_environment() -> None:
+    reading = re.compile(r"os\.(environ\b(?!\.setdefault)|getenv)")
+    allowed = {Path("config/environment.py")}
+    service = [
+        path.relative_to(settings.BASE_DIR)
+        for folder in ("config", "engagement", "ingestion", "readapi", "marketplace")
+        for path in sorted((settings.BASE_DIR / folder).rglob("*.py"))
+    ]
+    found = {path for path in service if reading.search((settings.BASE_DIR / path).read_text())}
+    assert found == allowed
