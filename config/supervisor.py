@@ -165,7 +165,9 @@ def spawn(command: list[str], folder: Path) -> "subprocess.Popen[bytes]":
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        preexec_fn=die_with_parent(signal.SIGTERM),
+        # Not a polite signal: a worker would first finish its task, long after its database went.
+        # Whatever is cut off rolls back.
+        preexec_fn=die_with_parent(signal.SIGKILL),
     )
 
 
