@@ -13,7 +13,7 @@ import msgspec
 Traits: TypeAlias = dict[str, Any]
 
 
-class Identify(msgspec.Struct, array_like=True, tag="i", frozen=True):
+class Identify(msgspec.Struct, array_like=True, tag="i", frozen=True, gc=False):
     """A user and their traits; with ``group_id`` also a link to that account."""
 
     user_id: str
@@ -23,7 +23,7 @@ class Identify(msgspec.Struct, array_like=True, tag="i", frozen=True):
     message_id: str | None = None
 
 
-class Group(msgspec.Struct, array_like=True, tag="g", frozen=True):
+class Group(msgspec.Struct, array_like=True, tag="g", frozen=True, gc=False):
     """An account and its traits; with ``user_id`` also a link of that user to it."""
 
     group_id: str
@@ -33,7 +33,7 @@ class Group(msgspec.Struct, array_like=True, tag="g", frozen=True):
     message_id: str | None = None
 
 
-class Track(msgspec.Struct, array_like=True, tag="t", frozen=True):
+class Track(msgspec.Struct, array_like=True, tag="t", frozen=True, gc=False):
     """A user did something; with ``group_id`` also a link to that account at that time."""
 
     user_id: str
@@ -49,7 +49,7 @@ encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Message).decode
 
 
-class Received(msgspec.Struct, frozen=True):
+class Received(msgspec.Struct, frozen=True, gc=False):
     """A message with what was known when it arrived, and the product that its key belongs to.
 
     ``arrival`` is its place in the order of arrival, unique over all products and for good: where

@@ -7,7 +7,7 @@ accounts, sightings and counts.
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import date, datetime
-from typing import LiteralString
+from typing import LiteralString, TypeAlias
 
 import msgspec
 
@@ -19,7 +19,7 @@ from engagement.subjects import Key, Sighting, UserState, see
 from engagement.traits import stamp
 
 
-class LinkMessage(msgspec.Struct, frozen=True):
+class LinkMessage(msgspec.Struct, frozen=True, gc=False):
     """A message that puts a user into an account."""
 
     user: Key
@@ -28,7 +28,7 @@ class LinkMessage(msgspec.Struct, frozen=True):
     arrival: int
 
 
-class TrackMessage(msgspec.Struct, frozen=True):
+class TrackMessage(msgspec.Struct, frozen=True, gc=False):
     """A message that says what a user did."""
 
     user: Key
@@ -229,6 +229,10 @@ _ADD_COUNTS: LiteralString = """
 """
 
 
+# Product, user, day as an ordinal (a date is slow to hash), event name, account.
+CountKey: TypeAlias = tuple[int, int, int, int, int]
+
+
 def _add_events(
     tracks: Sequence[TrackMessage],
     users: dict[Key, UserState],
@@ -238,23 +242,21 @@ def _add_events(
     if not tracks:
         return set()
     accounts = attribution.accounts_at([(users[track.user], track.at) for track in tracks])
-    events = []
-    counts: dict[tuple[int, int, date, int, int], tuple[int, datetime]] = {}
+    events: list[sql.Row] = []
+    counts: dict[CountKey, tuple[int, datetime]] = {}
     for track, account_id in zip(tracks, accounts, strict=True):
-        product, user_id = track.user[0], users[track.user].id
+        at, product, user_id = track.at, track.user[0], users[track.user].id
         name = event_names[track.event]
-        events.append(
-            (product, user_id, track.at, track.arrival, account_id, name, track.received_at)
-        )
-        key = (product, user_id, track.at.date(), name, account_id or NO_ACCOUNT)
-        known = counts.get(key)
-        counts[key] = (known[0] + 1, max(known[1], track.at)) if known else (1, track.at)
+        events.append((product, user_id, at, track.arrival, account_id, name, track.received_at))
+        key = (product, user_id, at.toordinal(), name, account_id or NO_ACCOUNT)
+        count, last_at = counts.get(key, (0, at))
+        counts[key] = (count + 1, at if at > last_at else last_at)
     sql.copy(_COPY_EVENTS, _EVENT_TYPES, events)
     _add_counts(counts)
-    return {Touched(product, user, account) for product, user, _, _, account in counts}
+    return {Touched(key[0], key[1], key[4]) for key in counts}
 
 
-def _add_counts(counts: dict[tuple[int, int, date, int, int], tuple[int, datetime]]) -> None:
+def _add_counts(counts: dict[CountKey, tuple[int, datetime]]) -> None:
     # Sorted by the key, so that two workers that count the same users cannot deadlock.
     rows = sorted(counts.items())
     sql.execute(
@@ -262,7 +264,7 @@ def _add_counts(counts: dict[tuple[int, int, date, int, int], tuple[int, datetim
         {
             "products": [key[0] for key, _ in rows],
             "users": [key[1] for key, _ in rows],
-            "days": [key[2] for key, _ in rows],
+            "days": [date.fromordinal(key[2]) for key, _ in rows],
             "names": [key[3] for key, _ in rows],
             "accounts": [key[4] for key, _ in rows],
             "counts": [count for _, (count, _) in rows],

@@ -4,8 +4,10 @@ One batch is one transaction, from claiming the messages to deleting them. A cra
 each message takes effect exactly once, and several drains may run side by side.
 """
 
+import gc
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import LiteralString, NamedTuple
 
@@ -21,7 +23,8 @@ from ingestion.models import DropReason, InboxMessage, IngestionKey, Quarantined
 
 logger = logging.getLogger(__name__)
 
-BATCH_SIZE = 2000
+# Large enough that a batch names a busy user many times but writes them once.
+BATCH_SIZE = 10_000
 # How long a message id is remembered: a repeat within this time takes no effect.
 MESSAGE_ID_MEMORY = timedelta(days=7)
 MAX_ATTEMPTS = 3
@@ -80,7 +83,7 @@ def drain(
 def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) -> list[Claimed]:
     """Claim due messages with ids above *after*, the oldest first, and settle each: recorded,
     dropped, quarantined, or put back for another attempt. One transaction."""
-    with transaction.atomic(durable=True):
+    with _collector_paused(), transaction.atomic(durable=True):
         claimed = _claim(now, batch_size, after)
         # What failed before would spoil the batch again.
         fresh = [one for one in claimed if not one.attempts]
@@ -90,6 +93,22 @@ def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) ->
             if one.attempts:
                 _settle_or_split([one], now)
     return claimed
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from running inside a batch.
+
+    A batch makes some hundred thousand objects and no cycles: looking for cycles among them took
+    a fifth of the time and found none.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 _CLAIM: LiteralString = """
