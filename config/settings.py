@@ -34,6 +34,8 @@ DATABASES: dict[str, dict[str, Any]] = {
     }
 }
 DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 5)
+# The web role borrows a connection per request instead (config/wsgi.py): so many a process.
+WEB_DATABASE_POOL = {"min_size": 1, "max_size": 10, "timeout": 10, "max_idle": 300}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Secrets ----------------------------------------------------------------------------------
