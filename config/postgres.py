@@ -41,6 +41,8 @@ OPTIONS = {
     "jit": "off",
     # Disks without moving parts, and a cache: random pages cost little more than the next one.
     "random_page_cost": "1.1",
+    # A new service fills its tables within seconds: the planner must soon learn their sizes.
+    "autovacuum_naptime": "10s",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "",

@@ -11,8 +11,9 @@ from django.db.models import Q
 from engagement import sql
 from engagement.models import Workspace
 
-# So many marks are worked off in one transaction: some hundred milliseconds of work.
-MARKS_PER_TRANSACTION = 20_000
+# So many marks are worked off in one transaction: seconds of work where each is of another
+# subject, much less where busy subjects have many.
+MARKS_PER_TRANSACTION = 100_000
 # Benchmarks may take up to this share of the time: on large workspaces they are taken less often.
 BENCHMARK_TIME_SHARE = 0.02
 # Any number that no other advisory lock of the service uses.
@@ -22,18 +23,18 @@ LOCK_CLASS = 0x5C0FE
 def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -> int:
     """Work off the stale marks of all products; the number of subjects scored.
 
-    Ends when no marks are left or when *out_of_time* says so. One worker at a time scores a
-    product; whoever finds it taken leaves it to the other.
+    Ends when it has come to the end of the marks, or when *out_of_time* says so: marks that are
+    made meanwhile gather for the next call, because a subject marked often is scored once. One
+    worker at a time scores a product; whoever finds it taken leaves it to the other.
     """
     today = now.astimezone(UTC).date()
     turn_day(today)
     scored = 0
     for product_id in _products_with_marks():
-        while not out_of_time():
-            done = _rescore_some(product_id, today)
+        more = True
+        while more and not out_of_time():
+            done, more = _rescore_some(product_id, today)
             scored += done
-            if not done:
-                break
     refresh_benchmarks(now)
     return scored
 
@@ -58,7 +59,7 @@ _TAKE: LiteralString = """
             SELECT ctid FROM engagement_stalemark WHERE product_id = %(product)s
             LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
         RETURNING user_id, account_id)
-    SELECT DISTINCT user_id, account_id FROM taken
+    SELECT user_id, account_id, count(*) FROM taken GROUP BY user_id, account_id
 """
 
 
@@ -66,8 +67,9 @@ def _products_with_marks() -> list[int]:
     return [product_id for (product_id,) in sql.fetch(_PRODUCTS)]
 
 
-def _rescore_some(product_id: int, today: date) -> int:
-    """Score up to MARKS_PER_TRANSACTION marks of the product; 0 if there are none or it is taken.
+def _rescore_some(product_id: int, today: date) -> tuple[int, bool]:
+    """Work off up to MARKS_PER_TRANSACTION marks of the product, unless somebody else does: how
+    many subjects that were, and whether there may be more marks.
 
     A mark is deleted in the transaction that scores what it names, and it was committed together
     with what made it stale: what this transaction reads after deleting it includes that.
@@ -75,19 +77,21 @@ def _rescore_some(product_id: int, today: date) -> int:
     with transaction.atomic(durable=True):
         ((mine,),) = sql.fetch(_LOCK, {"class": LOCK_CLASS, "product": product_id % 2**31})
         if not mine:
-            return 0
+            return 0, False
         marks = sql.fetch(_TAKE, {"product": product_id, "limit": MARKS_PER_TRANSACTION})
-        users = sorted(user for user, _ in marks if user is not None)
-        accounts = sorted(account for _, account in marks if account is not None)
+        users = sorted(user for user, _, _ in marks if user is not None)
+        accounts = sorted(account for _, account, _ in marks if account is not None)
         for workspace in Workspace.objects.filter(product_id=product_id):
             score_users(workspace, users, today)
             score_accounts(workspace, accounts, today)
-    _raise_last_seen(product_id, users)
-    return len(marks)
+    _raise_last_seen(users)
+    return len(marks), sum(count for _, _, count in marks) == MARKS_PER_TRANSACTION
 
 
 # --- Raw scores -----------------------------------------------------------------------------
 
+# Subjects are found by id alone: a condition on their product as well would tempt the planner, as
+# long as a young table has no statistics, to walk all of the product's subjects instead.
 _WEIGHTED: LiteralString = """
     LEFT JOIN engagement_eventweight ew
         ON ew.workspace_id = %(workspace)s AND ew.event_name_id = d.event_name_id
@@ -110,8 +114,8 @@ _SCORE_USERS: LiteralString = (
         SELECT max(d.last_at) AS last_at
         FROM engagement_dailycount d"""
     + _WEIGHTED
-    + """ AND d.user_id = u.id AND d.day < %(first_day)s) earlier ON w.last_at IS NULL
-    WHERE u.id = ANY(%(subjects)b::bigint[]) AND u.product_id = %(product)s AND u.is_identified
+    + """ AND w.last_at IS NULL AND d.user_id = u.id AND d.day < %(first_day)s) earlier ON true
+    WHERE u.id = ANY(%(subjects)b::bigint[]) AND u.is_identified
     ORDER BY u.id
     ON CONFLICT (product_id, workspace_id, user_id) DO UPDATE
     SET raw = EXCLUDED.raw, event_count = EXCLUDED.event_count,
@@ -120,11 +124,9 @@ _SCORE_USERS: LiteralString = (
           (EXCLUDED.raw, EXCLUDED.event_count, EXCLUDED.active_days, EXCLUDED.last_active_at)
 """
 )
-# An account's score counts the users that the workspace scores: those with a row of their own.
+# An account's score counts the users that are known.
 _SCORED_USER: LiteralString = """
-    JOIN engagement_userengagement ue
-        ON ue.product_id = d.product_id AND ue.workspace_id = %(workspace)s
-        AND ue.user_id = d.user_id
+    JOIN engagement_user u ON u.id = d.user_id AND u.is_identified
 """
 _SCORE_ACCOUNTS: LiteralString = (
     """
@@ -147,8 +149,8 @@ _SCORE_ACCOUNTS: LiteralString = (
         FROM engagement_dailycount d"""
     + _SCORED_USER
     + _WEIGHTED
-    + """ AND d.account_id = a.id AND d.day < %(first_day)s) earlier ON w.last_at IS NULL
-    WHERE a.id = ANY(%(subjects)b::bigint[]) AND a.product_id = %(product)s AND a.is_identified
+    + """ AND w.last_at IS NULL AND d.account_id = a.id AND d.day < %(first_day)s) earlier ON true
+    WHERE a.id = ANY(%(subjects)b::bigint[]) AND a.is_identified
     ORDER BY a.id
     ON CONFLICT (product_id, workspace_id, account_id) DO UPDATE
     SET raw = EXCLUDED.raw, event_count = EXCLUDED.event_count,
@@ -172,7 +174,7 @@ def score_users(workspace: Workspace, user_ids: list[int], today: date) -> None:
 
 
 def score_accounts(workspace: Workspace, account_ids: list[int], today: date) -> None:
-    """Compute these accounts' numbers, from the rows of the users that the workspace scores."""
+    """Compute these accounts' numbers, from the events of their known users."""
     _score(_SCORE_ACCOUNTS, workspace, account_ids, today)
 
 
@@ -209,22 +211,18 @@ _RAISE_LAST_SEEN: LiteralString = """
             WHERE d.product_id = u.product_id AND d.user_id = u.id AND d.day = (
                 SELECT max(l.day) FROM engagement_dailycount l
                 WHERE l.product_id = u.product_id AND l.user_id = u.id)) c
-        WHERE u.id = ANY(%(users)b::bigint[]) AND u.product_id = %(product)s
-          AND c.last_at > u.last_seen_at
+        WHERE u.id = ANY(%(users)b::bigint[]) AND c.last_at > u.last_seen_at
         ORDER BY u.id
         FOR NO KEY UPDATE OF u)
     UPDATE engagement_user u SET last_seen_at = GREATEST(u.last_seen_at, latest.last_at)
-    FROM latest WHERE u.id = latest.id AND u.product_id = %(product)s
+    FROM latest WHERE u.id = latest.id
 """
 
 
-def _raise_last_seen(product_id: int, user_ids: list[int], chunk: int = 2000) -> None:
+def _raise_last_seen(user_ids: list[int], chunk: int = 2000) -> None:
     for start in range(0, len(user_ids), chunk):
         with transaction.atomic(durable=True):
-            sql.execute(
-                _RAISE_LAST_SEEN,
-                {"product": product_id, "users": user_ids[start : start + chunk]},
-            )
+            sql.execute(_RAISE_LAST_SEEN, {"users": user_ids[start : start + chunk]})
 
 
 # --- Whole workspaces -----------------------------------------------------------------------

@@ -9,8 +9,9 @@ from engagement import maintenance, rescoring
 
 # A rescoring hands its worker back after so many seconds, so that recording gets its turn.
 RESCORE_SECONDS = 10.0
-# Seconds between two requests of one process: scores are fresh within seconds, not at once.
-PAUSE = 1.0
+# Seconds between two requests of one process: scores are fresh within seconds, and a subject that
+# is busy all the time is scored once in so many.
+PAUSE = 2.0
 
 _requested_at = 0.0
 
@@ -29,7 +30,7 @@ def maintain() -> None:
 
 
 def request_rescore() -> None:
-    """Have stale scores computed soon; called often, it asks about once a second."""
+    """Have stale scores computed soon; called often, it asks once in PAUSE seconds."""
     global _requested_at
     now = time.monotonic()
     if now - _requested_at >= PAUSE:
