@@ -1,11 +1,15 @@
 """Celery tasks of the domain: they only call into it, and carry no data."""
 
+import logging
 import time
 
 from celery import shared_task
 from django.utils import timezone
+from kombu.exceptions import OperationalError
 
 from engagement import maintenance, rescoring
+
+logger = logging.getLogger(__name__)
 
 # A rescoring hands its worker back after so many seconds, so that recording gets its turn.
 RESCORE_SECONDS = 10.0
@@ -30,9 +34,15 @@ def maintain() -> None:
 
 
 def request_rescore() -> None:
-    """Have stale scores computed soon; called often, it asks once in PAUSE seconds."""
+    """Have stale scores computed soon; called often, it asks once in PAUSE seconds.
+
+    A broker that is away costs some seconds, until beat asks: the marks are in the database.
+    """
     global _requested_at
     now = time.monotonic()
     if now - _requested_at >= PAUSE:
         _requested_at = now
-        rescore.apply_async(expires=60, retry=False)
+        try:
+            rescore.apply_async(expires=60, retry=False)
+        except OperationalError:
+            logger.warning("The broker did not take a request to rescore; beat asks soon.")

@@ -100,10 +100,7 @@ def merge(
 
 def _canonical(incoming: dict[str, Any]) -> dict[str, Any]:
     """The same traits under their one spelling; a trait spelled right beats its variants."""
-    spelled = {canonical_name(name): name for name in incoming}
-    if all(canonical == name for canonical, name in spelled.items()):
+    if all(canonical_name(name) == name for name in incoming):
         return incoming
-    return {
-        canonical: incoming[canonical if canonical in incoming else name]
-        for canonical, name in spelled.items()
-    }
+    spelled = {canonical_name(name): value for name, value in incoming.items()}
+    return {name: incoming.get(name, value) for name, value in spelled.items()}

@@ -1,0 +1,85 @@
+"""What is done now and then: links are thinned once they are a week old, daily chores daily."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engagement import maintenance
+from engagement.maintenance import maintain, thin_links
+from engagement.models import Chore, Membership, Product
+from tests.engagement.history import NOON, identify, state, tell, track
+
+pytestmark = pytest.mark.django_db
+
+DAY = 24
+
+
+def sightings(product: Product) -> list[tuple[float, str]]:
+    """Hours and account of each link that is stored, in order of time."""
+    rows = Membership.objects.filter(product=product).order_by("occurred_at", "arrival")
+    return [
+        ((row.occurred_at - NOON) / timedelta(hours=1), row.account.external_id)
+        for row in rows.select_related("account")
+    ]
+
+
+def test_old_links_that_repeat_the_one_before_are_thinned(acme: Product) -> None:
+    for days in range(-20, 1):
+        tell(acme, identify("ann", days * DAY, group="initech" if days < -10 else "hooli"))
+    thin_links(NOON)
+    kept = [(hours / DAY, account) for hours, account in sightings(acme)]
+    assert kept[:2] == [(-20, "initech"), (-10, "hooli")]
+    # The last seven days are kept whole: a link may still be sorted in between.
+    assert [days for days, _ in kept[2:]] == [-7, -6, -5, -4, -3, -2, -1, 0]
+
+
+def test_each_users_links_are_thinned_on_their_own(acme: Product, globex: Product) -> None:
+    for product in (acme, globex):
+        tell(product, identify("ann", -20 * DAY, group="initech"))
+        tell(product, identify("bob", -19 * DAY, group="initech"))
+    assert thin_links(NOON) == 0
+
+
+@given(st.lists(st.tuples(st.integers(-20, 0), st.sampled_from("abc")), max_size=10))
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_thinning_changes_no_attribution(db: None, told: list[tuple[int, str]]) -> None:
+    product, thinned = Product.create_with_workspace("a"), Product.create_with_workspace("b")
+    for one in (product, thinned):
+        tell(one, *(identify("ann", days * DAY, group=account) for days, account in told))
+    thin_links(NOON)
+    moments = [track("ann", hours=day * DAY + 1) for day in range(-22, 2)]
+    for one in (product, thinned):
+        tell(one, *moments)
+    whole, rest = state(product), state(thinned)
+    assert [one[1:] for one in rest["events"]] == [one[1:] for one in whole["events"]]
+
+
+def test_thinning_looks_at_all_users_however_many_statements_it_takes(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "USERS_PER_STATEMENT", 1)
+    for name in ("ann", "bob", "cat"):
+        tell(acme, *(identify(name, days * DAY, group="initech") for days in (-20, -19)))
+    assert thin_links(NOON) == 3
+
+
+def test_a_daily_chore_is_done_once_a_day_by_whoever_comes_first(acme: Product) -> None:
+    def tell_two_old_links() -> None:
+        name = f"user {Membership.objects.count()}"
+        tell(acme, *(identify(name, days * DAY, group="initech") for days in (-20, -19)))
+
+    tell_two_old_links()
+    maintain(NOON)
+    assert Membership.objects.count() == 1
+    tell_two_old_links()
+    maintain(NOON + timedelta(hours=1))
+    assert Membership.objects.count() == 3
+    maintain(NOON + timedelta(days=1))
+    assert Membership.objects.count() == 2
+    assert Chore.objects.get().day == (NOON + timedelta(days=1)).date()

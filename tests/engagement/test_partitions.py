@@ -1,0 +1,95 @@
+"""Events lie in monthly partitions that are made ahead and dropped by age."""
+
+from datetime import UTC, date, datetime
+
+import pytest
+
+from engagement.models import DailyCount, Event, Product
+from engagement.partitions import keep_partitions
+from engagement.sql import execute, fetch
+from tests.engagement.history import tell, track
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def only_the_default_partition(db: None) -> None:
+    for name in names():
+        execute(f"DROP TABLE {name}")  # type: ignore[arg-type]  # a name that we made
+
+
+def names() -> list[str]:
+    rows = fetch(
+        "SELECT inhrelid::regclass::text FROM pg_inherits"
+        " WHERE inhparent = 'engagement_event'::regclass ORDER BY 1"
+    )
+    return [name for (name,) in rows if not name.endswith("_default")]
+
+
+def lies_in(product: Product) -> list[str]:
+    """The partition of each event of the product."""
+    rows = fetch(
+        "SELECT tableoid::regclass::text FROM engagement_event WHERE product_id = %(product)s"
+        " ORDER BY occurred_at",
+        {"product": product.pk},
+    )
+    return [name for (name,) in rows]
+
+
+def hours_until(when: datetime) -> float:
+    return (when - datetime(2026, 9, 24, 12, tzinfo=UTC)).total_seconds() / 3600
+
+
+def test_the_months_that_are_kept_and_two_ahead_have_partitions() -> None:
+    keep_partitions(date(2026, 12, 31), retention_days=62)
+    assert names() == [
+        "engagement_event_2026_10",
+        "engagement_event_2026_11",
+        "engagement_event_2026_12",
+        "engagement_event_2027_01",
+        "engagement_event_2027_02",
+    ]
+
+
+def test_keeping_partitions_twice_changes_nothing() -> None:
+    keep_partitions(date(2026, 9, 24), retention_days=31)
+    before = names()
+    keep_partitions(date(2026, 9, 24), retention_days=31)
+    assert names() == before
+
+
+def test_an_event_goes_to_its_months_partition_to_the_last_microsecond(acme: Product) -> None:
+    keep_partitions(date(2026, 9, 24), retention_days=31)
+    last = datetime(2026, 9, 30, 23, 59, 59, 999999, tzinfo=UTC)
+    first = datetime(2026, 10, 1, tzinfo=UTC)
+    tell(acme, track("ann", hours=hours_until(last)), track("ann", hours=hours_until(first)))
+    assert lies_in(acme) == ["engagement_event_2026_09", "engagement_event_2026_10"]
+
+
+def test_what_fits_nowhere_moves_when_its_month_is_made(acme: Product) -> None:
+    tell(acme, track("ann"))
+    assert lies_in(acme) == ["engagement_event_default"]
+    keep_partitions(date(2026, 9, 24), retention_days=31)
+    assert lies_in(acme) == ["engagement_event_2026_09"]
+    tell(acme, track("ann", hours=1))
+    assert lies_in(acme) == ["engagement_event_2026_09"] * 2
+
+
+def test_a_month_is_dropped_once_all_of_it_is_too_old_and_its_counts_stay(acme: Product) -> None:
+    keep_partitions(date(2026, 9, 24), retention_days=31)
+    tell(acme, track("ann", hours=0))
+    keep_partitions(date(2026, 10, 30), retention_days=30)
+    assert Event.objects.filter(product=acme).count() == 1
+    keep_partitions(date(2026, 10, 31), retention_days=30)
+    assert Event.objects.filter(product=acme).count() == 0
+    assert "engagement_event_2026_09" not in names()
+    assert DailyCount.objects.get(product=acme).count == 1
+
+
+def test_older_events_that_arrive_late_are_counted_and_deleted(acme: Product) -> None:
+    keep_partitions(date(2026, 9, 24), retention_days=31)
+    tell(acme, track("ann", hours=-24 * 400))
+    assert lies_in(acme) == ["engagement_event_default"]
+    keep_partitions(date(2026, 9, 24), retention_days=31)
+    assert lies_in(acme) == []
+    assert DailyCount.objects.get(product=acme).count == 1

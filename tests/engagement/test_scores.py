@@ -1,0 +1,302 @@
+"""Scores, with the worked examples of the metrics' definition."""
+
+import math
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from engagement.models import (
+    AccountEngagement,
+    EventName,
+    EventWeight,
+    Product,
+    StaleMark,
+    User,
+    UserEngagement,
+    Workspace,
+)
+from engagement.rescoring import refresh_benchmarks, request_rescore, rescore, window
+from engagement.scoring import score
+from tests.engagement.history import NOON, at, group, identify, tell, track
+
+RAW_SCORES = [475, 89, 101, 7, 3, 21, 2, 149, 223, 1, 13, 9, 37]
+SCORES = [99.5, 62.6, 67.3, 7.4, 3.3, 20.7, 2.2, 80.8, 91.5, 1.1, 13.4, 9.5, 33.6]
+
+
+# --- The formula --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("raw", "expected"), list(zip(RAW_SCORES, SCORES, strict=True)))
+def test_the_worked_example_of_scores(raw: int, expected: float) -> None:
+    assert round(score(raw, 208.2), 1) == expected
+
+
+def test_the_benchmark_itself_scores_90() -> None:
+    assert math.isclose(score(208, 208.0), 90.0)
+
+
+def test_no_activity_scores_0_and_any_activity_at_least_1() -> None:
+    assert score(0, 208.2) == 0.0
+    assert score(1, 1_000_000.0) == 1.0
+
+
+def test_a_workspace_without_a_benchmark_scores_0() -> None:
+    assert score(5, None) == 0.0
+
+
+def test_a_higher_raw_score_never_scores_lower() -> None:
+    scores = [score(raw, 37.5) for raw in range(2000)]
+    assert scores == sorted(scores)
+    assert max(scores) <= 100.0
+
+
+# --- From events to raw scores ------------------------------------------------------------
+
+pytestmark = pytest.mark.django_db
+
+
+def workspace_of(product: Product) -> Workspace:
+    return Workspace.objects.get(product=product)
+
+
+def weigh(workspace: Workspace, **weights: int) -> None:
+    for name, weight in weights.items():
+        event_name, _ = EventName.objects.get_or_create(product=workspace.product, name=name)
+        EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
+    request_rescore(workspace.pk)
+
+
+def users(product: Product) -> dict[str, int]:
+    """The raw score of each scored user."""
+    rows = UserEngagement.objects.filter(product=product)
+    return dict(rows.values_list("user__external_id", "raw"))
+
+
+def accounts(product: Product) -> dict[str, int]:
+    rows = AccountEngagement.objects.filter(product=product)
+    return dict(rows.values_list("account__external_id", "raw"))
+
+
+def test_the_worked_example_of_a_raw_score(acme: Product) -> None:
+    weigh(workspace_of(acme), a=9, b=7, c=5, d=3, e=1)
+    counts = {"a": 3, "b": 5, "c": 10, "d": 20, "e": 15}
+    tell(acme, identify("ann", group="initech"))
+    tell(acme, *(track("ann", name) for name, count in counts.items() for _ in range(count)))
+    rescore(NOON)
+    assert users(acme) == {"ann": 187}
+    assert accounts(acme) == {"initech": 187}
+
+
+def test_the_worked_example_of_a_benchmark(acme: Product) -> None:
+    for number, raw in enumerate(RAW_SCORES):
+        name = f"user {number}"
+        tell(acme, identify(name), *(track(name) for _ in range(raw)))
+    tell(acme, identify("idle"))
+    rescore(NOON)
+    benchmark = workspace_of(acme).user_benchmark
+    assert benchmark is not None and round(benchmark, 1) == 208.2
+    assert workspace_of(acme).account_benchmark is None
+
+
+def test_unlisted_events_weigh_the_default_weight(acme: Product) -> None:
+    Workspace.objects.filter(product=acme).update(default_weight=4)
+    weigh(workspace_of(acme), listed=10)
+    tell(acme, identify("ann"), track("ann", "listed"), track("ann", "other"))
+    rescore(NOON)
+    assert users(acme) == {"ann": 14}
+
+
+def test_a_default_weight_of_0_scores_only_listed_events(acme: Product) -> None:
+    Workspace.objects.filter(product=acme).update(default_weight=0)
+    weigh(workspace_of(acme), listed=2)
+    tell(acme, identify("ann"), track("ann", "listed", 1), track("ann", "other", 2))
+    rescore(NOON)
+    row = UserEngagement.objects.get(product=acme)
+    assert (row.raw, row.event_count, row.active_days, row.last_active_at) == (2, 1, 1, at(1))
+
+
+@pytest.mark.parametrize(("lookback", "expected"), [(1, 1), (7, 11), (30, 111)])
+def test_the_window_is_today_and_the_days_before_it(
+    acme: Product, lookback: int, expected: int
+) -> None:
+    Workspace.objects.filter(product=acme).update(lookback_days=lookback)
+    weigh(workspace_of(acme), week=10)
+    tell(acme, identify("ann"), track("ann", "today"))
+    # The first day of the week's window, and the last day before it; the same for the month.
+    tell(acme, track("ann", "week", -6 * 24))
+    tell(acme, *(track("ann", "month", -7 * 24) for _ in range(50)))
+    tell(acme, *(track("ann", "month", -29 * 24) for _ in range(50)))
+    tell(acme, track("ann", "outside", -30 * 24))
+    rescore(NOON)
+    assert users(acme) == {"ann": expected}
+
+
+def test_frequency_counts_days_and_last_activity_reaches_past_the_window(acme: Product) -> None:
+    tell(acme, identify("ann"), identify("bob"))
+    tell(acme, track("ann", hours=0), track("ann", hours=1), track("ann", hours=-48))
+    tell(acme, track("bob", hours=-24 * 60))
+    rescore(NOON)
+    ann = UserEngagement.objects.get(user__external_id="ann")
+    bob = UserEngagement.objects.get(user__external_id="bob")
+    assert (ann.active_days, ann.last_active_at) == (2, at(1))
+    assert (bob.raw, bob.active_days, bob.last_active_at) == (0, 0, at(-24 * 60))
+
+
+def test_an_account_sums_the_events_that_happened_in_it(acme: Product) -> None:
+    tell(acme, identify("ann", -3, group="initech"), identify("bob", -3, group="initech"))
+    tell(acme, track("ann", hours=-2), track("bob", hours=-2), identify("bob", -1, group="hooli"))
+    tell(acme, track("bob", hours=0), track("bob", hours=1))
+    rescore(NOON)
+    assert accounts(acme) == {"initech": 2, "hooli": 2}
+    initech = AccountEngagement.objects.get(account__external_id="initech")
+    assert (initech.active_users, initech.active_days, initech.last_active_at) == (2, 1, at(-2))
+
+
+def test_a_stranger_scores_nothing_until_identified(acme: Product) -> None:
+    tell(acme, group("initech"), track("ann", group="initech"), track("ann"))
+    rescore(NOON)
+    assert (users(acme), accounts(acme)) == ({}, {"initech": 0})
+    tell(acme, identify("ann", 1))
+    rescore(NOON)
+    assert (users(acme), accounts(acme)) == ({"ann": 2}, {"initech": 2})
+
+
+def test_everybody_known_is_ranked_the_idle_ones_with_0(acme: Product) -> None:
+    tell(acme, identify("ann", group="initech"))
+    rescore(NOON)
+    assert (users(acme), accounts(acme)) == ({"ann": 0}, {"initech": 0})
+
+
+def test_a_moved_event_changes_both_accounts(acme: Product) -> None:
+    tell(acme, identify("ann", -3, group="initech"), track("ann", hours=-1))
+    rescore(NOON)
+    tell(acme, identify("ann", -2, group="hooli"))
+    rescore(NOON)
+    assert accounts(acme) == {"initech": 0, "hooli": 1}
+
+
+def test_each_workspace_scores_with_its_own_weights(acme: Product, globex: Product) -> None:
+    doubled = Workspace.objects.create(product=acme, name="Doubled", default_weight=2)
+    tell(acme, identify("ann"), track("ann"))
+    tell(globex, identify("zed"), track("zed"))
+    rescore(NOON)
+    rows = UserEngagement.objects.filter(product=acme).values_list("workspace__name", "raw")
+    assert dict(rows) == {"Default": 1, doubled.name: 2}
+    assert users(globex) == {"zed": 1}
+
+
+# --- When scores are computed again -------------------------------------------------------
+
+
+def test_only_what_is_stale_is_scored(acme: Product) -> None:
+    tell(acme, identify("ann"), identify("bob"), track("ann"))
+    assert rescore(NOON) == 2
+    assert StaleMark.objects.count() == 0
+    tell(acme, track("ann"))
+    assert rescore(NOON) == 1
+    assert rescore(NOON) == 0
+
+
+def test_events_raise_last_seen_when_their_user_is_scored(acme: Product) -> None:
+    tell(acme, identify("ann"))
+    tell(acme, track("ann", hours=3))
+    rescore(NOON)
+    assert User.objects.get(product=acme).last_seen_at == at(3)
+
+
+def test_the_turn_of_the_day_rescores_who_was_active_on_the_day_that_leaves(
+    acme: Product,
+) -> None:
+    tell(acme, identify("ann"), identify("bob"))
+    tell(acme, track("ann", hours=-6 * 24), track("bob", hours=0))
+    rescore(NOON)
+    assert users(acme) == {"ann": 1, "bob": 1}
+    assert rescore(NOON + timedelta(days=1)) == 1
+    assert users(acme) == {"ann": 0, "bob": 1}
+    assert workspace_of(acme).scored_day == (NOON + timedelta(days=1)).date()
+
+
+def test_several_days_may_turn_at_once(acme: Product) -> None:
+    tell(acme, identify("ann", group="initech"))
+    tell(acme, *(track("ann", hours=-24 * day) for day in range(7)))
+    rescore(NOON)
+    rescore(NOON + timedelta(days=4))
+    assert (users(acme), accounts(acme)) == ({"ann": 3}, {"initech": 3})
+    rescore(NOON + timedelta(days=400))
+    assert (users(acme), accounts(acme)) == ({"ann": 0}, {"initech": 0})
+
+
+def test_an_event_minutes_ahead_of_midnight_counts_on_its_own_day(acme: Product) -> None:
+    before_midnight = datetime(2026, 9, 24, 23, 58, tzinfo=UTC)
+    tell(acme, identify("ann"), track("ann", hours=12.01))
+    rescore(before_midnight)
+    assert users(acme) == {"ann": 0}
+    rescore(before_midnight + timedelta(minutes=5))
+    assert users(acme) == {"ann": 1}
+
+
+def test_a_changed_weight_rescores_the_workspace(acme: Product) -> None:
+    tell(acme, identify("ann", group="initech"), track("ann", "opened"))
+    rescore(NOON)
+    weigh(workspace_of(acme), opened=9)
+    rescore(NOON)
+    assert (users(acme), accounts(acme)) == ({"ann": 9}, {"initech": 9})
+
+
+def test_a_new_workspace_scores_everybody(acme: Product) -> None:
+    tell(acme, identify("ann"), track("ann"))
+    rescore(NOON)
+    late = Workspace.objects.create(product=acme, name="Late")
+    rescore(NOON)
+    assert UserEngagement.objects.get(workspace=late).raw == 1
+
+
+def test_out_of_time_leaves_the_marks_for_the_next_call(acme: Product) -> None:
+    tell(acme, identify("ann"), track("ann"))
+    assert rescore(NOON, out_of_time=lambda: True) == 0
+    assert StaleMark.objects.count() > 0
+    rescore(NOON)
+    assert users(acme) == {"ann": 1}
+
+
+# --- Benchmarks ---------------------------------------------------------------------------
+
+
+def test_a_benchmark_follows_the_scores(acme: Product) -> None:
+    tell(acme, identify("ann", group="initech"), track("ann"), track("ann"))
+    rescore(NOON)
+    workspace = workspace_of(acme)
+    assert (workspace.user_benchmark, workspace.account_benchmark) == (2.0, 2.0)
+
+
+def test_a_benchmark_is_not_taken_again_within_a_second_and_not_forgotten(acme: Product) -> None:
+    tell(acme, identify("ann"), track("ann"))
+    rescore(NOON)
+    tell(acme, track("ann"))
+    rescore(NOON + timedelta(milliseconds=500))
+    assert workspace_of(acme).user_benchmark == 1.0
+    rescore(NOON + timedelta(seconds=2))
+    assert workspace_of(acme).user_benchmark == 2.0
+
+
+def test_a_benchmark_that_takes_long_is_taken_less_often(acme: Product) -> None:
+    Workspace.objects.filter(product=acme).update(
+        benchmarks_at=NOON, benchmark_seconds=1.0, benchmarks_stale=True, user_benchmark=5
+    )
+    refresh_benchmarks(NOON + timedelta(seconds=49))
+    assert workspace_of(acme).user_benchmark == 5
+    refresh_benchmarks(NOON + timedelta(seconds=51))
+    assert workspace_of(acme).user_benchmark is None
+
+
+def test_a_benchmark_goes_when_no_score_is_left(acme: Product) -> None:
+    tell(acme, identify("ann"), track("ann"))
+    rescore(NOON)
+    rescore(NOON + timedelta(days=30))
+    assert workspace_of(acme).user_benchmark is None
+
+
+def test_the_window_has_lookback_days() -> None:
+    today = NOON.date()
+    assert window(1, today) == (today, today)
+    assert window(7, today) == (today - timedelta(days=6), today)

@@ -1,0 +1,89 @@
+"""Traits merge per key: the last writer wins, whatever arrives first."""
+
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engagement.traits import MARKETPLACE_TRAITS, Stamp, canonical_name, merge
+
+Write = tuple[dict[str, Any], Stamp]
+
+
+def merged(*writes: Write) -> dict[str, Any]:
+    traits: dict[str, Any] = {}
+    stamps: dict[str, Any] = {}
+    for incoming, stamp in writes:
+        merge(traits, stamps, incoming, stamp)
+    return traits
+
+
+def in_any_order(*writes: Write) -> dict[str, Any]:
+    results = [merged(*order) for order in permutations(writes)]
+    assert all(result == results[0] for result in results)
+    return results[0]
+
+
+def test_the_later_timestamp_wins() -> None:
+    assert in_any_order(({"plan": "free"}, (1, 1)), ({"plan": "pro"}, (2, 0))) == {"plan": "pro"}
+
+
+def test_of_equal_timestamps_the_later_arrival_wins() -> None:
+    assert in_any_order(({"plan": "free"}, (1, 1)), ({"plan": "pro"}, (1, 2))) == {"plan": "pro"}
+
+
+def test_each_trait_has_its_own_last_writer() -> None:
+    writes = ({"plan": "free", "seats": 1}, (1, 1)), ({"plan": "pro"}, (2, 2))
+    assert in_any_order(*writes) == {"plan": "pro", "seats": 1}
+
+
+def test_null_removes_a_trait_and_an_older_value_does_not_bring_it_back() -> None:
+    assert in_any_order(({"plan": "free"}, (1, 1)), ({"plan": None}, (2, 2))) == {}
+    writes = ({"plan": None}, (2, 2)), ({"plan": "pro"}, (3, 3)), ({"plan": "free"}, (1, 1))
+    assert in_any_order(*writes) == {"plan": "pro"}
+
+
+def test_merging_says_whether_anything_changed() -> None:
+    traits: dict[str, Any] = {}
+    stamps: dict[str, Any] = {}
+    assert merge(traits, stamps, {"plan": "pro"}, (2, 2))
+    assert not merge(traits, stamps, {"plan": "free"}, (1, 1))
+    assert not merge(traits, stamps, {}, (9, 9))
+
+
+@pytest.mark.parametrize("name", MARKETPLACE_TRAITS)
+def test_a_marketplace_trait_in_any_case_is_that_trait(name: str) -> None:
+    assert canonical_name(name.lower()) == name
+    assert canonical_name(name.upper()) == name
+    assert merged(({name.upper(): 1}, (1, 1)), ({name: 2}, (2, 2))) == {name: 2}
+
+
+def test_other_names_are_kept_verbatim() -> None:
+    for name in ("Plan", "plan", "am", "am.", "AM.something", "Am.Tier.Numbers", "ǅ"):
+        assert canonical_name(name) == name
+    assert merged(({"Plan": 1, "plan": 2}, (1, 1))) == {"Plan": 1, "plan": 2}
+
+
+def test_of_two_spellings_in_one_message_the_right_one_wins() -> None:
+    assert merged(({"am.tier": "10 Users", "AM.TIER": "other"}, (1, 1))) == {"am.tier": "10 Users"}
+    assert merged(({"AM.TIER": "other", "am.tier": "10 Users"}, (1, 1))) == {"am.tier": "10 Users"}
+
+
+writes = st.tuples(
+    st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(0, 3)),
+    st.integers(0, 3),
+)
+
+
+@given(
+    st.lists(writes, max_size=6).flatmap(
+        lambda told: st.tuples(st.just(told), st.permutations(range(len(told))))
+    )
+)
+def test_any_order_of_any_writes_merges_to_the_same(
+    told: tuple[list[tuple[dict[str, Any], int]], list[int]],
+) -> None:
+    numbered = [(incoming, (at, place)) for place, (incoming, at) in enumerate(told[0])]
+    assert merged(*numbered) == merged(*(numbered[place] for place in told[1]))
