@@ -2,7 +2,12 @@ from importlib import import_module
 from typing import Any
 
 from django.apps import AppConfig
+from django.contrib.admin.apps import AdminConfig as DjangoAdminConfig
 from django.db.models.signals import post_migrate
+
+
+class AdminConfig(DjangoAdminConfig):
+    default_site = "config.admin.ServiceAdminSite"
 
 
 class ServiceConfig(AppConfig):

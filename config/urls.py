@@ -2,6 +2,7 @@
 
 from django.contrib import admin
 from django.urls import path, re_path
+from django.views.generic import RedirectView
 
 from ingestion import views as ingestion
 from readapi import views as readapi
@@ -22,4 +23,5 @@ urlpatterns = [
     # Below every API path, because it takes whatever is left under these prefixes.
     re_path(r"^v[12](/|$)", readapi.UnknownPath.as_view()),
     path("admin/", admin.site.urls),
+    path("", RedirectView.as_view(url="/admin/")),
 ]

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def only_the_default_partition(db: None) -> None:
     for name in names():
-        execute(f"DROP TABLE {name}")  # type: ignore[arg-type]  # a name that we made
+        execute(f"DROP TABLE {name}")
 
 
 def names() -> list[str]:
