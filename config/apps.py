@@ -2,15 +2,17 @@ from importlib import import_module
 from typing import Any
 
 from django.apps import AppConfig
-from django.contrib.admin.apps import AdminConfig as DjangoAdminConfig
+from django.contrib.admin import apps as admin_apps
 from django.db.models.signals import post_migrate
 
 
-class AdminConfig(DjangoAdminConfig):
+class AdminConfig(admin_apps.AdminConfig):
+    default = False  # the folder's own app is the one below
     default_site = "config.admin.ServiceAdminSite"
 
 
 class ServiceConfig(AppConfig):
+    default = True
     name = "config"
     verbose_name = "Service"
 
