@@ -1,0 +1,1 @@
+"""The performance promises as commands: ``python -m benchmarks.accept`` and its neighbours."""

@@ -1,0 +1,209 @@
+"""A service for the length of a benchmark: temporary data folder, PostgreSQL, roles, all local.
+
+Nothing here imports Django: the roles run as in production, each in processes of its own.
+"""
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+
+from benchmarks.report import progress
+from config import gunicorn
+from config.deathwatch import die_with_parent
+from config.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
+
+PROJECT = Path(__file__).resolve().parent.parent
+HOST = "127.0.0.1"
+WORKERS = os.cpu_count() or 1
+# Seconds that a role may take to start, and a single command to end.
+PATIENCE = 60.0
+STOP_TIMEOUT = 15.0
+# A benchmark's service has its own settings, whatever is set up in this shell.
+NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "DJANGO_SETTINGS_MODULE", "EDS_", "PG")
+
+Found = TypeVar("Found")
+
+
+class Failed(Exception):
+    """The benchmark cannot go on; the message is a sentence for whoever started it."""
+
+
+class Service:
+    """Runs roles and commands against one temporary data folder."""
+
+    def __init__(self, folder: Path, postgres: EmbeddedPostgres, stack: ExitStack) -> None:
+        self.folder = folder
+        self.postgres = postgres
+        self._stack = stack
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
+        self.environment = {
+            **kept,
+            "EDS_DATA_DIR": str(folder),
+            "DJANGO_SETTINGS_MODULE": "config.settings",
+            # A full inbox is not what is measured here.
+            "EDS_INBOX_LIMIT": "100000000",
+        }
+
+    def create_product(self) -> dict[str, Any]:
+        """A product with its credentials, as ``create_product --json`` prints them."""
+        made: dict[str, Any] = json.loads(
+            self.run("manage.py", "create_product", "Benchmark", "--json")
+        )
+        return made
+
+    def run(self, *arguments: str, timeout: float = PATIENCE, **environment: str) -> str:
+        """Run a Python command to its end; what it printed."""
+        ended = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=PROJECT,
+            env={**self.environment, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=timeout,
+        )
+        if ended.returncode:
+            raise Failed(f"`{' '.join(arguments)}` failed:\n{ended.stderr[-2000:]}")
+        return ended.stdout
+
+    def start(
+        self, name: str, command: list[str], **environment: str
+    ) -> "subprocess.Popen[bytes]":
+        """Start a process that runs until the benchmark ends; its output goes to a file."""
+        with self._log(name).open("ab") as log:
+            process = subprocess.Popen(
+                command,
+                cwd=PROJECT,
+                env={**self.environment, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=die_with_parent(signal.SIGTERM),
+            )
+        self._stack.callback(_stop, process)
+        return process
+
+    def start_web(self, name: str, application: str = "", **environment: str) -> str:
+        """Start a web role on a free port, with as many workers as there are cores; its address.
+
+        *application* is another WSGI application than the service's own, for the same server.
+        """
+        port = free_port()
+        command = gunicorn.command(HOST, port, WORKERS)
+        if application:
+            command.append(application)
+        process = self.start(name, command, **environment)
+        self._until(name, process, lambda: _listens(port))
+        return f"http://{HOST}:{port}"
+
+    def start_worker(self, name: str = "worker") -> "subprocess.Popen[bytes]":
+        """Start a Celery worker with the service's default settings."""
+        return self.start(name, celery("config", "worker"))
+
+    def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
+        """A connection of the benchmark's own, which ends with the benchmark."""
+        connection = psycopg.connect(
+            host=str(self.postgres.socket_dir), user=ROLE, dbname=database, autocommit=True
+        )
+        self._stack.callback(connection.close)
+        return connection
+
+    def _until(
+        self, name: str, process: "subprocess.Popen[bytes]", look: Callable[[], bool]
+    ) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while not look():
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise Failed(f"{name} did not start:\n{self.last_lines(name)}")
+            time.sleep(0.05)
+
+    def last_lines(self, name: str) -> str:
+        return self._log(name).read_text("utf-8", "replace")[-2000:]
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name.replace(' ', '-')}.log"
+
+
+@contextmanager
+def temporary_service(options: dict[str, str] | None = None) -> Iterator[Service]:
+    """A migrated service in a temporary folder; *options* are PostgreSQL's beyond production's.
+
+    When the block is left, everything that was started is stopped by its process id and the
+    folder is removed.
+    """
+    _end_on_sigterm()
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="eds-benchmark-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        # PostgreSQL runs as a user of its own where we are root, and must reach its folder.
+        folder.chmod(0o711)
+        postgres = EmbeddedPostgres(folder / "postgres", options)
+        service = Service(folder, postgres, stack)
+        progress("Starting PostgreSQL in a temporary folder.")
+        postgres.initialise()
+        with (folder / "postgres.log").open("ab") as log:
+            process = postgres.popen(log.fileno())
+        stack.callback(stop_process, process, signal.SIGINT, timeout=STOP_TIMEOUT)
+        postgres.wait_until_ready(process)
+        service.run("manage.py", "migrate", "--verbosity", "0")
+        yield service
+
+
+def until(look: Callable[[], Found], what: str, patience: float) -> Found:
+    """The first true thing that *look* returns; Failed after *patience* seconds."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.05)
+    raise Failed(f"Waited {patience:.0f} s in vain for {what}.")
+
+
+def celery(app: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "celery", "--quiet", "--app", app, *arguments]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _listens(port: int) -> bool:
+    connection = http.client.HTTPConnection(HOST, port, timeout=5)
+    try:
+        connection.request("GET", "/", headers={"Host": "localhost"})
+        connection.getresponse()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    stop_process(process, signal.SIGTERM, timeout=STOP_TIMEOUT)
+
+
+def _end_on_sigterm() -> None:
+    """SIGTERM unwinds as Ctrl-C does, so that whatever was started is stopped."""
+
+    def end(number: int, _: object) -> None:
+        raise SystemExit(128 + number)
+
+    signal.signal(signal.SIGTERM, end)

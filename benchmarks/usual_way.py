@@ -1,0 +1,180 @@
+"""How many events a second are accepted, next to the usual way to take them.
+
+The usual way is the project under benchmarks/baseline: a serializer, an ORM insert and a
+``.delay()`` to Redis per request, with its Celery worker running. Ours runs with its worker, too.
+"""
+
+import argparse
+import shutil
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import psycopg
+import redis
+
+from benchmarks import load, report
+from benchmarks.accept import targets_table, warm_up
+from benchmarks.command import run_command
+from benchmarks.load import Figures, Target
+from benchmarks.report import progress
+from benchmarks.service import (
+    HOST,
+    WORKERS,
+    Failed,
+    Service,
+    celery,
+    free_port,
+    temporary_service,
+    until,
+)
+from config.postgres import ROLE
+
+TIMES_THE_USUAL_WAY = 8.0
+DATABASE = "baseline"
+QUEUE = "celery"
+# Seconds that its worker gets after a round to finish what it has taken.
+REST = 3.0
+PATIENCE = 60.0
+
+
+class Baseline:
+    """The usual way: its database, its Redis, its web server and its worker."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        port = free_port()
+        self._environment = {
+            "DJANGO_SETTINGS_MODULE": "benchmarks.baseline.settings",
+            "BASELINE_DATABASE_HOST": str(service.postgres.socket_dir),
+            "BASELINE_REDIS": f"redis://{HOST}:{port}/0",
+        }
+        service.start("redis", _redis_command(port))
+        self._redis = redis.Redis(HOST, port)
+        until(self._answers, "Redis to start", PATIENCE)
+        # Autocommit, because a database cannot be created in a transaction.
+        service.connect().execute(f"CREATE DATABASE {DATABASE} OWNER {ROLE}")
+        service.run("-m", "django", "migrate", "--run-syncdb", "-v", "0", **self._environment)
+        self._database: psycopg.Connection[Any] = service.connect(DATABASE)
+
+    def start_web(self) -> str:
+        application = "benchmarks.baseline.wsgi:application"
+        return self._service.start_web("baseline", application, **self._environment)
+
+    def start_worker(self) -> None:
+        command = celery("benchmarks.baseline", "worker", f"--concurrency={WORKERS}")
+        self._service.start("baseline worker", command, **self._environment)
+
+    def finished(self) -> int:
+        """How many events its worker has stored."""
+        row = self._database.execute("SELECT count(*) FROM baseline_event").fetchone()
+        assert row is not None
+        return int(row[0])
+
+    def forget_backlog(self) -> None:
+        """Throw away what its worker has not come to: it must not disturb the next round."""
+        deadline = time.monotonic() + REST
+        before = -1
+        while time.monotonic() < deadline and before != (now := self.finished()):
+            self._redis.delete(QUEUE)
+            before = now
+            time.sleep(0.3)
+
+    def _answers(self) -> bool:
+        try:
+            return bool(self._redis.ping())
+        except redis.ConnectionError:
+            return False
+
+
+class Finished:
+    """Counts what the baseline's worker finishes while its web server is loaded."""
+
+    def __init__(self, baseline: Baseline) -> None:
+        self._baseline = baseline
+        self._before = baseline.finished()
+        self.per_second: list[float] = []
+
+    def note(self, seconds: float) -> None:
+        now = self._baseline.finished()
+        self.per_second.append((now - self._before) / seconds)
+
+    def rest(self) -> None:
+        self._baseline.forget_backlog()
+        self._before = self._baseline.finished()
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    with temporary_service() as service:
+        key = service.create_product()["ingestion_key"]
+        progress("Starting ours and the usual way, each with its worker; one is loaded at a time.")
+        baseline = Baseline(service)
+        targets = [
+            Target("durable track", f"{service.start_web('ours')}/v2/track", key),
+            Target("the usual way", f"{baseline.start_web()}/v2/track"),
+        ]
+        service.start_worker()
+        baseline.start_worker()
+        warm_up(targets, options.connections)
+        finished = Finished(baseline)
+        finished.rest()
+        ours, usual = load.interleaved(
+            targets,
+            options.connections,
+            rounds=options.rounds,
+            seconds=options.seconds,
+            after_round=_after_round(targets[1], finished),
+        )
+        return {
+            "targets": [ours.as_dict(), usual.as_dict()],
+            "ratio": median(ours.ratios(usual)),
+            "ratios_by_round": ours.ratios(usual),
+            "usual_way_finished_per_second": median(finished.per_second),
+        }
+
+
+def _after_round(usual: Target, finished: Finished) -> Callable[[Target, Figures], None]:
+    def after_round(target: Target, figures: Figures) -> None:
+        if target is usual:
+            finished.note(figures.seconds)
+            finished.rest()
+
+    return after_round
+
+
+def _redis_command(port: int) -> list[str]:
+    found = shutil.which("redis-server")
+    if found is None:
+        raise Failed("redis-server is not installed: apt-get install redis-server")
+    return [found, "--bind", HOST, "--port", str(port), "--save", "", "--appendonly", "no"]
+
+
+def show(figures: dict[str, Any]) -> None:
+    print(targets_table(figures["targets"]))
+    print()
+    name = "Ours, in times the usual way"
+    print(report.verdict(name, figures["ratio"], at_least=TIMES_THE_USUAL_WAY))
+    print(f"    by round: {report.spread(figures['ratios_by_round'])}")
+    print(
+        f"The usual way's worker finished {figures['usual_way_finished_per_second']:,.0f} events/s "
+        "while requests came; the rest waited."
+    )
+
+
+def faults(figures: dict[str, Any]) -> list[str]:
+    return [
+        f"{one['target']} had {one['errors']} errors."
+        for one in figures["targets"]
+        if one["errors"]
+    ]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--connections", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=3, help="rounds for each server")
+    parser.add_argument("--seconds", type=int, default=5, help="seconds of a round")
+
+
+if __name__ == "__main__":
+    run_command("usual_way", __doc__, arguments, measure, show, faults)
