@@ -237,5 +237,7 @@ LOGGING: dict[str, Any] = {
         "celery.beat": {"level": "WARNING"},
         "django_celery_beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
+        # It says at INFO that a wake-up came too late to matter.
+        "celery.worker.request": {"level": "WARNING"},
     },
 }
