@@ -16,7 +16,7 @@ from benchmarks.service import Failed
 SCRIPT = Path(__file__).with_name("track.lua")
 # Seconds without an answer after which wrk counts an error.
 ANSWER_TIMEOUT = 10
-BODY = b'{"userId":"user-1","event":"event 1","properties":{"page":"/reports"}}'
+BODY = b'{"userId":"user-1","event":"event 1","timestamp":"2026-01-01T00:00:00Z"}'
 
 
 @dataclass(frozen=True)
