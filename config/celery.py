@@ -11,9 +11,10 @@ from typing import Any
 
 from celery import Celery
 from celery.exceptions import SecurityWarning
-from celery.signals import setup_logging, worker_init, worker_process_init
+from celery.signals import setup_logging, task_prerun, worker_init, worker_process_init
 from celery.worker.consumer import Consumer
 from django.core.exceptions import ImproperlyConfigured
+from django.db import close_old_connections
 from kombu import Connection
 
 from config.deathwatch import Lifeline
@@ -63,6 +64,15 @@ def _hold_lifeline(**_: Any) -> None:
     """A pool process ends with its worker, even in the middle of a task (which rolls back)."""
     if _lifeline is not None:
         _lifeline.hold()
+
+
+@task_prerun.connect
+def _leave_dead_connections(**_: Any) -> None:
+    """A task begins with a connection that works, also after the database was restarted.
+
+    With CELERY_DB_REUSE_MAX Celery itself looks after connections every so many tasks only.
+    """
+    close_old_connections()
 
 
 # Celery warns root because of pickle, which we do not accept (CELERY_ACCEPT_CONTENT).
