@@ -7,7 +7,8 @@ from celery import shared_task
 from django.utils import timezone
 from kombu.exceptions import OperationalError
 
-from engagement import maintenance, rescoring
+from engagement import maintenance, rescoring, wakeups
+from engagement.failures import left_to_beat
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +22,7 @@ _requested_at = 0.0
 
 
 @shared_task
+@left_to_beat("rescore what is stale")
 def rescore() -> None:
     """Score what is stale."""
     deadline = time.monotonic() + RESCORE_SECONDS
@@ -28,6 +30,7 @@ def rescore() -> None:
 
 
 @shared_task
+@left_to_beat("maintain events")
 def maintain() -> None:
     """Make partitions ahead, drop old ones, and do what is due once a day."""
     maintenance.maintain(timezone.now())
@@ -43,6 +46,6 @@ def request_rescore() -> None:
     if now - _requested_at >= PAUSE:
         _requested_at = now
         try:
-            rescore.apply_async(expires=60, retry=False)
+            wakeups.ask(rescore, expires=60)
         except OperationalError:
             logger.warning("The broker did not take a request to rescore; beat asks soon.")

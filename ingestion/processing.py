@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import LiteralString, NamedTuple
 
-from django.db import Error, OperationalError, transaction
+from django.db import Error, transaction
 from django.db.models import Q
 
-from engagement import credentials, sql
+from engagement import credentials, failures, sql
 from engagement.messages import Message, Received, decode
 from engagement.recording import record
 from ingestion import drops
@@ -25,6 +25,10 @@ logger = logging.getLogger(__name__)
 
 # Large enough that a batch names a busy user many times but writes them once.
 BATCH_SIZE = 10_000
+# Large messages make a small batch: decoded they take many times their size, and all at once.
+BATCH_BYTES = 8 * 1024 * 1024
+# So many times in a row a batch may lose against other workers before the drain gives up.
+RACES = 10
 # How long a message id is remembered: a repeat within this time takes no effect.
 MESSAGE_ID_MEMORY = timedelta(days=7)
 MAX_ATTEMPTS = 3
@@ -63,11 +67,12 @@ def drain(
 ) -> Drained:
     """Settle waiting messages until none is due or *out_of_time* says to stop.
 
-    *after_batch* is called after each committed batch.
+    *after_batch* is called after each committed batch. Raises what the database raises where that
+    is no message's fault; the batch then waits as before.
     """
     settled = batches = after = 0
     while not out_of_time():
-        claimed = settle_batch(clock(), batch_size, after)
+        claimed = _settle_after_races(clock(), batch_size, after)
         if claimed:
             settled += len(claimed)
             batches += 1
@@ -78,6 +83,17 @@ def drain(
         else:
             return Drained(settled, True)
     return Drained(settled, False)
+
+
+def _settle_after_races(now: datetime, batch_size: int, after: int) -> list[Claimed]:
+    """Settle a batch, again where it was rolled back in favour of another worker's."""
+    for _ in range(RACES):
+        try:
+            return settle_batch(now, batch_size, after)
+        except Error as error:
+            if not failures.lost_race(error):
+                raise
+    return settle_batch(now, batch_size, after)
 
 
 def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) -> list[Claimed]:
@@ -112,19 +128,23 @@ def _collector_paused() -> Iterator[None]:
 
 
 _CLAIM: LiteralString = """
-    DELETE FROM ingestion_inboxmessage
-    WHERE id = ANY(ARRAY(
-        SELECT id FROM ingestion_inboxmessage
+    WITH due AS MATERIALIZED (
+        SELECT id, octet_length(payload) AS bytes FROM ingestion_inboxmessage
         WHERE id > %(after)s AND (not_before IS NULL OR not_before <= %(now)s)
         ORDER BY id
         LIMIT %(limit)s
-        FOR UPDATE SKIP LOCKED))
+        FOR UPDATE SKIP LOCKED)
+    DELETE FROM ingestion_inboxmessage
+    WHERE id = ANY(ARRAY(
+        SELECT id FROM (SELECT id, bytes, sum(bytes) OVER (ORDER BY id) AS total FROM due) sized
+        WHERE total - bytes < %(max_bytes)s))
     RETURNING id, received_at, key_digest, key_hint, payload, attempts
 """
 
 
 def _claim(now: datetime, limit: int, after: int) -> list[Claimed]:
-    rows = sql.fetch(_CLAIM, {"now": now, "limit": limit, "after": after})
+    parameters = {"now": now, "limit": limit, "after": after, "max_bytes": BATCH_BYTES}
+    rows = sql.fetch(_CLAIM, parameters)
     return sorted((Claimed(*row) for row in rows), key=lambda one: one.id)
 
 
@@ -137,7 +157,7 @@ def _settle_or_split(claimed: Sequence[Claimed], now: datetime) -> None:
         with transaction.atomic():
             _settle(claimed, now)
     except Exception as error:
-        if is_transient(error):
+        if failures.is_transient(error):
             raise
         if len(claimed) == 1:
             _put_aside(claimed[0], error, now)
@@ -145,24 +165,6 @@ def _settle_or_split(claimed: Sequence[Claimed], now: datetime) -> None:
         middle = len(claimed) // 2
         _settle_or_split(claimed[:middle], now)
         _settle_or_split(claimed[middle:], now)
-
-
-# SQLSTATE classes of failures that have nothing to do with a message: connection, transaction
-# rollback (deadlock, serialization), resources, operator intervention, system errors; and a lock
-# that was not available. The class of the exception does not tell: an over-long index key, which
-# is a message's own fault, is an OperationalError too.
-_TRANSIENT = ("08", "40", "53", "57", "58", "55P03")
-
-
-def is_transient(error: BaseException) -> bool:
-    """Whether the same messages may well succeed when they are tried again."""
-    if not isinstance(error, Error):
-        return False
-    sqlstate = getattr(error.__cause__, "sqlstate", None)
-    if sqlstate is None:
-        # A lost connection has no SQLSTATE.
-        return isinstance(error, OperationalError)
-    return str(sqlstate).startswith(_TRANSIENT)
 
 
 def _put_aside(one: Claimed, error: Exception, now: datetime) -> None:
@@ -182,13 +184,18 @@ def _put_aside(one: Claimed, error: Exception, now: datetime) -> None:
             **{**one._asdict(), "attempts": attempts}, not_before=now + pause
         )
         return
-    key = IngestionKey.objects.filter(digest=one.key_digest).first()
+    products = IngestionKey.objects.filter(digest=one.key_digest).values_list("product", flat=True)
     QuarantinedMessage.objects.create(
         **{**one._asdict(), "attempts": attempts},
-        product_id=key.product_id if key else None,
-        error=f"{type(error).__name__}: {error}",
+        product_id=products.first(),
+        error=_storable(f"{type(error).__name__}: {error}"),
         quarantined_at=now,
     )
+
+
+def _storable(text: str) -> str:
+    """The text as PostgreSQL takes it: an error may quote what made its message unusable."""
+    return text.encode(errors="replace").decode().replace("\0", "\ufffd")
 
 
 # --- Settling -------------------------------------------------------------------------------
@@ -219,8 +226,9 @@ def _settle(claimed: Sequence[Claimed], now: datetime) -> None:
             recorded.append(Received(sender.product_id, one.id, one.received_at, message))
     recorded, repeated = _without_repeats(recorded, now)
     dropped += (_repeat(one, hints[one.arrival]) for one in repeated)
-    drops.list_dropped(dropped, now)
     record(recorded)
+    # Last, because workers wait for each other at the counts: each adds to the same few rows.
+    drops.list_dropped(dropped, now)
     _note_use(list(senders.values()), now)
 
 
@@ -303,4 +311,8 @@ def _note_use(senders: Sequence[Sender], now: datetime) -> None:
     ]
     if used:
         due = Q(last_used_at=None) | Q(last_used_at__lt=before)
-        IngestionKey.objects.filter(due, pk__in=used).update(last_used_at=now)
+        # A worker that holds such a row just now is writing the same.
+        free = IngestionKey.objects.select_for_update(skip_locked=True).filter(due, pk__in=used)
+        IngestionKey.objects.filter(pk__in=list(free.values_list("pk", flat=True))).update(
+            last_used_at=now
+        )

@@ -6,13 +6,19 @@ from celery import shared_task
 from django.utils import timezone
 
 from engagement import tasks as engagement_tasks
+from engagement import wakeups
+from engagement.failures import left_to_beat
 from ingestion import processing, retention
 
 # A drain hands its worker back after so many seconds, so that scoring gets its turn.
 DRAIN_SECONDS = 5.0
+# A worker that finds a request for a drain this old drops it: there have been newer ones, and
+# scoring must not wait behind all of them.
+EXPIRES = 5
 
 
 @shared_task
+@left_to_beat("drain the inbox")
 def drain() -> None:
     """Record what waits in the inbox; ask for another drain where time ran out before that."""
     deadline = time.monotonic() + DRAIN_SECONDS
@@ -22,10 +28,11 @@ def drain() -> None:
         after_batch=engagement_tasks.request_rescore,
     )
     if not drained.is_empty:
-        drain.delay()
+        wakeups.ask(drain, EXPIRES)
 
 
 @shared_task
+@left_to_beat("maintain the inbox")
 def maintain() -> None:
     """Forget what is kept for a bounded time only."""
     retention.forget_old(timezone.now())

@@ -1,10 +1,20 @@
 """Named actors: ``acme`` is our customer, ``globex`` is somebody else's."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from engagement.models import Product
+from ingestion import inbox
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """End the inbox's thread before the test database is dropped: it holds a connection."""
+    yield
+    inbox.stop()
 
 
 @pytest.fixture

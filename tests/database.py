@@ -19,8 +19,9 @@ FOLDER = Path(tempfile.mkdtemp(prefix="eds-tests-"))
 # The tests' own: nothing of the service that may be set up in this shell leaks into them.
 for name in [name for name in os.environ if name.startswith("EDS_")]:
     del os.environ[name]
-for name in ("DATABASE_URL", "CELERY_BROKER_URL"):
-    os.environ.pop(name, None)
+os.environ.pop("DATABASE_URL", None)
+# Wake-ups stay in this process; nobody acts on them.
+os.environ["CELERY_BROKER_URL"] = "memory://"
 os.environ["EDS_DATA_DIR"] = str(FOLDER)
 
 # What a test commits need not outlive a power cut.
