@@ -60,6 +60,8 @@ class Rows:
 
 def fill(product: Product, number: int = 1) -> Rows:
     """Rows of *product*; *number* keeps the rows of several products apart."""
+    # Far from what the order of arrival hands out.
+    place = 1_000_000 + number
     called = product.name.lower()
     workspace = product.workspaces.get()
     Workspace.objects.filter(pk=workspace.pk).update(user_benchmark=100, account_benchmark=200)
@@ -77,9 +79,9 @@ def fill(product: Product, number: int = 1) -> Rows:
         account=account,
         user=user,
         waiting=waiting(key, messages.Track(user.external_id, event_name.name, NOON)),
-        quarantined=quarantined(product, number, key, user.external_id),
+        quarantined=quarantined(product, place, key, user.external_id),
         dropped=DroppedMessage.objects.create(
-            id=number,
+            id=place,
             product=product,
             reason=DropReason.DUPLICATE,
             key_hint=key.hint,
