@@ -1,16 +1,12 @@
 """Celery tasks of the domain: they only call into it, and carry no data."""
 
-import logging
 import time
 
 from celery import shared_task
 from django.utils import timezone
-from kombu.exceptions import OperationalError
 
 from engagement import maintenance, rescoring, wakeups
 from engagement.failures import left_to_beat
-
-logger = logging.getLogger(__name__)
 
 # A rescoring hands its worker back after so many seconds, so that recording gets its turn.
 RESCORE_SECONDS = 10.0
@@ -45,7 +41,4 @@ def request_rescore() -> None:
     now = time.monotonic()
     if now - _requested_at >= PAUSE:
         _requested_at = now
-        try:
-            wakeups.ask(rescore, expires=60)
-        except OperationalError:
-            logger.warning("The broker did not take a request to rescore; beat asks soon.")
+        wakeups.ask(rescore, expires=60)
