@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import LiteralString, TypeAlias
 
 from django.conf import settings
-from django.db import Error, connection
+from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 
 from engagement import credentials, sql
 from engagement.messages import Message, encode
@@ -27,7 +27,9 @@ Row: TypeAlias = tuple[datetime, bytes, str, bytes]
 
 RETRY_AFTER_FAILURE = 2
 RETRY_AFTER_FULL = 30
-# A commit that takes longer is given up, and its senders are told to try again.
+# PostgreSQL gives up an INSERT that takes longer. It is the time for two of them that senders
+# wait: for the group before theirs and for their own. So they are told what became of it.
+STATEMENT_TIMEOUT = 4.0
 COMMIT_TIMEOUT = 10.0
 # A connection that was idle for longer is asked for a sign of life before it is relied on.
 IDLE_BEFORE_CHECK = 1.0
@@ -59,7 +61,8 @@ class _Group:
     """Rows that are committed together, and the outcome that their senders wait for."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        # The rows of each sender.
+        self.parts: list[list[Row]] = []
         self.settled = threading.Event()
         self.retry_after: int | None = None
 
@@ -77,20 +80,28 @@ class Committer:
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._used_at = 0.0
+        self._failing = False
         self._gauge = _Gauge()
 
     def commit(self, rows: list[Row]) -> None:
         """Return once the rows are committed; raise Unavailable if that failed."""
         with self._lock:
             group = self._gathering
-            group.rows += rows
+            group.parts.append(rows)
             if self._thread is None or not self._thread.is_alive():
                 self._start()
         self._arrived.set()
         if not group.settled.wait(COMMIT_TIMEOUT):
+            self._withdraw(group, rows)
             raise Unavailable(RETRY_AFTER_FAILURE)
         if group.retry_after is not None:
             raise Unavailable(group.retry_after)
+
+    def _withdraw(self, group: _Group, rows: list[Row]) -> None:
+        """Take back rows that nobody has begun to commit: their sender will send them again."""
+        with self._lock:
+            if group is self._gathering:
+                group.parts = [part for part in group.parts if part is not rows]
 
     def stop(self) -> None:
         """Commit what is waiting and end the thread with its connection."""
@@ -108,13 +119,16 @@ class Committer:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopping:
+        _leave_the_pool()
+        while True:
             self._arrived.wait()
             self._arrived.clear()
             with self._lock:
                 group, self._gathering = self._gathering, _Group()
-            if group.rows:
+            if group.parts:
                 self._settle(group)
+            elif self._stopping:
+                break
         connection.close()
 
     def _settle(self, group: _Group) -> None:
@@ -123,18 +137,30 @@ class Committer:
             if self._gauge.is_over_limit():
                 group.retry_after = RETRY_AFTER_FULL
             else:
-                _insert(group.rows)
-        except Error as error:
+                _insert([row for part in group.parts for row in part])
+                self._note_success()
+        except Exception as error:
             # Whether the commit reached the disk is unknown: the senders must not be told it did.
-            logger.error("Messages could not be committed: %s", type(error).__name__)
             group.retry_after = RETRY_AFTER_FAILURE
-            connection.close()
-        except Exception:
-            logger.exception("Messages could not be committed")
-            group.retry_after = RETRY_AFTER_FAILURE
+            self._note_failure(error)
             connection.close()
         finally:
             group.settled.set()
+
+    def _note_success(self) -> None:
+        if self._failing:
+            logger.info("Messages are committed again.")
+        self._failing = False
+
+    def _note_failure(self, error: Exception) -> None:
+        if not isinstance(error, Error):
+            logger.error("Messages could not be committed", exc_info=error)
+        elif not self._failing:
+            logger.error(
+                "Messages cannot be committed (%s); their senders are told to send them again.",
+                type(error.__cause__ or error).__name__,
+            )
+        self._failing = True
 
     def _prepare_connection(self) -> None:
         """Leave a connection that died while nobody used it, before messages depend on it."""
@@ -143,8 +169,15 @@ class Committer:
             connection.close()
         if connection.connection is None:
             connection.ensure_connection()
-            sql.execute(_SET_TIMEOUT, {"milliseconds": str(int(COMMIT_TIMEOUT * 1000))})
+            sql.execute(_SET_TIMEOUT, {"milliseconds": str(int(STATEMENT_TIMEOUT * 1000))})
         self._used_at = now
+
+
+def _leave_the_pool() -> None:
+    """Give this thread a connection of its own: it is never idle, and not set up as others are."""
+    own = connection.copy()
+    own.settings_dict["OPTIONS"].pop("pool", None)
+    connections[DEFAULT_DB_ALIAS] = own
 
 
 _SET_TIMEOUT: LiteralString = "SELECT set_config('statement_timeout', %(milliseconds)s, false)"
