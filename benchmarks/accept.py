@@ -47,7 +47,9 @@ def start(service: Service) -> list[Target]:
     ours = service.start_web("ours")
     empty = service.start_web("empty", DJANGO_SETTINGS_MODULE="benchmarks.empty.settings")
     stock = service.start_web(
-        "stock", "benchmarks.stock.wsgi:application", DJANGO_SETTINGS_MODULE="benchmarks.stock.settings"
+        "stock",
+        "benchmarks.stock.wsgi:application",
+        DJANGO_SETTINGS_MODULE="benchmarks.stock.settings",
     )
     return [
         Target("durable track", f"{ours}/v2/track", key),
@@ -67,8 +69,9 @@ def warm_up(targets: Sequence[Target], connections: int) -> int:
 
 
 def waiting(service: Service) -> int:
-    (count,) = service.connect().execute("SELECT count(*) FROM ingestion_inboxmessage").fetchone()
-    return int(count)
+    row = service.connect().execute("SELECT count(*) FROM ingestion_inboxmessage").fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 def summary(measured: dict[int, list[Rounds]]) -> dict[str, Any]:

@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import psycopg
@@ -64,14 +65,18 @@ class Service:
         )
         return made
 
-    def run(self, *arguments: str, timeout: float = PATIENCE, **environment: str) -> str:
+    def run(
+        self,
+        *arguments: str,
+        timeout: float = PATIENCE,
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
         """Run a Python command to its end; what it printed."""
         ended = subprocess.run(
             [sys.executable, *arguments],
             cwd=PROJECT,
             env={**self.environment, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             timeout=timeout,
         )
@@ -79,9 +84,7 @@ class Service:
             raise Failed(f"`{' '.join(arguments)}` failed:\n{ended.stderr[-2000:]}")
         return ended.stdout
 
-    def start(
-        self, name: str, command: list[str], **environment: str
-    ) -> "subprocess.Popen[bytes]":
+    def start(self, name: str, command: list[str], **environment: str) -> "subprocess.Popen[bytes]":
         """Start a process that runs until the benchmark ends; its output goes to a file."""
         with self._log(name).open("ab") as log:
             process = subprocess.Popen(
@@ -113,6 +116,10 @@ class Service:
     def start_worker(self, name: str = "worker") -> "subprocess.Popen[bytes]":
         """Start a Celery worker with the service's default settings."""
         return self.start(name, celery("config", "worker"))
+
+    def start_beat(self) -> "subprocess.Popen[bytes]":
+        """Start beat with the service's default schedule."""
+        return self.start("beat", celery("config", "beat"))
 
     def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
         """A connection of the benchmark's own, which ends with the benchmark."""

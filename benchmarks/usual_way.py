@@ -55,7 +55,7 @@ class Baseline:
         until(self._answers, "Redis to start", PATIENCE)
         # Autocommit, because a database cannot be created in a transaction.
         service.connect().execute(f"CREATE DATABASE {DATABASE} OWNER {ROLE}")
-        service.run("-m", "django", "migrate", "--run-syncdb", "-v", "0", **self._environment)
+        service.run("-m", "django", "migrate", "--run-syncdb", environment=self._environment)
         self._database: psycopg.Connection[Any] = service.connect(DATABASE)
 
     def start_web(self) -> str:

@@ -14,7 +14,7 @@ class TrackView(APIView):
         serializer = TrackSerializer(data=request.data)
         serializer.is_valid(raise_exception=True)
         sent = serializer.validated_data
-        received = ReceivedEvent.objects.create(
+        received = ReceivedEvent._default_manager.create(
             user_id=sent["userId"], event=sent["event"], timestamp=sent["timestamp"]
         )
         process.delay(received.pk)
