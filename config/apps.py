@@ -1,7 +1,7 @@
 from importlib import import_module
 from typing import Any
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 from django.contrib.admin import apps as admin_apps
 from django.db.models.signals import post_migrate
 
@@ -19,7 +19,8 @@ class ServiceConfig(AppConfig):
     def ready(self) -> None:
         # Tasks declared with @shared_task belong to this application from now on.
         import_module("config.celery")
-        post_migrate.connect(_install_queues, sender=self)
+        # Sent only for apps with models, which this one has none of.
+        post_migrate.connect(_install_queues, sender=apps.get_app_config("ingestion"))
 
 
 def _install_queues(**_: Any) -> None:
