@@ -14,7 +14,7 @@ RESCORE_SECONDS = 10.0
 # is busy all the time is scored once in so many.
 PAUSE = 2.0
 
-_requested_at = 0.0
+_next_turn = 0.0
 
 
 @shared_task
@@ -33,12 +33,14 @@ def maintain() -> None:
 
 
 def request_rescore() -> None:
-    """Have stale scores computed soon; called often, it asks once in PAUSE seconds.
+    """Have stale scores computed soon: at once, or when PAUSE is over since the last time.
 
+    Whatever is stale when this is called is scored by one of the requests that are on their way.
     A broker that is away costs some seconds, until beat asks: the marks are in the database.
     """
-    global _requested_at
+    global _next_turn
     now = time.monotonic()
-    if now - _requested_at >= PAUSE:
-        _requested_at = now
-        wakeups.ask(rescore, expires=60)
+    turn = max(now, _next_turn)
+    if turn - now < PAUSE:
+        _next_turn = turn + PAUSE
+        wakeups.ask(rescore, expires=60, countdown=turn - now)

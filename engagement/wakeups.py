@@ -14,12 +14,12 @@ logger = logging.getLogger(__name__)
 _broker_is_away = False
 
 
-def ask(task: "Task[Any, Any]", expires: float) -> bool:
-    """Have the task run soon, unless *expires* seconds pass before that; whether the broker took
-    the message. It never raises, and says once that the broker is away."""
+def ask(task: "Task[Any, Any]", expires: float, countdown: float = 0.0) -> bool:
+    """Have the task run soon, not before *countdown* seconds and not after *expires*; whether the
+    broker took the message. It never raises, and says once that the broker is away."""
     global _broker_is_away
     try:
-        task.apply_async(expires=expires, retry=False)
+        task.apply_async(expires=expires, countdown=countdown, retry=False)
     except Exception as error:
         # Each transport raises errors of its own, and none is worth a request or a batch.
         if not _broker_is_away:
