@@ -1,0 +1,153 @@
+"""Messages that wait in the inbox, drains that settle them, and what is there afterwards."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any, Generic, LiteralString, TypeVar
+
+import psycopg
+from django.db import connection
+
+from engagement import credentials, sql
+from engagement.messages import Message, encode
+from engagement.models import DailyCount, Event, EventName, Product, User
+from ingestion import processing
+from ingestion.models import DroppedMessage, InboxMessage, IngestionKey, QuarantinedMessage
+from tests.engagement.history import NOON
+
+Result = TypeVar("Result")
+
+
+def wait(key: str, *messages: Message) -> list[int]:
+    """Have the messages wait in the inbox, received at noon; their ids."""
+    return wait_raw(key, *map(encode, messages))
+
+
+def wait_raw(key: str, *payloads: bytes) -> list[int]:
+    """Have payloads wait that need not be what a door accepts."""
+    digest, hint = credentials.digest(key), credentials.hint(key, IngestionKey.PREFIX)
+    rows = InboxMessage.objects.bulk_create(
+        InboxMessage(received_at=NOON, key_digest=digest, key_hint=hint, payload=payload)
+        for payload in payloads
+    )
+    return [row.pk for row in rows]
+
+
+def drain(now: datetime = NOON, **options: Any) -> processing.Drained:
+    return processing.drain(lambda: now, **options)
+
+
+def at_once(*work: Callable[[], Result]) -> list[Result]:
+    """What the functions return, each run in a thread of its own and begun together.
+
+    Raises what one of them raised.
+    """
+    together = threading.Barrier(len(work))
+
+    def run(one: Callable[[], Result]) -> Result:
+        together.wait(timeout=10)
+        try:
+            return one()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(work)) as pool:
+        return list(pool.map(run, work, timeout=30))
+
+
+class Eventually(Generic[Result]):
+    """What a function returns that runs in a thread of its own meanwhile."""
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self._pool = ThreadPoolExecutor(1)
+        self._future = self._pool.submit(work)
+
+    def result(self) -> Result:
+        try:
+            return self._future.result(timeout=30)
+        finally:
+            self._pool.shutdown()
+
+
+# --- Connections ----------------------------------------------------------------------------
+
+
+def somebody_else() -> "psycopg.Connection[Any]":
+    """A connection beside the test's own, in autocommit."""
+    address = connection.settings_dict
+    return psycopg.connect(
+        host=address["HOST"], dbname=address["NAME"], user=address["USER"], autocommit=True
+    )
+
+
+def kill_own_connection() -> None:
+    """End this thread's connection as an operator does, from outside."""
+    with somebody_else() as operator:
+        terminate(operator, connection.connection.info.backend_pid)
+
+
+def terminate(operator: "psycopg.Connection[Any]", *backends: int) -> None:
+    """End the backends and wait until they are gone."""
+    operator.execute("SELECT pg_terminate_backend(pid, 5000) FROM unnest(%s) pid", [list(backends)])
+
+
+# --- What is there --------------------------------------------------------------------------
+
+
+def counts(product: Product) -> Counter[tuple[str, str]]:
+    """How often each user did each event, by the customers' names, from the daily counts.
+
+    The events themselves must say the same.
+    """
+    users = dict(User.objects.filter(product=product).values_list("pk", "external_id"))
+    names = dict(EventName.objects.filter(product=product).values_list("pk", "name"))
+    counted: Counter[tuple[str, str]] = Counter()
+    for one in DailyCount.objects.filter(product=product):
+        counted[users[one.user_id], names[one.event_name_id]] += one.count
+    events = Event.objects.filter(product=product)
+    assert counted == Counter((users[one.user_id], names[one.event_name_id]) for one in events)
+    return counted
+
+
+def waiting() -> list[int]:
+    return list(InboxMessage.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def quarantined() -> list[int]:
+    return list(QuarantinedMessage.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def dropped() -> list[tuple[int, str]]:
+    """Id and reason of each dropped message, in the order of arrival."""
+    return list(DroppedMessage.objects.order_by("pk").values_list("pk", "reason"))
+
+
+_TEXT_COLUMNS: LiteralString = """
+    SELECT c.table_name, c.column_name
+    FROM information_schema.columns c
+    JOIN information_schema.tables t USING (table_schema, table_name)
+    WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE'
+      AND c.data_type IN ('text', 'character varying', 'jsonb', 'json', 'bytea')
+"""
+
+
+def places_of(secret: str) -> set[str]:
+    """Every ``table.column`` of the database that contains the text somewhere."""
+    found = set()
+    for table, column in sql.fetch(_TEXT_COLUMNS):
+        with connection.cursor() as cursor:
+            cursor.execute(
+                f'SELECT EXISTS (SELECT FROM "{table}" WHERE '
+                f"position(%s::bytea IN convert_to(\"{column}\"::text, 'UTF8')) > 0 "
+                f'OR position(%s IN "{column}"::text) > 0)',
+                [secret.encode(), secret.encode().hex()],
+            )
+            if cursor.fetchone()[0]:
+                found.add(f"{table}.{column}")
+    return found
+
+
+def repeat(messages: Sequence[Message], times: int) -> list[Message]:
+    return [message for _ in range(times) for message in messages]
