@@ -1,4 +1,4 @@
-"""JSON log lines for machines that collect them."""
+"""What the log looks like, and what is kept out of it."""
 
 import json
 import logging
@@ -18,3 +18,10 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
+
+
+class WithoutUnavailable(logging.Filter):
+    """Drops Django's line for each answer of 503: what is away is reported once, by who needs it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return getattr(record, "status_code", None) != 503

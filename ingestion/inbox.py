@@ -120,15 +120,13 @@ class Committer:
 
     def _run(self) -> None:
         _leave_the_pool()
-        while True:
+        while self._gathering.parts or not self._stopping:
             self._arrived.wait()
             self._arrived.clear()
             with self._lock:
                 group, self._gathering = self._gathering, _Group()
             if group.parts:
                 self._settle(group)
-            elif self._stopping:
-                break
         connection.close()
 
     def _settle(self, group: _Group) -> None:
