@@ -21,7 +21,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class WithoutUnavailable(logging.Filter):
-    """Drops Django's line for each answer of 503: what is away is reported once, by who needs it."""
+    """Drops Django's line for each answer of 503: who misses something reports it once."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return getattr(record, "status_code", None) != 503
