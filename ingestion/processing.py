@@ -101,13 +101,13 @@ def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) ->
     dropped, quarantined, or put back for another attempt. One transaction."""
     with _collector_paused(), transaction.atomic(durable=True):
         claimed = _claim(now, batch_size, after)
-        # What failed before would spoil the batch again.
-        fresh = [one for one in claimed if not one.attempts]
-        if fresh:
-            _settle_or_split(fresh, now)
-        for one in claimed:
-            if one.attempts:
-                _settle_or_split([one], now)
+        # Apart, because what failed before would spoil the batch again.
+        for together in (
+            [one for one in claimed if not one.attempts],
+            [one for one in claimed if one.attempts],
+        ):
+            if together:
+                _settle_or_split(together, now)
     return claimed
 
 
