@@ -38,6 +38,8 @@ def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) ->
 
 
 def _cursor() -> psycopg.Cursor[Row]:
+    # As Django's own cursors begin: a connection that was idle may have died meanwhile.
+    connection.close_if_health_check_failed()
     connection.ensure_connection()
     raw: psycopg.Connection[Row] = connection.connection
     cursor: psycopg.Cursor[Row] = psycopg.Cursor(raw)
