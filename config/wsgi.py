@@ -1,6 +1,7 @@
 """The WSGI application that the web role serves."""
 
 import os
+from importlib import import_module
 
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
@@ -14,3 +15,5 @@ settings.DATABASES["default"]["CONN_MAX_AGE"] = 0
 settings.DATABASES["default"]["OPTIONS"]["pool"] = settings.WEB_DATABASE_POOL
 
 application = get_wsgi_application()
+# Django loads the views with the first request, which would wait for that.
+import_module(settings.ROOT_URLCONF)
