@@ -1,0 +1,279 @@
+"""What is accepted and not recorded is listed with its reason and counted."""
+
+from datetime import date, datetime, timedelta
+from functools import partial
+
+import pytest
+from django.db.models import Sum
+from msgspec.structs import replace
+
+from engagement.messages import Identify
+from engagement.models import Product
+from ingestion import processing
+from ingestion.models import DropCount, DroppedMessage, IngestionKey
+from tests.engagement.history import NOON, group, identify, track
+from tests.pipeline.conftest import Post
+from tests.pipeline.waiting import at_once, counts, drain, dropped, wait, waiting
+
+LATER = NOON + timedelta(seconds=9)
+OF_NOBODY = "edk_of_nobody"
+
+
+def drop_counts() -> set[tuple[str | None, date, str, int]]:
+    rows = DropCount.objects.values_list("product__name", "day", "reason", "count")
+    return set(rows)
+
+
+def revoke(secret: str, at: datetime = NOON) -> None:
+    hint = secret[:9]
+    assert IngestionKey.objects.filter(hint=hint).update(revoked_at=at) == 1
+
+
+# --- Keys -----------------------------------------------------------------------------------
+
+
+def test_an_unknown_key_is_a_reason(db: None) -> None:
+    (sent,) = wait(OF_NOBODY, track("ada"))
+    drain()
+    assert dropped() == [(sent, "unknown_key")]
+    assert drop_counts() == {(None, NOON.date(), "unknown_key", 1)}
+
+
+def test_a_missing_key_is_another(db: None) -> None:
+    (sent,) = wait("", track("ada"))
+    drain()
+    assert dropped() == [(sent, "missing_key")]
+
+
+def test_a_revoked_key_is_another_and_its_product_is_known(acme: Product, acme_key: str) -> None:
+    (sent,) = wait(acme_key, track("ada"))
+    # After the message was accepted, and before it was drained.
+    revoke(acme_key)
+    drain()
+    assert dropped() == [(sent, "revoked_key")]
+    assert drop_counts() == {("Acme", NOON.date(), "revoked_key", 1)}
+    assert not counts(acme)
+
+
+def test_several_keys_of_a_product_are_live_at_once(acme: Product, acme_key: str) -> None:
+    second, third = (IngestionKey.create(acme, name).secret for name in ("second", "third"))
+    revoke(third)
+    for key in (acme_key, second, third):
+        wait(key, track("ada"))
+    drain()
+    assert counts(acme) == {("ada", "opened"): 2}
+    assert [reason for _, reason in dropped()] == ["revoked_key"]
+
+
+def test_a_key_reaches_its_own_product_only(acme: Product, acme_key: str, globex: Product) -> None:
+    globex_key = IngestionKey.create(globex, "test").secret
+    wait(acme_key, track("ada"))
+    wait(globex_key, track("ada"), track("ada"))
+    drain()
+    assert counts(acme) == {("ada", "opened"): 1}
+    assert counts(globex) == {("ada", "opened"): 2}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        ({"HTTP_AUTHORIZATION": ""}, "missing_key"),
+        ({"HTTP_AUTHORIZATION": "Bearer x"}, "missing_key"),
+        ({"HTTP_AUTHORIZATION": "Basic edk_mistyped"}, "unknown_key"),
+    ],
+)
+def test_it_gets_202_all_the_same(headers: dict[str, str], reason: str, post: Post) -> None:
+    assert post("/v2/track", {"userId": "ada", "event": "x"}, **headers).status_code == 202
+    drain()
+    assert [said for _, said in dropped()] == [reason]
+
+
+def test_the_last_use_of_a_key_is_written_at_most_once_a_minute(
+    acme: Product, acme_key: str
+) -> None:
+    def used_at(now: datetime) -> datetime | None:
+        wait(acme_key, track("ada"))
+        drain(now)
+        return IngestionKey.objects.get().last_used_at
+
+    assert used_at(NOON) == NOON
+    assert used_at(NOON + timedelta(seconds=59)) == NOON
+    assert used_at(NOON + timedelta(seconds=61)) == NOON + timedelta(seconds=61)
+
+
+# --- What is listed -------------------------------------------------------------------------
+
+
+def test_a_dropped_message_is_listed_with_what_its_sender_knows_of_it(
+    acme: Product, acme_key: str
+) -> None:
+    revoke(acme_key)
+    wait(
+        acme_key,
+        replace(identify("ada", group="initech", secret="planted"), message_id="m1"),
+        group("initech", user="bob"),
+        track("cem", "Report exported"),
+    )
+    drain(LATER)
+    listed = DroppedMessage.objects.order_by("pk").values_list(
+        "kind", "user_external_id", "account_external_id", "event", "message_id"
+    )
+    assert list(listed) == [
+        ("identify", "ada", "initech", "", "m1"),
+        ("group", "bob", "initech", "", ""),
+        ("track", "cem", "", "Report exported", ""),
+    ]
+    for one in DroppedMessage.objects.all():
+        assert (one.product, one.key_hint) == (acme, acme_key[:9])
+        assert (one.received_at, one.dropped_at) == (NOON, LATER)
+
+
+def test_drops_are_counted_per_reason_product_and_day(
+    acme: Product, acme_key: str, globex: Product
+) -> None:
+    globex_key = IngestionKey.create(globex, "test").secret
+    revoke(acme_key)
+    revoke(globex_key)
+    for day in range(2):
+        wait(acme_key, *[track("ada")] * 3)
+        wait(globex_key, track("ada"))
+        wait(OF_NOBODY, *[track("ada")] * 2)
+        wait("", track("ada"))
+        drain(NOON + timedelta(days=day))
+    assert drop_counts() == {
+        (product, (NOON + timedelta(days=day)).date(), reason, number)
+        for day in range(2)
+        for product, reason, number in [
+            ("Acme", "revoked_key", 3),
+            ("Globex", "revoked_key", 1),
+            (None, "unknown_key", 2),
+            (None, "missing_key", 1),
+        ]
+    }
+
+
+def test_counts_add_up_over_batches(db: None) -> None:
+    wait(OF_NOBODY, *[track("ada")] * 25)
+    drain(batch_size=10)
+    assert drop_counts() == {(None, NOON.date(), "unknown_key", 25)}
+    assert len(dropped()) == 25
+
+
+# --- Repeats --------------------------------------------------------------------------------
+
+NAMED = replace(track("ada"), message_id="m1")
+REPEAT = replace(track("ada", "repeated"), message_id="m1")
+
+
+def test_a_repeat_within_a_batch_is_a_duplicate(acme: Product, acme_key: str) -> None:
+    _, *repeats = wait(acme_key, NAMED, REPEAT, REPEAT)
+    drain()
+    assert counts(acme) == {("ada", "opened"): 1}
+    assert dropped() == [(repeat, "duplicate") for repeat in repeats]
+    assert drop_counts() == {("Acme", NOON.date(), "duplicate", 2)}
+
+
+def test_a_repeat_in_a_later_batch_is_a_duplicate(acme: Product, acme_key: str) -> None:
+    wait(acme_key, NAMED, REPEAT)
+    drain(batch_size=1)
+    wait(acme_key, REPEAT)
+    drain()
+    assert counts(acme) == {("ada", "opened"): 1}
+    assert [reason for _, reason in dropped()] == ["duplicate"] * 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_repeat_in_another_drain_is_a_duplicate(acme: Product, acme_key: str) -> None:
+    messages = [
+        replace(track(f"user {number % 5}", "opened"), message_id=f"message {number % 300}")
+        for number in range(900)
+    ]
+    wait(acme_key, *messages)
+    at_once(*[partial(drain, batch_size=50)] * 4)
+    drain()
+    assert waiting() == []
+    assert sum(counts(acme).values()) == 300
+    assert [reason for _, reason in dropped()] == ["duplicate"] * 600
+    assert DropCount.objects.aggregate(Sum("count")) == {"count__sum": 600}
+
+
+def test_the_same_id_in_another_product_is_no_repeat(
+    acme: Product, acme_key: str, globex: Product
+) -> None:
+    wait(acme_key, NAMED)
+    wait(IngestionKey.create(globex, "test").secret, NAMED)
+    drain()
+    assert counts(acme) == counts(globex) == {("ada", "opened"): 1}
+    assert dropped() == []
+
+
+def test_the_same_id_under_another_key_of_the_product_is_a_repeat(
+    acme: Product, acme_key: str
+) -> None:
+    wait(acme_key, NAMED)
+    wait(IngestionKey.create(acme, "second").secret, REPEAT)
+    drain()
+    assert counts(acme) == {("ada", "opened"): 1}
+    assert [reason for _, reason in dropped()] == ["duplicate"]
+
+
+def test_the_same_id_on_another_kind_of_message_is_a_repeat(acme: Product, acme_key: str) -> None:
+    wait(acme_key, NAMED, Identify("ada", NOON, {"plan": "pro"}, message_id="m1"))
+    drain()
+    assert [reason for _, reason in dropped()] == ["duplicate"]
+
+
+def test_an_id_that_came_with_no_valid_key_is_not_remembered(acme: Product, acme_key: str) -> None:
+    wait(OF_NOBODY, NAMED)
+    wait(acme_key, NAMED)
+    drain()
+    assert counts(acme) == {("ada", "opened"): 1}
+    assert [reason for _, reason in dropped()] == ["unknown_key"]
+
+
+@pytest.mark.parametrize(("days", "times"), [(6.99, 1), (7.01, 2)])
+def test_an_id_is_remembered_for_seven_days(
+    days: float, times: int, acme: Product, acme_key: str
+) -> None:
+    wait(acme_key, NAMED)
+    drain()
+    wait(acme_key, NAMED)
+    drain(NOON + timedelta(days=days))
+    assert counts(acme) == {("ada", "opened"): times}
+    # Taken up again, it is remembered for seven days from then.
+    wait(acme_key, NAMED)
+    drain(NOON + timedelta(days=days, minutes=1))
+    assert counts(acme) == {("ada", "opened"): times}
+
+
+def test_nothing_is_a_repeat_by_its_content(acme: Product, acme_key: str) -> None:
+    wait(acme_key, *[track("ada")] * 3, *[identify("ada", plan="pro")] * 3)
+    drain()
+    assert counts(acme) == {("ada", "opened"): 3}
+    assert dropped() == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_idempotency_key_names_a_message_too(acme: Product, post: Post) -> None:
+    body = {"userId": "ada", "event": "opened"}
+    assert post("/v2/track", body, HTTP_IDEMPOTENCY_KEY="m1").status_code == 202
+    assert post("/v2/track", body, HTTP_IDEMPOTENCY_KEY="m1").status_code == 202
+    assert post("/v2/track", {**body, "messageId": "m1"}).status_code == 202
+    assert post("/v2/track", body, HTTP_IDEMPOTENCY_KEY="m2").status_code == 202
+    drain()
+    assert counts(acme) == {("ada", "opened"): 2}
+    assert [reason for _, reason in dropped()] == ["duplicate"] * 2
+
+
+# --- Places in the order of arrival ---------------------------------------------------------
+
+
+def test_a_place_in_the_order_of_arrival_is_never_given_twice(acme: Product, acme_key: str) -> None:
+    seen = [*wait(acme_key, track("ada")), *wait(OF_NOBODY, track("ada"))]
+    drain()
+    seen += wait(acme_key, NAMED, REPEAT, track("ada", "\0"))
+    for attempt in range(processing.MAX_ATTEMPTS):
+        drain(NOON + timedelta(minutes=attempt))
+    seen += wait(acme_key, track("ada"))
+    assert sorted(set(seen)) == seen

@@ -1,0 +1,200 @@
+"""Workers are asked soon and not too often, and a broker that is away delays nobody."""
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from celery import Celery
+
+from config.celery import app
+from engagement import tasks as engagement_tasks
+from engagement import wakeups as engagement_wakeups
+from engagement.models import Product
+from ingestion import tasks, wakeups
+from tests.engagement.history import track
+from tests.pipeline.conftest import Post
+from tests.pipeline.waiting import at_once, counts, wait, waiting
+
+
+@contextmanager
+def queue() -> Iterator[Any]:
+    """The broker's queue, which is in this process's memory."""
+    with app.connection_for_write() as broker:
+        channel: Any = broker.default_channel
+        channel.queue_declare("default")
+        yield channel
+
+
+def published() -> int:
+    """How many messages were published since this was last asked."""
+    with queue() as channel:
+        taken = 0
+        while channel.basic_get("default", no_ack=True):
+            taken += 1
+        return taken
+
+
+def nothing() -> None:
+    """A task that nobody ever runs."""
+
+
+class Broken:
+    """Stands for a task whose broker is on a loopback port where nobody listens."""
+
+    def __init__(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        scratch = Celery("scratch", broker=f"amqp://127.0.0.1:{port}//", set_as_current=False)
+        scratch.conf.broker_connection_timeout = 1
+        self.task = scratch.task(name="ingestion.tasks.drain")(nothing)
+        self.attempts = 0
+
+    def apply_async(self, **options: Any) -> None:
+        self.attempts += 1
+        self.task.apply_async(**options)
+
+
+@pytest.fixture(autouse=True)
+def nothing_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engagement_wakeups, "_broker_is_away", False)
+    published()
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Broken:
+    broken = Broken()
+    monkeypatch.setattr(tasks, "drain", broken)
+    return broken
+
+
+def ask_for(seconds: float, request: Callable[[], None]) -> float:
+    """Request all the time; the seconds that it took."""
+    started = time.monotonic()
+    while time.monotonic() - started < seconds:
+        request()
+        time.sleep(0.001)
+    return time.monotonic() - started
+
+
+def test_a_request_wakes_a_worker_at_once() -> None:
+    wakeups.Waker().request()
+    deadline = time.monotonic() + 2
+    while not published():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_many_requests_wake_at_most_five_times_a_second() -> None:
+    waker = wakeups.Waker()
+    took = max(at_once(*[lambda: ask_for(0.9, waker.request)] * 8))
+    time.sleep(2 * wakeups.PAUSE)
+    number = published()
+    # The last request is never lost: it is published after the pause.
+    assert 2 <= number <= (took + wakeups.PAUSE) / wakeups.PAUSE + 1
+
+
+def test_without_requests_nobody_is_woken() -> None:
+    waker = wakeups.Waker()
+    waker.request()
+    time.sleep(2 * wakeups.PAUSE)
+    assert published() == 1
+    time.sleep(2 * wakeups.PAUSE)
+    assert published() == 0
+
+
+def test_a_wake_up_carries_nothing_and_expires() -> None:
+    wakeups.Waker().request()
+    time.sleep(0.2)
+    with queue() as channel:
+        message = channel.basic_get("default", no_ack=True)
+        assert message.payload[:2] == [[], {}]
+        assert message.headers["task"] == "ingestion.tasks.drain"
+        assert message.headers["expires"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_broker_that_refuses_connections_delays_no_answer(
+    broken: Broken, post: Post, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(wakeups, "request", wakeups.Waker().request)
+    monkeypatch.setattr(wakeups, "PAUSE_AFTER_FAILURE", 0.05)
+    body = {"userId": "ada", "event": "opened"}
+    assert post("/v2/track", body).status_code == 202
+    started = time.monotonic()
+    answers = [post("/v2/track", body).status_code for _ in range(100)]
+    assert time.monotonic() - started < 3
+    assert answers == [202] * 100
+    deadline = time.monotonic() + 3
+    while broken.attempts < 2:
+        assert time.monotonic() < deadline
+        wakeups.request()
+        time.sleep(0.05)
+    (line,) = caplog.messages
+    assert line.startswith("The broker takes no wake-ups (")
+    assert len(waiting()) == 101
+
+
+def test_a_broker_that_comes_back_is_used_again(
+    broken: Broken, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    monkeypatch.setattr(wakeups, "PAUSE_AFTER_FAILURE", 0.05)
+    waker = wakeups.Waker()
+    ask_for(0.3, waker.request)
+    assert broken.attempts > 1
+    monkeypatch.undo()
+    ask_for(0.3, waker.request)
+    assert published() >= 1
+    assert caplog.messages[-1] == "The broker takes wake-ups again."
+    assert len(caplog.messages) == 2
+
+
+def test_waiting_for_the_broker_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    def hang(*arguments: object) -> bool:
+        return release.wait(5)
+
+    monkeypatch.setattr(engagement_wakeups, "ask", hang)
+    waker = wakeups.Waker()
+    started = time.monotonic()
+    for _ in range(1_000):
+        waker.request()
+    assert time.monotonic() - started < 1
+    release.set()
+
+
+# --- From the worker ------------------------------------------------------------------------
+
+
+def test_a_drain_that_runs_out_of_time_asks_for_the_next_one(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait(acme_key, track("ada"))
+    monkeypatch.setattr(tasks, "DRAIN_SECONDS", -1.0)
+    tasks.drain()
+    assert (published(), len(waiting())) == (1, 1)
+
+
+def test_a_drain_that_empties_the_inbox_asks_for_scores_alone(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engagement_tasks, "_next_turn", 0.0)
+    wait(acme_key, track("ada"))
+    tasks.drain()
+    assert (published(), waiting()) == (1, [])
+
+
+def test_a_drain_goes_on_while_the_broker_is_away(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engagement_tasks, "_next_turn", 0.0)
+    monkeypatch.setattr(engagement_tasks, "rescore", Broken())
+    wait(acme_key, *[track("ada")] * 3)
+    tasks.drain()
+    assert counts(acme) == {("ada", "opened"): 3}
