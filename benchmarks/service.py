@@ -100,13 +100,18 @@ class Service:
         self._stack.callback(_stop, process)
         return process
 
-    def start_web(self, name: str, application: str = "", **environment: str) -> str:
+    def start_web(self, name: str, application: str = "", *options: str, **environment: str) -> str:
         """Start a web role on a free port, with as many workers as there are cores; its address.
 
         *application* is another WSGI application than the service's own, for the same server.
+        *options* are gunicorn's, instead of those of ``config.gunicorn``.
         """
         port = free_port()
-        command = gunicorn.command(HOST, port, WORKERS)
+        if options:
+            command = [sys.executable, "-m", "gunicorn", "--bind", f"{HOST}:{port}"]
+            command += ["--workers", str(WORKERS), *options]
+        else:
+            command = gunicorn.command(HOST, port, WORKERS)
         if application:
             command.append(application)
         process = self.start(name, command, **environment)
