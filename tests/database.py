@@ -21,7 +21,7 @@ for name in [name for name in os.environ if name.startswith("EDS_")]:
     del os.environ[name]
 os.environ.pop("DATABASE_URL", None)
 # Wake-ups stay in this process; nobody acts on them.
-os.environ["CELERY_BROKER_URL"] = "memory://"
+os.environ["CELERY_BROKER_URL"] = "memory://localhost"
 os.environ["EDS_DATA_DIR"] = str(FOLDER)
 
 # What a test commits need not outlive a power cut.

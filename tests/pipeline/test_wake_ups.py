@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from celery import Celery
 
 from config.celery import app
 from engagement import tasks as engagement_tasks
@@ -38,25 +37,19 @@ def published() -> int:
         return taken
 
 
-def nothing() -> None:
-    """A task that nobody ever runs."""
-
-
 class Broken:
     """Stands for a task whose broker is on a loopback port where nobody listens."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: Any) -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        scratch = Celery("scratch", broker=f"amqp://127.0.0.1:{port}//", set_as_current=False)
-        scratch.conf.broker_connection_timeout = 1
-        self.task = scratch.task(name="ingestion.tasks.drain")(nothing)
+            self.address = f"amqp://127.0.0.1:{probe.getsockname()[1]}//"
+        self.task = task
         self.attempts = 0
 
     def apply_async(self, **options: Any) -> None:
         self.attempts += 1
-        self.task.apply_async(**options)
+        self.task.apply_async(connection=app.connection_for_write(self.address), **options)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +60,7 @@ def nothing_published(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Broken:
-    broken = Broken()
+    broken = Broken(tasks.drain)
     monkeypatch.setattr(tasks, "drain", broken)
     return broken
 
@@ -147,7 +140,7 @@ def test_a_broker_that_comes_back_is_used_again(
     waker = wakeups.Waker()
     ask_for(0.3, waker.request)
     assert broken.attempts > 1
-    monkeypatch.undo()
+    monkeypatch.setattr(tasks, "drain", broken.task)
     ask_for(0.3, waker.request)
     assert published() >= 1
     assert caplog.messages[-1] == "The broker takes wake-ups again."
@@ -194,7 +187,7 @@ def test_a_drain_goes_on_while_the_broker_is_away(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engagement_tasks, "_next_turn", 0.0)
-    monkeypatch.setattr(engagement_tasks, "rescore", Broken())
+    monkeypatch.setattr(engagement_tasks, "rescore", Broken(engagement_tasks.rescore))
     wait(acme_key, *[track("ada")] * 3)
     tasks.drain()
     assert counts(acme) == {("ada", "opened"): 3}
