@@ -7,8 +7,9 @@ import pytest
 from cryptography.fernet import Fernet
 from django.core.management import call_command
 from django.db import connection
+from pytest_django import Settings
 
-from config import queue_schema
+from config import broker, queue_schema
 from config.broker import transport_options
 from engagement import credentials
 from engagement.models import Workspace
@@ -44,12 +45,21 @@ def test_generate_key_prints_a_key_that_encrypts() -> None:
     Fernet(output_of("generate_key").strip()).encrypt(b"secret")
 
 
-@pytest.mark.django_db
-def test_the_queue_is_installed_with_the_tables_and_once_only() -> None:
-    queue_schema.install()
+def queue_schemas() -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'pgmq'")
-        assert cursor.fetchone() == (1,)
+        (number,) = cursor.fetchone()
+        return int(number)
+
+
+@pytest.mark.django_db
+def test_the_queue_is_installed_with_the_tables_and_once_only(settings: Settings) -> None:
+    # The tests' own broker is in memory.
+    assert queue_schemas() == 0
+    settings.CELERY_BROKER_URL = broker.URL
+    call_command("migrate", verbosity=0)
+    assert queue_schemas() == 1
+    queue_schema.install()
 
 
 def test_the_brokers_address_shows_no_password() -> None:
