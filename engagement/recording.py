@@ -72,7 +72,7 @@ def record(received: Sequence[Received]) -> None:
         {account_id for _, account_id in entered},
     )
     stale.mark(
-        _stale(users, newcomers, moved | counted)
+        _stale(newcomers, moved | counted)
         | {stale.account(*account) for account in (*entered, *appeared)}
     )
 
@@ -276,15 +276,12 @@ def _add_counts(counts: dict[CountKey, tuple[int, datetime]]) -> None:
 # --- What must be scored again --------------------------------------------------------------
 
 
-def _stale(
-    users: dict[Key, UserState], newcomers: Sequence[UserState], touched: set[Touched]
-) -> set[stale.Mark]:
-    # Counts of a user whom nobody has introduced yet change no score.
-    known = {user.id for user in users.values() if user.is_identified}
+def _stale(newcomers: Sequence[UserState], touched: set[Touched]) -> set[stale.Mark]:
+    # Strangers' counts too, though they change no score: another worker may be introducing the
+    # stranger just now, and its mark may be worked off before these counts are committed.
     marks = {stale.user(user.product_id, user.id) for user in newcomers}
     for product_id, user_id, account_id in touched:
-        if user_id in known:
-            marks.add(stale.user(product_id, user_id))
-            if account_id != NO_ACCOUNT:
-                marks.add(stale.account(product_id, account_id))
+        marks.add(stale.user(product_id, user_id))
+        if account_id != NO_ACCOUNT:
+            marks.add(stale.account(product_id, account_id))
     return marks
