@@ -189,7 +189,7 @@ def test_a_commit_that_times_out_is_no_202(short_timeout: None, post: Post) -> N
     with table_locked():
         started = time.monotonic()
         response = post("/v2/track", TRACK)
-        assert time.monotonic() - started < 2
+        assert time.monotonic() - started < 4
     assert refusal(response) == UNAVAILABLE
     assert int(response["Retry-After"]) >= 1
     assert post("/v2/track", TRACK | {"userId": "bob"}).status_code == 202
@@ -199,18 +199,21 @@ def test_a_commit_that_times_out_is_no_202(short_timeout: None, post: Post) -> N
 def test_who_waits_behind_a_commit_that_times_out_is_told_the_truth(
     short_timeout: None, post: Post
 ) -> None:
-    def send(number: int) -> tuple[str, int]:
+    answers: dict[str, int] = {}
+
+    def send(number: int) -> None:
         user = f"user {number}"
         time.sleep(number * 0.02)
-        return user, post("/v2/track", TRACK | {"userId": user}).status_code
+        answers[user] = post("/v2/track", TRACK | {"userId": user}).status_code
 
     with table_locked():
         sending = Eventually(lambda: at_once(*(partial(send, number) for number in range(20))))
-        # The first group is given up, the second one is committed or given up as well.
-        time.sleep(0.4)
-    answers = dict(sending.result())
+        # The first group is given up; the one behind it is committed, or given up as well.
+        until(lambda: answers)
+    sending.result()
     there = {decode(row.payload).user_id for row in InboxMessage.objects.all()}
     assert there == {user for user, status in answers.items() if status == 202}
+    assert len(answers) == 20
     assert 503 in answers.values()
 
 

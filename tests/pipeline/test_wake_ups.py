@@ -120,9 +120,9 @@ def test_a_broker_that_refuses_connections_delays_no_answer(
     assert post("/v2/track", body).status_code == 202
     started = time.monotonic()
     answers = [post("/v2/track", body).status_code for _ in range(100)]
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < 5
     assert answers == [202] * 100
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 10
     while broken.attempts < 2:
         assert time.monotonic() < deadline
         wakeups.request()
