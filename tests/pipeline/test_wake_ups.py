@@ -91,6 +91,18 @@ def test_many_requests_wake_at_most_five_times_a_second() -> None:
     assert 2 <= number <= (took + wakeups.PAUSE) / wakeups.PAUSE + 1
 
 
+def test_where_messages_keep_coming_workers_are_woken_less_often(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(wakeups, "PAUSE", 0.02)
+    monkeypatch.setattr(wakeups, "LONGEST_PAUSE", 0.2)
+    waker = wakeups.Waker()
+    took = ask_for(1.2, waker.request)
+    time.sleep(2 * wakeups.LONGEST_PAUSE)
+    # Pauses of 0.02, 0.04, 0.08 and 0.16 s, from then on of 0.2 s.
+    assert 4 <= published() <= 5 + took / wakeups.LONGEST_PAUSE
+
+
 def test_without_requests_nobody_is_woken() -> None:
     waker = wakeups.Waker()
     waker.request()
