@@ -52,7 +52,7 @@ class Claimed(NamedTuple):
 
 
 class Drained(NamedTuple):
-    """What a drain did. ``is_empty`` is whether it left nothing that was due."""
+    """What a drain did. ``is_empty`` is whether its last look found no more than it took."""
 
     messages: int
     is_empty: bool
@@ -65,7 +65,7 @@ def drain(
     after_batch: Callable[[], None] = lambda: None,
     batch_size: int = BATCH_SIZE,
 ) -> Drained:
-    """Settle waiting messages until none is due or *out_of_time* says to stop.
+    """Settle the messages that wait, until it has taken all or *out_of_time* says to stop.
 
     *after_batch* is called after each committed batch. Raises what the database raises where that
     is no message's fault; the batch then waits as before.
@@ -76,13 +76,20 @@ def drain(
         if claimed:
             settled += len(claimed)
             batches += 1
-            after = 0 if batches % BATCHES_PER_SWEEP == 0 else max(one.id for one in claimed)
             after_batch()
+        if _is_full(claimed, batch_size):
+            after = 0 if batches % BATCHES_PER_SWEEP == 0 else max(one.id for one in claimed)
         elif after:
             after = 0
         else:
             return Drained(settled, True)
     return Drained(settled, False)
+
+
+def _is_full(claimed: Sequence[Claimed], batch_size: int) -> bool:
+    """Whether more may have been due. A batch with room left took all there was: what has come
+    since wakes a drain of its own, later and with more in it."""
+    return len(claimed) >= batch_size or sum(len(one.payload) for one in claimed) >= BATCH_BYTES
 
 
 def _settle_after_races(now: datetime, batch_size: int, after: int) -> list[Claimed]:
