@@ -197,6 +197,7 @@ def _insert(rows: list[Row]) -> None:
             "hints": list(hints),
             "payloads": list(payloads),
         },
+        prepare=True,
     )
 
 
