@@ -176,6 +176,7 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_CONSUMER = "config.celery:QuietConsumer"
+CELERY_WORKER_POOL = "config.pool:Pool"
 CELERY_WORKER_CONCURRENCY = environment.integer(
     "EDS_CELERY_WORKERS", os.cpu_count() or 1, minimum=1
 )

@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -99,6 +101,31 @@ def test_a_killed_celery_worker_is_brought_back_and_its_pool_is_gone(up: Up) -> 
     until(lambda: not survivors(pool), "the end of the pool")
     until(lambda: survivors(up.named("celery", "config worker")), "a new worker")
     assert any("worker was ended by SIGKILL; it is started again" in line for line in up.output)
+
+
+def scored_events(up: Up) -> int:
+    """How many events the account's score counts, as the read API says."""
+    accounts = up.curl_lines()[-2]
+    found = json.loads(paste(accounts)[1])["data"][0]["_links"]["self"]
+    status, body = paste(re.sub(r"'http://[^']*'", f"'{found}'", accounts))
+    assert status == 200, body
+    events: int = json.loads(body)["data"]["metrics"]["recently_scored_events"]
+    return events
+
+
+def test_killed_pool_processes_do_not_keep_the_others_from_their_tasks(up: Up) -> None:
+    posts = up.curl_lines()[:-2]
+    for _ in range(2):
+        worker = until(lambda: up.named("celery", "config worker"), "the worker")[0]
+        # One of the idle ones waits for the next task, and holds a lock while it does.
+        for process in until(worker.children, "its pool"):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+            time.sleep(0.2)
+        before = scored_events(up)
+        assert [paste(line)[0] for line in posts] == [202] * 4
+        expected = before + 2
+        until(lambda expected=expected: scored_events(up) == expected, "the score")  # type: ignore[misc]
 
 
 def test_a_killed_postgres_is_brought_back_and_serves_the_same_data(up: Up) -> None:
