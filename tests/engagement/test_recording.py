@@ -6,8 +6,10 @@ That no order matters is shown over all stories at once in ``test_order_does_not
 from datetime import date
 
 import pytest
+from django.db import IntegrityError, transaction
 from pytest_django import DjangoAssertNumQueries
 
+from engagement import sql
 from engagement.models import Account, DailyCount, Event, Membership, Product, User
 from engagement.recording import record
 from tests.engagement.history import at, group, identify, received, state, tell, track
@@ -170,8 +172,6 @@ def test_nothing_is_deduplicated_by_content(acme: Product) -> None:
 
 
 def test_a_message_recorded_twice_violates_a_key(acme: Product) -> None:
-    from django.db import IntegrityError, transaction
-
     once = received(acme, [track("ann")])
     record(once)
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -192,8 +192,6 @@ def test_the_statements_of_a_batch_do_not_grow_with_its_messages(acme: Product) 
 
 
 def statements_of(product: Product, users: int) -> int:
-    from engagement import sql
-
     told = [
         message
         for number in range(users)
