@@ -148,15 +148,21 @@ class EmbeddedPostgres:
         )
 
     def wait_until_ready(
-        self, process: "subprocess.Popen[bytes]", timeout: float = START_TIMEOUT
+        self,
+        process: "subprocess.Popen[bytes]",
+        timeout: float = START_TIMEOUT,
+        said: str = "its last lines above say why",
     ) -> None:
-        """Return once the server takes connections and the database exists."""
+        """Return once the server takes connections and the database exists.
+
+        PostgresFailed where it does not come to that; *said* is where its own words are.
+        """
         deadline = time.monotonic() + timeout
         while not self.accepts_connections():
             if process.poll() is not None:
                 raise PostgresFailed(
                     f"The embedded PostgreSQL in {self.folder} ended with status "
-                    f"{process.returncode} while starting; its last lines above say why."
+                    f"{process.returncode} while starting; {said}."
                 )
             if time.monotonic() > deadline:
                 raise PostgresFailed(
@@ -182,9 +188,12 @@ class EmbeddedPostgres:
             yield
             return
         self.initialise()
-        process = self.popen()
+        # What the server says while it starts and stops would only be in a command's way.
+        log = self.folder.parent / "postgres.log"
+        with log.open("ab") as output:
+            process = self.popen(output.fileno())
         try:
-            self.wait_until_ready(process)
+            self.wait_until_ready(process, said=f"the end of {log} says why")
             yield
         finally:
             stop_process(process, signal.SIGINT, timeout=30)
