@@ -149,12 +149,8 @@ def _store(links: dict[int, list[Link]], users: dict[int, UserState]) -> None:
 def _stored_links(users: Sequence[UserState]) -> dict[int, list[Link]]:
     if not users:
         return {}
-    rows = sql.fetch(
-        _READ_LINKS,
-        {"products": [user.product_id for user in users], "users": [user.id for user in users]},
-    )
     stored: dict[int, list[Link]] = {}
-    for user_id, at, arrival, account_id in rows:
+    for user_id, at, arrival, account_id in sql.fetch(_READ_LINKS, _user_arrays(users)):
         stored.setdefault(user_id, []).append(Link(at, arrival, account_id))
     return stored
 
@@ -171,14 +167,12 @@ def accounts_of(users: Iterable[UserState]) -> list[tuple[int, int]]:
     wanted = list(users)
     if not wanted:
         return []
-    rows = sql.fetch(
-        _ACCOUNTS_OF,
-        {
-            "products": [user.product_id for user in wanted],
-            "users": [user.id for user in wanted],
-        },
-    )
+    rows = sql.fetch(_ACCOUNTS_OF, _user_arrays(wanted))
     return [(product_id, account_id) for product_id, account_id in rows]
+
+
+def _user_arrays(users: Sequence[UserState]) -> dict[str, list[int]]:
+    return {"products": [user.product_id for user in users], "users": [user.id for user in users]}
 
 
 # --- Events before the current account ------------------------------------------------------

@@ -85,6 +85,8 @@ _CREATE_USERS = _CREATE.format(table="engagement_user")
 
 def ensure_accounts(sightings: dict[Key, Sighting]) -> dict[Key, int]:
     """The id of each account, created where there is none."""
+    if not sightings:
+        return {}
     ids = _find_accounts(sightings)
     if missing := sightings.keys() - ids.keys():
         created = _create(_CREATE_ACCOUNTS, missing, sightings)
@@ -253,7 +255,7 @@ def ensure_users(sightings: dict[Key, Sighting], written: Collection[Key]) -> di
 
 def lock_to_move(users: Iterable[UserState]) -> None:
     """Keep everybody else from recording events of these users until the transaction ends."""
-    if ids := [user.id for user in users if not user.created]:
+    if ids := [user.id for user in users]:
         sql.fetch(_LOCK_TO_MOVE, {"ids": ids})
 
 
