@@ -163,34 +163,31 @@ def _totals(rows: QuerySet[Any]) -> dict[int, tuple[int, int]]:
 
 def _account_seen_last(workspace: Workspace, match: Match) -> Subquery:
     accounts = Account.objects.filter(product_id=workspace.product_id)
-    match match.kind:
-        case "tracking_id":
-            accounts = accounts.filter(external_id=match.value)
-        case "domain":
-            accounts = accounts.filter(_same_text("domain", match.value))
-        case name:
-            accounts = accounts.filter(_has_trait(name, match.value))
     shown = AccountEngagement.objects.filter(
         product_id=workspace.product_id, workspace=workspace, account_id=OuterRef("id")
     )
-    return Subquery(
-        accounts.filter(Exists(shown)).order_by("-last_seen_at", "-id").values("id")[:1]
-    )
+    return _seen_last(accounts.filter(_matches(match, "domain"), Exists(shown)))
 
 
 def _user_seen_last(workspace: Workspace, match: Match) -> Subquery:
     users = User.objects.filter(product_id=workspace.product_id)
-    match match.kind:
-        case "tracking_id":
-            users = users.filter(external_id=match.value)
-        case "email":
-            users = users.filter(_same_text("email", match.value))
-        case name:
-            users = users.filter(_has_trait(name, match.value))
     shown = UserEngagement.objects.filter(
         product_id=workspace.product_id, workspace=workspace, user_id=OuterRef("id")
     )
-    return Subquery(users.filter(Exists(shown)).order_by("-last_seen_at", "-id").values("id")[:1])
+    return _seen_last(users.filter(_matches(match, "email"), Exists(shown)))
+
+
+def _seen_last(subjects: QuerySet[Any]) -> Subquery:
+    return Subquery(subjects.order_by("-last_seen_at", "-id").values("id")[:1])
+
+
+def _matches(match: Match, ignoring_case: str) -> Q:
+    """What a subject must be for the look-up; *ignoring_case* is the trait that ignores it."""
+    if match.kind == "tracking_id":
+        return Q(external_id=match.value)
+    if match.kind == ignoring_case:
+        return _same_text(match.kind, match.value)
+    return _has_trait(match.kind, match.value)
 
 
 def _same_text(name: str, value: str) -> Q:
