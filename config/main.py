@@ -11,6 +11,7 @@ from django.db import OperationalError
 # These work without a database, or bring their own (`up` supervises one).
 WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", "check"}
 WITHOUT_DATABASE |= {"collectstatic", "startapp", "generate_key", "diffsettings"}
+WITHOUT_DATABASE |= {"marketplace_simulator"}
 
 
 def run(arguments: list[str]) -> None:

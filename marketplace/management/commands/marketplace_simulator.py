@@ -1,0 +1,77 @@
+"""``python manage.py marketplace_simulator``: try the license connection without an account."""
+
+from argparse import ArgumentParser
+from contextlib import closing, suppress
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from marketplace.simulator.server import Simulator
+
+INSTRUCTIONS = """
+A simulated marketplace with {licenses} licenses listens at {url}; Ctrl-C stops it.
+Start the service with its address:
+
+  MARKETPLACE_API_URL={url} python manage.py up
+
+and connect a product in the admin, under Marketplace, with these values:
+
+  User name   {user_name}
+  API token   {token}
+  Vendor ID   {vendor_id}
+  Product ID  {product_id}
+
+Let the token expire, have it misbehave, and behave again:
+
+  curl -X POST {url}/simulator/replace-token
+  curl {url}/simulator/misbehave -d '{{"fault": "status", "status": 503, "on": "licenses"}}'
+  curl -X POST {url}/simulator/behave
+"""
+
+
+class Command(BaseCommand):
+    help = (
+        "Serve a simulated marketplace on this machine, and print what to enter to connect to it."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--licenses", type=int, default=500, help="how many licenses it has")
+        parser.add_argument("--port", type=int, default=8010, help="port to listen on; 0: any")
+        parser.add_argument("--seed", type=int, default=1, help="another seed, another vendor")
+
+    def handle(
+        self,
+        *args: Any,
+        licenses: int,
+        port: int,
+        seed: int,
+        verbosity: int,
+        **options: Any,
+    ) -> None:
+        today = timezone.now().date()
+        try:
+            simulator = Simulator.with_licenses(licenses, today=today, seed=seed, port=port)
+        except (OSError, OverflowError) as error:
+            raise CommandError(
+                f"cannot listen on port {port} ({error}); choose another one with --port."
+            ) from None
+        with closing(simulator), suppress(KeyboardInterrupt):
+            if verbosity:
+                self.stdout.write(instructions(simulator))
+                self.stdout.flush()
+            simulator.serve_forever()
+
+
+def instructions(simulator: Simulator) -> str:
+    """What somebody enters to connect to the simulator, and how to change it, to paste."""
+    vendor = simulator.vendor
+    return INSTRUCTIONS.format(
+        licenses=len(simulator.feed),
+        url=simulator.url,
+        user_name=vendor.user_name,
+        token=vendor.token,
+        vendor_id=vendor.vendor_id,
+        product_id=vendor.app.product_id,
+    )

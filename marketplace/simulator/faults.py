@@ -1,0 +1,214 @@
+"""The ways in which a marketplace misbehaves. Each changes the answer to some requests."""
+
+import gzip
+import json
+import threading
+import time
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import msgspec
+
+JSON = "application/json"
+HTML = b"<!doctype html><title>Log in</title><p>Please log in to continue.</p>"
+REFUSALS: dict[int, Any] = {
+    401: {"code": 401, "message": "Unauthorized"},
+    429: {"code": 429, "message": "Rate limit exceeded"},
+}
+
+
+class Endpoint(StrEnum):
+    VENDOR = "vendor"
+    LISTING = "listing"
+    LICENSES = "licenses"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What goes over the wire. *declared* is the Content-Length where that is not the truth."""
+
+    status: int = 200
+    body: bytes = b""
+    content_type: str = JSON
+    headers: dict[str, str] = field(default_factory=dict)
+    declared: int | None = None
+    hang_up: bool = False
+
+    @classmethod
+    def of(cls, value: Any, status: int = 200) -> "Answer":
+        return cls(status, msgspec.json.encode(value))
+
+
+def refusal(status: int, detail: str = "") -> Answer:
+    """An error in the shape in which the marketplace words it."""
+    error = {"status": str(status), "code": "ERROR", "title": "The request failed."}
+    body = REFUSALS.get(status, {"errors": [{**error, "detail": detail}]})
+    return Answer.of(body, status)
+
+
+class Fault(msgspec.Struct, tag_field="fault", kw_only=True, forbid_unknown_fields=True):
+    """Befalls requests to an endpoint (None: to each) for the page at an offset (None: for each):
+    not the first *after* of them, then so many *times* (None: until it is lifted)."""
+
+    on: Endpoint | None = None
+    offset: int | None = None
+    after: int = 0
+    times: int | None = None
+
+    def meets(self, endpoint: Endpoint | None, offset: int) -> bool:
+        """Whether it befalls a request to this endpoint and page. Each call counts as one."""
+        if self.on not in (None, endpoint) or self.offset not in (None, offset) or self.times == 0:
+            return False
+        if self.after > 0:
+            self.after -= 1
+            return False
+        if self.times is not None:
+            self.times -= 1
+        return True
+
+    def befall(self, answer: Answer) -> Answer:
+        """What is answered instead."""
+        return answer
+
+    def shift(self, page: int) -> int:
+        """By how many rows the list has moved when the page with this number is asked for."""
+        return 0
+
+
+class Status(Fault, tag="status"):
+    """An error; ``retry_after`` is sent as it is, seconds or an HTTP date."""
+
+    status: int
+    retry_after: str | None = None
+
+    def befall(self, answer: Answer) -> Answer:
+        headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
+        return replace(refusal(self.status, "Told to fail."), headers=headers)
+
+
+class Slow(Fault, tag="slow"):
+    """The right answer, late."""
+
+    seconds: float
+
+    def befall(self, answer: Answer) -> Answer:
+        time.sleep(self.seconds)
+        return answer
+
+
+class Html(Fault, tag="html"):
+    """A page for people, as a login or a proxy shows it."""
+
+    status: int = 200
+
+    def befall(self, answer: Answer) -> Answer:
+        return Answer(self.status, HTML, "text/html; charset=utf-8")
+
+
+class Truncated(Fault, tag="truncated"):
+    """Half of the JSON, as if it were all."""
+
+    def befall(self, answer: Answer) -> Answer:
+        return replace(answer, body=answer.body[: len(answer.body) // 2])
+
+
+class CutOff(Fault, tag="cut_off"):
+    """Half of the answer, and then the connection is closed."""
+
+    def befall(self, answer: Answer) -> Answer:
+        half = answer.body[: len(answer.body) // 2]
+        return replace(answer, body=half, declared=len(answer.body))
+
+
+class HangUp(Fault, tag="hang_up"):
+    """No answer: the connection is closed."""
+
+    def befall(self, answer: Answer) -> Answer:
+        return replace(answer, hang_up=True)
+
+
+class Shape(Fault, tag="shape"):
+    """JSON of another shape."""
+
+    value: Any = None
+
+    def befall(self, answer: Answer) -> Answer:
+        return Answer.of(self.value)
+
+
+class Huge(Fault, tag="huge"):
+    """An answer padded to so many megabytes, or one that becomes so large when it is unpacked."""
+
+    megabytes: int
+    packed: bool = False
+
+    def befall(self, answer: Answer) -> Answer:
+        padded = answer.body + b" " * (self.megabytes * 1024 * 1024)
+        if not self.packed:
+            return replace(answer, body=padded)
+        return replace(answer, body=gzip.compress(padded), headers={"Content-Encoding": "gzip"})
+
+
+class Redirect(Fault, tag="redirect"):
+    """Sends the caller elsewhere, with its credentials if it is careless."""
+
+    to: str
+
+    def befall(self, answer: Answer) -> Answer:
+        return Answer(302, headers={"Location": self.to})
+
+
+class Next(Fault, tag="next"):
+    """A listing or licenses page that names this as its next one."""
+
+    link: Any
+
+    def befall(self, answer: Answer) -> Answer:
+        if answer.status != 200:
+            return answer
+        page = json.loads(answer.body)
+        if "licenses" in page:
+            page["_links"]["next"] = {"href": self.link}
+        else:
+            page["links"]["next"] = self.link
+        return Answer.of(page)
+
+
+class Shifting(Fault, tag="shifting"):
+    """So many rows come in at the front of the list between two pages of licenses, and push as
+    many rows of a page onto the next one; with a whole page's rows the first is served for ever."""
+
+    rows: int
+
+    def shift(self, page: int) -> int:
+        return self.rows * page
+
+
+class Faults:
+    """The faults that are in force. Requests come from several threads."""
+
+    def __init__(self) -> None:
+        self._faults: list[Fault] = []
+        self._lock = threading.Lock()
+
+    def add(self, *faults: Fault) -> None:
+        with self._lock:
+            self._faults += faults
+
+    def clear(self) -> None:
+        with self._lock:
+            self._faults = []
+
+    def current(self) -> list[Fault]:
+        with self._lock:
+            return list(self._faults)
+
+    def that_befall(self, endpoint: Endpoint | None, offset: int) -> list[Fault]:
+        with self._lock:
+            return [fault for fault in self._faults if fault.meets(endpoint, offset)]
+
+
+AnyFault: TypeAlias = (
+    Status | Slow | Html | Truncated | CutOff | HangUp | Shape | Huge | Redirect | Next | Shifting
+)

@@ -1,0 +1,52 @@
+"""Who owns the simulated apps: the values that somebody enters to connect, and what they find.
+
+Everything derives from a seed, so that a simulator that was started anew is the same one.
+"""
+
+from dataclasses import dataclass
+from uuid import UUID, uuid5
+
+_NAMESPACE = UUID("5b7d1d3e-8a52-4f0a-9c53-0f6a8b0f7f10")
+_APPS = [
+    ("com.lumenworks.board-lens", "Board Lens for Jira", "PUBLIC"),
+    ("com.lumenworks.page-lens", "Page Lens for Confluence", "PRIVATE"),
+    ("com.lumenworks.queue-lens", "Queue Lens for Jira Service Management", "PUBLIC"),
+]
+
+
+@dataclass(frozen=True)
+class App:
+    product_id: str
+    key: str
+    name: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Vendor:
+    """A vendor with its apps; the first of them is the one whose licenses are served."""
+
+    user_name: str
+    token: str
+    vendor_id: str
+    developer_id: str
+    apps: tuple[App, ...]
+
+    @property
+    def app(self) -> App:
+        return self.apps[0]
+
+
+def vendor(seed: int = 1) -> Vendor:
+    return Vendor(
+        user_name="reports@lumenworks.example",
+        token=f"simulated-token-{stable_id(seed, 'token')[-12:]}",
+        vendor_id=str(1_234_566 + seed),
+        developer_id=stable_id(seed, "developer"),
+        apps=tuple(App(stable_id(seed, key), key, name, state) for key, name, state in _APPS),
+    )
+
+
+def stable_id(seed: int, name: str) -> str:
+    """A UUID that is the same for the same seed and name."""
+    return str(uuid5(_NAMESPACE, f"{seed}/{name}"))
