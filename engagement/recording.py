@@ -74,6 +74,7 @@ def record(received: Sequence[Received]) -> None:
     stale.mark(
         _stale(newcomers, moved | counted)
         | {stale.account(*account) for account in (*entered, *appeared)}
+        | _described(batch, users, account_ids)
     )
 
 
@@ -274,6 +275,19 @@ def _add_counts(counts: dict[CountKey, tuple[int, datetime]]) -> None:
 
 
 # --- What must be scored again --------------------------------------------------------------
+
+
+def _described(
+    batch: Batch, users: dict[Key, UserState], account_ids: dict[Key, int]
+) -> set[stale.Mark]:
+    """Who has new traits or a new account: a workspace's audience may go by these."""
+    changed = {key for key, sighting in batch.users.items() if sighting.patches}
+    changed |= {link.user for link in batch.links}
+    marks = {stale.user(key[0], users[key].id) for key in changed}
+    for key, sighting in batch.accounts.items():
+        if sighting.patches:
+            marks.add(stale.account(key[0], account_ids[key]))
+    return marks
 
 
 def _stale(newcomers: Sequence[UserState], touched: set[Touched]) -> set[stale.Mark]:

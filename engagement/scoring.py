@@ -1,6 +1,15 @@
-"""Scores: from daily counts to raw scores, benchmarks and the score from 0 to 100."""
+"""Scores: the formulas that turn raw scores into what people read."""
 
 import math
+from bisect import bisect_left
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Literal, TypeAlias
+
+Trend: TypeAlias = Literal["rising", "falling", "steady"]
+
+# A change of the score by so much over one lookback is a trend.
+TREND_FROM = 10.0
 
 
 def score(raw: int, benchmark: float | None) -> float:
@@ -13,3 +22,43 @@ def score(raw: int, benchmark: float | None) -> float:
     if raw <= 0 or not benchmark:
         return 0.0
     return max(1.0, 100.0 * (1.0 - math.pow(10.0, -raw / benchmark)))
+
+
+def tenths(number: float) -> float:
+    """The number with one decimal, halves up: what people read, and what conditions compare.
+
+    Spelled so that PostgreSQL's ``floor(x * 10 + 0.5) / 10`` gives the same number.
+    """
+    return math.floor(number * 10 + 0.5) / 10
+
+
+def shown_score(raw: int, benchmark: float | None) -> float:
+    """The engagement score with one decimal."""
+    return tenths(score(raw, benchmark))
+
+
+def score_change(now: float, before: float) -> float:
+    """By how much a shown score moved, with one decimal."""
+    return tenths(now - before)
+
+
+def trend(change: float) -> Trend:
+    """Where a score is going, by its change over one lookback."""
+    if change >= TREND_FROM:
+        return "rising"
+    return "falling" if change <= -TREND_FROM else "steady"
+
+
+def percentile(raw: int, quantiles: Sequence[int]) -> float:
+    """The share of scored subjects with a lower raw score, in percent with one decimal.
+
+    *quantiles* are equally spaced quantiles of the raw scores above zero, from low to high.
+    """
+    if not quantiles:
+        return 0.0
+    return tenths(100.0 * bisect_left(quantiles, raw) / len(quantiles))
+
+
+def window(lookback_days: int, last_day: date) -> tuple[date, date]:
+    """First and last UTC day of the window of *lookback_days* days that ends with *last_day*."""
+    return last_day - timedelta(days=lookback_days - 1), last_day

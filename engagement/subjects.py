@@ -13,6 +13,7 @@ from typing import Any, LiteralString, NamedTuple, TypeAlias
 import msgspec
 
 from engagement import sql
+from engagement.tenure import stated
 from engagement.traits import Stamp, merge
 
 # (product id, the customer's id)
@@ -135,11 +136,12 @@ _WRITE_ACCOUNTS: LiteralString = """
         first_seen_at = LEAST(a.first_seen_at, k.first_at),
         last_seen_at = GREATEST(a.last_seen_at, k.last_at),
         traits = COALESCE(k.traits::jsonb, a.traits),
-        trait_stamps = COALESCE(k.stamps::jsonb, a.trait_stamps)
+        trait_stamps = COALESCE(k.stamps::jsonb, a.trait_stamps),
+        created_at = CASE WHEN k.traits IS NULL THEN a.created_at ELSE k.created_at END
     FROM unnest(%(ids)b::bigint[], %(products)b::bigint[], %(identified)b::boolean[],
                 %(first)b::timestamptz[], %(last)b::timestamptz[],
-                %(traits)b::text[], %(stamps)b::text[])
-         AS k(id, product_id, identified, first_at, last_at, traits, stamps)
+                %(traits)b::text[], %(stamps)b::text[], %(created)b::timestamptz[])
+         AS k(id, product_id, identified, first_at, last_at, traits, stamps, created_at)
     WHERE a.id = k.id AND a.product_id = k.product_id
 """
 
@@ -180,8 +182,7 @@ def _merge_accounts(keys: list[tuple[int, int]], sightings: dict[int, Sighting])
             "identified": [sighting.identified for sighting in found],
             "first": [sighting.first_at for sighting in found],
             "last": [sighting.last_at for sighting in found],
-            "traits": [merged[id].traits if id in merged else None for id, _ in keys],
-            "stamps": [merged[id].stamps if id in merged else None for id, _ in keys],
+            **_trait_arrays(merged, [id for id, _ in keys]),
         },
     )
 
@@ -189,11 +190,12 @@ def _merge_accounts(keys: list[tuple[int, int]], sightings: dict[int, Sighting])
 # --- Traits ---------------------------------------------------------------------------------
 
 
-class JsonTexts(NamedTuple):
-    """A subject's merged traits and stamps, as JSON."""
+class Merged(NamedTuple):
+    """A subject's merged traits and stamps, as JSON, and what the traits say of its creation."""
 
     traits: str
     stamps: str
+    created_at: datetime | None
 
 
 _READ_TRAITS: LiteralString = """
@@ -201,7 +203,7 @@ _READ_TRAITS: LiteralString = """
 """
 
 
-def _merged_traits(table: LiteralString, patches: dict[int, list[Patch]]) -> dict[int, JsonTexts]:
+def _merged_traits(table: LiteralString, patches: dict[int, list[Patch]]) -> dict[int, Merged]:
     """The traits of the (locked) subjects that have patches, with the patches merged in."""
     ids = [id for id, some in patches.items() if some]
     if not ids:
@@ -211,8 +213,18 @@ def _merged_traits(table: LiteralString, patches: dict[int, list[Patch]]) -> dic
         values, written = msgspec.json.decode(traits), msgspec.json.decode(stamps)
         for patch, stamp in patches[id]:
             merge(values, written, patch, stamp)
-        merged[id] = JsonTexts(_json(values), _json(written))
+        merged[id] = Merged(_json(values), _json(written), stated(values))
     return merged
+
+
+def _trait_arrays(merged: dict[int, Merged], ids: list[int]) -> dict[str, list[Any]]:
+    """The merged traits in the order of *ids*, with None for who has no patch."""
+    rows = [merged.get(id) for id in ids]
+    return {
+        "traits": [row and row.traits for row in rows],
+        "stamps": [row and row.stamps for row in rows],
+        "created": [row and row.created_at for row in rows],
+    }
 
 
 def _json(value: dict[str, Any]) -> str:
@@ -271,13 +283,14 @@ _WRITE_USERS: LiteralString = """
     SET is_identified = k.identified, account_id = k.account_id, account_since = k.account_since,
         first_seen_at = k.first_at, last_seen_at = k.last_at,
         traits = COALESCE(k.traits::jsonb, u.traits),
-        trait_stamps = COALESCE(k.stamps::jsonb, u.trait_stamps)
+        trait_stamps = COALESCE(k.stamps::jsonb, u.trait_stamps),
+        created_at = CASE WHEN k.traits IS NULL THEN u.created_at ELSE k.created_at END
     FROM unnest(%(ids)b::bigint[], %(products)b::bigint[], %(identified)b::boolean[],
                 %(accounts)b::bigint[], %(since)b::timestamptz[],
                 %(first)b::timestamptz[], %(last)b::timestamptz[],
-                %(traits)b::text[], %(stamps)b::text[])
+                %(traits)b::text[], %(stamps)b::text[], %(created)b::timestamptz[])
          AS k(id, product_id, identified, account_id, account_since, first_at, last_at,
-              traits, stamps)
+              traits, stamps, created_at)
     WHERE u.id = k.id AND u.product_id = k.product_id
 """
 
@@ -298,8 +311,7 @@ def write_users(users: Iterable[UserState], patches: dict[int, list[Patch]]) -> 
             "since": [user.account_since for user in ordered],
             "first": [user.first_seen_at for user in ordered],
             "last": [user.last_seen_at for user in ordered],
-            "traits": [merged[user.id].traits if user.id in merged else None for user in ordered],
-            "stamps": [merged[user.id].stamps if user.id in merged else None for user in ordered],
+            **_trait_arrays(merged, [user.id for user in ordered]),
         },
     )
 

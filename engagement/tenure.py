@@ -23,10 +23,15 @@ def created_at(traits: Mapping[str, Any], first_seen_at: datetime) -> datetime:
     The traits ``createdAt`` and ``created_at`` hold ISO 8601 (UTC where no zone is given) or Unix
     time in seconds or milliseconds. A value that is neither is passed over.
     """
+    return stated(traits) or first_seen_at.astimezone(UTC)
+
+
+def stated(traits: Mapping[str, Any]) -> datetime | None:
+    """When the subject was created as its traits say; None where none of them names a time."""
     for name in CREATED_TRAITS:
         if (created := moment(traits.get(name))) is not None:
             return created
-    return first_seen_at.astimezone(UTC)
+    return None
 
 
 def tenure_days(created: datetime, today: date) -> int:

@@ -64,7 +64,9 @@ class Stats:
 
 
 def workspaces(product: Product) -> QuerySet[Workspace]:
-    return Workspace.objects.filter(product=product)
+    """The product's workspaces with the scores that readers see, but for their long quantiles."""
+    shown = Workspace.objects.filter(product=product).select_related("scores")
+    return shown.defer("scores__user_quantiles", "scores__account_quantiles")
 
 
 def workspace(product: Product, workspace_id: int) -> Workspace:
@@ -75,26 +77,36 @@ def workspace(product: Product, workspace_id: int) -> Workspace:
     return found
 
 
-def stats(product: Product, workspace_ids: Iterable[int]) -> dict[int, Stats]:
+def stats(product: Product, workspaces: Iterable[Workspace]) -> dict[int, Stats]:
     """The stats of the given workspaces of the product, with two queries."""
-    ids = list(workspace_ids)
-    users = _totals(UserEngagement.objects.filter(product=product, workspace_id__in=ids))
-    accounts = _totals(AccountEngagement.objects.filter(product=product, workspace_id__in=ids))
-    return {id: Stats(*users.get(id, (0, 0)), *accounts.get(id, (0, 0))) for id in ids}
+    sets = {workspace.id: workspace.scores_id or 0 for workspace in workspaces}
+    shown = Q(product=product, score_set_id__in=sets.values())
+    users = _totals(UserEngagement.objects.filter(shown))
+    accounts = _totals(AccountEngagement.objects.filter(shown))
+    return {
+        id: Stats(*users.get(score_set, (0, 0)), *accounts.get(score_set, (0, 0)))
+        for id, score_set in sets.items()
+    }
 
 
 # What a list shows. Naming the columns keeps traits, which may be large, out of a page.
-LEAN_ACCOUNT = ("raw", "active_users", "last_active_at", "account__external_id")
+LEAN = ("raw", "raw_yesterday", "raw_last_period", "last_active_at")
+LEAN_ACCOUNT = (*LEAN, "active_users", "account__external_id")
 LEAN_USER = (
-    "raw",
-    "last_active_at",
+    *LEAN,
     "user__external_id",
     "user__account__external_id",
     "user__account__is_identified",
 )
-METRICS = ("event_count", "active_days")
+METRICS = ("event_count", "active_days", "name_count")
+ACCOUNT_METRICS = (*METRICS, "total_users")
 SUBJECT = ("traits", "first_seen_at", "last_seen_at")
-FULL_ACCOUNT = (*LEAN_ACCOUNT, *METRICS, *(f"account__{column}" for column in SUBJECT))
+FULL_ACCOUNT = (
+    *LEAN_ACCOUNT,
+    *METRICS,
+    "total_users",
+    *(f"account__{column}" for column in SUBJECT),
+)
 FULL_USER = (*LEAN_USER, *METRICS, *(f"user__{column}" for column in SUBJECT))
 
 
@@ -108,7 +120,7 @@ def ranked_accounts(
     join by that alone while a new product is missing from its statistics.
     """
     accounts = AccountEngagement.objects.filter(
-        product_id=workspace.product_id, workspace=workspace
+        product_id=workspace.product_id, score_set=workspace.scores_id
     )
     if match is not None:
         accounts = accounts.filter(account_id=_account_seen_last(workspace, match))
@@ -123,7 +135,9 @@ def ranked_users(
     workspace: Workspace, match: Match | None = None
 ) -> "QuerySet[RankedUser, RankedUser]":
     """The workspace's users with their current accounts, as ``ranked_accounts`` has accounts."""
-    users = UserEngagement.objects.filter(product_id=workspace.product_id, workspace=workspace)
+    users = UserEngagement.objects.filter(
+        product_id=workspace.product_id, score_set=workspace.scores_id
+    )
     if match is not None:
         users = users.filter(user_id=_user_seen_last(workspace, match))
     return (
@@ -154,17 +168,17 @@ def user(workspace: Workspace, user_id: int) -> "RankedUser":
 
 
 def _totals(rows: QuerySet[Any]) -> dict[int, tuple[int, int]]:
-    """Per workspace the number of subjects, and of those with a scored event in the window."""
-    counted = rows.values_list("workspace_id").annotate(
+    """Per set of scores the number of subjects, and of those with a scored event in the window."""
+    counted = rows.values_list("score_set_id").annotate(
         total=Count("raw"), active=Count("raw", filter=Q(raw__gt=0))
     )
-    return {workspace_id: (total, active) for workspace_id, total, active in counted}
+    return {score_set_id: (total, active) for score_set_id, total, active in counted}
 
 
 def _account_seen_last(workspace: Workspace, match: Match) -> Subquery:
     accounts = Account.objects.filter(product_id=workspace.product_id)
     shown = AccountEngagement.objects.filter(
-        product_id=workspace.product_id, workspace=workspace, account_id=OuterRef("id")
+        product_id=workspace.product_id, score_set=workspace.scores_id, account_id=OuterRef("id")
     )
     return _seen_last(accounts.filter(_matches(match, "domain"), Exists(shown)))
 
@@ -172,7 +186,7 @@ def _account_seen_last(workspace: Workspace, match: Match) -> Subquery:
 def _user_seen_last(workspace: Workspace, match: Match) -> Subquery:
     users = User.objects.filter(product_id=workspace.product_id)
     shown = UserEngagement.objects.filter(
-        product_id=workspace.product_id, workspace=workspace, user_id=OuterRef("id")
+        product_id=workspace.product_id, score_set=workspace.scores_id, user_id=OuterRef("id")
     )
     return _seen_last(users.filter(_matches(match, "email"), Exists(shown)))
 

@@ -3,10 +3,11 @@
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from engagement.models import Account, Workspace
-from engagement.models.scores import Engagement
+from engagement import metrics
+from engagement.history import Overall
+from engagement.metrics import Metrics
+from engagement.models import Account, ScoreSet, Workspace
 from engagement.models.subjects import Subject
-from engagement.scoring import score
 from engagement.tenure import created_at, tenure_days
 from engagement.traits import canonical_name
 from readapi.links import Links
@@ -23,8 +24,12 @@ def workspace(shown: Workspace, product_name: str, links: Links) -> Record:
         "id": shown.id,
         "name": shown.name,
         "product": {"id": shown.product_id, "name": product_name},
-        "lookback_days": shown.lookback_days,
-        "benchmarks": {"users": shown.user_benchmark, "accounts": shown.account_benchmark},
+        # Of the scores that are shown: an edit takes effect when they are computed anew.
+        "lookback_days": (shown.scores or shown).lookback_days,
+        "benchmarks": {
+            "users": shown.scores and shown.scores.user_benchmark,
+            "accounts": shown.scores and shown.scores.account_benchmark,
+        },
         "updated_at": time(shown.updated_at),
         "_links": {
             "self": links.workspace(shown.id),
@@ -45,52 +50,65 @@ def stats(counted: Stats) -> Record:
 
 
 def lean_account(row: "RankedAccount", workspace: Workspace, links: Links) -> Record:
+    scores = metrics.account_scores(row, score_set(workspace))
     return {
         "id": row.account_id,
         "tracking_id": row.account.external_id,
         "name": text(row.account_name),
-        "score": shown_score(row.raw, workspace.account_benchmark),
-        "score_change": None,
+        "score": scores.now,
+        "score_change": scores.change,
         "active_users": row.active_users,
         "last_active_at": time(row.last_active_at),
         "_links": {"self": links.account(row.account_id, workspace.id)},
     }
 
 
-def full_account(row: "RankedAccount", workspace: Workspace, links: Links, today: date) -> Record:
+def full_account(
+    row: "RankedAccount", workspace: Workspace, overall: Overall, links: Links, today: date
+) -> Record:
+    known = metrics.of_account(row, score_set(workspace), overall, row.account.traits)
     return {
         **lean_account(row, workspace, links),
         "metrics": {
-            **_metrics(row, workspace.account_benchmark),
-            "active_users": row.active_users,
-            "total_users": None,
-            "active_share": None,
-            "license_utilization": None,
+            **_metrics(known),
+            "active_users": known.active_users,
+            "total_users": known.total_users,
+            "active_share": known.active_share,
+            "license_utilization": known.license_utilization,
         },
         **_times(row.account, today),
     }
 
 
 def lean_user(row: "RankedUser", workspace: Workspace, links: Links) -> Record:
+    scores = metrics.user_scores(row, score_set(workspace))
     return {
         "id": row.user_id,
         "tracking_id": row.user.external_id,
         "email": text(row.user_email),
         "name": text(row.user_name),
-        "score": shown_score(row.raw, workspace.user_benchmark),
-        "score_change": None,
+        "score": scores.now,
+        "score_change": scores.change,
         "last_active_at": time(row.last_active_at),
         "account": _current_account(row),
         "_links": {"self": links.user(row.user_id, workspace.id)},
     }
 
 
-def full_user(row: "RankedUser", workspace: Workspace, links: Links, today: date) -> Record:
+def full_user(
+    row: "RankedUser", workspace: Workspace, overall: Overall, links: Links, today: date
+) -> Record:
     return {
         **lean_user(row, workspace, links),
-        "metrics": _metrics(row, workspace.user_benchmark),
+        "metrics": _metrics(metrics.of_user(row, score_set(workspace), overall)),
         **_times(row.user, today),
     }
+
+
+def score_set(workspace: Workspace) -> ScoreSet:
+    """The set of scores that the workspace's rows are of."""
+    assert workspace.scores is not None, "A workspace without scores shows no rows."
+    return workspace.scores
 
 
 def traits(subject: Subject, names: list[str] | None = None) -> Record:
@@ -105,10 +123,6 @@ def time(moment: datetime | None) -> str | None:
     if moment is None:
         return None
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-def shown_score(raw: int, benchmark: float | None) -> float:
-    return round(score(raw, benchmark), 1)
 
 
 def text(value: Any) -> str | None:
@@ -127,21 +141,21 @@ def _current_account(row: "RankedUser") -> Record | None:
     }
 
 
-def _metrics(row: Engagement, benchmark: float | None) -> Record:
+def _metrics(known: Metrics) -> Record:
     return {
-        "engagement_score": shown_score(row.raw, benchmark),
-        "raw_score": row.raw,
-        "percentile": None,
-        "score_yesterday": None,
-        "score_last_period": None,
-        "score_change": None,
-        "trend": None,
-        "frequency": row.active_days,
-        "adoption": None,
-        "adoption_all_time": None,
-        "recently_scored_events": row.event_count,
-        "overall_scored_events": None,
-        "last_active_at": time(row.last_active_at),
+        "engagement_score": known.scores.now,
+        "raw_score": known.raw_score,
+        "percentile": known.percentile,
+        "score_yesterday": known.scores.yesterday,
+        "score_last_period": known.scores.last_period,
+        "score_change": known.scores.change,
+        "trend": known.scores.trend,
+        "frequency": known.frequency,
+        "adoption": known.adoption,
+        "adoption_all_time": known.adoption_all_time,
+        "recently_scored_events": known.recently_scored_events,
+        "overall_scored_events": known.overall_scored_events,
+        "last_active_at": time(known.last_active_at),
     }
 
 

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from engagement import history
 from engagement.models import Product, Workspace
 from readapi import errors, pagination, parameters, queries, serializers
 from readapi.authentication import BearerToken
@@ -80,7 +81,7 @@ class WorkspaceView(ReadView):
     def records(self, shown: Sequence[Workspace], expansions: Sequence[str]) -> list[Record]:
         records = [serializers.workspace(row, self.product.name, self.links) for row in shown]
         if "stats" in expansions:
-            counted = queries.stats(self.product, [row.id for row in shown])
+            counted = queries.stats(self.product, shown)
             for record in records:
                 record["stats"] = serializers.stats(counted[record["id"]])
         return records
@@ -132,7 +133,8 @@ class AccountDetail(ReadView):
 
         workspace = queries.workspace(self.product, workspace_id)
         row = queries.account(workspace, account_id)
-        record = serializers.full_account(row, workspace, self.links, today())
+        overall = history.overall(serializers.score_set(workspace), "account", account_id)
+        record = serializers.full_account(row, workspace, overall, self.links, today())
         if "traits" in expansions:
             record["traits"] = serializers.traits(row.account)
         return self.one(record, expansions)
@@ -166,7 +168,8 @@ class UserDetail(ReadView):
 
         workspace = queries.workspace(self.product, workspace_id)
         row = queries.user(workspace, user_id)
-        record = serializers.full_user(row, workspace, self.links, today())
+        overall = history.overall(serializers.score_set(workspace), "user", user_id)
+        record = serializers.full_user(row, workspace, overall, self.links, today())
         if "traits" in expansions:
             record["traits"] = serializers.traits(row.user, trait_names)
         return self.one(record, expansions)

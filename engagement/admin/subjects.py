@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 
 from engagement.admin.listing import LargeTableAdmin
 from engagement.admin.scoping import ProductFilter, visible_products
-from engagement.models import Account, AccountEngagement, User, UserEngagement, Workspace
+from engagement.models import Account, AccountEngagement, ScoreSet, User, UserEngagement, Workspace
 from engagement.models.subjects import INDEXED_TEXT_LENGTH, Subject
 from engagement.scoring import score
 
@@ -88,11 +88,12 @@ class SubjectAdmin(LargeTableAdmin):
 
     def scores(self, subject: Any) -> list[Scored]:
         """The subject's numbers in each workspace of its product."""
-        numbers = {row.workspace_id: row for row in subject.engagements.all()}
+        numbers = {row.score_set_id: row for row in subject.engagements.all()}
         rows = []
-        for workspace in Workspace.objects.filter(product=subject.product_id):
-            found = numbers.get(workspace.pk)
-            benchmark = getattr(workspace, self.benchmark)
+        workspaces = Workspace.objects.filter(product=subject.product_id)
+        for workspace in workspaces.select_related("scores"):
+            found = numbers.get(workspace.scores_id)
+            benchmark = getattr(workspace.scores, self.benchmark, None)
             rows.append(Scored(workspace, found, scored(found and found.raw, benchmark)))
         return rows
 
@@ -143,13 +144,15 @@ class AccountAdmin(SubjectAdmin):
         return account.domain
 
     def page_context(self, request: HttpRequest, obj: Account) -> dict[str, Any]:
-        workspace = Workspace.objects.filter(product=obj.product_id).first()
+        workspaces = Workspace.objects.filter(product=obj.product_id)
+        workspace = workspaces.select_related("scores").first()
+        score_set = workspace and workspace.scores
         users = (
             [
-                {"user": user, "raw": user.raw, "score": scored(user.raw, workspace.user_benchmark)}
-                for user in ranked_users(obj, workspace)
+                {"user": user, "raw": user.raw, "score": scored(user.raw, score_set.user_benchmark)}
+                for user in ranked_users(obj, score_set)
             ]
-            if workspace
+            if score_set
             else []
         )
         return {
@@ -160,13 +163,13 @@ class AccountAdmin(SubjectAdmin):
         }
 
 
-def ranked_users(account: Account, workspace: Workspace) -> QuerySet[Any]:
-    """The account's highest users in *workspace*, with their ``raw`` score."""
+def ranked_users(account: Account, score_set: ScoreSet) -> QuerySet[Any]:
+    """The account's highest users in *score_set*, with their ``raw`` score."""
     return (
         User.objects.filter(product=account.product_id, account=account, is_identified=True)
         .defer("trait_stamps")
         .annotate(
-            ranked=FilteredRelation("engagements", condition=Q(engagements__workspace=workspace)),
+            ranked=FilteredRelation("engagements", condition=Q(engagements__score_set=score_set)),
             raw=F("ranked__raw"),
         )
         .order_by(F("raw").desc(nulls_last=True), "-id")[:USERS_SHOWN]

@@ -1,17 +1,15 @@
 """Workspaces: how far they look back and what each event weighs."""
 
 from collections.abc import Iterable
-from functools import partial
+from datetime import datetime
 from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
-from django.template.defaultfilters import date
 
-from engagement import rescoring
+from engagement import score_sets
 from engagement.admin.listing import PageAdmin
 from engagement.admin.scoping import ProductFilter, TabularInline
 from engagement.models import EventName, EventWeight, Workspace
@@ -135,13 +133,13 @@ def rounded(benchmark: float | None) -> str | None:
 @admin.register(Workspace)
 class WorkspaceAdmin(PageAdmin):
     form = WorkspaceForm
-    list_display = ["name", "product", "lookback_days", "default_weight", "scores"]
+    list_display = ["name", "product", "lookback_days", "default_weight", "progress"]
     list_filter = [("product", ProductFilter), "lookback_days"]
-    list_select_related = ["product"]
+    list_select_related = ["product", "scores"]
     search_fields = ["name"]
     ordering = ["product__name", "product_id", "id"]
     inlines = [WeightInline]
-    readonly_fields = ["of_users", "of_accounts", "benchmarks_at", "scores"]
+    readonly_fields = ["of_users", "of_accounts", "taken", "progress"]
     benchmarks = (
         "Benchmarks",
         {
@@ -151,23 +149,28 @@ class WorkspaceAdmin(PageAdmin):
         },
     )
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Workspace]:
+        return score_sets.with_building(super().get_queryset(request))
+
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         profile = (None, {"fields": ["product", "name", "lookback_days", "default_weight"]})
         return [profile, self.benchmarks] if obj else [profile]
 
     @admin.display(description="of users")
     def of_users(self, workspace: Workspace) -> str | None:
-        return rounded(workspace.user_benchmark)
+        return rounded(workspace.scores.user_benchmark if workspace.scores else None)
 
     @admin.display(description="of accounts")
     def of_accounts(self, workspace: Workspace) -> str | None:
-        return rounded(workspace.account_benchmark)
+        return rounded(workspace.scores.account_benchmark if workspace.scores else None)
+
+    @admin.display(description="taken")
+    def taken(self, workspace: Workspace) -> datetime | None:
+        return workspace.scores.benchmarks_at if workspace.scores else None
 
     @admin.display(description="scores")
-    def scores(self, workspace: Workspace) -> str:
-        if workspace.scored_day is None:
-            return "To be computed in the background"
-        return f"Of the days up to {date(workspace.scored_day)}"
+    def progress(self, workspace: Workspace) -> str:
+        return score_sets.progress(workspace)
 
     def page_context(self, request: HttpRequest, obj: Workspace) -> dict[str, Any]:
         names = EventName.objects.filter(product=obj.product_id).values_list("name", flat=True)
@@ -189,7 +192,7 @@ class WorkspaceAdmin(PageAdmin):
         super().save_related(request, form, formsets, change)
         weighted = any(formset.has_changed() for formset in formsets)
         if not change or weighted or SCORING_FIELDS & set(form.changed_data):
-            transaction.on_commit(partial(rescoring.request_rescore, form.instance.pk))
+            score_sets.request(form.instance.pk)
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest

@@ -5,7 +5,14 @@ from engagement.models.activity import DailyCount, Event, EventName
 from engagement.models.chores import Chore
 from engagement.models.credentials import Credential
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
-from engagement.models.scores import AccountEngagement, StaleMark, UserEngagement
+from engagement.models.scores import (
+    AccountEngagement,
+    DailyBenchmark,
+    ScoredEvent,
+    ScoreSet,
+    StaleMark,
+    UserEngagement,
+)
 from engagement.models.subjects import Account, Membership, User
 
 __all__ = [
@@ -13,6 +20,7 @@ __all__ = [
     "AccountEngagement",
     "Chore",
     "Credential",
+    "DailyBenchmark",
     "DailyCount",
     "Event",
     "EventName",
@@ -20,6 +28,8 @@ __all__ = [
     "Membership",
     "Product",
     "ProductMember",
+    "ScoreSet",
+    "ScoredEvent",
     "StaleMark",
     "User",
     "UserEngagement",

@@ -48,12 +48,12 @@ class ProductMember(models.Model):
 
 
 class Workspace(models.Model):
-    """A scoring profile of a product: how far it looks back and what each event weighs.
+    """A scoring profile of a product: how far it looks back, what each event weighs, and whom it
+    is about.
 
-    The benchmarks are the 90th percentiles of the raw scores above zero; None until there are
-    any. They are stale when scores changed since, and ``benchmark_seconds`` is how long taking
-    them took. ``scored_day`` is the UTC day whose window the stored scores are of; None asks for
-    all of them to be computed anew.
+    ``audience`` is a rule (see ``engagement.segments``) that users must meet to be scored and shown
+    here; empty for everybody. ``scores`` is the set of scores that readers see, computed under the
+    definition that it carries; None until there is one.
     """
 
     class Lookback(models.IntegerChoices):
@@ -73,12 +73,16 @@ class Workspace(models.Model):
         validators=[MaxValueValidator(10)],
         help_text="Weight of events not listed below, 1 to 10; 0 scores only listed events.",
     )
-    user_benchmark = models.FloatField(null=True, editable=False)
-    account_benchmark = models.FloatField(null=True, editable=False)
-    benchmarks_at = models.DateTimeField(null=True, editable=False)
-    benchmarks_stale = models.BooleanField(default=False, editable=False)
-    benchmark_seconds = models.FloatField(default=0.0, editable=False)
-    scored_day = models.DateField(null=True, editable=False)
+    audience = models.JSONField(default=dict, editable=False)
+    # Without a constraint: deleting a product deletes both, and neither can go first.
+    scores = models.OneToOneField(
+        "engagement.ScoreSet",
+        null=True,
+        editable=False,
+        on_delete=models.SET_NULL,
+        db_constraint=False,
+        related_name="+",
+    )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
     updated_at = models.DateTimeField(auto_now=True, editable=False)
 

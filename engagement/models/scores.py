@@ -1,27 +1,147 @@
-"""What scoring derives: one row per workspace and identified subject, and what is stale."""
+"""What scoring derives: per workspace a set of scores, one row per subject; and what is stale."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import F
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+
+class ScoreSet(models.Model):
+    """All scores of a workspace under one definition of what counts.
+
+    An edited workspace gets a new set. It is built in the background, complete with the benchmarks
+    of the past, and then becomes the workspace's ``scores`` in one step; readers see the old set
+    with its old definition until then. The old one is kept a little longer for whoever is reading
+    it, and deleted in pieces.
+
+    ``scored_day`` is the UTC day whose windows the rows are of. The benchmarks are the 90th
+    percentiles of the raw scores above zero: now, as it stood a day ago, and one lookback ago; None
+    where nobody scored. The quantiles are ``QUANTILES`` equally spaced ones of the same raw scores,
+    from low to high, empty where nobody scored. ``scored_names`` is the number of event names that
+    the definition scores. All of these are taken together; ``benchmark_seconds`` is how long that
+    took, and they are stale when scores changed since.
+    """
+
+    class State(models.TextChoices):
+        BUILDING = "building"
+        CURRENT = "current"
+        RETIRED = "retired"
+
+    class Phase(models.TextChoices):
+        USERS = "users"
+        ACCOUNTS = "accounts"
+        BENCHMARKS = "benchmarks"
+
+    product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_constraint=False)
+    workspace = models.ForeignKey(
+        "engagement.Workspace", on_delete=models.CASCADE, related_name="score_sets"
+    )
+    state = models.CharField(max_length=8, choices=State.choices, default=State.BUILDING)
+
+    lookback_days = models.PositiveSmallIntegerField()
+    default_weight = models.PositiveSmallIntegerField()
+    audience = models.JSONField(default=dict)
+
+    # How far building has come: the phase, the last subject scored in it, and how many of how many.
+    phase = models.CharField(max_length=10, choices=Phase.choices, default=Phase.USERS)
+    built_until = models.BigIntegerField(default=0)
+    built = models.BigIntegerField(default=0)
+    to_build = models.BigIntegerField(null=True)
+
+    scored_day = models.DateField(null=True)
+    user_benchmark = models.FloatField(null=True)
+    user_benchmark_yesterday = models.FloatField(null=True)
+    user_benchmark_last_period = models.FloatField(null=True)
+    account_benchmark = models.FloatField(null=True)
+    account_benchmark_yesterday = models.FloatField(null=True)
+    account_benchmark_last_period = models.FloatField(null=True)
+    user_quantiles = ArrayField(models.BigIntegerField(), default=list)
+    account_quantiles = ArrayField(models.BigIntegerField(), default=list)
+    scored_names = models.IntegerField(default=0)
+    benchmarks_at = models.DateTimeField(null=True)
+    benchmarks_stale = models.BooleanField(default=True)
+    benchmark_seconds = models.FloatField(default=0.0)
+
+    requested_at = models.DateTimeField(db_default=Now())
+    published_at = models.DateTimeField(null=True)
+    retired_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=["building", "current", "retired"]),
+                name="score_set_state_known",
+            ),
+            models.UniqueConstraint(
+                fields=["workspace"], condition=Q(state="building"), name="one_building_score_set"
+            ),
+            models.UniqueConstraint(
+                fields=["workspace"], condition=Q(state="current"), name="one_current_score_set"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.state} scores of workspace {self.workspace_id}"
+
+
+class ScoredEvent(models.Model):
+    """What one event name weighs in a set of scores, as the workspace had it when it was asked
+    for."""
+
+    pk = models.CompositePrimaryKey("score_set_id", "event_name_id")
+    score_set = models.ForeignKey(
+        ScoreSet, on_delete=models.CASCADE, related_name="weights", db_index=False
+    )
+    event_name = models.ForeignKey(
+        "engagement.EventName", on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    weight = models.PositiveSmallIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.event_name_id}: {self.weight}"
+
+
+class DailyBenchmark(models.Model):
+    """The benchmarks of a set of scores as they stood at the end of a UTC day, or stand today.
+
+    A day without a row has those of the day before it.
+    """
+
+    pk = models.CompositePrimaryKey("score_set_id", "day")
+    score_set = models.ForeignKey(
+        ScoreSet, on_delete=models.CASCADE, related_name="daily_benchmarks", db_index=False
+    )
+    day = models.DateField()
+    users = models.FloatField(null=True)
+    accounts = models.FloatField(null=True)
+
+    def __str__(self) -> str:
+        return f"{self.day}: {self.users} / {self.accounts}"
 
 
 class Engagement(models.Model):
-    """A subject's numbers in one workspace's window.
+    """A subject's numbers in one set of scores.
 
-    ``raw`` is the sum of count times weight over the scored events, ``event_count`` their number,
-    ``active_days`` the distinct UTC days with one. ``last_active_at`` is the time of the last
-    scored event ever. The score from 0 to 100 is a function of ``raw`` and the workspace's
-    benchmark (``engagement.scoring.score``) and is stored nowhere.
+    ``raw`` is the sum of count times weight over the scored events in the window;
+    ``raw_yesterday`` and ``raw_last_period`` are the same for the windows that ended one day and
+    one lookback before. ``event_count`` is the number of scored events in the window,
+    ``active_days`` of distinct UTC days with one, ``name_count`` of distinct scored event names.
+    ``last_active_at`` is the time of the last scored event ever. The score from 0 to 100 is a
+    function of ``raw`` and the set's benchmark (``engagement.scoring``) and is stored nowhere.
     """
 
     product = models.ForeignKey(
         "engagement.Product", on_delete=models.CASCADE, db_constraint=False, db_index=False
     )
-    workspace = models.ForeignKey(
-        "engagement.Workspace", on_delete=models.CASCADE, db_constraint=False, db_index=False
+    score_set = models.ForeignKey(
+        ScoreSet, on_delete=models.CASCADE, db_constraint=False, db_index=False
     )
     raw = models.BigIntegerField()
+    raw_yesterday = models.BigIntegerField(default=0)
+    raw_last_period = models.BigIntegerField(default=0)
     event_count = models.BigIntegerField()
     active_days = models.PositiveSmallIntegerField()
+    name_count = models.IntegerField(default=0)
     last_active_at = models.DateTimeField(null=True)
 
     class Meta:
@@ -29,9 +149,9 @@ class Engagement(models.Model):
 
 
 class UserEngagement(Engagement):
-    """A user's numbers in one workspace."""
+    """A user's numbers. Users outside the set's audience have no row."""
 
-    pk = models.CompositePrimaryKey("product_id", "workspace_id", "user_id")
+    pk = models.CompositePrimaryKey("product_id", "score_set_id", "user_id")
     user = models.ForeignKey(
         "engagement.User",
         on_delete=models.CASCADE,
@@ -43,20 +163,21 @@ class UserEngagement(Engagement):
     class Meta:
         indexes = [
             # The ranking, page by page, and the percentiles above zero.
-            models.Index(F("workspace"), F("raw").desc(), F("user").desc(), name="user_ranking"),
+            models.Index(F("score_set"), F("raw").desc(), F("user").desc(), name="user_ranking"),
         ]
 
     def __str__(self) -> str:
-        return f"user {self.user_id} in workspace {self.workspace_id}: {self.raw}"
+        return f"user {self.user_id} in score set {self.score_set_id}: {self.raw}"
 
 
 class AccountEngagement(Engagement):
-    """An account's numbers in one workspace: sums over the events attributed to it.
+    """An account's numbers: sums over the events attributed to it, of users in the audience.
 
-    ``active_users`` is the number of its users with a scored event in the window.
+    ``active_users`` is the number of its users with a scored event in the window,
+    ``total_users`` of those with any event in the last 90 days.
     """
 
-    pk = models.CompositePrimaryKey("product_id", "workspace_id", "account_id")
+    pk = models.CompositePrimaryKey("product_id", "score_set_id", "account_id")
     account = models.ForeignKey(
         "engagement.Account",
         on_delete=models.CASCADE,
@@ -65,17 +186,18 @@ class AccountEngagement(Engagement):
         related_name="engagements",
     )
     active_users = models.IntegerField()
+    total_users = models.IntegerField(default=0)
 
     class Meta:
         indexes = [
             # The ranking, page by page, and the percentiles above zero.
             models.Index(
-                F("workspace"), F("raw").desc(), F("account").desc(), name="account_ranking"
+                F("score_set"), F("raw").desc(), F("account").desc(), name="account_ranking"
             ),
         ]
 
     def __str__(self) -> str:
-        return f"account {self.account_id} in workspace {self.workspace_id}: {self.raw}"
+        return f"account {self.account_id} in score set {self.score_set_id}: {self.raw}"
 
 
 class StaleMark(models.Model):

@@ -18,7 +18,8 @@ class Subject(models.Model):
     to [timestamp in microseconds since 1970, arrival] of the message that last wrote it.
     ``is_identified`` is false while only strangers' events have named the subject: it is then
     shown nowhere and scores nothing. ``first_seen_at`` and ``last_seen_at`` are the times of the
-    first and last message that named it.
+    first and last message that named it; ``created_at`` is what a trait says of its creation
+    (``engagement.tenure``), None where none does.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -28,6 +29,7 @@ class Subject(models.Model):
     is_identified = models.BooleanField(default=False)
     first_seen_at = models.DateTimeField()
     last_seen_at = models.DateTimeField()
+    created_at = models.DateTimeField(null=True)
 
     class Meta:
         abstract = True

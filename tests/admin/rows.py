@@ -11,6 +11,7 @@ from engagement.models import (
     EventName,
     EventWeight,
     Product,
+    ScoreSet,
     User,
     UserEngagement,
     Workspace,
@@ -64,7 +65,17 @@ def fill(product: Product, number: int = 1) -> Rows:
     place = 1_000_000 + number
     called = product.name.lower()
     workspace = product.workspaces.get()
-    Workspace.objects.filter(pk=workspace.pk).update(user_benchmark=100, account_benchmark=200)
+    workspace.scores = ScoreSet.objects.create(
+        product=product,
+        workspace=workspace,
+        state=ScoreSet.State.CURRENT,
+        lookback_days=workspace.lookback_days,
+        default_weight=workspace.default_weight,
+        scored_day=NOON.date(),
+        user_benchmark=100,
+        account_benchmark=200,
+    )
+    workspace.save(update_fields=["scores"])
     event_name = EventName.objects.create(product=product, name=f"{called} event")
     EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=5)
     key = IngestionKey.create(product, f"{called} key")
@@ -99,6 +110,7 @@ def fill(product: Product, number: int = 1) -> Rows:
 
 
 def an_account(product: Product, external_id: str, workspace: Workspace) -> Account:
+    assert workspace.scores is not None
     account = Account.objects.create(
         product=product,
         external_id=external_id,
@@ -109,7 +121,7 @@ def an_account(product: Product, external_id: str, workspace: Workspace) -> Acco
     )
     AccountEngagement.objects.create(
         product=product,
-        workspace=workspace,
+        score_set=workspace.scores,
         account=account,
         raw=200,
         event_count=40,
@@ -122,6 +134,7 @@ def an_account(product: Product, external_id: str, workspace: Workspace) -> Acco
 def a_user(
     product: Product, external_id: str, workspace: Workspace, account: Account, raw: int = 100
 ) -> User:
+    assert workspace.scores is not None
     user = User.objects.create(
         product=product,
         external_id=external_id,
@@ -132,7 +145,12 @@ def a_user(
         last_seen_at=NOON,
     )
     UserEngagement.objects.create(
-        product=product, workspace=workspace, user=user, raw=raw, event_count=20, active_days=2
+        product=product,
+        score_set=workspace.scores,
+        user=user,
+        raw=raw,
+        event_count=20,
+        active_days=2,
     )
     return user
 

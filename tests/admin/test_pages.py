@@ -230,7 +230,7 @@ def test_dropped_messages_are_filtered_by_reason_product_and_day(
         ("ingestion_quarantinedmessage", 7),
         ("ingestion_droppedmessage", 9),
         ("engagement_product", 6),
-        ("engagement_workspace", 7),
+        ("engagement_workspace", 8),
     ],
 )
 def test_a_list_costs_the_same_queries_however_long(

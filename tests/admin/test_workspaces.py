@@ -20,7 +20,7 @@ from tests.admin.rows import Rows
 def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The workspaces that were to be scored again."""
     asked: list[int] = []
-    monkeypatch.setattr("engagement.rescoring.request_rescore", asked.append)
+    monkeypatch.setattr("engagement.score_sets.request", asked.append)
     return asked
 
 
@@ -184,14 +184,14 @@ def test_what_scoring_writes_meanwhile_stays(
     clean = WorkspaceForm.clean
 
     def scored_meanwhile(form: WorkspaceForm) -> Any:
-        Workspace.objects.filter(pk=acme_rows.workspace.pk).update(user_benchmark=12.5)
+        Workspace.objects.filter(pk=acme_rows.workspace.pk).update(scores=None)
         return clean(form)
 
     monkeypatch.setattr(WorkspaceForm, "clean", scored_meanwhile)
     data = filled_in(acme_rows, name="New")
     save(root, acme_rows, data, django_capture_on_commit_callbacks)
     acme_rows.workspace.refresh_from_db()
-    assert (acme_rows.workspace.name, acme_rows.workspace.user_benchmark) == ("New", 12.5)
+    assert (acme_rows.workspace.name, acme_rows.workspace.scores) == ("New", None)
 
 
 def test_a_new_workspace_is_scored(

@@ -5,18 +5,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from engagement import benchmarks, score_sets
 from engagement.models import (
     AccountEngagement,
     EventName,
     EventWeight,
     Product,
+    ScoreSet,
     StaleMark,
     User,
     UserEngagement,
     Workspace,
 )
-from engagement.rescoring import refresh_benchmarks, request_rescore, rescore, window
-from engagement.scoring import score
+from engagement.rescoring import rescore
+from engagement.scoring import score, window
 from tests.engagement.history import NOON, at, group, identify, tell, track
 
 RAW_SCORES = [475, 89, 101, 7, 3, 21, 2, 149, 223, 1, 13, 9, 37]
@@ -59,11 +61,18 @@ def workspace_of(product: Product) -> Workspace:
     return Workspace.objects.get(product=product)
 
 
+def scores_of(product: Product) -> ScoreSet:
+    """The scores that the product's workspace shows."""
+    scores = workspace_of(product).scores
+    assert scores is not None
+    return scores
+
+
 def weigh(workspace: Workspace, **weights: int) -> None:
     for name, weight in weights.items():
         event_name, _ = EventName.objects.get_or_create(product=workspace.product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
-    request_rescore(workspace.pk)
+    score_sets.request(workspace.pk)
 
 
 def users(product: Product) -> dict[str, int]:
@@ -93,9 +102,9 @@ def test_the_worked_example_of_a_benchmark(acme: Product) -> None:
         tell(acme, identify(name), *(track(name) for _ in range(raw)))
     tell(acme, identify("idle"))
     rescore(NOON)
-    benchmark = workspace_of(acme).user_benchmark
+    benchmark = scores_of(acme).user_benchmark
     assert benchmark is not None and round(benchmark, 1) == 208.2
-    assert workspace_of(acme).account_benchmark is None
+    assert scores_of(acme).account_benchmark is None
 
 
 def test_unlisted_events_weigh_the_default_weight(acme: Product) -> None:
@@ -180,7 +189,9 @@ def test_each_workspace_scores_with_its_own_weights(acme: Product, globex: Produ
     tell(acme, identify("ann"), track("ann"))
     tell(globex, identify("zed"), track("zed"))
     rescore(NOON)
-    rows = UserEngagement.objects.filter(product=acme).values_list("workspace__name", "raw")
+    rows = UserEngagement.objects.filter(product=acme).values_list(
+        "score_set__workspace__name", "raw"
+    )
     assert dict(rows) == {"Default": 1, doubled.name: 2}
     assert users(globex) == {"zed": 1}
 
@@ -208,12 +219,12 @@ def test_the_turn_of_the_day_rescores_who_was_active_on_the_day_that_leaves(
     acme: Product,
 ) -> None:
     tell(acme, identify("ann"), identify("bob"))
-    tell(acme, track("ann", hours=-6 * 24), track("bob", hours=0))
+    tell(acme, track("ann", hours=-6 * 24), track("bob", hours=-3 * 24))
     rescore(NOON)
     assert users(acme) == {"ann": 1, "bob": 1}
     assert rescore(NOON + timedelta(days=1)) == 1
     assert users(acme) == {"ann": 0, "bob": 1}
-    assert workspace_of(acme).scored_day == (NOON + timedelta(days=1)).date()
+    assert scores_of(acme).scored_day == (NOON + timedelta(days=1)).date()
 
 
 def test_several_days_may_turn_at_once(acme: Product) -> None:
@@ -248,7 +259,7 @@ def test_a_new_workspace_scores_everybody(acme: Product) -> None:
     rescore(NOON)
     late = Workspace.objects.create(product=acme, name="Late")
     rescore(NOON)
-    assert UserEngagement.objects.get(workspace=late).raw == 1
+    assert UserEngagement.objects.get(score_set__workspace=late).raw == 1
 
 
 def test_out_of_time_leaves_the_marks_for_the_next_call(acme: Product) -> None:
@@ -265,8 +276,7 @@ def test_out_of_time_leaves_the_marks_for_the_next_call(acme: Product) -> None:
 def test_a_benchmark_follows_the_scores(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"), track("ann"), track("ann"))
     rescore(NOON)
-    workspace = workspace_of(acme)
-    assert (workspace.user_benchmark, workspace.account_benchmark) == (2.0, 2.0)
+    assert (scores_of(acme).user_benchmark, scores_of(acme).account_benchmark) == (2.0, 2.0)
 
 
 def test_a_benchmark_is_not_taken_again_within_a_second_and_not_forgotten(acme: Product) -> None:
@@ -274,26 +284,27 @@ def test_a_benchmark_is_not_taken_again_within_a_second_and_not_forgotten(acme: 
     rescore(NOON)
     tell(acme, track("ann"))
     rescore(NOON + timedelta(milliseconds=500))
-    assert workspace_of(acme).user_benchmark == 1.0
+    assert scores_of(acme).user_benchmark == 1.0
     rescore(NOON + timedelta(seconds=2))
-    assert workspace_of(acme).user_benchmark == 2.0
+    assert scores_of(acme).user_benchmark == 2.0
 
 
 def test_a_benchmark_that_takes_long_is_taken_less_often(acme: Product) -> None:
-    Workspace.objects.filter(product=acme).update(
-        benchmarks_at=NOON, benchmark_seconds=1.0, benchmarks_stale=True, user_benchmark=5
+    rescore(NOON)
+    ScoreSet.objects.filter(product=acme).update(
+        benchmark_seconds=1.0, benchmarks_stale=True, user_benchmark=5
     )
-    refresh_benchmarks(NOON + timedelta(seconds=49))
-    assert workspace_of(acme).user_benchmark == 5
-    refresh_benchmarks(NOON + timedelta(seconds=51))
-    assert workspace_of(acme).user_benchmark is None
+    benchmarks.refresh(NOON + timedelta(seconds=49))
+    assert scores_of(acme).user_benchmark == 5
+    benchmarks.refresh(NOON + timedelta(seconds=51))
+    assert scores_of(acme).user_benchmark is None
 
 
 def test_a_benchmark_goes_when_no_score_is_left(acme: Product) -> None:
     tell(acme, identify("ann"), track("ann"))
     rescore(NOON)
     rescore(NOON + timedelta(days=30))
-    assert workspace_of(acme).user_benchmark is None
+    assert scores_of(acme).user_benchmark is None
 
 
 def test_the_window_has_lookback_days() -> None:

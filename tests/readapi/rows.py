@@ -7,6 +7,7 @@ from engagement.models import (
     Account,
     AccountEngagement,
     Product,
+    ScoreSet,
     User,
     UserEngagement,
     Workspace,
@@ -17,7 +18,25 @@ SUMMER = datetime(2026, 6, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
 
 def workspace_of(product: Product) -> Workspace:
-    return Workspace.objects.get(product=product)
+    """The product's workspace, with the scores that readers see."""
+    workspace = Workspace.objects.get(product=product)
+    scores_of(workspace)
+    return workspace
+
+
+def scores_of(workspace: Workspace) -> ScoreSet:
+    """The set of scores that the workspace shows, made if there is none yet."""
+    if workspace.scores is None:
+        workspace.scores = ScoreSet.objects.create(
+            product=workspace.product,
+            workspace=workspace,
+            state=ScoreSet.State.CURRENT,
+            lookback_days=workspace.lookback_days,
+            default_weight=workspace.default_weight,
+            scored_day=SUMMER.date(),
+        )
+        workspace.save(update_fields=["scores"])
+    return workspace.scores
 
 
 def make_account(
@@ -41,7 +60,7 @@ def make_account(
     )
     AccountEngagement.objects.create(
         product=workspace.product,
-        workspace=workspace,
+        score_set=scores_of(workspace),
         account=account,
         raw=raw,
         event_count=raw // 2,
@@ -74,7 +93,7 @@ def make_user(
     )
     UserEngagement.objects.create(
         product=workspace.product,
-        workspace=workspace,
+        score_set=scores_of(workspace),
         user=user,
         raw=raw,
         event_count=raw // 2,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engagement.models import Account, Product, User, Workspace
+from engagement.models import Account, Product, ScoreSet, User, Workspace
 from readapi import serializers, views
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SPRING, make_account, make_user
@@ -21,7 +21,7 @@ def june(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def scored(workspace: Workspace) -> Workspace:
-    Workspace.objects.filter(id=workspace.id).update(
+    ScoreSet.objects.filter(workspace=workspace).update(
         user_benchmark=BENCHMARK, account_benchmark=BENCHMARK
     )
     workspace.refresh_from_db()
@@ -49,7 +49,7 @@ def test_a_lean_account_has_every_key(acme_reads: Reads, scored: Workspace) -> N
                 "tracking_id": "initech",
                 "name": "Initech",
                 "score": 80.8,
-                "score_change": None,
+                "score_change": 80.8,
                 "active_users": 4,
                 "last_active_at": "2026-06-01T12:00:00.123456Z",
                 "_links": {"self": f"{ROOT}/accounts/{account.id}?workspace_id={scored.id}"},
@@ -70,26 +70,26 @@ def test_a_full_account_has_every_key(acme_reads: Reads, scored: Workspace) -> N
             "tracking_id": "initech",
             "name": "Initech",
             "score": 80.8,
-            "score_change": None,
+            "score_change": 80.8,
             "active_users": 4,
             "last_active_at": "2026-06-01T12:00:00.123456Z",
             "_links": {"self": f"{ROOT}/accounts/{account.id}?workspace_id={scored.id}"},
             "metrics": {
                 "engagement_score": 80.8,
                 "raw_score": 149,
-                "percentile": None,
-                "score_yesterday": None,
-                "score_last_period": None,
-                "score_change": None,
-                "trend": None,
+                "percentile": 0.0,
+                "score_yesterday": 0.0,
+                "score_last_period": 0.0,
+                "score_change": 80.8,
+                "trend": "rising",
                 "frequency": 3,
                 "adoption": None,
                 "adoption_all_time": None,
                 "recently_scored_events": 74,
-                "overall_scored_events": None,
+                "overall_scored_events": 0,
                 "last_active_at": "2026-06-01T12:00:00.123456Z",
                 "active_users": 4,
-                "total_users": None,
+                "total_users": 0,
                 "active_share": None,
                 "license_utilization": None,
             },
@@ -113,7 +113,7 @@ def test_a_lean_user_has_every_key(acme_reads: Reads, scored: Workspace) -> None
         "email": "milton@initech.example",
         "name": "Milton",
         "score": 3.3,
-        "score_change": None,
+        "score_change": 3.3,
         "last_active_at": "2026-06-01T12:00:00.123456Z",
         "account": {"id": account.id, "tracking_id": "initech", "name": "Initech"},
         "_links": {"self": f"{ROOT}/users/{user.id}?workspace_id={scored.id}"},
@@ -129,23 +129,23 @@ def test_a_full_user_has_every_key(acme_reads: Reads, scored: Workspace) -> None
         "email": None,
         "name": None,
         "score": 3.3,
-        "score_change": None,
+        "score_change": 3.3,
         "last_active_at": "2026-06-01T12:00:00.123456Z",
         "account": None,
         "_links": {"self": f"{ROOT}/users/{user.id}?workspace_id={scored.id}"},
         "metrics": {
             "engagement_score": 3.3,
             "raw_score": 3,
-            "percentile": None,
-            "score_yesterday": None,
-            "score_last_period": None,
-            "score_change": None,
-            "trend": None,
+            "percentile": 0.0,
+            "score_yesterday": 0.0,
+            "score_last_period": 0.0,
+            "score_change": 3.3,
+            "trend": "steady",
             "frequency": 3,
             "adoption": None,
             "adoption_all_time": None,
             "recently_scored_events": 1,
-            "overall_scored_events": None,
+            "overall_scored_events": 0,
             "last_active_at": "2026-06-01T12:00:00.123456Z",
         },
         "first_seen_at": "2026-03-01T08:30:00.000000Z",

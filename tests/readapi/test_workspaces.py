@@ -1,12 +1,12 @@
 """GET /v2/workspaces and /v2/workspaces/{id}."""
 
-from engagement.models import Account, Product, User, Workspace
+from engagement.models import Account, Product, ScoreSet, User, Workspace
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SPRING, make_account, make_user
 
 
 def test_a_workspace_has_every_key(acme_reads: Reads, acme: Product, workspace: Workspace) -> None:
-    Workspace.objects.update(user_benchmark=208.2)
+    ScoreSet.objects.update(user_benchmark=208.2)
     workspace.refresh_from_db()
     response = acme_reads(f"/v2/workspaces/{workspace.id}")
     assert response.headers["Content-Type"] == "application/json"
