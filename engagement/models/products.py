@@ -37,6 +37,12 @@ class ProductMember(models.Model):
 
     product = models.ForeignKey(Product, on_delete=models.CASCADE)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    may_manage_connections = models.BooleanField(
+        default=True,
+        db_default=True,
+        verbose_name="may manage connections",
+        help_text="Whether they may connect the product to a marketplace and disconnect it.",
+    )
 
     class Meta:
         constraints = [
