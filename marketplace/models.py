@@ -1,0 +1,220 @@
+"""A product's connection to a marketplace, its syncs, and the licenses that they brought."""
+
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from engagement.fields import EncryptedTextField
+from engagement.models import Product
+from engagement.models.subjects import EXTERNAL_ID_LENGTH
+
+LICENSE_KEY_LENGTH = 200
+
+
+class Connections(models.Manager["Connection"]):
+    """Reads everything but the token: pages and lists need not decrypt what they must not show."""
+
+    def get_queryset(self) -> models.QuerySet["Connection"]:
+        return super().get_queryset().defer("api_token")
+
+
+class Connection(models.Model):
+    """Where the licenses of one marketplace app come from, for one product.
+
+    A product without a row is not configured. ``generation`` goes up whenever the details are
+    replaced or removed: whoever works with older ones finds out by it. ``state_reason`` says in a
+    sentence why the connection is not active. ``app_product_id`` is the marketplace's productId;
+    ``developer_id`` and the app's name and key were looked up with it. The last success and the
+    last error are those of its syncs; ``full_synced_at`` is when the last full one began.
+    """
+
+    class State(models.TextChoices):
+        ACTIVE = "active", "Active"
+        REQUIRES_AUTHENTICATION = "requires_authentication", "Requires authentication"
+        DISCONNECTED = "disconnected", "Disconnected"
+
+    product = models.OneToOneField(
+        Product, on_delete=models.CASCADE, related_name="marketplace_connection"
+    )
+    state = models.CharField(max_length=30, choices=State.choices)
+    state_reason = models.TextField(blank=True)
+    state_changed_at = models.DateTimeField()
+    generation = models.PositiveIntegerField(default=1)
+    user_name = models.CharField(max_length=254)
+    api_token = EncryptedTextField(null=True, editable=False)
+    vendor_id = models.CharField("vendor ID", max_length=20)
+    app_product_id = models.UUIDField("product ID")
+    developer_id = models.CharField("developer ID", max_length=200, editable=False)
+    app_name = models.CharField("app", max_length=300, editable=False)
+    app_key = models.CharField(max_length=300, editable=False)
+    last_success_at = models.DateTimeField(null=True, editable=False)
+    last_error = models.TextField(blank=True, editable=False)
+    last_error_at = models.DateTimeField(null=True, editable=False)
+    full_synced_at = models.DateTimeField(null=True, editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    objects: ClassVar[Connections] = Connections()
+
+    class Meta:
+        verbose_name = "marketplace connection"
+        ordering = ["product_id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=["active", "requires_authentication", "disconnected"]),
+                name="connection_state_allowed",
+            ),
+            models.CheckConstraint(
+                condition=Q(state="disconnected", api_token__isnull=True)
+                | (~Q(state="disconnected") & Q(api_token__isnull=False)),
+                name="connection_token_until_disconnected",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.product} · {self.app_name}"
+
+
+class SyncRun(models.Model):
+    """One import of licenses, from its request to its end, over any number of attempts.
+
+    It waits until ``due_at``, runs, and is put down again where the marketplace is unavailable.
+    ``since`` is the day from which on the licenses were updated that it asks for; None is all.
+    Position: the next page is the one at ``offset`` of pass number ``pass_number``; while
+    ``is_closing`` the end of a pass is read a second time. ``recent`` are fingerprints of the last
+    records read, so that the overlap is not counted twice. Each start takes another ``attempt``
+    number: whoever holds an older one writes nothing any more. ``put_downs`` and ``stumbles``
+    count those since the last page was read: the marketplace unavailable, the worker gone.
+    """
+
+    class Kind(models.TextChoices):
+        FIRST = "first", "First"
+        FULL = "full", "Full"
+        RECENT = "recent", "Recent changes"
+
+    class State(models.TextChoices):
+        WAITING = "waiting", "Waiting"
+        RUNNING = "running", "Running"
+        SUCCEEDED = "succeeded", "Succeeded"
+        FAILED = "failed", "Failed"
+        STOPPED = "stopped", "Stopped"
+
+    UNFINISHED: ClassVar[tuple[State, ...]] = (State.WAITING, State.RUNNING)
+
+    connection = models.ForeignKey(
+        Connection, on_delete=models.CASCADE, related_name="runs", db_index=False
+    )
+    generation = models.PositiveIntegerField()
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
+    requested_at = models.DateTimeField()
+    due_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    since = models.DateField(null=True)
+
+    pass_number = models.PositiveSmallIntegerField(default=0)
+    offset = models.PositiveIntegerField(default=0)
+    is_closing = models.BooleanField(default=False)
+    recent = models.JSONField(default=list)
+
+    attempt = models.PositiveIntegerField(default=0)
+    put_downs = models.PositiveSmallIntegerField(default=0)
+    stumbles = models.PositiveSmallIntegerField(default=0)
+    # What went wrong or was left out, in sentences for the people who look at the history.
+    error = models.TextField(blank=True)
+    note = models.TextField(blank=True)
+
+    pages = models.PositiveIntegerField(default=0)
+    seen = models.PositiveIntegerField(default=0)
+    imported = models.PositiveIntegerField(default=0)
+    unchanged = models.PositiveIntegerField(default=0)
+    skipped = models.PositiveIntegerField(default=0)
+    failed = models.PositiveIntegerField(default=0)
+    # Those of the skipped that carried no Cloud ID.
+    without_cloud_id = models.PositiveIntegerField("skipped without Cloud ID", default=0)
+    accounts_updated = models.PositiveIntegerField(default=0)
+    accounts_created = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        verbose_name = "sync"
+        ordering = ["-id"]
+        indexes = [
+            # A connection's history, the newest first.
+            models.Index(fields=["connection", "-id"], name="run_history"),
+            # What is due; partial, because nearly all runs are over.
+            models.Index(
+                fields=["due_at"], name="run_due", condition=Q(state__in=["waiting", "running"])
+            ),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(kind__in=["first", "full", "recent"]), name="run_kind_allowed"
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=["waiting", "running"], finished_at__isnull=True)
+                | Q(state__in=["succeeded", "failed", "stopped"], finished_at__isnull=False),
+                name="run_finished_when_over",
+            ),
+            # One run per connection at a time.
+            models.UniqueConstraint(
+                fields=["connection"],
+                condition=Q(state__in=["waiting", "running"]),
+                name="one_unfinished_run_per_connection",
+            ),
+            models.CheckConstraint(
+                condition=Q(seen=F("imported") + F("unchanged") + F("skipped") + F("failed")),
+                name="run_counters_add_up",
+            ),
+            models.CheckConstraint(
+                condition=Q(without_cloud_id__lte=F("skipped")), name="run_skips_include_cloud_id"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} sync of {self.requested_at:%Y-%m-%d %H:%M}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.state not in self.UNFINISHED
+
+
+class FailedRecord(models.Model):
+    """A record that a sync could not use. Each sync lists the first of them; it counts all."""
+
+    run = models.ForeignKey(SyncRun, on_delete=models.CASCADE, related_name="failed_records")
+    license_key = models.CharField(max_length=LICENSE_KEY_LENGTH, blank=True)
+    reason = models.TextField()
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return self.license_key or "a license without a key"
+
+
+class License(models.Model):
+    """What was imported of a license. An account's traits come from the best of its licenses.
+
+    ``fields`` maps the paths of the imported fields to their values as received, without those of
+    contact persons; ``digest`` is what an unchanged one is known by. ``run_id`` is the sync that
+    last wrote it.
+    """
+
+    pk: Any = models.CompositePrimaryKey("product_id", "key")
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="+", db_index=False)
+    key = models.CharField(max_length=LICENSE_KEY_LENGTH)
+    cloud_id = models.CharField(max_length=EXTERNAL_ID_LENGTH)
+    fields = models.JSONField()
+    digest = models.BinaryField(max_length=16)
+    run_id = models.BigIntegerField()
+
+    class Meta:
+        indexes = [
+            # All licenses of an account, to choose the best one.
+            models.Index(fields=["product", "cloud_id"], name="license_account"),
+        ]
+
+    def __str__(self) -> str:
+        return self.key
