@@ -58,6 +58,21 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
+def address(name: str, default: str) -> str:
+    """The address of an HTTP server, without a slash at its end."""
+    value = text(name, default)
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or set("?#@") & set(value):
+        raise ImproperlyConfigured(
+            f"{name} must look like https://host or https://host/path, without a user name."
+        )
+    return value.rstrip("/")
+
+
 def words(name: str, default: str = "") -> list[str]:
     """A comma-separated list; empty items are left out."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]

@@ -212,6 +212,10 @@ EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, mini
 DROPPED_RETENTION_DAYS = environment.integer("EDS_DROPPED_RETENTION_DAYS", 30, minimum=1)
 DROPPED_LIMIT = environment.integer("EDS_DROPPED_LIMIT", 100_000, minimum=1)
 
+# --- The marketplace --------------------------------------------------------------------------
+
+MARKETPLACE_API_URL = environment.address("MARKETPLACE_API_URL", "https://api.atlassian.com")
+
 # --- Logs -------------------------------------------------------------------------------------
 
 LOG_FORMAT = environment.choice("EDS_LOG_FORMAT", "text", ("text", "json"))
