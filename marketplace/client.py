@@ -1,6 +1,44 @@
-"""HTTP only: the three addresses of the marketplace that the connection reads."""
+"""HTTP only: the three addresses of the marketplace that the connection reads.
 
+Source: the Marketplace REST API v3, https://developer.atlassian.com/platform/marketplace/rest/v3/.
+"""
+
+import base64
+import random
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from email.utils import parsedate_to_datetime
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any, Final, TypeVar
+from urllib.parse import parse_qs, quote, unquote, urlsplit
+
+import msgspec
+import requests
+import urllib3
+from django.conf import settings
+from django.utils import timezone
+
+from marketplace.failures import (
+    CredentialsRejected,
+    Forbidden,
+    MarketplaceUnavailable,
+    NotFound,
+    Refused,
+    UnexpectedAnswer,
+)
+
+PAGE_SIZE: Final = 50
+USER_AGENT = "engagement-data-service"
+CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 60.0
+MAX_ANSWER_BYTES = 20 * 1024 * 1024
+MAX_LISTING_PAGES = 100
+# Seconds between two attempts: up to so many, then up to twice as many each time.
+FIRST_PAUSE = 1.0
+_CHUNK = 64 * 1024
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -9,6 +47,11 @@ class Credentials:
 
     user_name: str
     token: str = field(repr=False)
+
+    def header(self) -> str:
+        # Not by `requests`, whose own encoding is Latin-1.
+        pair = f"{self.user_name}:{self.token}".encode()
+        return "Basic " + base64.b64encode(pair).decode()
 
 
 @dataclass(frozen=True)
@@ -20,11 +63,279 @@ class App:
     name: str
 
 
+@dataclass(frozen=True)
+class Query:
+    """Which licenses somebody asks for. Always free ones, and those of the government and isolated
+    clouds (*boundary* names one), come only where they are asked for."""
+
+    product_id: str
+    updated_since: date | None = None
+    always_free: bool = False
+    boundary: str | None = None
+
+    def parameters(self) -> dict[str, str]:
+        asked = {
+            "productId": self.product_id,
+            "withDataInsights": "true",
+            "limit": str(PAGE_SIZE),
+            "lastUpdated": self.updated_since.isoformat() if self.updated_since else None,
+            "showLifeTimeFreeLicenses": "true" if self.always_free else None,
+            "cloudComplianceBoundaries": self.boundary,
+        }
+        return {name: value for name, value in asked.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Page:
+    """Licenses as they came, each one's JSON not looked at yet; whether there are more."""
+
+    records: list[msgspec.Raw]
+    has_more: bool
+
+
+class _Vendor(msgspec.Struct, rename="camel"):
+    developer_id: str
+
+
+class _Links(msgspec.Struct):
+    next: str | None = None
+
+
+class _Item(msgspec.Struct, rename="camel"):
+    product_id: str | None = None
+    app_key: str | None = None
+    app_name: str | None = None
+
+    def app(self) -> App:
+        return App(self.product_id or "", self.app_key or "", self.app_name or "")
+
+
+class _Listing(msgspec.Struct):
+    items: list[_Item]
+    links: _Links | None = None
+
+
+class _LicenseLinks(msgspec.Struct):
+    next: Any = None
+
+
+class _Licenses(msgspec.Struct):
+    licenses: list[msgspec.Raw]
+    links: _LicenseLinks | None = msgspec.field(name="_links", default=None)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a client tries: so many attempts at one request, each of which may be silent for
+    *silence* seconds, with at most *pauses* seconds between all of them."""
+
+    attempts: int
+    silence: float
+    pauses: float
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], datetime] = timezone.now
+    jitter: Callable[[], float] = random.random
+
+
+# A sync's worker waits up to a minute; somebody who looks at a page does not.
+PATIENT = Patience(attempts=4, silence=30.0, pauses=60.0)
+BRIEF = Patience(attempts=2, silence=10.0, pauses=3.0)
+
+
 class Client:
-    """Speaks to the marketplace for one set of credentials."""
+    """Speaks to the marketplace at *address* for one set of credentials.
+
+    Each call raises CredentialsRejected, Forbidden, NotFound, Refused, MarketplaceUnavailable
+    (after several attempts) or UnexpectedAnswer.
+    """
+
+    def __init__(
+        self, session: requests.Session, address: str, credentials: Credentials, patience: Patience
+    ) -> None:
+        self._session = session
+        self._address = address.rstrip("/")
+        self._headers = {
+            "Authorization": credentials.header(),
+            "Accept": "application/json",
+            "User-Agent": USER_AGENT,
+        }
+        self._patience = patience
+
+    def developer_id(self, vendor_id: str) -> str:
+        """The developer ID of the vendor with this number."""
+        path = f"/rest/3/developer-space/vendor/{quote(vendor_id, safe='')}"
+        answer = self._get(path, {}, _Vendor).developer_id
+        if not answer.strip():
+            raise UnexpectedAnswer("it named no developer ID")
+        return answer
+
+    def apps(self, developer_id: str) -> Iterator[App]:
+        """The vendor's apps, private ones included, page by page."""
+        path = f"/rest/3/product-listing/developer-space/{quote(developer_id, safe='')}"
+        page = self._get(path, {"limit": str(PAGE_SIZE), "includePrivate": "true"}, _Listing)
+        followed: set[str] = set()
+        yield from (item.app() for item in page.items)
+        while page.links and page.links.next:
+            link = self._checked(page.links.next)
+            cursor = _cursor(link)
+            if cursor in followed or len(followed) >= MAX_LISTING_PAGES:
+                raise UnexpectedAnswer("its list of apps does not end")
+            followed.add(cursor)
+            page = self._get(link, {}, _Listing)
+            yield from (item.app() for item in page.items)
+
+    def licenses(self, developer_id: str, query: Query, offset: int) -> Page:
+        """The page of licenses at *offset*, a number of licenses."""
+        path = f"/rest/3/reporting/developer-space/{quote(developer_id, safe='')}/licenses"
+        answer = self._get(path, {**query.parameters(), "offset": str(offset)}, _Licenses)
+        # Where the link leads is not reliable; that there is one is.
+        return Page(answer.licenses, bool(answer.links and answer.links.next))
+
+    def _checked(self, link: str) -> str:
+        """A link of the listing as a path below the marketplace; UnexpectedAnswer for one that
+        could lead the credentials elsewhere."""
+        parts = urlsplit(self._url(link)) if _is_plain_path(link) else None
+        if parts is None or (parts.scheme, parts.netloc) != urlsplit(self._address)[:2]:
+            raise UnexpectedAnswer("its next page is at an address that is not its own")
+        return link
+
+    def _url(self, path: str) -> str:
+        return f"{self._address}/marketplace{path}"
+
+    # --- One request --------------------------------------------------------------------------
+
+    def _get(self, path: str, parameters: dict[str, str], kind: type[Answer]) -> Answer:
+        """The answer, in several attempts where the marketplace is unavailable."""
+        waited = 0.0
+        for attempt in range(self._patience.attempts):
+            try:
+                return self._attempt(path, parameters, kind)
+            except MarketplaceUnavailable as failure:
+                pause = self._pause(attempt, failure.retry_after)
+                is_last = attempt + 1 == self._patience.attempts
+                if is_last or waited + pause > self._patience.pauses:
+                    raise
+                waited += pause
+                self._patience.sleep(pause)
+        raise AssertionError("unreachable")
+
+    def _pause(self, attempt: int, retry_after: float | None) -> float:
+        backoff = FIRST_PAUSE * 2.0**attempt * self._patience.jitter()
+        return max(backoff, retry_after or 0.0)
+
+    def _attempt(self, path: str, parameters: dict[str, str], kind: type[Answer]) -> Answer:
+        try:
+            with self._session.get(
+                self._url(path),
+                params=parameters,
+                headers=self._headers,
+                timeout=(CONNECT_SECONDS, self._patience.silence),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                self._raise_for_status(response)
+                body = _read(response)
+        except requests.exceptions.ContentDecodingError:
+            raise UnexpectedAnswer("its compressed answer is damaged") from None
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            # The library's text holds addresses and, for a proxy, more; its kind says enough.
+            raise MarketplaceUnavailable(_network_reason(error)) from None
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise UnexpectedAnswer(_what_it_is(response, body)) from None
+
+    def _raise_for_status(self, response: requests.Response) -> None:
+        status = response.status_code
+        if status == 200:
+            return
+        if status == 401:
+            raise CredentialsRejected
+        if status == 403:
+            raise Forbidden
+        if status in (404, 410):
+            raise NotFound(status)
+        if status in (408, 429) or status >= 500:
+            after = retry_after(response.headers.get("Retry-After"), self._patience.now())
+            raise MarketplaceUnavailable(f"it answered {status}", after)
+        if status == 400:
+            raise Refused
+        if 300 <= status < 400:
+            raise UnexpectedAnswer("it redirects elsewhere")
+        raise UnexpectedAnswer(f"it answered {status}")
 
 
-def connect(credentials: Credentials) -> Client:
-    """A client for the marketplace of the setting MARKETPLACE_API_URL, as a page uses it: it
-    gives up within seconds."""
-    raise NotImplementedError
+def new_session() -> requests.Session:
+    """A session that takes nothing from the environment and keeps no cookies."""
+    session = requests.Session()
+    session.trust_env = False
+    session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+    return session
+
+
+def connect(credentials: Credentials, patience: Patience = BRIEF) -> Client:
+    """A client for the marketplace of the setting MARKETPLACE_API_URL; unless told otherwise it
+    gives up within seconds, as a page needs it."""
+    return Client(new_session(), settings.MARKETPLACE_API_URL, credentials, patience)
+
+
+def retry_after(header: str | None, now: datetime) -> float | None:
+    """The seconds that a Retry-After header asks for, given in seconds or as an HTTP date."""
+    if header is None:
+        return None
+    if header.strip().isdecimal():
+        return min(float(header), 86_400.0)
+    try:
+        when = parsedate_to_datetime(header)
+    except (ValueError, OverflowError):
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max((when - now).total_seconds(), 0.0)
+
+
+def _is_plain_path(link: str) -> bool:
+    decoded = unquote(link)
+    return (
+        link.startswith("/")
+        and not link.startswith("//")
+        and not any(bad in decoded for bad in ("..", "@", "\\", " "))
+        and decoded.isprintable()
+    )
+
+
+def _cursor(link: str) -> str:
+    """What tells one page of the listing from another: its cursor, or the whole link."""
+    return parse_qs(urlsplit(link).query).get("cursor", [link])[-1]
+
+
+def _read(response: requests.Response) -> bytes:
+    """The answer's body; UnexpectedAnswer for one over the limit, packed or not."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    body = bytearray()
+    for chunk in response.iter_content(_CHUNK):
+        body += chunk
+        if len(body) > MAX_ANSWER_BYTES:
+            raise UnexpectedAnswer(f"it is larger than {MAX_ANSWER_BYTES // 1024**2} MB")
+        if time.monotonic() > deadline:
+            raise MarketplaceUnavailable("its answer takes too long")
+    return bytes(body)
+
+
+def _network_reason(error: Exception) -> str:
+    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ReadTimeout):
+        return "it does not answer in time"
+    if isinstance(error, requests.exceptions.SSLError):
+        return "its certificate is not trusted"
+    return "the connection failed"
+
+
+def _what_it_is(response: requests.Response, body: bytes) -> str:
+    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if kind == "text/html" or body.lstrip()[:1] == b"<":
+        return "it is a web page"
+    try:
+        msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return "it is no complete JSON"
+    return "its JSON has another shape than before"
