@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from engagement.traits import Source
+
 Traits: TypeAlias = dict[str, Any]
 
 
@@ -53,10 +55,11 @@ class Received(msgspec.Struct, frozen=True, gc=False):
     """A message with what was known when it arrived, and the product that its key belongs to.
 
     ``arrival`` is its place in the order of arrival, unique over all products and for good: where
-    two messages carry the same timestamp, the later arrival wins.
+    two messages carry the same timestamp, the later arrival wins. ``source`` is who says it.
     """
 
     product_id: int
     arrival: int
     received_at: datetime
     message: Message
+    source: Source = Source.MESSAGE

@@ -131,7 +131,7 @@ def _introduce(
     sighting = see(sightings, key, message.timestamp)
     sighting.identified = True
     if message.traits:
-        sighting.patches.append((message.traits, stamp(message.timestamp, one.arrival)))
+        sighting.patches.append((message.traits, stamp(message.timestamp, one.arrival, one.source)))
 
 
 # --- Links and identity ---------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """Merging traits so that the order in which messages arrive does not matter."""
 
-from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeAlias
 
 # Names that the marketplace license connection writes. App vendors send some of them themselves,
 # often in lower case: those are the same traits.
@@ -54,10 +56,27 @@ MARKETPLACE_TRAITS = (
 _SPELLING = {name.lower(): name for name in MARKETPLACE_TRAITS}
 
 # Microseconds since 1970 of the message's timestamp, and the message's place in the order of
-# arrival. Stored as a JSON list.
+# arrival. Stored as a JSON list. The first is raised beyond all times for each rank of its source.
 Stamp: TypeAlias = tuple[int, int]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# Larger than any time in microseconds, in the past or the future, so that stamps of a higher rank
+# are greater than all others, whatever their times; and small enough for 64 bits.
+_RANK = 1 << 60
+
+
+class Source(IntEnum):
+    """Who wrote a trait. The value of a higher one stays, whatever a lower one says and when."""
+
+    MESSAGE = 0
+    MARKETPLACE = 1
+
+
+class Written(NamedTuple):
+    """What a stamp says: by whom and when a trait was written."""
+
+    source: Source
+    at: datetime
 
 
 def canonical_name(name: str) -> str:
@@ -67,10 +86,18 @@ def canonical_name(name: str) -> str:
     return _SPELLING.get(name.lower(), name)
 
 
-def stamp(timestamp: datetime, arrival: int) -> Stamp:
-    """When a value was written: later timestamps win, and of equal ones the later arrival."""
+def stamp(timestamp: datetime, arrival: int, source: Source = Source.MESSAGE) -> Stamp:
+    """When and by whom a value was written: the higher source wins, of equal ones the later
+    timestamp, and of equal timestamps the later arrival."""
     since = timestamp - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds, arrival
+    at = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    return at + source * _RANK, arrival
+
+
+def read_stamp(stored: Sequence[int]) -> Written:
+    """By whom and when the trait with this stored stamp was written."""
+    source = Source.MARKETPLACE if stored[0] > _RANK // 2 else Source.MESSAGE
+    return Written(source, _EPOCH + timedelta(microseconds=stored[0] - source * _RANK))
 
 
 def merge(

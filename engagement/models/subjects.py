@@ -15,7 +15,7 @@ class Subject(models.Model):
     """What users and accounts have in common.
 
     ``traits`` maps names to JSON values. ``trait_stamps`` maps each name, removed ones included,
-    to [timestamp in microseconds since 1970, arrival] of the message that last wrote it.
+    to the stamp of the message that last wrote it (``engagement.traits.read_stamp`` reads it).
     ``is_identified`` is false while only strangers' events have named the subject: it is then
     shown nowhere and scores nothing. ``first_seen_at`` and ``last_seen_at`` are the times of the
     first and last message that named it; ``created_at`` is what a trait says of its creation

@@ -1,5 +1,6 @@
 """Traits merge per key: the last writer wins, whatever arrives first."""
 
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
 
@@ -7,16 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engagement.traits import MARKETPLACE_TRAITS, Stamp, canonical_name, merge
+from engagement.traits import (
+    MARKETPLACE_TRAITS,
+    Source,
+    Stamp,
+    canonical_name,
+    merge,
+    read_stamp,
+    stamp,
+)
 
 Write = tuple[dict[str, Any], Stamp]
+# The earliest and the latest time that a message can carry, and an ordinary one.
+EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+LATEST = datetime(9999, 12, 31, 23, 59, 59, 999999, tzinfo=UTC)
+NOON = datetime(2026, 9, 24, 12, tzinfo=UTC)
 
 
 def merged(*writes: Write) -> dict[str, Any]:
     traits: dict[str, Any] = {}
     stamps: dict[str, Any] = {}
-    for incoming, stamp in writes:
-        merge(traits, stamps, incoming, stamp)
+    for incoming, written in writes:
+        merge(traits, stamps, incoming, written)
     return traits
 
 
@@ -43,6 +56,32 @@ def test_null_removes_a_trait_and_an_older_value_does_not_bring_it_back() -> Non
     assert in_any_order(({"plan": "free"}, (1, 1)), ({"plan": None}, (2, 2))) == {}
     writes = ({"plan": None}, (2, 2)), ({"plan": "pro"}, (3, 3)), ({"plan": "free"}, (1, 1))
     assert in_any_order(*writes) == {"plan": "pro"}
+
+
+@pytest.mark.parametrize("license_at", [EARLIEST, NOON, LATEST])
+@pytest.mark.parametrize("message_at", [EARLIEST, NOON, LATEST])
+def test_what_the_marketplace_says_stays_whenever_a_message_says_otherwise(
+    license_at: datetime, message_at: datetime
+) -> None:
+    of_license = {"am.tier": "10 Users"}, stamp(license_at, 1, Source.MARKETPLACE)
+    of_message = {"am.tier": "5", "plan": "pro"}, stamp(message_at, 2)
+    assert in_any_order(of_license, of_message) == {"am.tier": "10 Users", "plan": "pro"}
+
+
+def test_a_trait_that_the_marketplace_removed_stays_away_until_it_says_otherwise() -> None:
+    removed = {"am.tier": None}, stamp(NOON, 1, Source.MARKETPLACE)
+    told = {"am.tier": "5"}, stamp(NOON + timedelta(days=1), 2)
+    assert in_any_order(removed, told) == {}
+    later = {"am.tier": "10 Users"}, stamp(NOON + timedelta(hours=1), 3, Source.MARKETPLACE)
+    assert in_any_order(removed, told, later) == {"am.tier": "10 Users"}
+
+
+@pytest.mark.parametrize("at", [EARLIEST, NOON, LATEST])
+@pytest.mark.parametrize("source", Source)
+def test_a_stamp_says_who_wrote_and_when(source: Source, at: datetime) -> None:
+    written = stamp(at, 7, source)
+    assert read_stamp(list(written)) == (source, at)
+    assert all(-(2**63) <= number < 2**63 for number in written), "what JSON and SQL can hold"
 
 
 def test_merging_says_whether_anything_changed() -> None:
@@ -74,6 +113,7 @@ def test_of_two_spellings_in_one_message_the_right_one_wins() -> None:
 writes = st.tuples(
     st.dictionaries(st.sampled_from("abc"), st.none() | st.integers(0, 3)),
     st.integers(0, 3),
+    st.sampled_from(Source),
 )
 
 
@@ -83,7 +123,10 @@ writes = st.tuples(
     )
 )
 def test_any_order_of_any_writes_merges_to_the_same(
-    told: tuple[list[tuple[dict[str, Any], int]], list[int]],
+    told: tuple[list[tuple[dict[str, Any], int, Source]], list[int]],
 ) -> None:
-    numbered = [(incoming, (at, place)) for place, (incoming, at) in enumerate(told[0])]
+    numbered = [
+        (incoming, stamp(NOON + timedelta(hours=hours), place, source))
+        for place, (incoming, hours, source) in enumerate(told[0])
+    ]
     assert merged(*numbered) == merged(*(numbered[place] for place in told[1]))
