@@ -1,0 +1,195 @@
+"""Engagement rows, history and breakdowns always say what the events say, day after day."""
+
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engagement import history, score_sets
+from engagement.models import (
+    AccountEngagement,
+    EventName,
+    EventWeight,
+    Product,
+    ScoreSet,
+    UserEngagement,
+    Workspace,
+)
+from engagement.rescoring import rescore
+from tests.engagement import plain
+from tests.engagement.history import NOON, identify, tell, track
+from tests.engagement.plain import Definition, Did
+
+pytestmark = pytest.mark.django_db
+
+USERS = ("ann", "bob", "cyd")
+ACCOUNTS = ("initech", "hooli")
+# Where each user works, from before the first event on.
+EMPLOYERS = {"ann": "initech", "bob": "initech", "cyd": "hooli"}
+NAMES = ("opened", "shared", "paid")
+TODAY = NOON.date()
+
+days_ago = st.one_of(
+    # The ends of all windows, of all lookbacks, on the first day and on those after it.
+    st.sampled_from([0, 1, 2, 5, 6, 7, 8, 12, 13, 14, 15, 28, 29, 30, 31, 58, 59, 60, 88, 89, 90]),
+    st.integers(0, 125),
+)
+happened = st.builds(
+    lambda user, name, ago: Did(user, name, NOON - timedelta(days=ago), EMPLOYERS[user]),
+    st.sampled_from(USERS),
+    st.sampled_from(NAMES),
+    days_ago,
+)
+definitions = st.builds(
+    Definition,
+    lookback=st.sampled_from([1, 7, 30]),
+    default_weight=st.integers(0, 2),
+    weights=st.dictionaries(st.sampled_from(NAMES), st.integers(1, 10)),
+)
+
+
+def define(product: Product, definition: Definition) -> None:
+    """Have the product's workspace score by the definition."""
+    workspace = Workspace.objects.get(product=product)
+    workspace.lookback_days = definition.lookback
+    workspace.default_weight = definition.default_weight
+    workspace.save()
+    for name, weight in (definition.weights or {}).items():
+        event_name, _ = EventName.objects.get_or_create(product=product, name=name)
+        EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
+    score_sets.request(workspace.pk)
+
+
+def introduce(product: Product) -> None:
+    long_ago = -24 * 200
+    tell(product, *(identify(user, long_ago, group=EMPLOYERS[user]) for user in USERS))
+
+
+def happen(product: Product, events: list[Did]) -> None:
+    tell(
+        product,
+        *(track(did.user, did.event, (did.at - NOON).total_seconds() / 3600) for did in events),
+    )
+
+
+def scores_of(product: Product) -> ScoreSet:
+    scores = Workspace.objects.get(product=product).scores
+    assert scores is not None
+    return scores
+
+
+def rows(model: Any, product: Product, subject: str, columns: list[str]) -> dict[str, Any]:
+    found = model.objects.filter(score_set=scores_of(product))
+    return {
+        row[f"{subject}__external_id"]: {column: row[column] for column in columns}
+        for row in found.values(f"{subject}__external_id", *columns)
+    }
+
+
+def assert_rows_are_right(
+    product: Product, events: list[Did], definition: Definition, today: date
+) -> None:
+    of_users, of_accounts = plain.by_subject(events, "user"), plain.by_subject(events, "account")
+    users = {name: plain.numbers(of_users.get(name, []), definition, today) for name in USERS}
+    assert rows(UserEngagement, product, "user", list(users["ann"])) == users
+    accounts = {
+        name: plain.account_numbers(of_accounts.get(name, []), definition, today)
+        for name in ACCOUNTS
+    }
+    assert rows(AccountEngagement, product, "account", list(accounts["hooli"])) == accounts
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    before=st.lists(happened, max_size=25),
+    after=st.lists(happened, max_size=10),
+    definition=definitions,
+    turns=st.lists(st.sampled_from([1, 1, 2, 7, 40]), max_size=4),
+)
+def test_rows_follow_the_events_and_the_days(
+    before: list[Did], after: list[Did], definition: Definition, turns: list[int]
+) -> None:
+    product = Product.create_with_workspace(f"Acme {id(before)} {datetime.now(UTC)}")
+    introduce(product)
+    happen(product, before)
+    define(product, definition)
+    rescore(NOON)
+    assert_rows_are_right(product, before, definition, TODAY)
+
+    happen(product, after)
+    now = NOON
+    for days in turns:
+        now += timedelta(days=days)
+        rescore(now)
+        assert_rows_are_right(product, before + after, definition, now.date())
+
+
+@pytest.mark.parametrize("lookback", [1, 7, 30])
+@pytest.mark.parametrize("days", [1, 3, 100])
+def test_no_end_of_a_window_passes_unnoticed(acme: Product, lookback: int, days: int) -> None:
+    agos = [*range(2 * lookback + 5), *range(84, 96)]
+    events = [Did(f"user {ago}", "opened", NOON - timedelta(days=ago)) for ago in agos]
+    by_account = [Did(did.user, did.event, did.at, f"of {did.user}") for did in events]
+    tell(acme, *(identify(did.user, -24 * 200, group=did.account) for did in by_account))
+    happen(acme, by_account)
+    definition = Definition(lookback)
+    define(acme, definition)
+    rescore(NOON)
+    later = NOON + timedelta(days=days)
+    rescore(later)
+    users = rows(UserEngagement, acme, "user", ["raw", "raw_yesterday", "raw_last_period"])
+    accounts = rows(AccountEngagement, acme, "account", ["raw", "raw_last_period", "total_users"])
+    for did in by_account:
+        expected = plain.account_numbers([did], definition, later.date())
+        assert users[did.user] == {column: expected[column] for column in users[did.user]}
+        found = accounts[str(did.account)]
+        assert found == {column: expected[column] for column in found}
+
+
+@settings(max_examples=20, deadline=None)
+@given(events=st.lists(happened, min_size=1, max_size=40), definition=definitions)
+def test_history_is_each_days_score_under_each_days_benchmark(
+    events: list[Did], definition: Definition
+) -> None:
+    product = Product.create_with_workspace(f"Acme {id(events)} {datetime.now(UTC)}")
+    introduce(product)
+    happen(product, events)
+    define(product, definition)
+    rescore(NOON)
+    scores = scores_of(product)
+    of_users, of_accounts = plain.by_subject(events, "user"), plain.by_subject(events, "account")
+    for user in UserEngagement.objects.filter(score_set=scores).select_related("user"):
+        name = user.user.external_id
+        expected = plain.history(name, {name: [], **of_users}, definition, TODAY)
+        assert history.history(scores, user) == expected
+    for account in AccountEngagement.objects.filter(score_set=scores).select_related("account"):
+        name = account.account.external_id
+        expected = plain.history(name, {name: [], **of_accounts}, definition, TODAY)
+        assert history.history(scores, account) == expected
+
+
+@settings(max_examples=20, deadline=None)
+@given(events=st.lists(happened, max_size=40), definition=definitions)
+def test_what_a_score_is_made_of_adds_up_to_it(events: list[Did], definition: Definition) -> None:
+    product = Product.create_with_workspace(f"Acme {id(events)} {datetime.now(UTC)}")
+    introduce(product)
+    happen(product, events)
+    define(product, definition)
+    rescore(NOON)
+    scores = scores_of(product)
+    of_accounts = plain.by_subject(events, "account")
+    for row in AccountEngagement.objects.filter(score_set=scores).select_related("account"):
+        made_of = history.breakdown(scores, "account", row.account_id)
+        theirs = of_accounts.get(row.account.external_id, [])
+        assert {one.name: one.points for one in made_of if one.points} == plain.points(
+            theirs, definition, TODAY
+        )
+        assert sum(one.points for one in made_of) == row.raw
+        assert sum(one.last_period_points for one in made_of) == row.raw_last_period
+        by_user = history.points_by_user(scores, row.account_id, limit=10)
+        assert sum(one.points for one in by_user) == row.raw
+        overall = history.overall(scores, "account", row.account_id)
+        scored = [did for did in theirs if definition.weight(did.event)]
+        assert (overall.events, overall.names) == (len(scored), len({did.event for did in scored}))
