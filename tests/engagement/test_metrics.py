@@ -1,0 +1,127 @@
+"""Each metric of a user and an account, with numbers worked out by hand."""
+
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from engagement import metrics
+from engagement.history import Overall
+from engagement.models import AccountEngagement, ScoreSet, UserEngagement
+from engagement.scoring import percentile, score_change, tenths, trend
+
+# Under a benchmark of 200, raw scores of 100 and 200 score 68.4 and 90.
+SCORE_SET = ScoreSet(
+    lookback_days=7,
+    user_benchmark=200.0,
+    user_benchmark_yesterday=200.0,
+    user_benchmark_last_period=100.0,
+    user_quantiles=[10, 20, 30, 40],
+    account_benchmark=200.0,
+    account_benchmark_yesterday=None,
+    account_benchmark_last_period=200.0,
+    account_quantiles=[100, 100, 200, 300],
+    scored_names=8,
+)
+NUMBERS: dict[str, Any] = {
+    "raw": 100,
+    "raw_yesterday": 200,
+    "raw_last_period": 200,
+    "event_count": 25,
+    "active_days": 4,
+    "name_count": 2,
+}
+
+
+def user(**changes: Any) -> metrics.Metrics:
+    return metrics.of_user(UserEngagement(**NUMBERS | changes), SCORE_SET, Overall(90, 6))
+
+
+def account(traits: dict[str, Any] | None = None, **changes: Any) -> metrics.AccountMetrics:
+    row = AccountEngagement(**NUMBERS | {"active_users": 3, "total_users": 12} | changes)
+    return metrics.of_account(row, SCORE_SET, Overall(90, 6), traits or {})
+
+
+def test_every_metric_of_a_user() -> None:
+    assert asdict(user()) == {
+        "scores": {
+            # 100 · (1 - 10^(-100/200)), 10^(-200/200), and last period's 10^(-200/100).
+            "now": 68.4,
+            "yesterday": 90.0,
+            "last_period": 99.0,
+            "change": -30.6,
+            "trend": "falling",
+        },
+        "raw_score": 100,
+        # All four quantiles are below 100.
+        "percentile": 100.0,
+        "frequency": 4,
+        "adoption": 2 / 8,
+        "adoption_all_time": 6 / 8,
+        "recently_scored_events": 25,
+        "overall_scored_events": 90,
+        "last_active_at": None,
+    }
+
+
+def test_every_metric_that_an_account_adds() -> None:
+    known = account({"am.tier.number": 50})
+    assert known.scores.now == 68.4
+    # There was no benchmark yesterday, so nobody scored.
+    assert known.scores.yesterday == 0.0
+    assert known.scores.last_period == 90.0
+    assert known.percentile == 0.0
+    assert (known.active_users, known.total_users, known.active_share) == (3, 12, 0.25)
+    assert known.license_utilization == 3 / 50
+
+
+@pytest.mark.parametrize(
+    ("seats", "utilization"),
+    [(2, 1.5), (3.0, 1.0), (0, None), (-5, None), ("50", None), (True, None), (None, None)],
+)
+def test_license_utilization_needs_a_number_of_seats(
+    seats: object, utilization: float | None
+) -> None:
+    assert account({"am.tier.number": seats}).license_utilization == utilization
+    assert account().license_utilization is None
+
+
+def test_shares_of_nothing_are_unknown() -> None:
+    assert account(active_users=0, total_users=0).active_share is None
+    nothing_scored = ScoreSet(lookback_days=7)
+    row = UserEngagement(**NUMBERS | {"raw": 0})
+    known = metrics.of_user(row, nothing_scored, Overall(0, 0))
+    assert (known.adoption, known.adoption_all_time, known.percentile) == (None, None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "change", "direction"),
+    [
+        (50.0, 40.0, 10.0, "rising"),
+        (49.9, 40.0, 9.9, "steady"),
+        # The difference of these two floats is a little below 10.
+        (75.1, 65.1, 10.0, "rising"),
+        (40.0, 50.0, -10.0, "falling"),
+        (40.1, 50.0, -9.9, "steady"),
+        (0.0, 0.0, 0.0, "steady"),
+    ],
+)
+def test_a_trend_is_a_change_by_ten(
+    now: float, before: float, change: float, direction: str
+) -> None:
+    assert score_change(now, before) == change
+    assert trend(change) == direction
+
+
+@pytest.mark.parametrize(
+    ("raw", "share"), [(1, 0.0), (10, 0.0), (11, 25.0), (20, 25.0), (30, 50.0), (41, 100.0)]
+)
+def test_a_percentile_is_the_share_with_a_lower_raw_score(raw: int, share: float) -> None:
+    assert percentile(raw, [10, 20, 30, 40]) == share
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0.05, 0.1), (0.04, 0.0), (99.96, 100.0), (-0.05, 0.0), (-9.96, -10.0)]
+)
+def test_numbers_are_shown_in_tenths_halves_up(number: float, shown: float) -> None:
+    assert tenths(number) == shown

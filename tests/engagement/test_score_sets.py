@@ -1,0 +1,197 @@
+"""An edited workspace shows its old scores until the new ones are complete."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Thread
+
+import pytest
+from django.db import connection, transaction
+
+from engagement import locks, score_sets
+from engagement.models import (
+    AccountEngagement,
+    DailyBenchmark,
+    EventName,
+    EventWeight,
+    Product,
+    ScoredEvent,
+    ScoreSet,
+    UserEngagement,
+    Workspace,
+)
+from engagement.rescoring import rescore
+from tests.engagement.history import NOON, group, identify, tell, track
+
+LATER = NOON + timedelta(minutes=2)
+
+
+@pytest.fixture
+def busy(acme: Product) -> Product:
+    """Acme with two scored users in two accounts."""
+    tell(acme, identify("ann", -1, group="initech"), identify("bob", -1, group="hooli"))
+    tell(acme, track("ann", "opened"), track("bob", "opened"), track("bob", "shared"))
+    rescore(NOON)
+    return acme
+
+
+def workspace_of(product: Product) -> Workspace:
+    return Workspace.objects.select_related("scores").get(product=product)
+
+
+def shown(product: Product) -> dict[str, int]:
+    """The raw scores that readers see."""
+    rows = UserEngagement.objects.filter(score_set=workspace_of(product).scores)
+    return dict(rows.values_list("user__external_id", "raw"))
+
+
+def weigh(product: Product, name: str, weight: int) -> None:
+    """Edit the weight as the admin does."""
+    event_name, _ = EventName.objects.get_or_create(product=product, name=name)
+    workspace = workspace_of(product)
+    EventWeight.objects.update_or_create(
+        workspace=workspace, event_name=event_name, defaults={"weight": weight}
+    )
+    score_sets.request(workspace.pk)
+
+
+def steps(number: int) -> Callable[[], bool]:
+    """Says that time is up after so many questions."""
+    left = iter(range(number))
+    return lambda: next(left, None) is None
+
+
+def build(allowed: int) -> None:
+    """Work on the sets that are asked for, *allowed* steps and the one that is always taken."""
+    score_sets.build(NOON, NOON.date(), steps(allowed))
+
+
+def test_readers_see_the_old_scores_and_their_definition_until_the_new_are_complete(
+    busy: Product,
+) -> None:
+    weigh(busy, "opened", 9)
+    old = workspace_of(busy).scores
+    # Users, accounts, and then the benchmarks with the publication.
+    for step in range(2):
+        build(0)
+        assert workspace_of(busy).scores == old, step
+        assert shown(busy) == {"ann": 1, "bob": 2}
+        assert not ScoredEvent.objects.filter(score_set=old).exists()
+    build(0)
+    new = workspace_of(busy).scores
+    assert new is not None and new != old
+    assert shown(busy) == {"ann": 9, "bob": 10}
+    assert (new.user_benchmark, new.state) == (9.9, "current")
+    assert list(new.weights.values_list("event_name__name", "weight")) == [("opened", 9)]
+
+
+def test_what_happens_while_a_set_is_built_is_in_both(busy: Product) -> None:
+    weigh(busy, "opened", 9)
+    build(0)
+    tell(busy, track("ann", "opened"), identify("cyd", -1, group="hooli"), track("cyd", "opened"))
+    assert rescore(NOON, out_of_time=steps(1)) > 0
+    assert shown(busy) == {"ann": 2, "bob": 2, "cyd": 1}
+    rescore(NOON)
+    assert shown(busy) == {"ann": 18, "bob": 10, "cyd": 9}
+    accounts = AccountEngagement.objects.filter(score_set=workspace_of(busy).scores)
+    assert dict(accounts.values_list("account__external_id", "raw")) == {"initech": 18, "hooli": 19}
+
+
+def test_a_second_edit_gives_up_the_set_that_was_being_built(busy: Product) -> None:
+    weigh(busy, "opened", 9)
+    build(0)
+    given_up = ScoreSet.objects.get(state="building")
+    weigh(busy, "opened", 5)
+    rescore(NOON)
+    assert shown(busy) == {"ann": 5, "bob": 6}
+    assert not ScoreSet.objects.filter(pk=given_up.pk).exists()
+    assert not UserEngagement.objects.filter(score_set_id=given_up.pk).exists()
+
+
+def test_the_set_that_was_replaced_goes_a_little_later(busy: Product) -> None:
+    old = workspace_of(busy).scores
+    weigh(busy, "opened", 9)
+    rescore(NOON)
+    assert UserEngagement.objects.filter(score_set=old).count() == 2
+    rescore(NOON + score_sets.RETIRED_KEPT / 2)
+    assert UserEngagement.objects.filter(score_set=old).count() == 2
+    rescore(LATER)
+    for model in (UserEngagement, AccountEngagement, DailyBenchmark, ScoredEvent):
+        assert not model.objects.filter(score_set=old).exists()
+    assert list(ScoreSet.objects.values_list("state", flat=True)) == ["current"]
+
+
+def test_large_sets_are_built_and_cleared_in_pieces(
+    busy: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_sets, "IDS_PER_STEP", 1)
+    monkeypatch.setattr(score_sets, "ROWS_PER_DELETION", 1)
+    tell(busy, *(identify(f"user {number}") for number in range(5)))
+    weigh(busy, "opened", 3)
+    rescore(NOON)
+    rescore(LATER)
+    idle = {f"user {number}": 0 for number in range(5)}
+    assert shown(busy) == {"ann": 3, "bob": 4, **idle}
+    assert ScoreSet.objects.count() == 1
+
+
+def test_progress_is_told_in_words(busy: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+    def told() -> str:
+        workspaces = Workspace.objects.filter(product=busy).select_related("scores")
+        return score_sets.progress(score_sets.with_building(workspaces).get())
+
+    assert told() == "Of the days up to 2026-09-24"
+    weigh(busy, "opened", 9)
+    before = "The scores shown are those of before the change."
+    assert told() == f"Being computed: users are next. {before}"
+    monkeypatch.setattr(score_sets, "IDS_PER_STEP", 1)
+    ann = UserEngagement.objects.order_by("user_id").values_list("user_id", flat=True)[0]
+    ScoreSet.objects.filter(state="building").update(built_until=ann - 1)
+    build(0)
+    assert told() == f"Being computed: 1 of 2 users. {before}"
+    build(0)
+    assert told() == f"Being computed: accounts are next. {before}"
+
+
+def test_a_new_workspace_says_so_until_it_is_scored(acme: Product) -> None:
+    workspaces = score_sets.with_building(Workspace.objects.filter(product=acme))
+    assert score_sets.progress(workspaces.get()) == "Not computed yet"
+    score_sets.request_missing()
+    assert score_sets.progress(workspaces.get()) == "Being computed: users are next."
+
+
+def test_a_product_that_is_being_scored_elsewhere_is_left_alone(
+    transactional_db: None, busy: Product
+) -> None:
+    weigh(busy, "opened", 9)
+    answers: list[dict[str, int]] = []
+
+    def elsewhere() -> None:
+        rescore(NOON)
+        answers.append(shown(busy))
+        connection.close()
+
+    with transaction.atomic():
+        assert locks.hold_scoring(busy.pk)
+        other = Thread(target=elsewhere)
+        other.start()
+        other.join()
+    assert answers == [{"ann": 1, "bob": 2}]
+    rescore(NOON)
+    assert shown(busy) == {"ann": 9, "bob": 10}
+
+
+def test_a_workspace_that_is_deleted_while_it_is_built_is_forgotten(busy: Product) -> None:
+    weigh(busy, "opened", 9)
+    build(0)
+    workspace_of(busy).delete()
+    tell(busy, track("ann", "opened"))
+    rescore(LATER)
+    assert ScoreSet.objects.count() == 0
+    assert not UserEngagement.objects.filter(product=busy).exists()
+
+
+def test_an_account_without_users_is_shown_with_nothing(busy: Product) -> None:
+    tell(busy, group("empty"))
+    rescore(NOON)
+    row = AccountEngagement.objects.get(account__external_id="empty")
+    assert (row.raw, row.active_users, row.total_users) == (0, 0, 0)
