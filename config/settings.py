@@ -208,9 +208,12 @@ CELERY_BEAT_SCHEDULE = {
 # Over this many waiting messages the ingestion API answers 503 until the backlog is smaller.
 INBOX_LIMIT = environment.integer("EDS_INBOX_LIMIT", 1_000_000, minimum=1)
 EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)
-# Dropped messages are listed for so many days, and at most so many of them.
+# A repeated message id takes no effect for so many days.
+MESSAGE_ID_RETENTION_DAYS = environment.integer("EDS_MESSAGE_ID_RETENTION_DAYS", 7, minimum=1)
+# Dropped messages are listed for so many days, and at most so many of each product.
 DROPPED_RETENTION_DAYS = environment.integer("EDS_DROPPED_RETENTION_DAYS", 30, minimum=1)
-DROPPED_LIMIT = environment.integer("EDS_DROPPED_LIMIT", 100_000, minimum=1)
+DROPPED_LIMIT = environment.integer("EDS_DROPPED_LIMIT", 20_000, minimum=1)
+QUARANTINE_RETENTION_DAYS = environment.integer("EDS_QUARANTINE_RETENTION_DAYS", 90, minimum=1)
 
 # --- The marketplace --------------------------------------------------------------------------
 

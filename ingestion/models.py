@@ -122,7 +122,11 @@ class DropCount(models.Model):
 
 
 class SeenMessageId(models.Model):
-    """A message id that a sender named; a repeat within seven days takes no effect."""
+    """A message id that a sender named; a repeat within seven days takes no effect.
+
+    ``seen_at`` is when the message that carried it was received, which may be long before it was
+    recorded.
+    """
 
     pk = models.CompositePrimaryKey("product_id", "message_id")
     product = models.ForeignKey(
@@ -133,7 +137,7 @@ class SeenMessageId(models.Model):
 
     class Meta:
         indexes = [
-            # Retention forgets ids older than seven days.
+            # Retention forgets the old ones.
             models.Index(fields=["seen_at"], name="message_id_by_time"),
         ]
 

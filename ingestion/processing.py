@@ -4,33 +4,31 @@ One batch is one transaction, from claiming the messages to deleting them. A cra
 each message takes effect exactly once, and several drains may run side by side.
 """
 
-import gc
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import LiteralString, NamedTuple
 
-from django.db import Error, transaction
+from django.db import transaction
 from django.db.models import Q
 
-from engagement import credentials, failures, sql
+from engagement import credentials, sql
 from engagement.messages import Message, Received, decode
 from engagement.recording import record
-from ingestion import drops
+from ingestion import drops, message_ids
+from ingestion.batches import (
+    BATCH_BYTES,
+    BATCH_SIZE,
+    after_races,
+    collector_paused,
+    settle_or_split,
+)
 from ingestion.drops import Dropped
 from ingestion.models import DropReason, InboxMessage, IngestionKey, QuarantinedMessage
 
 logger = logging.getLogger(__name__)
 
-# Large enough that a batch names a busy user many times but writes them once.
-BATCH_SIZE = 10_000
-# Large messages make a small batch: decoded they take many times their size, and all at once.
-BATCH_BYTES = 8 * 1024 * 1024
-# So many times in a row a batch may lose against other workers before the drain gives up.
-RACES = 10
-# How long a message id is remembered: a repeat within this time takes no effect.
-MESSAGE_ID_MEMORY = timedelta(days=7)
 MAX_ATTEMPTS = 3
 # Before the second attempt; before each further one twice as long.
 RETRY_PAUSE = timedelta(seconds=5)
@@ -72,7 +70,7 @@ def drain(
     """
     settled = batches = after = 0
     while not out_of_time():
-        claimed = _settle_after_races(clock(), batch_size, after)
+        claimed = after_races(partial(settle_batch, clock(), batch_size, after))
         if claimed:
             settled += len(claimed)
             batches += 1
@@ -92,21 +90,10 @@ def _is_full(claimed: Sequence[Claimed], batch_size: int) -> bool:
     return len(claimed) >= batch_size or sum(len(one.payload) for one in claimed) >= BATCH_BYTES
 
 
-def _settle_after_races(now: datetime, batch_size: int, after: int) -> list[Claimed]:
-    """Settle a batch, again where it was rolled back in favour of another worker's."""
-    for _ in range(RACES):
-        try:
-            return settle_batch(now, batch_size, after)
-        except Error as error:
-            if not failures.lost_race(error):
-                raise
-    return settle_batch(now, batch_size, after)
-
-
 def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) -> list[Claimed]:
     """Claim due messages with ids above *after*, the oldest first, and settle each: recorded,
     dropped, quarantined, or put back for another attempt. One transaction."""
-    with _collector_paused(), transaction.atomic(durable=True):
+    with collector_paused(), transaction.atomic(durable=True):
         claimed = _claim(now, batch_size, after)
         # Apart, because what failed before would spoil the batch again.
         for together in (
@@ -114,24 +101,12 @@ def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) ->
             [one for one in claimed if one.attempts],
         ):
             if together:
-                _settle_or_split(together, now)
+                settle_or_split(
+                    together,
+                    lambda some: _settle(some, now),
+                    lambda one, error: _put_aside(one, error, now),
+                )
     return claimed
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Keep the garbage collector from running inside a batch.
-
-    A batch makes some hundred thousand objects and no cycles: looking for cycles among them took
-    a fifth of the time and found none.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 _CLAIM: LiteralString = """
@@ -156,22 +131,6 @@ def _claim(now: datetime, limit: int, after: int) -> list[Claimed]:
 
 
 # --- Failures -------------------------------------------------------------------------------
-
-
-def _settle_or_split(claimed: Sequence[Claimed], now: datetime) -> None:
-    """Settle the messages; where that fails on data, halve them until the guilty one is alone."""
-    try:
-        with transaction.atomic():
-            _settle(claimed, now)
-    except Exception as error:
-        if failures.is_transient(error):
-            raise
-        if len(claimed) == 1:
-            _put_aside(claimed[0], error, now)
-            return
-        middle = len(claimed) // 2
-        _settle_or_split(claimed[:middle], now)
-        _settle_or_split(claimed[middle:], now)
 
 
 def _put_aside(one: Claimed, error: Exception, now: datetime) -> None:
@@ -231,7 +190,7 @@ def _settle(claimed: Sequence[Claimed], now: datetime) -> None:
         else:
             hints[one.id] = one.key_hint
             recorded.append(Received(sender.product_id, one.id, one.received_at, message))
-    recorded, repeated = _without_repeats(recorded, now)
+    recorded, repeated = message_ids.without_repeats(recorded)
     dropped += (_repeat(one, hints[one.arrival]) for one in repeated)
     record(recorded)
     # Last, because workers wait for each other at the counts: each adds to the same few rows.
@@ -265,47 +224,6 @@ def _without_key(one: Claimed, sender: Sender | None, message: Message) -> Dropp
 def _repeat(one: Received, key_hint: str) -> Dropped:
     reason = DropReason.DUPLICATE
     return Dropped(one.arrival, one.product_id, reason, key_hint, one.message, one.received_at)
-
-
-# A forgotten id is taken over by its next message.
-_REMEMBER: LiteralString = """
-    INSERT INTO ingestion_seenmessageid AS s (product_id, message_id, seen_at)
-    SELECT product_id, message_id, %(now)s
-    FROM unnest(%(products)b::bigint[], %(ids)b::text[]) AS k(product_id, message_id)
-    ON CONFLICT (product_id, message_id) DO UPDATE SET seen_at = EXCLUDED.seen_at
-    WHERE s.seen_at < %(forgotten)s
-    RETURNING product_id, message_id
-"""
-
-
-def _without_repeats(
-    received: Sequence[Received], now: datetime
-) -> tuple[list[Received], list[Received]]:
-    """Those to record, and those whose message id was seen before, in this batch or earlier."""
-    first: dict[tuple[int, str], int] = {}
-    for one in received:
-        if one.message.message_id is not None:
-            first.setdefault((one.product_id, one.message.message_id), one.arrival)
-    if not first:
-        return list(received), []
-    # Sorted, so that two workers that remember the same ids cannot deadlock.
-    keys = sorted(first)
-    rows = sql.fetch(
-        _REMEMBER,
-        {
-            "products": [product for product, _ in keys],
-            "ids": [message_id for _, message_id in keys],
-            "now": now,
-            "forgotten": now - MESSAGE_ID_MEMORY,
-        },
-    )
-    new = {first[product, message_id] for product, message_id in rows}
-    kept: list[Received] = []
-    repeated: list[Received] = []
-    for one in received:
-        is_new = one.message.message_id is None or one.arrival in new
-        (kept if is_new else repeated).append(one)
-    return kept, repeated
 
 
 def _note_use(senders: Sequence[Sender], now: datetime) -> None:

@@ -12,6 +12,8 @@ from ingestion import processing, retention
 
 # A drain hands its worker back after so many seconds, so that scoring gets its turn.
 DRAIN_SECONDS = 5.0
+# Maintenance does too; what is left waits for the next time.
+MAINTAIN_SECONDS = 20.0
 # A worker that finds a request for a drain this old drops it: there have been newer ones, and
 # scoring must not wait behind all of them.
 EXPIRES = 5
@@ -35,4 +37,5 @@ def drain() -> None:
 @left_to_beat("maintain the inbox")
 def maintain() -> None:
     """Forget what is kept for a bounded time only."""
-    retention.forget_old(timezone.now())
+    deadline = time.monotonic() + MAINTAIN_SECONDS
+    retention.forget_old(timezone.now(), lambda: time.monotonic() > deadline)

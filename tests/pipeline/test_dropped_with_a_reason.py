@@ -236,14 +236,37 @@ def test_an_id_that_came_with_no_valid_key_is_not_remembered(acme: Product, acme
 def test_an_id_is_remembered_for_seven_days(
     days: float, times: int, acme: Product, acme_key: str
 ) -> None:
+    later = NOON + timedelta(days=days)
     wait(acme_key, NAMED)
     drain()
-    wait(acme_key, NAMED)
-    drain(NOON + timedelta(days=days))
+    wait(acme_key, NAMED, received_at=later)
+    drain(later)
     assert counts(acme) == {("ada", "opened"): times}
     # Taken up again, it is remembered for seven days from then.
-    wait(acme_key, NAMED)
-    drain(NOON + timedelta(days=days, minutes=1))
+    soon_after = later + timedelta(minutes=1)
+    wait(acme_key, NAMED, received_at=soon_after)
+    drain(soon_after)
+    assert counts(acme) == {("ada", "opened"): times}
+
+
+@pytest.mark.parametrize(("days", "times"), [(6.99, 1), (7.01, 2)])
+@pytest.mark.parametrize("first_is_drained", ["at once", "late"])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_when_messages_were_received_counts_and_not_when_they_were_drained(
+    days: float,
+    times: int,
+    first_is_drained: str,
+    in_order: bool,
+    acme: Product,
+    acme_key: str,
+) -> None:
+    received = [NOON, NOON + timedelta(days=days)]
+    first, second = received if in_order else received[::-1]
+    long_after = NOON + timedelta(days=30)
+    wait(acme_key, NAMED, received_at=first)
+    drain(first if first_is_drained == "at once" else long_after)
+    wait(acme_key, NAMED, received_at=second)
+    drain(long_after + timedelta(days=30))
     assert counts(acme) == {("ada", "opened"): times}
 
 

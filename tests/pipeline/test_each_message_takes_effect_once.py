@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 from engagement.messages import Message, Received, Track
 from engagement.models import Event, Membership, Product, User
 from engagement.recording import record
-from ingestion import processing
+from ingestion import batches, processing
 from ingestion.models import InboxMessage
 from tests.engagement.history import NOON, group, identify, state, track
 from tests.pipeline.waiting import (
@@ -280,7 +280,7 @@ def test_a_drain_does_not_go_again_for_ever(
     wait(acme_key, *[track("ada")] * 10)
     with pytest.raises(OperationalError, match="deadlock"):
         drain()
-    assert attempts == [10] * (processing.RACES + 1)
+    assert attempts == [10] * (batches.RACES + 1)
     assert set(InboxMessage.objects.values_list("attempts", flat=True)) == {0}
 
 

@@ -20,16 +20,16 @@ from tests.engagement.history import NOON
 Result = TypeVar("Result")
 
 
-def wait(key: str, *messages: Message) -> list[int]:
-    """Have the messages wait in the inbox, received at noon; their ids."""
-    return wait_raw(key, *map(encode, messages))
+def wait(key: str, *messages: Message, received_at: datetime = NOON) -> list[int]:
+    """Have the messages wait in the inbox; their ids."""
+    return wait_raw(key, *map(encode, messages), received_at=received_at)
 
 
-def wait_raw(key: str, *payloads: bytes) -> list[int]:
+def wait_raw(key: str, *payloads: bytes, received_at: datetime = NOON) -> list[int]:
     """Have payloads wait that need not be what a door accepts."""
     digest, hint = credentials.digest(key), credentials.hint(key, IngestionKey.PREFIX)
     rows = InboxMessage.objects.bulk_create(
-        InboxMessage(received_at=NOON, key_digest=digest, key_hint=hint, payload=payload)
+        InboxMessage(received_at=received_at, key_digest=digest, key_hint=hint, payload=payload)
         for payload in payloads
     )
     return [row.pk for row in rows]
