@@ -4,14 +4,28 @@ Whoever changes a connection's state locks its row and gives it another generati
 works with older details finds out and writes nothing more.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
+from uuid import UUID
 
+from django.db import transaction
+
+from engagement.fields import Undecryptable
 from engagement.models import Product
-from marketplace.client import App, Client, Credentials
-from marketplace.models import Connection
+from marketplace import runs, sentences
+from marketplace.client import App, Client, Credentials, Query
+from marketplace.failures import (
+    CredentialsRejected,
+    Forbidden,
+    MarketplaceUnavailable,
+    NotFound,
+    Refused,
+    UnexpectedAnswer,
+)
+from marketplace.models import Connection, License
 
 # Makes the client that speaks for these credentials; ``client.connect`` is the real one.
 ClientFor: TypeAlias = Callable[[Credentials], Client]
@@ -48,13 +62,106 @@ class DetailsRejected(Exception):
         self.sentence = sentence
 
 
+# --- Checking -------------------------------------------------------------------------------
+
+
 def check(details: Details, client_for: ClientFor) -> Checked:
     """Ask the marketplace whether the details are right; stores nothing.
 
     Takes the vendor ID as a number or as the address of the vendor management page. Raises
     DetailsRejected.
     """
-    raise NotImplementedError
+    vendor_id = read_vendor_id(details.vendor_id)
+    client = client_for(Credentials(details.user_name.strip(), details.api_token.strip()))
+    try:
+        return _ask(client, details, vendor_id)
+    except CredentialsRejected:
+        raise DetailsRejected(API_TOKEN, sentences.REJECTED) from None
+    except MarketplaceUnavailable as failure:
+        raise DetailsRejected(None, sentences.unreachable(failure)) from None
+    except UnexpectedAnswer as failure:
+        raise DetailsRejected(None, sentences.unexpected(failure)) from None
+
+
+def read_vendor_id(given: str) -> str:
+    """The number, from itself or from the address of the vendor management page that ends in it;
+    raises DetailsRejected."""
+    match = _VENDOR_ID.fullmatch(given.strip())
+    if not match:
+        raise DetailsRejected(VENDOR_ID, sentences.NO_VENDOR_ID)
+    return match["number"]
+
+
+_VENDOR_ID = re.compile(r"(?:https?://\S*/)?(?P<number>[0-9]{1,18})/?(?:[?#]\S*)?")
+
+
+def _ask(client: Client, details: Details, vendor_id: str) -> Checked:
+    try:
+        developer_id = client.developer_id(vendor_id)
+    except (NotFound, Refused):
+        raise DetailsRejected(VENDOR_ID, sentences.unknown_vendor(vendor_id)) from None
+    except Forbidden:
+        why = sentences.forbidden(f"the vendor {vendor_id}")
+        raise DetailsRejected(USER_NAME, why) from None
+    app = _app(client, developer_id, details.product_id.strip())
+    _see_licenses(client, developer_id, app)
+    found = Details(details.user_name.strip(), details.api_token.strip(), vendor_id, app.product_id)
+    return Checked(found, developer_id, app)
+
+
+def _app(client: Client, developer_id: str, given: str) -> App:
+    """The vendor's app with this product ID."""
+    try:
+        apps = list(client.apps(developer_id))
+    except Forbidden:
+        why = sentences.forbidden("the list of the vendor’s apps")
+        raise DetailsRejected(USER_NAME, why) from None
+    except (NotFound, Refused):
+        raise UnexpectedAnswer("it has no list of the vendor’s apps") from None
+    known = [app for app in apps if _uuid(app.product_id)]
+    wanted = _uuid(given)
+    for app in known:
+        if wanted and _uuid(app.product_id) == wanted:
+            return app
+    raise DetailsRejected(PRODUCT_ID, sentences.not_an_app(given, known))
+
+
+def _see_licenses(client: Client, developer_id: str, app: App) -> None:
+    """Read a page of licenses, as a sync will."""
+    try:
+        client.licenses(developer_id, Query(app.product_id), 0)
+    except Forbidden:
+        why = sentences.forbidden("the vendor’s license reports")
+        raise DetailsRejected(USER_NAME, why) from None
+    except (NotFound, Refused):
+        raise UnexpectedAnswer("it has no license reports for the app") from None
+
+
+def _uuid(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def test(connection: Connection, client_for: ClientFor) -> str:
+    """Ask the marketplace with the stored details; a sentence that says that they work.
+
+    Raises DetailsRejected with the sentence that says why not. Changes nothing.
+    """
+    try:
+        token = Connection.objects.defer(None).get(pk=connection.pk).api_token
+    except Undecryptable:
+        raise DetailsRejected(API_TOKEN, sentences.UNDECRYPTABLE) from None
+    if token is None:
+        raise DetailsRejected(None, sentences.NOT_CONNECTED)
+    product_id = str(connection.app_product_id)
+    details = Details(connection.user_name, token, connection.vendor_id, product_id)
+    app = check(details, client_for).app
+    return sentences.works(app, connection.vendor_id)
+
+
+# --- Changes of state -----------------------------------------------------------------------
 
 
 def save(product: Product, checked: Checked, now: datetime) -> Connection:
@@ -63,17 +170,67 @@ def save(product: Product, checked: Checked, now: datetime) -> Connection:
     From whatever state it was in; a sync with older details ends. Licenses of another app that
     the product was connected to before are forgotten, their traits stay until they are replaced.
     """
-    raise NotImplementedError
+    app_product_id = UUID(checked.app.product_id)
+    with transaction.atomic():
+        # There may be no connection yet to lock.
+        Product.objects.select_for_update(no_key=True).get(pk=product.pk)
+        connection = _locked(product) or Connection(product=product, generation=0)
+        if connection.pk and connection.app_product_id != app_product_id:
+            License.objects.filter(product=product).delete()
+            connection.full_synced_at = None
+        _activate(connection, checked, now)
+        runs.stop_unfinished(connection, "The connection’s details were replaced.", now)
+        runs.start(connection, runs.due_kind(connection, now), now)
+    return connection
+
+
+def _activate(connection: Connection, checked: Checked, now: datetime) -> None:
+    details, app = checked.details, checked.app
+    connection.state = Connection.State.ACTIVE
+    connection.state_reason = ""
+    connection.state_changed_at = now
+    connection.generation += 1
+    connection.user_name = details.user_name
+    connection.api_token = details.api_token
+    connection.vendor_id = details.vendor_id
+    connection.app_product_id = UUID(app.product_id)
+    connection.developer_id = checked.developer_id
+    connection.app_name = (app.name or app.key)[:300]
+    connection.app_key = app.key[:300]
+    connection.last_error = ""
+    connection.last_error_at = None
+    connection.save(update_fields=_DETAILS if connection.pk else None)
+
+
+_DETAILS = [
+    *("state", "state_reason", "state_changed_at", "generation", "user_name", "api_token"),
+    *("vendor_id", "app_product_id", "developer_id", "app_name", "app_key"),
+    *("last_error", "last_error_at", "full_synced_at"),
+]
 
 
 def disconnect(connection: Connection, now: datetime) -> Connection:
     """Stop syncing and delete the stored token; imported traits stay. Again changes nothing."""
-    raise NotImplementedError
+    with transaction.atomic():
+        locked = Connection.objects.select_for_update().get(pk=connection.pk)
+        if locked.state == Connection.State.DISCONNECTED:
+            return locked
+        locked.state = Connection.State.DISCONNECTED
+        locked.state_reason = ""
+        locked.state_changed_at = now
+        locked.generation += 1
+        locked.api_token = None
+        # Whoever connects again begins with all licenses.
+        locked.full_synced_at = None
+        locked.save(update_fields=_REMOVED)
+        runs.stop_unfinished(locked, "The product was disconnected.", now)
+    return locked
 
 
-def test(connection: Connection, client_for: ClientFor) -> str:
-    """Ask the marketplace with the stored details; a sentence that says that they work.
+_REMOVED = [
+    *("state", "state_reason", "state_changed_at", "generation", "api_token", "full_synced_at"),
+]
 
-    Raises DetailsRejected with the sentence that says why not. Changes nothing.
-    """
-    raise NotImplementedError
+
+def _locked(product: Product) -> Connection | None:
+    return Connection.objects.select_for_update().filter(product=product).first()

@@ -43,7 +43,9 @@ class Connection(models.Model):
     state_changed_at = models.DateTimeField()
     generation = models.PositiveIntegerField(default=1)
     user_name = models.CharField(max_length=254)
-    api_token = EncryptedTextField(null=True, editable=False)
+    api_token: "models.TextField[str | None, str | None]" = EncryptedTextField(
+        null=True, editable=False
+    )
     vendor_id = models.CharField("vendor ID", max_length=20)
     app_product_id = models.UUIDField("product ID")
     developer_id = models.CharField("developer ID", max_length=200, editable=False)

@@ -1,12 +1,59 @@
-"""Syncs as entries of a connection's history: asking for one, and when the next one comes."""
+"""Syncs as entries of a connection's history: asking for one, and each step from there to its end.
 
-from datetime import datetime
+Whoever works on a run holds its attempt number and its connection's generation, and writes only
+where both still are what they were. Locks are taken on the connection first, then on the run.
+"""
 
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, LiteralString, NamedTuple
+
+from celery import signature
+from django.db import transaction
+from django.db.models import QuerySet
+
+from engagement import sql, wakeups
+from marketplace import locks, schedule
 from marketplace.models import Connection, SyncRun
+
+Kind, State = SyncRun.Kind, SyncRun.State
+
+# Later syncs ask for what was updated within so many days.
+WINDOW = timedelta(days=5)
+FULL_EVERY = timedelta(days=7)
+# A run that the marketplace interrupted waits for so long, then twice as long each time.
+FIRST_DELAY, LONGEST_DELAY = timedelta(minutes=10), timedelta(hours=6)
+# So often in a row a run may end without a word before it is given up.
+STUMBLES = 5
+RUNS_KEPT = 200
+# A wake-up that nobody took by then is dropped: the next look at what is due sends another one.
+WAKE_UP_SECONDS = 60.0
 
 
 class NotActive(Exception):
     """The connection does not sync; the message says why and what to do."""
+
+
+class Superseded(Exception):
+    """The run is no longer ours to write for: it was stopped, taken over, or its connection has
+    other details by now. What was to be written is not."""
+
+
+class Position(NamedTuple):
+    """Where a run goes on: a pass, an offset in it, and whether its end is read once more."""
+
+    pass_number: int
+    offset: int
+    is_closing: bool = False
+
+    @property
+    def place(self) -> tuple[int, bool, int]:
+        """Grows as the run comes further."""
+        return self.pass_number, self.is_closing, self.offset
+
+
+# --- Asking for a sync ----------------------------------------------------------------------
 
 
 def request(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:
@@ -16,10 +63,265 @@ def request(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRu
     full sync that is asked for while another kind is unfinished stops that one and takes its
     place. Raises NotActive.
     """
-    raise NotImplementedError
+    with transaction.atomic():
+        locked = Connection.objects.select_for_update().get(pk=connection.pk)
+        if locked.state != Connection.State.ACTIVE:
+            raise NotActive(
+                "This connection does not sync: it is not active. Enter its details again first."
+            )
+        due = due_kind(locked, now)
+        # Changes alone say nothing where not everything was imported before.
+        kind = due if kind == Kind.RECENT or due == Kind.FIRST else kind
+        unfinished = unfinished_of(locked).first()
+        if unfinished is not None and (kind == Kind.RECENT or unfinished.kind != Kind.RECENT):
+            return _hurry(unfinished, now)
+        stop_unfinished(locked, "A full sync took its place.", now)
+        return start(locked, kind, now)
+
+
+def request_scheduled(now: datetime) -> int:
+    """Have each active connection sync that is not at it already; how many were asked to."""
+    active = Connection.objects.filter(state=Connection.State.ACTIVE)
+    asked = 0
+    for pk in active.values_list("pk", flat=True).iterator():
+        with transaction.atomic():
+            connection = Connection.objects.select_for_update().get(pk=pk)
+            is_active = connection.state == Connection.State.ACTIVE
+            if is_active and not unfinished_of(connection).exists():
+                start(connection, due_kind(connection, now), now)
+                asked += 1
+    return asked
+
+
+def start(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:
+    """A new run, due at once, of a (locked) connection without an unfinished one."""
+    since = (now.astimezone(UTC) - WINDOW).date() if kind == Kind.RECENT else None
+    run = SyncRun.objects.create(
+        connection=connection,
+        generation=connection.generation,
+        kind=kind,
+        requested_at=now,
+        due_at=now,
+        since=since,
+    )
+    _forget_old(connection)
+    _wake_after_commit(connection.pk)
+    return run
+
+
+def due_kind(connection: Connection, now: datetime) -> SyncRun.Kind:
+    """What the connection's next sync has to be, so that nothing is missed."""
+    if connection.full_synced_at is None:
+        return Kind.FIRST
+    succeeded = connection.last_success_at or connection.full_synced_at
+    # A day is kept back, because the window is counted in whole days.
+    missed_some = now - succeeded > WINDOW - timedelta(days=1)
+    return (
+        Kind.FULL if missed_some or now - connection.full_synced_at >= FULL_EVERY else Kind.RECENT
+    )
+
+
+def unfinished_of(connection: Connection) -> QuerySet[SyncRun]:
+    return SyncRun.objects.filter(connection=connection, state__in=SyncRun.UNFINISHED)
+
+
+def stop_unfinished(connection: Connection, why: str, now: datetime) -> None:
+    """End the (locked) connection's unfinished run, also one that somebody works on just now."""
+    unfinished_of(connection).update(state=State.STOPPED, finished_at=now, note=why)
 
 
 def next_sync_at(connection: Connection, now: datetime) -> datetime | None:
     """When the connection syncs next: *now* or earlier where it is due or running; None where it
     does not, or where the schedule was switched off in the admin."""
-    raise NotImplementedError
+    if connection.state != Connection.State.ACTIVE:
+        return None
+    unfinished = unfinished_of(connection).first()
+    if unfinished is not None:
+        return now if unfinished.state == State.RUNNING else unfinished.due_at
+    return schedule.next_at(now)
+
+
+def _hurry(run: SyncRun, now: datetime) -> SyncRun:
+    if run.state == State.WAITING and run.due_at > now:
+        run.due_at = now
+        run.save(update_fields=["due_at"])
+    _wake_after_commit(run.connection_id)
+    return run
+
+
+def _forget_old(connection: Connection) -> None:
+    kept = SyncRun.objects.filter(connection=connection).order_by("-id")[RUNS_KEPT:]
+    SyncRun.objects.filter(pk__in=kept.values("pk")).delete()
+
+
+# --- Waking workers -------------------------------------------------------------------------
+
+_DUE: LiteralString = """
+    SELECT r.connection_id FROM marketplace_syncrun r
+    WHERE r.state IN ('waiting', 'running') AND r.due_at <= %(now)s
+      AND (r.state = 'waiting' OR NOT EXISTS (
+          SELECT FROM pg_locks l
+          WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+            AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND l.classid = %(namespace)s::integer::oid
+            AND l.objid = (r.connection_id %% %(modulus)s)::integer::oid))
+    ORDER BY r.due_at
+"""
+
+
+def due(now: datetime) -> list[int]:
+    """The connections whose run should be worked on and is not: it waits and its time has come, or
+    whoever worked on it is gone."""
+    parameters = {"now": now, "namespace": locks.NAMESPACE, "modulus": locks.MODULUS}
+    return [row[0] for row in sql.fetch(_DUE, parameters)]
+
+
+def wake(connection_ids: Iterable[int]) -> None:
+    """Ask the workers to go on with the connections' runs."""
+    for pk in connection_ids:
+        # By its name, because the task's module imports this one.
+        wakeups.ask(signature("marketplace.tasks.sync", args=(pk,)), WAKE_UP_SECONDS)
+
+
+def _wake_after_commit(connection_id: int) -> None:
+    transaction.on_commit(partial(wake, [connection_id]))
+
+
+# --- Working on a run -----------------------------------------------------------------------
+
+
+def claim(connection_id: int, now: datetime) -> SyncRun | None:
+    """The connection's run to work on now, under a new attempt number; None where none is due.
+
+    Call it under the connection's lock (``locks.only_one``): a run that counts as running then has
+    nobody who works on it any more.
+    """
+    with transaction.atomic():
+        connection = Connection.objects.select_for_update(no_key=True).get(pk=connection_id)
+        run = unfinished_of(connection).filter(due_at__lte=now).first()
+        if run is None:
+            return None
+        run.stumbles += run.state == State.RUNNING
+        if run.stumbles > STUMBLES:
+            fail(run, _GIVEN_UP, now)
+            return None
+        run.state = State.RUNNING
+        run.attempt += 1
+        run.started_at = run.started_at or now
+        run.save(update_fields=["state", "attempt", "stumbles", "started_at"])
+        return run
+
+
+_GIVEN_UP = (
+    "The sync ended several times at the same page without saying why; the worker's log knows more."
+)
+
+
+def hold(run: SyncRun) -> None:
+    """Keep the connection and the run as they are until the transaction ends; raises Superseded
+    where the run is not ours any more."""
+    # In this order, as everybody takes them.
+    if not sql.fetch(_HOLD_CONNECTION, _identity(run)) or not sql.fetch(_HOLD_RUN, _identity(run)):
+        raise Superseded
+
+
+_HOLD_CONNECTION: LiteralString = """
+    SELECT FROM marketplace_connection
+    WHERE id = %(connection)s AND generation = %(generation)s AND state = 'active'
+    FOR SHARE
+"""
+_HOLD_RUN: LiteralString = """
+    SELECT FROM marketplace_syncrun
+    WHERE id = %(id)s AND attempt = %(attempt)s AND state = 'running'
+    FOR NO KEY UPDATE
+"""
+
+
+def _identity(run: SyncRun) -> dict[str, int]:
+    return {
+        "id": run.pk,
+        "attempt": run.attempt,
+        "connection": run.connection_id,
+        "generation": run.generation,
+    }
+
+
+def position_of(run: SyncRun) -> Position:
+    return Position(run.pass_number, run.offset, run.is_closing)
+
+
+def advance(
+    run: SyncRun, to: Position, recent: list[str], counted: Mapping[str, int], note: str = ""
+) -> None:
+    """Store how far the (held) run has come, and count up what it did; here and in the row."""
+    values: dict[str, Any] = {**to._asdict(), "recent": recent, "put_downs": 0, "stumbles": 0}
+    values["note"] = " ".join(filter(None, (run.note, note)))
+    values |= {name: getattr(run, name) + number for name, number in counted.items()}
+    for name, value in values.items():
+        setattr(run, name, value)
+    run.save(update_fields=values)
+
+
+def release(run: SyncRun, now: datetime) -> None:
+    """Let any worker go on with the run at once."""
+    _leave(run, State.WAITING, due_at=now)
+
+
+def put_down(run: SyncRun, why: str, not_before: timedelta, now: datetime) -> None:
+    """Leave the run to be resumed later from where it is: the longer, the more often in a row."""
+    delay = min(FIRST_DELAY * 2 ** min(run.put_downs, 10), LONGEST_DELAY)
+    delay = min(max(delay, not_before), LONGEST_DELAY)
+    with transaction.atomic():
+        _note_error(run, why, now)
+        left = {"due_at": now + delay, "error": why, "put_downs": run.put_downs + 1}
+        _leave(run, State.WAITING, **left)
+
+
+def fail(run: SyncRun, why: str, now: datetime) -> None:
+    """End the run; the connection stays as it is, and the schedule tries again."""
+    with transaction.atomic():
+        _note_error(run, why, now)
+        _close(run, State.FAILED, now, error=why)
+
+
+def reject(run: SyncRun, why: str, now: datetime) -> None:
+    """End the run because its credentials are not accepted, and pause the connection's syncs;
+    unless it has other details by now."""
+    with transaction.atomic():
+        _current(run).update(
+            state=Connection.State.REQUIRES_AUTHENTICATION,
+            state_reason=why,
+            state_changed_at=now,
+            last_error=why,
+            last_error_at=now,
+        )
+        _close(run, State.FAILED, now, error=why)
+
+
+def finish(run: SyncRun, now: datetime) -> None:
+    """End the run: it has read everything it was to read."""
+    with transaction.atomic():
+        whole = {} if run.kind == Kind.RECENT else {"full_synced_at": run.started_at}
+        _current(run).update(last_success_at=now, **whole)
+        _close(run, State.SUCCEEDED, now, error="")
+
+
+def _current(run: SyncRun) -> QuerySet[Connection]:
+    """The run's connection, unless it was replaced, paused or removed since the run began."""
+    return Connection.objects.filter(
+        pk=run.connection_id, generation=run.generation, state=Connection.State.ACTIVE
+    )
+
+
+def _note_error(run: SyncRun, why: str, now: datetime) -> None:
+    _current(run).update(last_error=why, last_error_at=now)
+
+
+def _close(run: SyncRun, state: SyncRun.State, now: datetime, error: str) -> None:
+    _leave(run, state, finished_at=now, error=error, recent=[])
+
+
+def _leave(run: SyncRun, state: SyncRun.State, **values: Any) -> None:
+    """Give the run another state, if it is still ours."""
+    ours = SyncRun.objects.filter(pk=run.pk, attempt=run.attempt, state=State.RUNNING)
+    ours.update(state=state, **values)

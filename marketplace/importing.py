@@ -1,0 +1,255 @@
+"""One page of licenses into the licenses that are stored and the traits of their accounts."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple
+
+import msgspec
+from django.db import transaction
+
+from engagement import sql
+from engagement.messages import Group, Received
+from engagement.recording import record
+from engagement.traits import Source, read_stamp
+from marketplace import licenses, runs
+from marketplace.licenses import Failed, Fields, Imported, Outcome, Skipped, SkipReason
+from marketplace.models import FailedRecord, SyncRun
+
+# A sync lists so many records that it could not use, and counts the others.
+FAILED_LISTED = 100
+
+
+class Stored(NamedTuple):
+    """What is known of a license from before."""
+
+    cloud_id: str
+    digest: bytes
+    updated: Fields
+    run_id: int
+
+
+class Account(NamedTuple):
+    """An account as it stands; ``ours`` are the names of the traits that syncs wrote, and
+    ``written_at`` is when one did last."""
+
+    traits: dict[str, Any]
+    ours: set[str]
+    written_at: datetime | None
+
+
+def import_page(
+    run: SyncRun,
+    product_id: int,
+    outcomes: Sequence[Outcome],
+    to: runs.Position,
+    recent: list[str],
+    now: datetime,
+) -> None:
+    """Store what the page says and the run's new position, all or nothing.
+
+    Raises ``runs.Superseded`` where the run is not ours any more, and what the database raises.
+    """
+    with transaction.atomic(durable=True):
+        runs.hold(run)
+        found = [outcome for outcome in outcomes if isinstance(outcome, Imported)]
+        stored = _stored(product_id, {license.key for license in found})
+        changed = _changed(found, stored, run)
+        counted = Counter({"pages": 1}) + _tally(outcomes, len(changed))
+        if changed:
+            _write(product_id, changed, run)
+            moved = {stored[key].cloud_id for key in changed if key in stored}
+            cloud_ids = moved | {license.cloud_id for license in changed.values()}
+            counted += _write_traits(product_id, cloud_ids, run, now)
+        _list_failed(run, outcomes)
+        runs.advance(run, to, recent, counted)
+
+
+def _tally(outcomes: Sequence[Outcome], imported: int) -> Counter[str]:
+    """What the run's counters grow by."""
+    kinds = Counter(type(outcome) for outcome in outcomes)
+    without = sum(
+        isinstance(outcome, Skipped) and outcome.reason == SkipReason.NO_CLOUD_ID
+        for outcome in outcomes
+    )
+    return Counter(
+        seen=len(outcomes),
+        imported=imported,
+        unchanged=kinds[Imported] - imported,
+        skipped=kinds[Skipped],
+        failed=kinds[Failed],
+        without_cloud_id=without,
+    )
+
+
+def _list_failed(run: SyncRun, outcomes: Iterable[Outcome]) -> None:
+    failed = [outcome for outcome in outcomes if isinstance(outcome, Failed)]
+    if not failed:
+        return
+    room = FAILED_LISTED - FailedRecord.objects.filter(run=run).count()
+    FailedRecord.objects.bulk_create(
+        FailedRecord(run=run, license_key=one.key, reason=one.reason) for one in failed[:room]
+    )
+
+
+# --- Licenses -------------------------------------------------------------------------------
+
+_FIND: LiteralString = """
+    SELECT key, cloud_id, digest, fields ->> 'lastUpdated', run_id
+    FROM marketplace_license WHERE product_id = %(product)s AND key = ANY(%(keys)b::text[])
+"""
+_WRITE: LiteralString = """
+    INSERT INTO marketplace_license AS l (product_id, key, cloud_id, fields, digest, run_id)
+    SELECT %(product)s, k.key, k.cloud_id, k.fields::jsonb, k.digest, %(run)s
+    FROM unnest(%(keys)b::text[], %(cloud_ids)b::text[], %(fields)b::text[], %(digests)b::bytea[])
+         AS k(key, cloud_id, fields, digest)
+    ON CONFLICT (product_id, key) DO UPDATE
+    SET cloud_id = EXCLUDED.cloud_id, fields = EXCLUDED.fields, digest = EXCLUDED.digest,
+        run_id = EXCLUDED.run_id
+"""
+
+
+def _stored(product_id: int, keys: Collection[str]) -> dict[str, Stored]:
+    if not keys:
+        return {}
+    rows = sql.fetch(_FIND, {"product": product_id, "keys": list(keys)})
+    return {
+        key: Stored(cloud_id, digest, {"lastUpdated": updated}, run_id)
+        for key, cloud_id, digest, updated, run_id in rows
+    }
+
+
+def _changed(
+    found: Iterable[Imported], stored: dict[str, Stored], run: SyncRun
+) -> dict[str, Imported]:
+    """The licenses to write, by key.
+
+    Rows repeat within a page, across pages and passes. One write per license and run: of several
+    rows the first counts, unless another was updated later.
+    """
+    changed: dict[str, Imported] = {}
+    for license in found:
+        known = stored.get(license.key)
+        if license.key in changed:
+            if licenses.is_newer(license.fields, changed[license.key].fields):
+                changed[license.key] = license
+        elif known is None or (
+            (known.digest, known.cloud_id) != (license.digest, license.cloud_id)
+            and (known.run_id != run.pk or licenses.is_newer(license.fields, known.updated))
+        ):
+            changed[license.key] = license
+    return changed
+
+
+def _write(product_id: int, changed: dict[str, Imported], run: SyncRun) -> None:
+    # Sorted by the key, as every batch is.
+    rows = [changed[key] for key in sorted(changed)]
+    sql.execute(
+        _WRITE,
+        {
+            "product": product_id,
+            "run": run.pk,
+            "keys": [row.key for row in rows],
+            "cloud_ids": [row.cloud_id for row in rows],
+            "fields": [msgspec.json.encode(row.fields).decode() for row in rows],
+            "digests": [row.digest for row in rows],
+        },
+    )
+
+
+# --- Accounts -------------------------------------------------------------------------------
+
+_LICENSES_OF: LiteralString = """
+    SELECT cloud_id, key, fields::text FROM marketplace_license
+    WHERE product_id = %(product)s AND cloud_id = ANY(%(cloud_ids)b::text[])
+"""
+_ACCOUNTS: LiteralString = """
+    SELECT external_id, traits::text, trait_stamps::text FROM engagement_account
+    WHERE product_id = %(product)s AND external_id = ANY(%(cloud_ids)b::text[])
+      AND is_identified
+"""
+_ARRIVALS: LiteralString = """
+    SELECT nextval('engagement_arrival') FROM generate_series(1, %(number)s)
+"""
+
+
+def _write_traits(
+    product_id: int, cloud_ids: Collection[str], run: SyncRun, now: datetime
+) -> Counter[str]:
+    """Give each account the traits of the best of its licenses; what the counters grow by."""
+    # Sorted by the key, as every batch is.
+    ordered = sorted(cloud_ids)
+    named = {"product": product_id, "cloud_ids": ordered}
+    wanted = _wanted(named)
+    accounts = _accounts(named)
+    counted: Counter[str] = Counter()
+    patches = {}
+    for cloud_id in ordered:
+        account = accounts.get(cloud_id)
+        if patch := _patch(wanted.get(cloud_id, {}), account):
+            patches[cloud_id] = patch
+            counted[_counter(account, run)] += 1
+    _record(product_id, patches, now)
+    del counted[""]
+    return counted
+
+
+def _wanted(named: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The traits of each account, from all of its licenses."""
+    found: dict[str, dict[str, Fields]] = defaultdict(dict)
+    for cloud_id, key, fields in sql.fetch(_LICENSES_OF, named):
+        found[cloud_id][key] = msgspec.json.decode(fields)
+    return {
+        cloud_id: licenses.traits(some[licenses.best(some)]) for cloud_id, some in found.items()
+    }
+
+
+def _accounts(named: dict[str, Any]) -> dict[str, Account]:
+    return {
+        external_id: _account(msgspec.json.decode(traits), msgspec.json.decode(stamps))
+        for external_id, traits, stamps in sql.fetch(_ACCOUNTS, named)
+    }
+
+
+def _account(traits: dict[str, Any], stamps: dict[str, Any]) -> Account:
+    written = {name: read_stamp(stamp) for name, stamp in stamps.items() if name[:3] == "am."}
+    ours = {name: one.at for name, one in written.items() if one.source is Source.MARKETPLACE}
+    return Account(traits, set(ours), max(ours.values(), default=None))
+
+
+def _patch(wanted: dict[str, Any], account: Account | None) -> dict[str, Any]:
+    """What has to change so that the account has these traits from us, and no others from us.
+
+    What somebody else wrote becomes ours even where it says the same: it stays then. Nobody but
+    us changes what is ours, so nothing can come between this look and the write.
+    """
+    if account is None:
+        return wanted
+    patch = {
+        name: value
+        for name, value in wanted.items()
+        if name not in account.ours or account.traits.get(name) != value
+    }
+    gone = account.ours & account.traits.keys() - wanted.keys()
+    return patch | dict.fromkeys(gone)
+
+
+def _counter(account: Account | None, run: SyncRun) -> str:
+    """The counter that an account's change belongs to; "" where this run has counted it before."""
+    if account is None:
+        return "accounts_created"
+    assert run.started_at is not None
+    is_counted = account.written_at is not None and account.written_at >= run.started_at
+    return "" if is_counted else "accounts_updated"
+
+
+def _record(product_id: int, patches: dict[str, dict[str, Any]], now: datetime) -> None:
+    if not patches:
+        return
+    arrivals = [row[0] for row in sql.fetch(_ARRIVALS, {"number": len(patches)})]
+    record(
+        [
+            Received(product_id, arrival, now, Group(cloud_id, now, patch), Source.MARKETPLACE)
+            for arrival, (cloud_id, patch) in zip(arrivals, patches.items(), strict=True)
+        ]
+    )
