@@ -1,7 +1,8 @@
 """A product with a row in everything that the admin shows, all of it named after the product."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 from engagement import messages
 from engagement.credentials import digest
@@ -24,6 +25,7 @@ from ingestion.models import (
     IngestionKey,
     QuarantinedMessage,
 )
+from marketplace.models import Connection, FailedRecord, SyncRun
 from readapi.models import ApiToken
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -42,6 +44,7 @@ class Rows:
     quarantined: QuarantinedMessage
     dropped: DroppedMessage
     drop_count: DropCount
+    connection: Connection
 
     def pages(self) -> list[tuple[str, int]]:
         """The name of each admin page and the row that it is about."""
@@ -56,6 +59,7 @@ class Rows:
             ("ingestion_droppedmessage", self.dropped.pk),
             ("ingestion_dropcount", self.drop_count.pk),
             ("readapi_apitoken", self.token.pk),
+            ("marketplace_connection", self.connection.pk),
         ]
 
 
@@ -106,6 +110,7 @@ def fill(product: Product, number: int = 1) -> Rows:
         drop_count=DropCount.objects.create(
             product=product, day=NOON.date(), reason=DropReason.DUPLICATE, count=1
         ),
+        connection=a_connection(product),
     )
 
 
@@ -179,3 +184,45 @@ def quarantined(
         error="DataError: it does not fit\nDETAIL: at all",
         quarantined_at=NOON,
     )
+
+
+def a_connection(product: Product, **fields: object) -> Connection:
+    """An active connection of the product, and a sync with a record that failed."""
+    called = product.name.lower()
+    connection = Connection.objects.create(
+        **{
+            "product": product,
+            "state": Connection.State.ACTIVE,
+            "state_changed_at": NOON,
+            "user_name": f"reports@{called}.example",
+            "api_token": f"{called}-planted-token",
+            "vendor_id": "1234567",
+            "app_product_id": UUID(int=product.pk),
+            "developer_id": f"{called}-developer",
+            "app_name": f"{called} lens",
+            "app_key": f"com.{called}.lens",
+            "last_success_at": NOON,
+            **fields,
+        }
+    )
+    run = SyncRun.objects.create(
+        connection=connection,
+        generation=connection.generation,
+        kind=SyncRun.Kind.FIRST,
+        state=SyncRun.State.SUCCEEDED,
+        requested_at=NOON,
+        due_at=NOON,
+        started_at=NOON,
+        finished_at=NOON + timedelta(seconds=75),
+        pages=11,
+        seen=503,
+        imported=480,
+        unchanged=10,
+        skipped=12,
+        failed=1,
+        without_cloud_id=9,
+        accounts_updated=77,
+        accounts_created=401,
+    )
+    FailedRecord.objects.create(run=run, license_key=f"E-{called}", reason="It is not readable.")
+    return connection

@@ -9,6 +9,7 @@ from django.urls import reverse
 from engagement.admin.scoping import ProductScopedAdmin
 from engagement.models import EventWeight, ProductMember, Workspace
 from ingestion.models import DroppedMessage, DropReason, IngestionKey
+from marketplace.models import Connection
 from readapi.models import ApiToken
 from tests.admin.rows import Rows, quarantined, waiting
 
@@ -18,6 +19,7 @@ OWN_VIEWS = {
     "ingestion_ingestionkey": ["reveal", "revoke"],
     "readapi_apitoken": ["reveal", "revoke"],
     "ingestion_quarantinedmessage": ["try_again"],
+    "marketplace_connection": ["details", "status", "test", "sync", "full_sync", "disconnect"],
 }
 
 
@@ -72,7 +74,8 @@ def test_the_index_and_its_apps_show_no_other_product(
     member: Client, acme_rows: Rows, globex_rows: Rows
 ) -> None:
     for address in [reverse("admin:index")] + [
-        reverse("admin:app_list", args=[app]) for app in ("engagement", "ingestion", "readapi")
+        reverse("admin:app_list", args=[app])
+        for app in ("engagement", "ingestion", "readapi", "marketplace")
     ]:
         assert b"globex" not in member.get(address).content.lower()
 
@@ -90,6 +93,12 @@ def test_no_form_offers_or_takes_another_product(
             "weights-TOTAL_FORMS": 0,
             "weights-INITIAL_FORMS": 0,
         },
+        "marketplace_connection": {
+            "user_name": "mine",
+            "api_token": "mine",
+            "vendor_id": "1",
+            "product_id": "mine",
+        },
     }
     for name, data in forms.items():
         address = reverse(f"admin:{name}_add")
@@ -99,6 +108,7 @@ def test_no_form_offers_or_takes_another_product(
         assert "Select a valid choice" in answer.content.decode()
     for model in (IngestionKey, ApiToken, Workspace):
         assert not model._default_manager.filter(name="mine").exists()
+    assert not Connection.objects.filter(user_name="mine").exists()
 
 
 def test_no_weight_form_reaches_another_products_weight(
@@ -202,7 +212,7 @@ def test_staff_without_a_product_or_without_permissions_see_nothing(
 def test_every_admin_of_the_service_is_scoped() -> None:
     from django.contrib import admin
 
-    ours = {"engagement", "ingestion", "readapi"}
+    ours = {"engagement", "ingestion", "readapi", "marketplace"}
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label in ours:
             assert isinstance(model_admin, ProductScopedAdmin), model

@@ -1,0 +1,196 @@
+"""A connection's page says in words how it stands and what its syncs did."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from engagement.models import Product
+from marketplace import status
+from marketplace.models import Connection, FailedRecord, SyncRun
+from tests.admin.rows import NOON, a_connection
+
+pytestmark = pytest.mark.django_db
+
+State, Kind = Connection.State, SyncRun.Kind
+HOUR = timedelta(hours=1)
+
+
+def a_run(connection: Connection, state: str, **fields: Any) -> SyncRun:
+    over = state in ("succeeded", "failed", "stopped")
+    return SyncRun.objects.create(
+        **{
+            "connection": connection,
+            "generation": connection.generation,
+            "kind": Kind.RECENT,
+            "since": NOON.date(),
+            "state": state,
+            "requested_at": NOON,
+            "due_at": NOON,
+            "started_at": NOON,
+            "finished_at": NOON + timedelta(seconds=3) if over else None,
+            **fields,
+        }
+    )
+
+
+def of(product: Product, now: datetime = NOON + HOUR, **fields: Any) -> status.Status:
+    return status.of(a_connection(product, **fields), now)
+
+
+# --- The state ----------------------------------------------------------------------------------
+
+
+def test_an_active_connection_is_well(acme: Product) -> None:
+    shown = of(acme)
+    assert (shown.level, shown.title) == ("good", "Connected.")
+    assert shown.last_success is not None and shown.last_success.at == NOON
+    assert shown.last_success.distance == "1\xa0hour ago"
+    assert shown.last_error is None
+
+
+def test_before_the_first_success_it_says_what_comes(acme: Product) -> None:
+    assert of(acme, last_success_at=None).reason == "The first sync brings all licenses."
+
+
+@pytest.mark.parametrize(
+    ("failed_at", "level", "advice"),
+    [(NOON - HOUR, "good", ""), (NOON + timedelta(minutes=1), "warning", "It answered 503.")],
+)
+def test_an_error_since_the_last_success_is_told_first(
+    acme: Product, failed_at: datetime, level: str, advice: str
+) -> None:
+    shown = of(acme, last_error="It answered 503.", last_error_at=failed_at)
+    assert (shown.level, shown.advice) == (level, advice)
+
+
+def test_an_expired_token_says_why_and_what_to_do(acme: Product) -> None:
+    shown = of(acme, state=State.REQUIRES_AUTHENTICATION, state_reason="The token was refused.")
+    assert (shown.level, shown.title) == ("bad", "Requires authentication.")
+    assert shown.reason == "The token was refused."
+    assert "enter all four details again" in shown.advice
+    assert shown.next_sync is None
+
+
+def test_a_disconnected_one_says_that_traits_stay(acme: Product) -> None:
+    shown = of(acme, state=State.DISCONNECTED, api_token=None)
+    assert (shown.level, shown.title) == ("quiet", "Disconnected.")
+    assert "stay on their accounts" in shown.advice
+    assert shown.next_sync is None
+
+
+# --- A sync under way ---------------------------------------------------------------------------
+
+
+def progress(connection: Connection) -> status.Progress | None:
+    return status.of(connection, NOON + HOUR).progress
+
+
+def test_nothing_under_way_shows_no_progress(acme: Product) -> None:
+    assert progress(a_connection(acme)) is None
+
+
+def test_a_running_sync_tells_its_page_and_its_licenses(acme: Product) -> None:
+    connection = a_connection(acme)
+    a_run(connection, "running", pages=1200, seen=60_000, unchanged=60_000)
+    shown = progress(connection)
+    assert shown is not None
+    assert shown.sentence == "Recent changes sync: page 1,200, 60,000 licenses so far."
+    assert shown.share is None, "nobody knows how many there will be"
+
+
+@pytest.mark.parametrize(("seen", "share"), [(0, 0), (250, 49), (503, 99), (9000, 99)])
+def test_a_full_sync_is_measured_by_the_last_one(acme: Product, seen: int, share: int) -> None:
+    connection = a_connection(acme)
+    a_run(connection, "succeeded", seen=3, unchanged=3)
+    a_run(connection, "running", kind=Kind.FULL, since=None, pages=1, seen=seen, unchanged=seen)
+    shown = progress(connection)
+    assert shown is not None and shown.share == share
+
+
+def test_a_sync_that_nobody_has_taken_up_waits_for_a_worker(acme: Product) -> None:
+    connection = a_connection(acme)
+    a_run(connection, "waiting", started_at=None)
+    shown = progress(connection)
+    assert shown is not None and "waits for a free worker" in shown.sentence
+
+
+def test_a_sync_that_was_put_down_is_no_progress(acme: Product) -> None:
+    connection = a_connection(acme)
+    a_run(connection, "waiting", due_at=NOON + 3 * HOUR)
+    assert progress(connection) is None
+
+
+# --- The history --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "fields", "result", "level"),
+    [
+        ("succeeded", {}, "Succeeded.", "good"),
+        ("succeeded", {"note": "Isolated clouds refused."}, "Isolated clouds refused.", "good"),
+        ("failed", {"error": "It answered HTML."}, "Failed. It answered HTML.", "bad"),
+        ("stopped", {"note": "Disconnected."}, "Stopped. Disconnected.", "quiet"),
+        ("running", {}, "Running.", "quiet"),
+        ("waiting", {"started_at": None}, "Waits for a free worker.", "quiet"),
+        (
+            "waiting",
+            {"due_at": NOON + 3 * HOUR, "error": "It answered 503."},
+            "Goes on in 2\xa0hours. It answered 503.",
+            "warning",
+        ),
+    ],
+)
+def test_each_sync_says_what_came_of_it(
+    acme: Product, state: str, fields: Any, result: str, level: str
+) -> None:
+    connection = a_connection(acme)
+    a_run(connection, state, **fields)
+    row = status.of(connection, NOON + HOUR).history[0]
+    assert row.result.endswith(result)
+    assert row.level == level
+
+
+def test_the_newest_syncs_come_first_and_no_more_than_a_page_of_them(acme: Product) -> None:
+    connection = a_connection(acme)
+    made = [a_run(connection, "succeeded").pk for _ in range(status.SHOWN + 5)]
+    shown = [row.run.pk for row in status.of(connection, NOON + HOUR).history]
+    assert shown == made[::-1][: status.SHOWN]
+
+
+def test_failed_records_are_listed_with_their_reasons_as_far_as_they_are_kept(
+    acme: Product,
+) -> None:
+    connection = a_connection(acme)
+    run = a_run(connection, "succeeded", seen=40, unchanged=10, failed=30)
+    for number in range(20):
+        FailedRecord.objects.create(run=run, license_key=f"E-{number}", reason="Not readable.")
+    row = status.of(connection, NOON + HOUR).history[0]
+    assert [str(record) for record in row.failures[:2]] == ["E-0", "E-1"]
+    assert row.failures_left_out == 10
+
+
+def test_the_page_costs_the_same_queries_however_long_the_history(
+    acme: Product, django_assert_max_num_queries: Any
+) -> None:
+    connection = a_connection(acme)
+    for _ in range(status.SHOWN):
+        FailedRecord.objects.create(run=a_run(connection, "succeeded", seen=1, failed=1))
+    with django_assert_max_num_queries(5):
+        status.of(connection, NOON + HOUR)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.04, "0.0 s"),
+        (9.94, "9.9 s"),
+        (12.4, "12 s"),
+        (59.6, "1 min 0 s"),
+        (200, "3 min 20 s"),
+        (3599.7, "1 h 0 min"),
+        (7500, "2 h 5 min"),
+    ],
+)
+def test_durations_are_said_as_people_say_them(seconds: float, said: str) -> None:
+    assert status.lasted(timedelta(seconds=seconds)) == said
