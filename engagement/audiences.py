@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from engagement import conditions, sql, stale
+from engagement import conditions, rules, sql, stale
 from engagement.models import ScoreSet, User, UserEngagement
 
 
@@ -70,8 +70,8 @@ def mark_turned(score_set: ScoreSet, today: date) -> None:
         stale.mark([stale.user(score_set.product_id, id) for id in ids])
 
 
-def _rule(score_set: ScoreSet) -> conditions.Rule:
-    return conditions.parse(score_set.audience, "user", for_audience=True)
+def _rule(score_set: ScoreSet) -> rules.Rule:
+    return rules.parse(score_set.audience, "user", for_audience=True)
 
 
 def _meets(score_set: ScoreSet, today: date) -> Q:

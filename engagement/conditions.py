@@ -1,21 +1,139 @@
-"""Conditions that users and accounts meet or do not meet."""
+"""Conditions as parts of queries over subjects: those that need no scores.
 
+Conditions on metrics are in ``engagement.metric_expressions``; ``engagement.segments`` puts all
+of them together.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import GreaterThanOrEqual, LessThan
+
+from engagement import trait_filters
+from engagement.metric_names import Scope
+from engagement.models import DailyCount, EventName, UserEngagement
+from engagement.rules import (
+    AccountTraitCondition,
+    Condition,
+    CreatedCondition,
+    EventCondition,
+    FirstSeenCondition,
+    Match,
+    Rule,
+    TraitCondition,
+)
+from engagement.trait_filters import start_of
 
 
-class Rule:
-    """Conditions, all or any of which must be met."""
+@dataclass(frozen=True)
+class Place:
+    """Where a query has its subjects: ``path`` leads from its rows to their columns.
 
-    uses_time = False
-    uses_account_traits = False
+    ``audience`` is the set of scores whose users alone count for an account; None counts all users
+    that are known. ``event_names`` are the product's that the conditions ask for, by name.
+    """
 
-
-def parse(stored: dict[str, Any], scope: str, *, for_audience: bool = False) -> Rule:
-    raise NotImplementedError
+    scope: Scope
+    product_id: int
+    today: date
+    lookback_days: int
+    path: str
+    id: str
+    audience: int | None
+    event_names: dict[str, int]
 
 
 def subject_filter(rule: Rule, product_id: int, today: date) -> Q:
-    raise NotImplementedError
+    """What the rule of an audience asks of rows of ``User``. It is never NULL."""
+    names = event_names(rule.conditions, product_id)
+    place = Place("user", product_id, today, 0, "", "id", None, names)
+    met = combined(rule.match, [without_scores(one, place) for one in rule.conditions])
+    return Q(Case(When(met, then=Value(True)), default=Value(False)))
+
+
+def combined(match: Match, conditions: Iterable[Q]) -> Q:
+    """All or any of the conditions; everybody where there are none."""
+    found = list(conditions)
+    if not found:
+        return Q(Value(True))
+    return Q(*found, _connector=Q.AND if match == "all" else Q.OR)
+
+
+def event_names(conditions: Iterable[Condition], product_id: int) -> dict[str, int]:
+    """The ids of the event names that the conditions name, as far as they have been seen."""
+    asked = {one.event for one in conditions if isinstance(one, EventCondition)}
+    if not asked:
+        return {}
+    known = EventName.objects.filter(product_id=product_id, name__in=asked)
+    return dict(known.values_list("name", "pk"))
+
+
+def without_scores(condition: Condition, place: Place) -> Q:
+    """What the condition asks of the subject; it may be NULL where the condition is not met."""
+    match condition:
+        case AccountTraitCondition():
+            return trait_filters.met(condition, f"{place.path}account__traits")
+        case TraitCondition():
+            return trait_filters.met(condition, f"{place.path}traits")
+        case EventCondition():
+            return _event(condition, place)
+        case FirstSeenCondition():
+            return time_met(condition, F(f"{place.path}first_seen_at"), place)
+        case CreatedCondition():
+            return time_met(condition, created(place), place)
+    raise TypeError(f"{condition} needs scores.")
+
+
+def created(place: Place) -> Coalesce:
+    """When the subject was created: as its traits say, else when it was first seen."""
+    return Coalesce(f"{place.path}created_at", f"{place.path}first_seen_at")
+
+
+def time_met(condition: Any, column: Any, place: Place) -> Q:
+    """Whether the time in *column* is within the condition's days, or before them."""
+    days = place.lookback_days if condition.days == "window" else condition.days
+    since = start_of(place.today, 1 - days)
+    if condition.operator == "within_days":
+        return Q(GreaterThanOrEqual(column, since))
+    return Q(LessThan(column, since))
+
+
+# --- Events ---------------------------------------------------------------------------------
+
+
+def _event(condition: EventCondition, place: Place) -> Q:
+    name = place.event_names.get(condition.event)
+    if name is None:
+        # Nobody has done what has never been seen.
+        return Q(Value(condition.operator == "not_done"))
+    counts = counts_of_subject(place).filter(event_name_id=name)
+    if condition.within_days is not None:
+        first_day = start_of(place.today, 1 - condition.within_days).date()
+        counts = counts.filter(day__range=(first_day, place.today))
+    if condition.operator == "not_done":
+        return Q(~Exists(counts))
+    if condition.times == 1:
+        return Q(Exists(counts))
+    return Q(GreaterThanOrEqual(total(counts, Sum("count")), condition.times))
+
+
+def counts_of_subject(place: Place) -> QuerySet[DailyCount]:
+    """The daily counts that count for the subject of the outer query's row."""
+    if place.scope == "user":
+        return DailyCount.objects.filter(product_id=place.product_id, user_id=OuterRef(place.id))
+    counts = DailyCount.objects.filter(product_id=place.product_id, account_id=OuterRef(place.id))
+    if place.audience is None:
+        return counts.filter(user__is_identified=True)
+    users = UserEngagement.objects.filter(
+        product_id=place.product_id, score_set_id=place.audience, user_id=OuterRef("user_id")
+    )
+    return counts.filter(Exists(users))
+
+
+def total(counts: QuerySet[DailyCount], of: Any) -> Subquery:
+    """An aggregate over the counts of one subject; NULL where there are none."""
+    return Subquery(counts.order_by().values("product_id").annotate(of=of).values("of"))
