@@ -5,8 +5,9 @@ the fault of the data, is an OperationalError like a lost connection.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from django.db import Error, InterfaceError, OperationalError
 
@@ -18,6 +19,10 @@ _LOST_RACE = "40"
 # server that may not write (25), race, missing tables, columns or rights (42: a migration is still
 # to run), resources, operator intervention, system errors; and a lock that was not available.
 _TRANSIENT = ("08", "25", _LOST_RACE, "42", "53", "57", "58", "55P03")
+# So many times in a row a piece of work may lose against other workers before its worker gives up.
+RACES = 10
+
+Result = TypeVar("Result")
 
 
 def is_transient(error: BaseException) -> bool:
@@ -34,6 +39,17 @@ def is_transient(error: BaseException) -> bool:
 def lost_race(error: BaseException) -> bool:
     """Whether another worker's transaction was in the way: the same work may succeed at once."""
     return isinstance(error, Error) and _sqlstate(error).startswith(_LOST_RACE)
+
+
+def after_races(work: Callable[[], Result]) -> Result:
+    """Do the work, a transaction, again where it was rolled back in favour of another worker's."""
+    for _ in range(RACES):
+        try:
+            return work()
+        except Error as error:
+            if not lost_race(error):
+                raise
+    return work()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import LiteralString, TypeAlias
 import msgspec
 
 from engagement import attribution, sql, stale, subjects
+from engagement.admission import admit
 from engagement.attribution import Link, Touched
 from engagement.messages import Group, Identify, Received, Track
 from engagement.models.activity import NO_ACCOUNT
@@ -47,14 +48,21 @@ class Batch(msgspec.Struct):
     tracks: list[TrackMessage] = []
 
 
-def record(received: Sequence[Received]) -> None:
-    """Record messages of any products, inside the caller's transaction.
+def record(received: Sequence[Received]) -> list[Received]:
+    """Record messages of any products, inside the caller's transaction; those that were refused.
 
     Creates and merges users and accounts, stores links, adds events and daily counts, and marks
-    stale whose scores changed. Raises what the database raises: the caller decides whether that
-    is the fault of a message.
+    stale whose scores changed. Refused is what names somebody who was forgotten on request, or
+    belongs to a product that is gone. Raises what the database raises: the caller decides whether
+    that is the fault of a message.
     """
-    batch = read(received)
+    admitted, refused = admit(received)
+    if admitted:
+        _record(read(admitted))
+    return refused
+
+
+def _record(batch: Batch) -> None:
     event_names = _ensure_event_names(batch.tracks)
     account_ids = subjects.ensure_accounts(batch.accounts)
     linked = {link.user for link in batch.links}

@@ -42,6 +42,9 @@ REMEDIES = {
     DropReason.MISSING_KEY: "Send the product's ingestion key with each request.",
     DropReason.DUPLICATE: "Nothing is lost if this was a retry. Otherwise give each message a "
     "message id of its own.",
+    DropReason.FORGOTTEN: "Nothing: this is what was asked for. `python manage.py forget` with "
+    "--allow-again lets later messages in again.",
+    DropReason.DELETED_PRODUCT: "Stop sending with keys of the deleted product.",
     DropReason.UNUSABLE: "Compare what your application sends with the API's description.",
 }
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from django.db import Error, transaction
+from django.db import transaction
 
 from engagement import failures
 
@@ -13,22 +13,8 @@ from engagement import failures
 BATCH_SIZE = 10_000
 # Large messages make a small batch: decoded they take many times their size, and all at once.
 BATCH_BYTES = 8 * 1024 * 1024
-# So many times in a row a batch may lose against other workers before its worker gives up.
-RACES = 10
 
 One = TypeVar("One")
-Result = TypeVar("Result")
-
-
-def after_races(settle: Callable[[], Result]) -> Result:
-    """Settle a batch, again where it was rolled back in favour of another worker's."""
-    for _ in range(RACES):
-        try:
-            return settle()
-        except Error as error:
-            if not failures.lost_race(error):
-                raise
-    return settle()
 
 
 @contextmanager

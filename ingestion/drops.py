@@ -58,21 +58,30 @@ def list_dropped(dropped: Sequence[Dropped], now: datetime) -> None:
     )
 
 
+# What is dropped because somebody was forgotten must not bring back what was forgotten.
+_WITHOUT_DETAILS = {DropReason.FORGOTTEN, DropReason.DELETED_PRODUCT}
+
+
 def _row(one: Dropped, now: datetime) -> DroppedMessage:
-    message = one.message
     return DroppedMessage(
         id=one.id,
         product_id=one.product_id,
         reason=one.reason,
         key_hint=one.key_hint,
-        kind=kind_of(message),
-        user_external_id=message.user_id or "",
-        account_external_id=message.group_id or "",
-        event=message.event if isinstance(message, Track) else "",
-        message_id=message.message_id or "",
+        kind=kind_of(one.message),
         received_at=one.received_at,
         dropped_at=now,
+        **({} if one.reason in _WITHOUT_DETAILS else _details(one.message)),
     )
+
+
+def _details(message: Message) -> dict[str, str]:
+    return {
+        "user_external_id": message.user_id or "",
+        "account_external_id": message.group_id or "",
+        "event": message.event if isinstance(message, Track) else "",
+        "message_id": message.message_id or "",
+    }
 
 
 def kind_of(message: Message) -> str:

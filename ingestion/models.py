@@ -64,6 +64,11 @@ class DropReason(models.TextChoices):
     REVOKED_KEY = "revoked_key", "Revoked key: this ingestion key is no longer valid"
     MISSING_KEY = "missing_key", "Missing key: the request carried no ingestion key"
     DUPLICATE = "duplicate", "Duplicate: a message with this message id was already received"
+    FORGOTTEN = (
+        "forgotten",
+        "Forgotten on request: it names a user or an account that was deleted for good",
+    )
+    DELETED_PRODUCT = "deleted_product", "Deleted product: the product of this key was deleted"
     UNUSABLE = "unusable", "Unusable message: it could not be understood"
 
 

@@ -5,7 +5,7 @@ each message takes effect exactly once, and several drains may run side by side.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import LiteralString, NamedTuple
@@ -13,17 +13,11 @@ from typing import LiteralString, NamedTuple
 from django.db import transaction
 from django.db.models import Q
 
-from engagement import credentials, sql
+from engagement import credentials, failures, locks, sql
 from engagement.messages import Message, Received, decode
 from engagement.recording import record
 from ingestion import drops, message_ids
-from ingestion.batches import (
-    BATCH_BYTES,
-    BATCH_SIZE,
-    after_races,
-    collector_paused,
-    settle_or_split,
-)
+from ingestion.batches import BATCH_BYTES, BATCH_SIZE, collector_paused, settle_or_split
 from ingestion.drops import Dropped
 from ingestion.models import DropReason, InboxMessage, IngestionKey, QuarantinedMessage
 
@@ -70,7 +64,7 @@ def drain(
     """
     settled = batches = after = 0
     while not out_of_time():
-        claimed = after_races(partial(settle_batch, clock(), batch_size, after))
+        claimed = failures.after_races(partial(settle_batch, clock(), batch_size, after))
         if claimed:
             settled += len(claimed)
             batches += 1
@@ -179,20 +173,22 @@ class Sender(NamedTuple):
 def _settle(claimed: Sequence[Claimed], now: datetime) -> None:
     """Record the messages or list them as dropped. Raises where one of them cannot be handled."""
     senders = _senders({bytes(one.key_digest) for one in claimed})
+    products = locks.hold_products({sender.product_id for sender in senders.values()})
     recorded: list[Received] = []
     dropped: list[Dropped] = []
     hints: dict[int, str] = {}
     for one in claimed:
         message = decode(one.payload)
         sender = senders.get(bytes(one.key_digest))
-        if sender is None or sender.revoked_at is not None:
-            dropped.append(_without_key(one, sender, message))
+        if sender is None or sender.product_id not in products or sender.revoked_at is not None:
+            dropped.append(_without_key(one, sender, message, products))
         else:
             hints[one.id] = one.key_hint
             recorded.append(Received(sender.product_id, one.id, one.received_at, message))
     recorded, repeated = message_ids.without_repeats(recorded)
-    dropped += (_repeat(one, hints[one.arrival]) for one in repeated)
-    record(recorded)
+    forgotten = record(recorded)
+    for reason, some in ((DropReason.DUPLICATE, repeated), (DropReason.FORGOTTEN, forgotten)):
+        dropped += (_dropped(one, reason, hints[one.arrival]) for one in some)
     # Last, because workers wait for each other at the counts: each adds to the same few rows.
     drops.list_dropped(dropped, now)
     _note_use(list(senders.values()), now)
@@ -210,19 +206,22 @@ def _senders(digests: set[bytes]) -> dict[bytes, Sender]:
 _NO_KEY = credentials.digest("")
 
 
-def _without_key(one: Claimed, sender: Sender | None, message: Message) -> Dropped:
-    if sender is not None:
+def _without_key(
+    one: Claimed, sender: Sender | None, message: Message, products: Collection[int]
+) -> Dropped:
+    product_id = sender.product_id if sender and sender.product_id in products else None
+    if product_id is not None:
         reason = DropReason.REVOKED_KEY
+    elif sender is not None:
+        reason = DropReason.DELETED_PRODUCT
     elif bytes(one.key_digest) == _NO_KEY:
         reason = DropReason.MISSING_KEY
     else:
         reason = DropReason.UNKNOWN_KEY
-    product_id = sender.product_id if sender else None
     return Dropped(one.id, product_id, reason, one.key_hint, message, one.received_at)
 
 
-def _repeat(one: Received, key_hint: str) -> Dropped:
-    reason = DropReason.DUPLICATE
+def _dropped(one: Received, reason: DropReason, key_hint: str) -> Dropped:
     return Dropped(one.arrival, one.product_id, reason, key_hint, one.message, one.received_at)
 
 

@@ -4,6 +4,7 @@ distributed by product."""
 from engagement.models.activity import DailyCount, Event, EventName
 from engagement.models.chores import Chore
 from engagement.models.credentials import Credential
+from engagement.models.forgotten import ForgottenSubject
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
 from engagement.models.scores import (
     AccountEngagement,
@@ -25,6 +26,7 @@ __all__ = [
     "Event",
     "EventName",
     "EventWeight",
+    "ForgottenSubject",
     "Membership",
     "Product",
     "ProductMember",

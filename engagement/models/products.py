@@ -10,13 +10,18 @@ DEFAULT_WORKSPACE_NAME = "Default"
 
 
 class Product(models.Model):
-    """A customer-facing product whose usage is scored. It owns keys, tokens and workspaces."""
+    """A customer-facing product whose usage is scored. It owns keys, tokens and workspaces.
+
+    From ``deletion_requested_at`` on its rows are being deleted in the background, so many so far.
+    """
 
     name = models.CharField(max_length=200)
     members = models.ManyToManyField(
         settings.AUTH_USER_MODEL, through="ProductMember", related_name="products"
     )
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+    deletion_requested_at = models.DateTimeField(null=True, editable=False)
+    deleted_rows = models.BigIntegerField(default=0, db_default=0, editable=False)
 
     class Meta:
         ordering = ["name", "id"]

@@ -8,10 +8,11 @@ from itertools import repeat
 import pytest
 from django.db import OperationalError, connection
 
+from engagement import failures
 from engagement.messages import Message, Received, Track
 from engagement.models import Event, Membership, Product, User
 from engagement.recording import record
-from ingestion import batches, processing
+from ingestion import processing
 from ingestion.models import InboxMessage
 from tests.engagement.history import NOON, group, identify, state, track
 from tests.pipeline.waiting import (
@@ -38,10 +39,11 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]
     def interrupt(happens: Callable[[], None]) -> None:
         pending = [happens]
 
-        def record_and_then(received: Sequence[Received]) -> None:
-            record(received)
+        def record_and_then(received: Sequence[Received]) -> list[Received]:
+            refused = record(received)
             if pending:
                 pending.pop()()
+            return refused
 
         monkeypatch.setattr(processing, "record", record_and_then)
 
@@ -73,9 +75,12 @@ def test_messages_are_recorded_in_the_order_of_arrival(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batches: list[list[int]] = []
-    monkeypatch.setattr(
-        processing, "record", lambda received: batches.append([one.arrival for one in received])
-    )
+
+    def note(received: Sequence[Received]) -> list[Received]:
+        batches.append([one.arrival for one in received])
+        return []
+
+    monkeypatch.setattr(processing, "record", note)
     ids = wait(acme_key, *[track("ada")] * 50)
     # The table's order need not be that of arrival.
     moved = list(InboxMessage.objects.filter(pk__in=ids[:10]))
@@ -143,7 +148,12 @@ def test_large_messages_make_small_batches(
 ) -> None:
     monkeypatch.setattr(processing, "BATCH_BYTES", 250_000)
     sizes: list[int] = []
-    monkeypatch.setattr(processing, "record", lambda received: sizes.append(len(received)))
+
+    def note(received: Sequence[Received]) -> list[Received]:
+        sizes.append(len(received))
+        return []
+
+    monkeypatch.setattr(processing, "record", note)
     large = identify("ada", bio="x" * 100_000)
     wait(acme_key, *[large] * 4, identify("bob", bio="x" * 300_000), *[track("ada")] * 20)
     drain()
@@ -280,7 +290,7 @@ def test_a_drain_does_not_go_again_for_ever(
     wait(acme_key, *[track("ada")] * 10)
     with pytest.raises(OperationalError, match="deadlock"):
         drain()
-    assert attempts == [10] * (batches.RACES + 1)
+    assert attempts == [10] * (failures.RACES + 1)
     assert set(InboxMessage.objects.values_list("attempts", flat=True)) == {0}
 
 

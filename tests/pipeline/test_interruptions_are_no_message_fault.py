@@ -113,9 +113,10 @@ def fail_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
     """Have each batch end like this, after it was recorded."""
 
     def fail(failing: Callable[[], None]) -> None:
-        def record_and_fail(received: Sequence[Received]) -> None:
-            record(received)
+        def record_and_fail(received: Sequence[Received]) -> list[Received]:
+            refused = record(received)
             failing()
+            return refused
 
         monkeypatch.setattr(processing, "record", record_and_fail)
 

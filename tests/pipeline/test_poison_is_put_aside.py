@@ -39,10 +39,10 @@ POISON = {
 def mended(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Recording fails on events named ``cursed``, until this is called."""
 
-    def refuse(received: Sequence[Received]) -> None:
+    def refuse(received: Sequence[Received]) -> list[Received]:
         if any(getattr(one.message, "event", "") == "cursed" for one in received):
             raise DataError("it is cursed")
-        record(received)
+        return record(received)
 
     monkeypatch.setattr(processing, "record", refuse)
     return lambda: monkeypatch.setattr(processing, "record", record)
@@ -163,7 +163,12 @@ def test_what_failed_before_is_tried_apart_from_the_others(
     wait_raw(acme_key, b"\xc1")
     drain()
     sizes: list[int] = []
-    monkeypatch.setattr(processing, "record", lambda received: sizes.append(len(received)))
+
+    def note(received: Sequence[Received]) -> list[Received]:
+        sizes.append(len(received))
+        return []
+
+    monkeypatch.setattr(processing, "record", note)
     wait(acme_key, *[track("ada")] * 50)
     drain(NOON + timedelta(minutes=1))
     assert sizes == [50]
@@ -174,10 +179,10 @@ def test_one_percent_of_bad_messages_costs_a_bounded_number_of_attempts(
 ) -> None:
     handled = 0
 
-    def record_and_count(received: Sequence[Received]) -> None:
+    def record_and_count(received: Sequence[Received]) -> list[Received]:
         nonlocal handled
         handled += len(received)
-        record(received)
+        return record(received)
 
     monkeypatch.setattr(processing, "record", record_and_count)
     ids = wait(
