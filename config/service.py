@@ -5,19 +5,21 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Mapping
 from functools import partial
 from typing import IO
 
 from django.conf import settings
 from django.db import connections
+from django.utils import timezone
 
-from config import first_start, gunicorn, readiness
+from config import demo, first_start, gunicorn, readiness
 from config.failures import StartFailed
 from config.postgres import EmbeddedPostgres
 from config.supervisor import Child, Console, Supervisor, python_module, spawn
 
 
-def run(host: str, port: int, output: IO[str]) -> None:
+def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> None:
     """Run the service until Ctrl-C or SIGTERM; StartFailed where it cannot start."""
     console = Console(output)
     supervisor = Supervisor(console)
@@ -26,8 +28,11 @@ def run(host: str, port: int, output: IO[str]) -> None:
             raise StartFailed(reason)
         try:
             made = _prepare(supervisor, console)
+            variables = _prepare_demo(supervisor, console) if with_demo else _leave_demo()
+            # The children have connections of their own; ours would only be one more to keep alive.
+            connections.close_all()
             if not supervisor.stopping:
-                _start_roles(supervisor, host, port)
+                _start_roles(supervisor, host, port, variables)
                 _greet_when_ready(console, host, port, made)
                 supervisor.run()
         finally:
@@ -41,10 +46,26 @@ def _prepare(supervisor: Supervisor, console: Console) -> first_start.FirstStart
     readiness.check_database()
     if readiness.migrate():
         console.say("The database's tables are up to date.")
-    made = first_start.prepare(settings.DATA_DIR)
-    # The children have connections of their own; ours would only be one more to keep alive.
-    connections.close_all()
-    return made
+    return first_start.prepare(settings.DATA_DIR)
+
+
+def _prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
+    """Simulated marketplace and demo data; the settings with which the roles find the former."""
+    demo.refuse_beside_others()
+    marketplace = demo.SimulatedMarketplace()
+    child = Child("market", partial(spawn, marketplace.command, settings.BASE_DIR), signal.SIGTERM)
+    supervisor.start(child)
+    assert child.process is not None
+    marketplace.wait_until_ready(child.process)
+    product = demo.load(marketplace, timezone.now())
+    console.say(f"{product} is connected to a simulated marketplace at {marketplace.url}.")
+    return {"MARKETPLACE_API_URL": marketplace.url}
+
+
+def _leave_demo() -> dict[str, str]:
+    """Have nothing ask the real marketplace for what only the demo's knows."""
+    demo.disconnect(timezone.now())
+    return {}
 
 
 def _start_postgres(supervisor: Supervisor, console: Console, postgres: EmbeddedPostgres) -> None:
@@ -63,7 +84,9 @@ def _start_postgres(supervisor: Supervisor, console: Console, postgres: Embedded
     postgres.wait_until_ready(child.process)
 
 
-def _start_roles(supervisor: Supervisor, host: str, port: int) -> None:
+def _start_roles(
+    supervisor: Supervisor, host: str, port: int, variables: Mapping[str, str]
+) -> None:
     # Stopped in reverse: first nothing is accepted, then nothing is asked for, then nothing done.
     roles = {
         "worker": python_module("celery", "--quiet", "--app", "config", "worker"),
@@ -71,7 +94,7 @@ def _start_roles(supervisor: Supervisor, host: str, port: int) -> None:
         "web": gunicorn.command(host, port, settings.WEB_WORKERS),
     }
     for name, command in roles.items():
-        start = partial(spawn, command, settings.BASE_DIR)
+        start = partial(spawn, command, settings.BASE_DIR, variables)
         supervisor.start(Child(name, start, signal.SIGTERM))
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ INTERVAL = 0.1
 FIRST_DELAY, LONGEST_DELAY = 0.5, 10.0
 # Whoever ran for so many seconds before it crashed is not in a loop of crashes.
 STEADY_AFTER = 30.0
-COLOURS = {"up": 37, "postgres": 34, "web": 32, "worker": 35, "beat": 36}
+COLOURS = {"up": 37, "postgres": 34, "web": 32, "worker": 35, "beat": 36, "market": 33}
 NAME_WIDTH = max(map(len, COLOURS))
 
 Start = Callable[[], "subprocess.Popen[bytes]"]
@@ -156,11 +156,17 @@ class Supervisor:
         self.console.say(f"{child.name} {ending}; it is started again in {delay:g} s.")
 
 
-def spawn(command: list[str], folder: Path) -> "subprocess.Popen[bytes]":
-    """Start the command in *folder* and a process group of its own; its output goes to a pipe."""
+def spawn(
+    command: list[str], folder: Path, variables: Mapping[str, str] | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start the command in *folder* and a process group of its own; its output goes to a pipe.
+
+    It gets this process's environment with the *variables* on top.
+    """
     return subprocess.Popen(
         command,
         cwd=folder,
+        env={**os.environ, **(variables or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -16,6 +16,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on")
+        parser.add_argument(
+            "--demo", action="store_true", help="with invented data and a simulated marketplace"
+        )
 
-    def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
-        run(host, port, sys.stdout)
+    def handle(self, *args: Any, host: str, port: int, demo: bool, **options: Any) -> None:
+        run(host, port, sys.stdout, with_demo=demo)
