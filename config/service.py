@@ -89,13 +89,19 @@ def _start_roles(
 ) -> None:
     # Stopped in reverse: first nothing is accepted, then nothing is asked for, then nothing done.
     roles = {
-        "worker": python_module("celery", "--quiet", "--app", "config", "worker"),
+        "worker": _worker("--queues", "default"),
+        # It waits for the marketplace most of the time, so that recording does not.
+        "syncs": _worker("--queues", "marketplace", "--concurrency", "1", "--hostname", "syncs@%h"),
         "beat": python_module("celery", "--quiet", "--app", "config", "beat"),
         "web": gunicorn.command(host, port, settings.WEB_WORKERS),
     }
     for name, command in roles.items():
         start = partial(spawn, command, settings.BASE_DIR, variables)
         supervisor.start(Child(name, start, signal.SIGTERM))
+
+
+def _worker(*options: str) -> list[str]:
+    return python_module("celery", "--quiet", "--app", "config", "worker", *options)
 
 
 def _greet_when_ready(

@@ -8,6 +8,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from kombu import Queue
+
 from config import broker, environment
 from config.postgres import EmbeddedPostgres
 
@@ -174,6 +176,12 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "default"
+# License syncs have a queue of their own, so that a worker of their own can take them: they wait
+# for the marketplace most of the time. A worker that is told nothing takes both.
+CELERY_TASK_QUEUES = [
+    Queue(name, name, routing_key=name) for name in (CELERY_TASK_DEFAULT_QUEUE, "marketplace")
+]
+CELERY_TASK_ROUTES = {"marketplace.tasks.*": {"queue": "marketplace"}}
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_CONSUMER = "config.celery:QuietConsumer"
 CELERY_WORKER_POOL = "config.pool:Pool"
@@ -200,6 +208,8 @@ CELERY_BEAT_SCHEDULE = {
     "drain the inbox": _every(5, "ingestion.tasks.drain"),
     "rescore what is stale": _every(5, "engagement.tasks.rescore"),
     "maintain the inbox": _every(600, "ingestion.tasks.maintain"),
+    # The six-hourly sync itself is an entry of the schedule that superusers edit.
+    "resume marketplace syncs": _every(60, "marketplace.tasks.resume"),
     "maintain events": _every(600, "engagement.tasks.maintain"),
 }
 

@@ -1,6 +1,18 @@
+from importlib import import_module
+from typing import Any
+
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class MarketplaceConfig(AppConfig):
     name = "marketplace"
     verbose_name = "Marketplace"
+
+    def ready(self) -> None:
+        post_migrate.connect(_schedule_syncs, sender=self)
+
+
+def _schedule_syncs(**_: Any) -> None:
+    # The app registry is complete only now.
+    import_module("marketplace.schedule").ensure()

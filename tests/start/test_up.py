@@ -95,11 +95,11 @@ def test_a_killed_web_worker_is_brought_back(up: Up) -> None:
 
 
 def test_a_killed_celery_worker_is_brought_back_and_its_pool_is_gone(up: Up) -> None:
-    worker = until(lambda: up.named("celery", "config worker"), "the worker")[0]
+    worker = until(lambda: up.named("worker --queues default"), "the worker")[0]
     pool = until(worker.children, "its pool")
     os.kill(worker.pid, signal.SIGKILL)
     until(lambda: not survivors(pool), "the end of the pool")
-    until(lambda: survivors(up.named("celery", "config worker")), "a new worker")
+    until(lambda: survivors(up.named("worker --queues default")), "a new worker")
     assert any("worker was ended by SIGKILL; it is started again" in line for line in up.output)
 
 
@@ -116,7 +116,7 @@ def scored_events(up: Up) -> int:
 def test_killed_pool_processes_do_not_keep_the_others_from_their_tasks(up: Up) -> None:
     posts = up.curl_lines()[:-2]
     for _ in range(2):
-        worker = until(lambda: up.named("celery", "config worker"), "the worker")[0]
+        worker = until(lambda: up.named("worker --queues default"), "the worker")[0]
         # One of the idle ones waits for the next task, and holds a lock while it does.
         for process in until(worker.children, "its pool"):
             with suppress(ProcessLookupError):
