@@ -64,12 +64,12 @@ def until(look: Callable[[], Found], what: str, patience: float = PATIENCE) -> F
 class Up:
     """``python manage.py up`` on a data folder, with what it printed."""
 
-    def __init__(self, data_dir: Path) -> None:
+    def __init__(self, data_dir: Path, *options: str) -> None:
         self.data_dir = data_dir
         self.port = free_port()
         self.output: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "up", "--port", str(self.port)],
+            [sys.executable, "manage.py", "up", "--port", str(self.port), *options],
             cwd=settings.BASE_DIR,
             env=clean_environment(data_dir, EDS_WEB_WORKERS="2", EDS_CELERY_WORKERS="2"),
             stdout=subprocess.PIPE,
