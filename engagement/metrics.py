@@ -10,8 +10,9 @@ from engagement.models import AccountEngagement, ScoreSet, UserEngagement
 from engagement.models.scores import Engagement
 from engagement.scoring import Trend, percentile, score_change, shown_score, trend
 
-# The marketplace license's number of seats.
+# The marketplace license's number of seats. What is below one or beyond belief is none.
 SEATS_TRAIT = "am.tier.number"
+MOST_SEATS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,11 @@ def of_account(
 
 
 def seats(traits: Mapping[str, Any]) -> float | None:
-    """The number of seats of the account's license; None where no trait says a positive number."""
+    """The number of seats of the account's license; None where no trait says one."""
     value = traits.get(SEATS_TRAIT)
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value
+    return value if 1 <= value <= MOST_SEATS else None
 
 
 def share(part: int, whole: float | None) -> float | None:

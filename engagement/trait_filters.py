@@ -45,9 +45,9 @@ def met(condition: TraitCondition, traits: str) -> Q:
         case "is_not_set":
             return Q(IsNull(_Text(traits, name), True))
         case "at_least":
-            return Q(GreaterThanOrEqual(_Number(traits, name), _number(value)))
+            return Q(GreaterThanOrEqual(TraitNumber(traits, name), _number(value)))
         case "at_most":
-            return Q(LessThanOrEqual(_Number(traits, name), _number(value)))
+            return Q(LessThanOrEqual(TraitNumber(traits, name), _number(value)))
         case "before":
             return Q(LessThan(_Time(traits, name), start_of(_day(value))))
         case "after":
@@ -109,7 +109,7 @@ class _Text(_OfTrait):
     output_field = TextField()
 
 
-class _Number(_OfTrait):
+class TraitNumber(_OfTrait):
     """A trait that is a number, or a text that is a plain decimal one; else NULL.
 
     CASE decides first, where a list of conditions may be worked off in any order.
@@ -139,6 +139,16 @@ class _Time(_OfTrait):
     output_field = DateTimeField()
 
 
+class TraitType(Func):
+    """What kind of JSON value a trait is, such as ``number``; NULL where it is absent."""
+
+    function = "jsonb_typeof"
+    output_field = TextField()
+
+    def __init__(self, traits: str, name: str) -> None:
+        super().__init__(_trait(traits, name))
+
+
 class _Contains(Func):
     """Whether a trait is a text that has the other in it, or a list that has it as an entry."""
 
@@ -152,10 +162,9 @@ class _Contains(Func):
     output_field = BooleanField()
 
     def __init__(self, traits: str, name: str, part: str) -> None:
-        trait = Func(
-            F(traits),
-            Value(canonical_name(name)),
-            function="jsonb_object_field",
-            output_field=JSONField(),
-        )
-        super().__init__(trait, Value(part))
+        super().__init__(_trait(traits, name), Value(part))
+
+
+def _trait(traits: str, name: str) -> Func:
+    known = Value(canonical_name(name))
+    return Func(F(traits), known, function="jsonb_object_field", output_field=JSONField())

@@ -14,6 +14,7 @@ from engagement.models.scores import (
     StaleMark,
     UserEngagement,
 )
+from engagement.models.segments import Segment
 from engagement.models.subjects import Account, Membership, User
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "ProductMember",
     "ScoreSet",
     "ScoredEvent",
+    "Segment",
     "StaleMark",
     "User",
     "UserEngagement",

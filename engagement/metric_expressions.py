@@ -1,0 +1,252 @@
+"""Metrics as parts of queries over engagement rows, equal to what ``engagement.metrics`` says.
+
+What is shown rounds, and a rounding that SQL did once more could differ by a hair. So a threshold
+on a shown number becomes one on the whole number behind it, found with the function that shows it.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable
+from datetime import date
+from functools import lru_cache
+from typing import Any
+
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import (
+    BigIntegerField,
+    Case,
+    Count,
+    F,
+    FloatField,
+    Func,
+    IntegerField,
+    Q,
+    QuerySet,
+    Sum,
+    Value,
+    When,
+)
+from django.db.models.functions import Cast, Coalesce, NullIf
+from django.db.models.lookups import Exact, GreaterThanOrEqual, LessThan, LessThanOrEqual
+
+from engagement.conditions import Place, counts_of_subject, created, total
+from engagement.metrics import MOST_SEATS, SEATS_TRAIT, share
+from engagement.models import DailyCount, ScoredEvent, ScoreSet
+from engagement.rules import MetricCondition, TrendCondition
+from engagement.scoring import percentile, shown_score, trend
+from engagement.trait_filters import TraitNumber, TraitType, start_of
+
+# No raw score or count comes near.
+_UNREACHED = 2**62
+_HIGHEST_TENTH = 1000
+
+Shown = Callable[[int], float | None]
+_NOBODY = Q(Value(False))
+
+
+def met(condition: MetricCondition, score_set: ScoreSet, place: Place) -> Q:
+    """What the condition asks of an engagement row; it may be NULL where it is not met."""
+    match condition.metric:
+        case "engagement_score":
+            return _compare(F("raw"), _score(_benchmark(score_set, place)), condition)
+        case "score_yesterday":
+            shown = _score(_benchmark(score_set, place, "_yesterday"))
+            return _compare(F("raw_yesterday"), shown, condition)
+        case "score_last_period":
+            shown = _score(_benchmark(score_set, place, "_last_period"))
+            return _compare(F("raw_last_period"), shown, condition)
+        case "score_change":
+            return _compare(_change(score_set, place), _tenths, condition, from_=-_HIGHEST_TENTH)
+        case "percentile":
+            quantiles = getattr(score_set, f"{place.scope}_quantiles")
+            return _compare(F("raw"), lambda raw: percentile(raw, quantiles), condition)
+        case "adoption":
+            return _compare(F("name_count"), _share_of_names(score_set), condition)
+        case "adoption_all_time":
+            names = Count("event_name_id", distinct=True)
+            ever = Coalesce(total(_scored_counts(score_set, place), names), 0)
+            return _compare(ever, _share_of_names(score_set), condition)
+        case "overall_scored_events":
+            ever = Coalesce(total(_scored_counts(score_set, place), Sum("count")), 0)
+            return _compare(ever, float, condition)
+        case "active_share":
+            return _compare_numbers(_active_share(), condition)
+        case "license_utilization":
+            return _compare_numbers(_license_utilization(place), condition)
+        case "tenure_days":
+            return _tenure(condition, place)
+    return _compare(F(_COLUMNS[condition.metric]), float, condition)
+
+
+_COLUMNS = {
+    "raw_score": "raw",
+    "frequency": "active_days",
+    "recently_scored_events": "event_count",
+    "active_users": "active_users",
+    "total_users": "total_users",
+}
+
+
+def trend_met(condition: TrendCondition, score_set: ScoreSet, place: Place) -> Q:
+    change = _change(score_set, place)
+    changes = range(-_HIGHEST_TENTH, _HIGHEST_TENTH + 1)
+    steady = changes[bisect_left(changes, True, key=lambda c: trend(_tenths(c)) != "falling")]
+    rising = changes[bisect_left(changes, True, key=lambda c: trend(_tenths(c)) == "rising")]
+    match condition.trend:
+        case "rising":
+            return Q(GreaterThanOrEqual(change, rising))
+        case "falling":
+            return Q(LessThan(change, steady))
+        case "steady":
+            return Q(GreaterThanOrEqual(change, steady), LessThan(change, rising))
+
+
+# --- Thresholds -----------------------------------------------------------------------------
+
+
+def _compare(stored: Any, shown: Shown, condition: MetricCondition, from_: int = 0) -> Q:
+    """Compare what *shown* makes of the whole number *stored*; *shown* never falls as it rises."""
+    if shown(from_) is None:
+        return _NOBODY
+    low, high = _bounds(condition)
+    numbers = range(from_, _UNREACHED)
+    found = Q()
+    if low is not None:
+        reached = bisect_left(numbers, True, key=lambda number: _shown(shown, number) >= low)
+        found &= Q(GreaterThanOrEqual(stored, numbers.start + reached))
+    if high is not None:
+        passed = bisect_left(numbers, True, key=lambda number: _shown(shown, number) > high)
+        found &= Q(LessThan(stored, numbers.start + passed))
+    return found
+
+
+def _shown(shown: Shown, number: int) -> float:
+    found = shown(number)
+    assert found is not None, "A metric is null for all numbers or for none."
+    return found
+
+
+def _compare_numbers(number: Any, condition: MetricCondition) -> Q:
+    low, high = _bounds(condition)
+    found = Q()
+    if low is not None:
+        found &= Q(GreaterThanOrEqual(number, Value(low, FloatField())))
+    if high is not None:
+        found &= Q(LessThanOrEqual(number, Value(high, FloatField())))
+    return found
+
+
+def _bounds(condition: MetricCondition) -> tuple[float | None, float | None]:
+    match condition.operator:
+        case "at_least":
+            return condition.value, None
+        case "at_most":
+            return None, condition.value
+        case "between":
+            return condition.value, condition.upper
+
+
+# --- Scores ---------------------------------------------------------------------------------
+
+
+def _benchmark(score_set: ScoreSet, place: Place, of: str = "") -> float | None:
+    benchmark: float | None = getattr(score_set, f"{place.scope}_benchmark{of}")
+    return benchmark
+
+
+def _score(benchmark: float | None) -> Shown:
+    return lambda raw: shown_score(raw, benchmark)
+
+
+def _tenths(number: int) -> float:
+    return number / 10
+
+
+def _change(score_set: ScoreSet, place: Place) -> Any:
+    """By how many tenths the shown score moved over one lookback."""
+    now = _ScoreInTenths("raw", _benchmark(score_set, place))
+    return now - _ScoreInTenths("raw_last_period", _benchmark(score_set, place, "_last_period"))
+
+
+class _ScoreInTenths(Func):
+    """The shown score in tenths: how many of its thousand steps the raw score has taken."""
+
+    function = "width_bucket"
+    output_field = IntegerField()
+
+    def __init__(self, raw: str, benchmark: float | None) -> None:
+        steps = Value(list(_steps(benchmark)), ArrayField(BigIntegerField()))
+        super().__init__(F(raw), steps)
+
+
+@lru_cache(maxsize=100)
+def _steps(benchmark: float | None) -> tuple[int, ...]:
+    """The lowest raw scores that show 0.1, 0.2, … 100.0."""
+    if not benchmark:
+        return ()
+    steps = [1]
+    for tenth in range(1, _HIGHEST_TENTH + 1):
+        steps.append(_lowest_raw(tenth / 10, benchmark, steps[-1]))
+    return tuple(steps[1:])
+
+
+def _lowest_raw(shown: float, benchmark: float, at_least: int) -> int:
+    def reached(raw: int) -> bool:
+        return shown_score(raw, benchmark) >= shown
+
+    # The formula turned round leads there but for rounding.
+    guess = int(-benchmark * math.log10(1 - (shown - 0.05) / 100))
+    first = max(at_least, guess - 2)
+    near = range(first, first + 5)
+    found = bisect_left(near, True, key=reached)
+    if 0 < found < len(near) or (found == 0 and first == at_least):
+        return near[found]
+    everywhere = range(at_least, _UNREACHED)
+    return at_least + bisect_left(everywhere, True, key=reached)
+
+
+# --- Counts, shares and days ----------------------------------------------------------------
+
+
+def _share_of_names(score_set: ScoreSet) -> Shown:
+    return lambda names: share(names, score_set.scored_names)
+
+
+def _scored_counts(score_set: ScoreSet, place: Place) -> QuerySet[DailyCount]:
+    """The daily counts of the row's subject that the definition scores."""
+    counts = counts_of_subject(place)
+    if score_set.default_weight:
+        return counts
+    listed = ScoredEvent.objects.filter(score_set=score_set).values("event_name_id")
+    return counts.filter(event_name_id__in=listed)
+
+
+def _active_share() -> Any:
+    return Cast("active_users", FloatField()) / NullIf(F("total_users"), 0)
+
+
+def _license_utilization(place: Place) -> Any:
+    traits = f"{place.path}traits"
+    seats = TraitNumber(traits, SEATS_TRAIT)
+    is_number = Exact(TraitType(traits, SEATS_TRAIT), "number")
+    in_range = GreaterThanOrEqual(seats, 1), LessThanOrEqual(seats, MOST_SEATS)
+    users = Cast("active_users", FloatField())
+    return Case(When(Q(is_number, *in_range), then=users / Cast(seats, FloatField())))
+
+
+def _tenure(condition: MetricCondition, place: Place) -> Q:
+    """Whole days are counted from the day of creation, and none is below 0."""
+    low, high = _bounds(condition)
+    found = Q()
+    if low is not None and low > 0:
+        found &= _created_before(place, math.ceil(low) - 1)
+    if high is not None:
+        found &= ~_created_before(place, math.floor(high)) if high >= 0 else _NOBODY
+    return found or Q(Value(True))
+
+
+def _created_before(place: Place, days: int) -> Q:
+    """Created more than so many days before today."""
+    if days >= place.today.toordinal() - date.min.toordinal():
+        return _NOBODY
+    return Q(LessThan(created(place), start_of(place.today, -days)))

@@ -1,0 +1,76 @@
+"""Segments: named rules of a workspace."""
+
+from typing import Any
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+from django.db.models.signals import post_save
+from django.dispatch import receiver
+
+from engagement.default_segments import DEFAULT_SEGMENTS
+from engagement.models.products import Workspace
+
+NAME_LENGTH = 100
+
+
+class Segment(models.Model):
+    """A named rule on the users or the accounts of a workspace.
+
+    ``match`` and ``conditions`` are the rule (``engagement.rules``); its members are a query
+    (``engagement.segments``), never a stored list. Default segments come with the workspace and
+    cannot be edited. ``position`` is the place in the list; custom segments follow, as they are
+    made.
+    """
+
+    class Scope(models.TextChoices):
+        USER = "user", "Users"
+        ACCOUNT = "account", "Accounts"
+
+    class Match(models.TextChoices):
+        ALL = "all", "all conditions"
+        ANY = "any", "any condition"
+
+    workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="segments")
+    scope = models.CharField(max_length=7, choices=Scope.choices)
+    name = models.CharField(max_length=NAME_LENGTH)
+    match = models.CharField(max_length=3, choices=Match.choices, default=Match.ALL)
+    conditions = models.JSONField(default=list)
+    is_default = models.BooleanField(default=False, editable=False)
+    position = models.PositiveSmallIntegerField(default=1000, editable=False)
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    updated_at = models.DateTimeField(auto_now=True, editable=False)
+
+    class Meta:
+        ordering = ["workspace_id", "-scope", "position", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["workspace", "scope", "name"], name="segment_name_per_workspace"
+            ),
+            models.CheckConstraint(
+                condition=Q(scope__in=["user", "account"]), name="segment_scope_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(match__in=["all", "any"]), name="segment_match_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@receiver(post_save, sender=Workspace)
+def add_defaults(instance: Workspace, created: bool, raw: bool, **kwargs: Any) -> None:
+    """Give each new workspace the default segments, wherever it is made."""
+    if created and not raw:
+        Segment.objects.bulk_create(
+            Segment(
+                workspace=instance,
+                scope=default.scope,
+                name=default.name,
+                conditions=default.conditions,
+                is_default=True,
+                position=position,
+            )
+            for position, default in enumerate(DEFAULT_SEGMENTS, 1)
+        )

@@ -1,0 +1,206 @@
+"""Which segments there are and who is in them, with numbers worked out by hand.
+
+Today is the 24th of September 2026. Under the benchmark of 100 a raw score of 60 shows 74.9 and 61
+shows 75.4; 30 and 31 show 49.9 and 51.0; 12 and 13 show 24.1 and 25.9.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from engagement import rules, segments
+from engagement.metric_names import BOTH, Scope
+from engagement.models import (
+    Account,
+    AccountEngagement,
+    Product,
+    ScoreSet,
+    Segment,
+    User,
+    UserEngagement,
+    Workspace,
+)
+from tests.engagement.history import NOON
+
+pytestmark = pytest.mark.django_db
+
+TODAY = NOON.date()
+
+
+def ago(days: float) -> datetime:
+    return NOON - timedelta(days=days)
+
+
+@pytest.fixture
+def scores(acme: Product) -> ScoreSet:
+    """Acme's scores: of seven days, under benchmarks of 100 now and 200 a period ago."""
+    score_set = ScoreSet.objects.create(
+        product=acme,
+        workspace=acme.workspaces.get(),
+        state=ScoreSet.State.CURRENT,
+        lookback_days=7,
+        default_weight=1,
+        scored_day=TODAY,
+        user_benchmark=100.0,
+        user_benchmark_yesterday=50.0,
+        user_benchmark_last_period=200.0,
+        user_quantiles=[10, 20, 30, 40],
+        account_benchmark=100.0,
+        account_benchmark_yesterday=None,
+        account_benchmark_last_period=200.0,
+        account_quantiles=[10, 20, 30, 40],
+        scored_names=4,
+    )
+    acme.workspaces.update(scores=score_set)
+    return score_set
+
+
+def user(score_set: ScoreSet, name: str, raw: int = 0, **numbers: Any) -> UserEngagement:
+    """A user of the set with these numbers; ``traits`` and times are the user's own."""
+    own, numbers = split(numbers)
+    made = User.objects.create(product_id=score_set.product_id, external_id=name, **own)
+    return UserEngagement.objects.create(
+        product_id=score_set.product_id, score_set=score_set, user=made, raw=raw, **numbers
+    )
+
+
+def account(score_set: ScoreSet, name: str, raw: int = 0, **numbers: Any) -> AccountEngagement:
+    own, numbers = split(numbers)
+    made = Account.objects.create(product_id=score_set.product_id, external_id=name, **own)
+    numbers = {"active_users": 0, **numbers}
+    return AccountEngagement.objects.create(
+        product_id=score_set.product_id, score_set=score_set, account=made, raw=raw, **numbers
+    )
+
+
+def split(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    own = {"is_identified": True, "first_seen_at": ago(20), "last_seen_at": NOON}
+    own |= {name: given.pop(name) for name in (*own, "traits", "created_at") if name in given}
+    return own, {"event_count": 0, "active_days": 0, **given}
+
+
+MAKE: dict[Scope, Callable[..., Any]] = {"user": user, "account": account}
+
+
+def members(
+    score_set: ScoreSet, scope: Scope, *asked: dict[str, Any], match: str = "all"
+) -> set[str]:
+    rule = rules.parse({"match": match, "conditions": list(asked)}, scope)
+    found = segments.rows(score_set, scope).filter(segments.members(score_set, rule))
+    names = set(found.values_list(f"{scope}__external_id", flat=True))
+    assert segments.count(score_set, rule) == len(names)
+    return names
+
+
+# --- Default segments -----------------------------------------------------------------------
+
+FOR_BOTH = [
+    "All", "All Active", "New", "Most Engaged", "Slightly Engaged", "Passive", "Least Engaged",
+    "Recently Inactive", "Red Hot", "Ice Cold", "Mature", "Active Today",
+]  # fmt: skip
+
+
+def test_each_workspace_starts_with_the_default_segments(acme: Product) -> None:
+    for workspace in (acme.workspaces.get(), Workspace.objects.create(product=acme, name="More")):
+        own = Segment.objects.filter(workspace=workspace)
+        assert [one.name for one in own.filter(scope="user")] == FOR_BOTH
+        assert [one.name for one in own.filter(scope="account")] == [
+            *FOR_BOTH,
+            "Multi-User Accounts",
+        ]
+        assert all(one.is_default for one in own)
+        workspace.save(update_fields=["name"])
+        assert own.count() == 25
+
+
+# Each row: the numbers of a subject, and the default segments besides "All" that have it.
+SUBJECTS: list[tuple[dict[str, Any], set[str]]] = [
+    ({}, set()),
+    ({"raw": 61}, {"All Active", "Most Engaged", "Red Hot"}),
+    ({"raw": 60}, {"All Active", "Slightly Engaged", "Red Hot"}),
+    # A period ago the benchmark was 200, under which 62 showed 51.0.
+    ({"raw": 31, "raw_last_period": 62}, {"All Active", "Slightly Engaged"}),
+    ({"raw": 30, "raw_last_period": 62}, {"All Active", "Passive"}),
+    ({"raw": 13, "raw_last_period": 24}, {"All Active", "Passive"}),
+    ({"raw": 12, "raw_last_period": 24}, {"All Active", "Least Engaged"}),
+    # 44 of 200 shows 39.7: a change of 10.2.
+    ({"raw": 30, "raw_last_period": 44}, {"All Active", "Passive", "Red Hot"}),
+    # 46 of 200 shows 41.1: a change of 8.8.
+    ({"raw": 30, "raw_last_period": 46}, {"All Active", "Passive"}),
+    # 80 of 200 shows 60.2, 78 shows 59.3: changes of -10.3 and -9.4.
+    ({"raw": 30, "raw_last_period": 80}, {"All Active", "Passive", "Ice Cold"}),
+    ({"raw": 30, "raw_last_period": 78}, {"All Active", "Passive"}),
+    ({"last_active_at": ago(0)}, {"Active Today"}),
+    # Midnight was twelve hours before noon.
+    ({"last_active_at": ago(0.5)}, {"Active Today"}),
+    ({"last_active_at": ago(0.6)}, set()),
+    ({"last_active_at": ago(29.5)}, set()),
+    ({"last_active_at": ago(29.6)}, {"Recently Inactive"}),
+    ({"last_active_at": ago(60.5)}, {"Recently Inactive"}),
+    ({"last_active_at": ago(60.6)}, set()),
+    # The window is today and the six days before it.
+    ({"first_seen_at": ago(6.5)}, {"New"}),
+    ({"first_seen_at": ago(6.6)}, set()),
+    ({"created_at": ago(6.5)}, {"New"}),
+    ({"first_seen_at": ago(0), "created_at": ago(90)}, set()),
+    ({"created_at": ago(179.5)}, set()),
+    ({"created_at": ago(179.6)}, {"Mature"}),
+    ({"first_seen_at": ago(300), "created_at": ago(1)}, {"New"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("scope", BOTH)
+@pytest.mark.parametrize(("numbers", "expected"), SUBJECTS, ids=lambda given: str(given)[:60])
+def test_who_is_in_the_default_segments(
+    scores: ScoreSet, scope: Scope, numbers: dict[str, Any], expected: set[str]
+) -> None:
+    row = MAKE[scope](scores, "ann", **numbers)
+    MAKE[scope](scores, "somebody else")
+    known = list(Segment.objects.filter(workspace=scores.workspace))
+    assert {one.name for one in segments.containing(scores, known, row)} == {"All", *expected}
+    counts = segments.counts(scores, known)
+    for one in known:
+        if one.scope == scope:
+            name = one.name
+            found = members(scores, scope, *one.conditions)
+            assert ("ann" in found) == (name == "All" or name in expected), name
+            assert counts[one.pk] == len(found), name
+        else:
+            assert counts[one.pk] == 0
+
+
+def test_accounts_with_two_users_are_multi_user_accounts(scores: ScoreSet) -> None:
+    for users in (0, 1, 2, 50):
+        account(scores, f"{users} users", total_users=users)
+    (conditions,) = Segment.objects.filter(
+        workspace=scores.workspace, name="Multi-User Accounts"
+    ).values_list("conditions", flat=True)
+    assert members(scores, "account", *conditions) == {"2 users", "50 users"}
+
+
+@pytest.mark.parametrize(("lookback", "expected"), [(1, set()), (7, {"ann"}), (30, {"ann", "bob"})])
+def test_new_follows_the_lookback(scores: ScoreSet, lookback: int, expected: set[str]) -> None:
+    user(scores, "ann", first_seen_at=ago(6))
+    user(scores, "bob", first_seen_at=ago(29))
+    ScoreSet.objects.update(lookback_days=lookback)
+    scores.refresh_from_db()
+    new = Segment.objects.get(workspace=scores.workspace, name="New", scope="user")
+    assert members(scores, "user", *new.conditions) == expected
+
+
+@pytest.mark.parametrize("scope", BOTH)
+def test_segments_cost_few_queries(
+    scores: ScoreSet, scope: Scope, django_assert_num_queries: Any
+) -> None:
+    row = MAKE[scope](scores, "ann")
+    done = {"kind": "event", "event": "opened", "operator": "done"}
+    Segment.objects.create(workspace=scores.workspace, scope=scope, name="x", conditions=[done])
+    known = list(Segment.objects.filter(workspace=scores.workspace, scope=scope))
+    with django_assert_num_queries(2):
+        segments.containing(scores, known, row)
+    with django_assert_num_queries(2):
+        segments.counts(scores, known)
+    with django_assert_num_queries(2):
+        segments.count(scores, segments.rule_of(known[-1]))
