@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engagement import score_sets
+from engagement.messages import Message
 from engagement.models import AccountEngagement, Product, UserEngagement, Workspace
 from engagement.rescoring import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
@@ -155,7 +156,7 @@ def test_whoever_meets_the_audience_is_in_it_whatever_happened(
     tell(product, *(identify(user, -90, "x") for user in "abc"), group("y", -90))
     tell(product, *(track(user, hours=-80) for user in "abc"))
     state: dict[tuple[str, str], str] = {("move", user): "x" for user in "abc"}
-    messages = []
+    messages: list[Message] = []
     for number, (what, who, value) in enumerate(changes):
         state[what, who] = value
         if what == "user":
