@@ -114,8 +114,8 @@ def link(links: dict[int, list[Link]], users: dict[int, UserState]) -> set[Touch
     """
     changing = [users[id] for id, new in links.items() if changes_attribution(users[id], new)]
     known = [user for user in changing if not user.created]
-    lock_to_move(known)
-    before = _stored_links(known)
+    lock_to_move(user.id for user in known)
+    before = stored_links([(user.product_id, user.id) for user in known])
     _store(links, users)
     stretches: list[tuple[UserState, Stretch]] = []
     for user in changing:
@@ -146,11 +146,15 @@ def _store(links: dict[int, list[Link]], users: dict[int, UserState]) -> None:
     )
 
 
-def _stored_links(users: Sequence[UserState]) -> dict[int, list[Link]]:
+def stored_links(users: Sequence[tuple[int, int]]) -> dict[int, list[Link]]:
+    """The links of each user that has any, by user id; *users* are (product id, user id)."""
     if not users:
         return {}
+    products, ids = (list(column) for column in zip(*users, strict=True))
     stored: dict[int, list[Link]] = {}
-    for user_id, at, arrival, account_id in sql.fetch(_READ_LINKS, _user_arrays(users)):
+    for user_id, at, arrival, account_id in sql.fetch(
+        _READ_LINKS, {"products": products, "users": ids}
+    ):
         stored.setdefault(user_id, []).append(Link(at, arrival, account_id))
     return stored
 

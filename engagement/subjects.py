@@ -265,9 +265,9 @@ def ensure_users(sightings: dict[Key, Sighting], written: Collection[Key]) -> di
     return users
 
 
-def lock_to_move(users: Iterable[UserState]) -> None:
+def lock_to_move(user_ids: Iterable[int]) -> None:
     """Keep everybody else from recording events of these users until the transaction ends."""
-    if ids := [user.id for user in users]:
+    if ids := list(user_ids):
         sql.fetch(_LOCK_TO_MOVE, {"ids": ids})
 
 

@@ -5,11 +5,13 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from engagement import maintenance, rescoring, wakeups
+from engagement import deletion, forgetting, maintenance, rescoring, wakeups
 from engagement.failures import left_to_beat
 
 # A rescoring hands its worker back after so many seconds, so that recording gets its turn.
 RESCORE_SECONDS = 10.0
+# So does clearing away what was deleted on request.
+CLEAR_SECONDS = 10.0
 # Seconds between two requests of one process: scores are fresh within seconds, and a subject that
 # is busy all the time is scored once in so many.
 PAUSE = 2.0
@@ -30,6 +32,24 @@ def rescore() -> None:
 def maintain() -> None:
     """Make partitions ahead, drop old ones, and do what is due once a day."""
     maintenance.maintain(timezone.now())
+
+
+@shared_task
+@left_to_beat("delete what people asked to delete")
+def clear() -> None:
+    """Go on with forgetting and with deleting products; ask for more where time ran out."""
+    deadline = time.monotonic() + CLEAR_SECONDS
+
+    def out_of_time() -> bool:
+        return time.monotonic() > deadline
+
+    if not (forgetting.clear(out_of_time) and deletion.go_on_with_all(out_of_time)):
+        request_clearing()
+
+
+def request_clearing() -> None:
+    """Have what people asked to delete deleted soon."""
+    wakeups.ask(clear, expires=60)
 
 
 def request_rescore() -> None:

@@ -1,6 +1,12 @@
+from importlib import import_module
+
 from django.apps import AppConfig
 
 
 class IngestionConfig(AppConfig):
     name = "ingestion"
     verbose_name = "Ingestion"
+
+    def ready(self) -> None:
+        # The app registry is complete only now.
+        import_module("ingestion.forgetting").take_part()

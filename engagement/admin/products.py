@@ -1,19 +1,26 @@
 """Products: their workspaces, members and, from the apps that keep them, keys and tokens."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.auth.models import User as AdminUser
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.forms import ModelForm
-from django.http import HttpRequest
-from django.urls import reverse
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
+from engagement import deletion, tasks
+from engagement.admin.listing import PageAction, PageAdmin
 from engagement.admin.scoping import (
     Inline,
-    ProductScopedAdmin,
     ReadOnly,
     SuperusersOnly,
     TabularInline,
@@ -50,11 +57,11 @@ class MemberInline(SuperusersOnly, TabularInline):
 
 
 @admin.register(Product)
-class ProductAdmin(ProductScopedAdmin):
+class ProductAdmin(PageAdmin):
     product_path = "pk"
-    list_display = ["name", "workspace_names", "created_at"]
+    list_display = ["name", "workspace_names", "created_at", "deletion"]
     search_fields = ["name"]
-    readonly_fields = ["created_at"]
+    readonly_fields = ["created_at", "deletion"]
     inlines: ClassVar[list[type[Inline]]] = [WorkspaceInline, MemberInline]
 
     @classmethod
@@ -69,11 +76,57 @@ class ProductAdmin(ProductScopedAdmin):
         return self.inlines if obj else []
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        return ["name", "created_at"] if obj else ["name"]
+        if obj is None:
+            return ["name"]
+        return ["name", "created_at", *(["deletion"] if obj.deletion_requested_at else [])]
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        is_going = obj is not None and obj.deletion_requested_at is not None
+        return not is_going and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # It would take millions of rows with it, one request long.
+        # Django's own way would take millions of rows with it, one request long.
         return False
+
+    def has_delete_product_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("engagement.delete_product")
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.delete_product_view)
+        name = "engagement_product_delete_all"
+        return [path("<path:object_id>/delete-all/", view, name=name), *super().get_urls()]
+
+    def page_actions(self, request: HttpRequest, obj: Product) -> Sequence[PageAction]:
+        if obj.deletion_requested_at or not self.has_delete_product_permission(request):
+            return []
+        return [PageAction("Delete", reverse("admin:engagement_product_delete_all", args=[obj.pk]))]
+
+    def delete_product_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        if not self.has_delete_product_permission(request):
+            raise PermissionDenied
+        product = self.get_object(request, object_id)
+        if product is None:
+            raise Http404
+        typed = request.POST.get("name", "").strip()
+        if request.method != "POST" or typed != product.name.strip():
+            return self._ask_before_deleting(request, product)
+        if deletion.request(product.pk, timezone.now()):
+            self.log_deletions(request, Product.objects.filter(pk=product.pk))
+        tasks.request_clearing()
+        self.message_user(request, f"{product} is being deleted in the background.")
+        return redirect("admin:engagement_product_changelist")
+
+    def _ask_before_deleting(self, request: HttpRequest, product: Product) -> HttpResponseBase:
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Delete {product}?",
+            "opts": self.opts,
+            "media": self.media,
+            "product": product,
+            "mistyped": request.method == "POST",
+            "back": reverse("admin:engagement_product_change", args=[product.pk]),
+        }
+        return TemplateResponse(request, "admin/engagement/delete_product.html", context)
 
     def save_model(
         self, request: HttpRequest, obj: Product, form: "ModelForm[Any]", change: bool
@@ -85,6 +138,12 @@ class ProductAdmin(ProductScopedAdmin):
         if isinstance(request.user, AdminUser) and not request.user.is_superuser:
             # Whoever makes a product may see it.
             ProductMember.objects.create(product=obj, user=request.user)
+
+    @admin.display(description="state", empty_value="")
+    def deletion(self, product: Product) -> str | None:
+        if product.deletion_requested_at is None:
+            return None
+        return f"Being deleted, {product.deleted_rows:,} rows so far"
 
     @admin.display(description="workspaces")
     def workspace_names(self, product: Product) -> SafeString:

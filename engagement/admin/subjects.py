@@ -13,8 +13,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from engagement.admin.listing import LargeTableAdmin
+from engagement.admin.forgetting import ForgettableAdmin
 from engagement.admin.scoping import ProductFilter, visible_products
+from engagement.admission import Scope
 from engagement.models import Account, AccountEngagement, ScoreSet, User, UserEngagement, Workspace
 from engagement.models.subjects import INDEXED_TEXT_LENGTH, Subject
 from engagement.scoring import score
@@ -44,7 +45,7 @@ def readable_traits(subject: Subject) -> list[tuple[str, str]]:
     ]
 
 
-class SubjectAdmin(LargeTableAdmin):
+class SubjectAdmin(ForgettableAdmin):
     """What the pages of users and of accounts have in common.
 
     Lists are in the order of the primary key, newest first, and a search looks only into indexes:
@@ -100,6 +101,7 @@ class SubjectAdmin(LargeTableAdmin):
 
 @admin.register(User)
 class UserAdmin(SubjectAdmin):
+    scope = Scope.USER
     list_display = ["external_id", "shown_name", "shown_email", "account_link", "product"]
     list_display += ["last_seen_at"]
     list_select_related = ["product", "account"]
@@ -128,6 +130,7 @@ class UserAdmin(SubjectAdmin):
 
 @admin.register(Account)
 class AccountAdmin(SubjectAdmin):
+    scope = Scope.ACCOUNT
     list_display = ["external_id", "shown_name", "shown_domain", "product", "last_seen_at"]
     fields = ["external_id", "shown_name", "shown_domain", "product"]
     fields += ["first_seen_at", "last_seen_at"]

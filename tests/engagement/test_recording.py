@@ -204,7 +204,7 @@ def statements_of_users(product: Product, users: int) -> int:
     return statements_of(lambda: tell(product, *told))
 
 
-def statements_of(work: Callable[[], None]) -> int:
+def statements_of(work: Callable[[], object]) -> int:
     """How many statements over batches the work takes. Django's own counting misses them: they
     go through the driver."""
     made = 0

@@ -1,6 +1,7 @@
 """Messages that wait in the inbox, drains that settle them, and what is there afterwards."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -48,13 +49,18 @@ def at_once(*work: Callable[[], Result]) -> list[Result]:
 
     def run(one: Callable[[], Result]) -> Result:
         together.wait(timeout=10)
-        try:
-            return one()
-        finally:
-            connection.close()
+        return _with_own_connection(one)
 
     with ThreadPoolExecutor(len(work)) as pool:
         return list(pool.map(run, work, timeout=30))
+
+
+def _with_own_connection(work: Callable[[], Result]) -> Result:
+    """What the function returns; the connection of its thread ends with it."""
+    try:
+        return work()
+    finally:
+        connection.close()
 
 
 class Eventually(Generic[Result]):
@@ -62,7 +68,7 @@ class Eventually(Generic[Result]):
 
     def __init__(self, work: Callable[[], Result]) -> None:
         self._pool = ThreadPoolExecutor(1)
-        self._future = self._pool.submit(work)
+        self._future = self._pool.submit(_with_own_connection, work)
 
     def result(self) -> Result:
         try:
@@ -80,6 +86,16 @@ def somebody_else() -> "psycopg.Connection[Any]":
     return psycopg.connect(
         host=address["HOST"], dbname=address["NAME"], user=address["USER"], autocommit=True
     )
+
+
+def until_somebody_waits_for_a_lock() -> None:
+    """Return once a connection waits for a lock that another one holds."""
+    waits: LiteralString = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    deadline = time.monotonic() + 10
+    with somebody_else() as observer:
+        while not observer.execute(waits).fetchall():
+            assert time.monotonic() < deadline, "nobody waits"
+            time.sleep(0.01)
 
 
 def kill_own_connection() -> None:

@@ -1,0 +1,56 @@
+"""Progress of long work for whoever started it: a bar on a terminal, else a line now and then."""
+
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+BAR_WIDTH = 30
+# Seconds between two looks of the bar, and between two lines where there is no terminal.
+BAR_INTERVAL, LINE_INTERVAL = 0.2, 10.0
+
+
+class Progress:
+    """Says how far the work is. *total* is what ``show`` is called with in the end; None where
+    nobody knows it."""
+
+    def __init__(
+        self,
+        output: TextIO,
+        total: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._output = output
+        self._total = total
+        self._clock = clock
+        self._is_terminal = output.isatty()
+        self._interval = BAR_INTERVAL if self._is_terminal else LINE_INTERVAL
+        self._next_look = clock() + (0 if self._is_terminal else self._interval)
+        self._width = 0
+
+    def show(self, done: int, note: str) -> None:
+        """Say *note* and how much is done, unless that was said just now."""
+        if self._clock() >= self._next_look:
+            self._say(done, note)
+            self._next_look = self._clock() + self._interval
+
+    def finish(self) -> None:
+        """Leave the line to whatever is written next."""
+        if self._width:
+            self._output.write("\r" + " " * self._width + "\r")
+            self._output.flush()
+            self._width = 0
+
+    def _say(self, done: int, note: str) -> None:
+        share = min(done / self._total, 1.0) if self._total else None
+        if not self._is_terminal:
+            self._output.write(f"{share:.0%} done, {note}\n" if share is not None else f"{note}\n")
+        else:
+            line = note if share is None else f"{_bar(share)} {share:4.0%}  {note}"
+            self._output.write("\r" + line.ljust(self._width))
+            self._width = len(line)
+        self._output.flush()
+
+
+def _bar(share: float) -> str:
+    filled = round(share * BAR_WIDTH)
+    return "█" * filled + "░" * (BAR_WIDTH - filled)

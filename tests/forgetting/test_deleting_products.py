@@ -1,0 +1,225 @@
+"""A deleted product leaves nothing in any table, and nobody else notices."""
+
+from collections import Counter
+from functools import partial
+from typing import LiteralString
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from engagement import deletion, sql, tasks
+from engagement.models import EventName, Product, StaleMark
+from engagement.rescoring import rescore
+from ingestion.models import DroppedMessage, IngestionKey
+from readapi.models import ApiToken
+from tests.admin.rows import Rows, fill
+from tests.engagement.history import NOON, group, identify, state, tell, track
+from tests.pipeline.waiting import (
+    Eventually,
+    at_once,
+    counts,
+    drain,
+    dropped,
+    somebody_else,
+    until_somebody_waits_for_a_lock,
+    wait,
+)
+
+pytestmark = pytest.mark.django_db
+
+_PRODUCT_COLUMNS: LiteralString = """
+    SELECT c.table_name FROM information_schema.columns c
+    JOIN information_schema.tables t USING (table_schema, table_name)
+    WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE'
+      AND c.column_name = 'product_id'
+"""
+
+
+def rows_of(product_id: int) -> dict[str, int]:
+    """How many rows each table has of the product, the tables with none left out."""
+    found: Counter[str] = Counter()
+    with connection.cursor() as cursor:
+        for (table,) in sql.fetch(_PRODUCT_COLUMNS):
+            cursor.execute(f'SELECT count(*) FROM "{table}" WHERE product_id = %s', [product_id])
+            found[table] = cursor.fetchone()[0]
+    return {table: number for table, number in found.items() if number}
+
+
+def add_to(rows: Rows) -> None:
+    """Rows of the product in every table that has a column for it."""
+    product = rows.product
+    wait(rows.key.secret, identify("ada", group="initech", plan="pro"), track("ada"))
+    named = track("bob", group="initech")
+    wait(rows.key.secret, named)
+    drain()
+    tell(product, group("hooli"), *[track(f"user {place}") for place in range(20)])
+
+
+def delete(product: Product) -> int:
+    deletion.request(product.pk, NOON)
+    rows = 0
+
+    def note(more: int) -> None:
+        nonlocal rows
+        rows += more
+
+    assert deletion.go_on(product.pk, after_piece=note)
+    return rows
+
+
+def test_nothing_is_left_in_any_table(acme: Product, globex: Product) -> None:
+    for rows in (fill(acme, 1), fill(globex, 2)):
+        add_to(rows)
+    rescore(NOON)
+    for product in (acme, globex):
+        tell(product, track("ada"))
+    before, elsewhere = rows_of(acme.pk), rows_of(globex.pk)
+    assert before.keys() == elsewhere.keys()
+    # Every large table takes part in this test.
+    assert before.keys() >= {
+        "engagement_account",
+        "engagement_accountengagement",
+        "engagement_dailycount",
+        "engagement_event",
+        "engagement_eventname",
+        "engagement_membership",
+        "engagement_scoreset",
+        "engagement_stalemark",
+        "engagement_user",
+        "engagement_userengagement",
+        "engagement_workspace",
+        "ingestion_droppedmessage",
+        "ingestion_ingestionkey",
+        "ingestion_quarantinedmessage",
+        "readapi_apitoken",
+    }
+    assert delete(acme) > sum(before.values())
+    assert rows_of(acme.pk) == {}
+    assert not Product.objects.filter(pk=acme.pk).exists()
+    assert rows_of(globex.pk) == elsewhere
+
+
+def test_no_transaction_deletes_more_than_so_many_rows(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deletion, "ROWS_PER_PIECE", 10)
+    monkeypatch.setattr(deletion, "NAMES_PER_PIECE", 3)
+    tell(acme, *[track(f"user {place}", f"event {place % 9}") for place in range(40)])
+    pieces: list[int] = []
+    deletion.request(acme.pk, NOON)
+    assert deletion.go_on(acme.pk, after_piece=pieces.append)
+    # The last one is the product with its workspace.
+    assert max(pieces[:-1]) <= 10
+    assert sum(pieces) > 130
+    assert not EventName.objects.exists()
+
+
+def test_what_is_left_when_time_is_up_goes_the_next_time(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deletion, "ROWS_PER_PIECE", 10)
+    tell(acme, *[track(f"user {place}") for place in range(40)])
+    deletion.request(acme.pk, NOON)
+    looks = iter([False, False, True])
+    assert not deletion.go_on_with_all(lambda: next(looks))
+    acme.refresh_from_db()
+    assert acme.deleted_rows == 20
+    tasks.clear()
+    assert rows_of(acme.pk) == {}
+
+
+def test_a_product_that_nobody_asked_to_delete_is_left_alone(acme: Product) -> None:
+    assert deletion.go_on(acme.pk)
+    assert deletion.go_on_with_all(lambda: False)
+    assert Product.objects.filter(pk=acme.pk).exists()
+
+
+def test_it_can_be_asked_for_twice(acme: Product) -> None:
+    assert deletion.request(acme.pk, NOON)
+    assert not deletion.request(acme.pk, NOON)
+    assert not deletion.request(0, NOON)
+
+
+# --- Meanwhile ------------------------------------------------------------------------------
+
+
+def test_its_keys_are_refused_from_the_request_on(acme: Product, acme_key: str) -> None:
+    (early,) = wait(acme_key, track("ada"))
+    deletion.request(acme.pk, NOON)
+    (late,) = wait(acme_key, identify("ada", secret="planted"))
+    drain()
+    assert dropped() == [(early, "deleted_product"), (late, "deleted_product")]
+    for one in DroppedMessage.objects.all():
+        assert (one.product, one.user_external_id) == (None, "")
+    assert not counts(acme)
+
+
+def test_its_tokens_are_refused_from_the_request_on(
+    acme: Product, acme_token: str, globex_token: str, client: Client
+) -> None:
+    def status(token: str) -> int:
+        headers = {"Authorization": f"Bearer {token}"}
+        return client.get("/v2/workspaces", headers=headers).status_code
+
+    assert (status(acme_token), status(globex_token)) == (200, 200)
+    deletion.request(acme.pk, NOON)
+    assert (status(acme_token), status(globex_token)) == (401, 200)
+
+
+def test_a_key_made_meanwhile_opens_nothing(acme: Product) -> None:
+    deletion.request(acme.pk, NOON)
+    wait(IngestionKey.create(acme, "late").secret, track("ada"))
+    drain()
+    assert [reason for _, reason in dropped()] == ["deleted_product"]
+
+
+def test_what_waits_with_its_keys_goes_too(acme: Product, acme_key: str) -> None:
+    wait(acme_key, *[track("ada")] * 3)
+    (of_nobody,) = wait("edk_of_nobody", track("ada"))
+    delete(acme)
+    drain()
+    assert dropped() == [(of_nobody, "unknown_key")]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_batch_that_is_under_way_is_waited_for(acme: Product) -> None:
+    with somebody_else() as other, other.transaction():
+        other.execute("SELECT FROM engagement_product WHERE id = %s FOR KEY SHARE", [acme.pk])
+        other.execute(
+            "INSERT INTO engagement_stalemark (product_id, user_id) VALUES (%s, 1)", [acme.pk]
+        )
+        deleted = Eventually(partial(delete, acme))
+        until_somebody_waits_for_a_lock()
+    assert deleted.result()
+    assert not StaleMark.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_drains_scoring_and_two_deletions_side_by_side_leave_nothing(
+    acme: Product, acme_key: str, globex: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deletion, "ROWS_PER_PIECE", 50)
+    globex_key = IngestionKey.create(globex, "test").secret
+    for number in range(300):
+        wait(acme_key, identify(f"user {number % 9}", number / 100, f"account {number % 4}"))
+        wait(acme_key, track(f"user {number % 9}", hours=number / 100))
+        wait(globex_key, track(f"user {number % 9}"))
+    deletions = [partial(delete, acme)] * 2
+    at_once(*[partial(drain, batch_size=40)] * 2, partial(rescore, NOON), *deletions)
+    drain()
+    rescore(NOON)
+    deletion.go_on(acme.pk)
+    assert rows_of(acme.pk) == {}
+    assert sum(counts(globex).values()) == 300
+    assert {reason for _, reason in dropped()} <= {"deleted_product", "unknown_key"}
+
+
+def test_a_product_beside_it_keeps_everything(acme: Product, globex: Product) -> None:
+    for product in (acme, globex):
+        tell(product, identify("ada", group="initech", plan="pro"), track("ada"))
+    before = state(globex)
+    ApiToken.create(globex, "test")
+    delete(acme)
+    assert state(globex) == before
+    assert ApiToken.objects.get().revoked_at is None

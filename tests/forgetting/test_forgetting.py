@@ -1,0 +1,373 @@
+"""Whoever is forgotten on request is gone with everything that is kept of them."""
+
+from datetime import timedelta
+from functools import partial
+
+import pytest
+from msgspec.structs import replace
+
+from engagement import forgetting, locks
+from engagement.admission import Scope, Subject
+from engagement.messages import Message
+from engagement.models import (
+    Account,
+    AccountEngagement,
+    DailyCount,
+    Event,
+    ForgottenSubject,
+    Product,
+    User,
+    UserEngagement,
+)
+from engagement.rescoring import rescore
+from ingestion.models import DropCount, DroppedMessage, InboxMessage
+from tests.engagement.history import NOON, group, identify, state, tell, track
+from tests.pipeline.waiting import (
+    Eventually,
+    at_once,
+    counts,
+    drain,
+    dropped,
+    places_of,
+    quarantined,
+    somebody_else,
+    until_somebody_waits_for_a_lock,
+    wait,
+    wait_raw,
+    waiting,
+)
+
+pytestmark = pytest.mark.django_db
+
+ADA = "ada.lovelace@example.com"
+INITECH = "initech-gmbh"
+LATER = NOON + timedelta(hours=1)
+
+
+def user(product: Product, external_id: str = ADA) -> Subject:
+    return Subject(product.pk, Scope.USER, external_id)
+
+
+def account(product: Product, external_id: str = INITECH) -> Subject:
+    return Subject(product.pk, Scope.ACCOUNT, external_id)
+
+
+def forget(subject: Subject, *, suppress: bool = False) -> bool:
+    known = forgetting.forget(subject, NOON, suppress=suppress)
+    assert forgetting.clear()
+    return known
+
+
+def raw_of(product: Product) -> dict[str, int]:
+    rescore(NOON)
+    rows = AccountEngagement.objects.filter(product=product).select_related("account")
+    return {row.account.external_id: row.raw for row in rows}
+
+
+# --- Users ----------------------------------------------------------------------------------
+
+
+def test_a_forgotten_user_is_found_nowhere_any_more(acme: Product, acme_key: str) -> None:
+    named = replace(track(ADA), message_id="m1")
+    wait(acme_key, identify(ADA, group=INITECH, name="Ada", email=ADA), named, named, track("bob"))
+    drain()
+    wait(acme_key, track(ADA), group(INITECH, user=ADA))
+    wait_raw(acme_key, b"\xc1" + ADA.encode())
+    rescore(NOON)
+    assert places_of(ADA) >= {"engagement_user.external_id", "engagement_user.traits"}
+    assert forget(user(acme))
+    assert places_of(ADA) == set()
+    assert not UserEngagement.objects.filter(product=acme).exists()
+    assert counts(acme) == {("bob", "opened"): 1}
+
+
+def test_nobody_else_loses_anything(acme: Product, globex: Product) -> None:
+    told: list[Message] = [
+        identify("bob", group=INITECH, plan="pro"),
+        track("bob"),
+        track("cem"),
+    ]
+    for product in (acme, globex):
+        tell(product, *told)
+    before, elsewhere = state(acme), state(globex)
+    tell(acme, identify(ADA), track(ADA))
+    tell(globex, track(ADA))
+    with_ada = state(globex)
+    forget(user(acme))
+    assert state(acme) == before
+    assert state(globex) == with_ada != elsewhere
+
+
+def test_the_accounts_of_a_forgotten_user_lose_their_points(acme: Product) -> None:
+    tell(acme, identify(ADA, -2, group=INITECH), identify(ADA, -1, group="hooli"))
+    tell(acme, track(ADA, hours=-1.5), *[track(ADA)] * 2, identify("bob", group=INITECH))
+    tell(acme, track("bob"))
+    assert raw_of(acme) == {INITECH: 2, "hooli": 2}
+    forget(user(acme))
+    assert raw_of(acme) == {INITECH: 1, "hooli": 0}
+
+
+def test_a_stranger_can_be_forgotten(acme: Product) -> None:
+    tell(acme, track(ADA))
+    assert forget(user(acme))
+    assert not Event.objects.exists() and not DailyCount.objects.exists()
+
+
+def test_forgetting_nobody_is_no_error(acme: Product) -> None:
+    assert not forget(user(acme))
+    assert not forgetting.forget(user(Product(pk=0)), NOON)
+
+
+def test_the_users_id_does_not_forget_an_account_of_that_id(acme: Product, acme_key: str) -> None:
+    tell(acme, identify("same", group="same"), track("same"))
+    forget(user(acme, "same"), suppress=True)
+    assert Account.objects.get().external_id == "same"
+    wait(acme_key, group("same", plan="pro"))
+    drain()
+    assert Account.objects.get().traits == {"plan": "pro"}
+
+
+# --- Accounts -------------------------------------------------------------------------------
+
+
+def test_a_forgotten_account_goes_with_what_was_done_in_it_and_its_users_stay(
+    acme: Product, acme_key: str
+) -> None:
+    wait(acme_key, group(INITECH, domain="initech.example"), identify(ADA, 0, INITECH))
+    wait(acme_key, track(ADA, hours=1), identify(ADA, 2, "hooli"), track(ADA, hours=3))
+    drain(LATER)
+    wait(acme_key, track(ADA, group=INITECH))
+    rescore(NOON)
+    assert forget(account(acme))
+    assert places_of(INITECH) == places_of("initech.example") == set()
+    assert counts(acme) == {(ADA, "opened"): 1}
+    assert set(raw_of(acme)) == {"hooli"}
+    assert set(state(acme)["users"]) == {ADA}
+
+
+def test_what_is_left_is_as_if_the_account_had_never_been(acme: Product, globex: Product) -> None:
+    elsewhere: list[Message] = [
+        identify(ADA, -30, "hooli"),
+        track(ADA, hours=-29),
+        identify("bob", -30, "hooli"),
+        identify("bob", -10, "hooli"),
+        track("bob", hours=-9),
+        identify("cem", plan="pro"),
+    ]
+    there: list[Message] = [
+        identify(ADA, -20, INITECH),
+        track(ADA, hours=-19),
+        identify("bob", -20, INITECH),
+        track("bob", "saved", hours=-19),
+    ]
+    tell(acme, *elsewhere[:3], *there, *elsewhere[3:])
+    forget(account(acme))
+    tell(globex, *elsewhere)
+    left, expected = state(acme), state(globex)
+    for one in (left, expected):
+        # Arrivals differ, and the first message of all is no other.
+        one["events"] = [event[1:] for event in one["events"]]
+        one["sightings"] = set(one["sightings"])
+        one["users"] = {name: (row[0], *row[2:5]) for name, row in one["users"].items()}
+        one["accounts"] = {name: row[0] for name, row in one["accounts"].items()}
+    assert left == expected
+    # And so it is with what comes later.
+    for product in (acme, globex):
+        tell(product, track("bob", hours=-15), track(ADA, hours=5))
+    assert raw_of(acme) == raw_of(globex)
+
+
+def test_an_account_is_cleared_however_many_transactions_it_takes(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forgetting, "USERS_PER_PIECE", 2)
+    for number in range(7):
+        name = f"user {number}"
+        tell(acme, identify(name, -2, INITECH), track(name, hours=-1))
+        if number % 2:
+            # These have moved on.
+            tell(acme, identify(name, 0, "hooli"), track(name, "saved", hours=1))
+    forgetting.forget(account(acme), NOON)
+    looks = iter([False] * 2 + [True])
+    assert not forgetting.clear(lambda: next(looks))
+    assert ForgottenSubject.objects.get().row_id is not None
+    # A crash here costs nothing: somebody goes on.
+    assert forgetting.clear()
+    assert ForgottenSubject.objects.get().row_id is None
+    assert Account.objects.get().external_id == "hooli"
+    assert set(counts(acme)) == {(f"user {number}", "saved") for number in (1, 3, 5)}
+
+
+def test_counts_that_outlived_their_events_go_too(acme: Product) -> None:
+    tell(acme, identify(ADA, group=INITECH), track(ADA))
+    # As retention leaves them, with links thinned away besides.
+    Event.objects.all().delete()
+    forget(account(acme))
+    assert not DailyCount.objects.exists()
+
+
+def test_two_who_clear_at_once_do_not_get_in_each_others_way(acme: Product) -> None:
+    tell(acme, *[identify(f"user {number}", group=INITECH) for number in range(50)])
+    forgetting.forget(account(acme), NOON)
+    held = ForgottenSubject.objects.select_for_update().get()
+    assert held.row_id is not None
+    assert forgetting.clear()
+
+
+# --- What was accepted before, and what comes later -----------------------------------------
+
+
+def test_what_waited_is_listed_as_dropped_without_its_details(acme: Product, acme_key: str) -> None:
+    ids = wait(acme_key, identify(ADA, name="Ada"), track("bob"), group(INITECH, user=ADA))
+    forget(user(acme))
+    assert waiting() == [ids[1]]
+    assert dropped() == [(ids[0], "forgotten"), (ids[2], "forgotten")]
+    for one in DroppedMessage.objects.all():
+        assert (one.product, one.key_hint, one.received_at) == (acme, acme_key[:9], NOON)
+        assert not (one.user_external_id or one.account_external_id or one.event or one.message_id)
+    assert DropCount.objects.get().count == 2
+
+
+def test_what_waits_with_another_products_key_stays(
+    acme: Product, acme_key: str, globex: Product
+) -> None:
+    ids = wait(acme_key, track(ADA))
+    forget(user(globex))
+    assert waiting() == ids
+
+
+def test_a_later_message_is_of_somebody_new(acme: Product, acme_key: str) -> None:
+    tell(acme, identify(ADA, plan="pro"), track(ADA))
+    before = User.objects.get().pk
+    forget(user(acme))
+    wait(acme_key, identify(ADA, seats=3))
+    drain()
+    new = User.objects.get()
+    assert (new.external_id, new.traits) == (ADA, {"seats": 3})
+    assert new.pk != before
+
+
+def test_a_later_message_for_a_suppressed_id_is_dropped(acme: Product, acme_key: str) -> None:
+    forget(user(acme), suppress=True)
+    forget(account(acme), suppress=True)
+    ids = wait(
+        acme_key,
+        identify(ADA),
+        group("hooli", user=ADA),
+        identify("bob", group=INITECH),
+        track("bob", group=INITECH),
+        track("bob"),
+    )
+    drain()
+    assert dropped() == [(id, "forgotten") for id in ids[:4]]
+    assert counts(acme) == {("bob", "opened"): 1}
+    assert not Account.objects.exists()
+    assert places_of(ADA) == places_of(INITECH) == set()
+
+
+def test_suppression_is_of_one_product(acme: Product, globex: Product) -> None:
+    forget(user(acme), suppress=True)
+    tell(globex, track(ADA))
+    assert counts(globex) == {(ADA, "opened"): 1}
+
+
+def test_a_suppressed_id_can_be_allowed_again(acme: Product, acme_key: str) -> None:
+    assert forgetting.allow_again(user(acme)) == 0
+    forget(user(acme), suppress=True)
+    assert forgetting.allow_again(account(acme, ADA)) == 0
+    assert forgetting.allow_again(user(acme)) == 1
+    wait(acme_key, track(ADA))
+    drain()
+    assert counts(acme) == {(ADA, "opened"): 1}
+
+
+def test_what_arrived_before_takes_no_effect_wherever_it_comes_from(
+    acme: Product, acme_key: str
+) -> None:
+    (early,) = wait(acme_key, track(ADA))
+    row = InboxMessage.objects.get()
+    row.delete()
+    forget(user(acme))
+    # It was committed late, or somebody had just taken it out of quarantine.
+    row.pk = early
+    InboxMessage.objects.bulk_create([row])
+    wait(acme_key, track("bob"))
+    drain()
+    assert dropped() == [(early, "forgotten")]
+    assert counts(acme) == {("bob", "opened"): 1}
+
+
+def test_quarantined_messages_of_the_forgotten_go(acme: Product, acme_key: str) -> None:
+    (of_ada,) = wait_raw(acme_key, b"\xc1 something of " + ADA.encode())
+    (of_bob,) = wait_raw(acme_key, b"\xc1 something of bob")
+    for minute in range(3):
+        drain(NOON + timedelta(minutes=minute))
+    assert quarantined() == [of_ada, of_bob]
+    forget(user(acme))
+    assert quarantined() == [of_bob]
+
+
+# --- At the same moment ---------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_drain_that_is_recording_the_user_is_waited_for(acme: Product, acme_key: str) -> None:
+    wait(acme_key, identify(ADA, group=INITECH), track(ADA))
+    with somebody_else() as other, other.transaction():
+        # As a batch that is under way: it holds its product until it is committed.
+        other.execute("SELECT FROM engagement_product WHERE id = %s FOR KEY SHARE", [acme.pk])
+        other.execute(
+            "INSERT INTO engagement_user (product_id, external_id, traits, trait_stamps, "
+            "is_identified, first_seen_at, last_seen_at) VALUES (%s, %s, '{}', '{}', true, "
+            "now(), now())",
+            [acme.pk, ADA],
+        )
+        forgotten = Eventually(partial(forget, user(acme), suppress=True))
+        until_somebody_waits_for_a_lock()
+    assert forgotten.result()
+    drain()
+    assert not User.objects.exists()
+    assert places_of(ADA) == set()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("scope", ["user", "account"])
+def test_drains_and_forgetting_side_by_side_leave_nothing_of_the_suppressed(
+    acme: Product, acme_key: str, scope: str
+) -> None:
+    told: list[Message] = []
+    for number in range(400):
+        told += [track(ADA, hours=number / 100), track(f"user {number % 7}", hours=number / 100)]
+        if number % 10 == 0:
+            told += [identify(ADA, number / 100, INITECH), identify("user 1", group=INITECH)]
+    wait(acme_key, *told)
+    subject = user(acme) if scope == "user" else account(acme)
+    batches = [partial(drain, batch_size=25)] * 3
+    at_once(*batches, partial(forget, subject, suppress=True), partial(rescore, NOON))
+    drain()
+    forgetting.clear()
+    rescore(NOON)
+    assert waiting() == [] and quarantined() == []
+    assert places_of(subject.external_id) == set()
+    # Everybody else is complete: what is missing was dropped for its name.
+    recorded = counts(acme)
+    if scope == "user":
+        assert {name for name, _ in recorded} == {f"user {number}" for number in range(7)}
+        assert sum(recorded.values()) == 400
+    orphans = UserEngagement.objects.exclude(user__in=User.objects.all())
+    assert not orphans.exists()
+    assert not Account.objects.filter(external_id__startswith="forgotten").exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_scoring_that_is_under_way_is_waited_for(acme: Product) -> None:
+    tell(acme, identify(ADA), track(ADA))
+    with somebody_else() as other, other.transaction():
+        other.execute(
+            "SELECT pg_advisory_xact_lock(%s, %s::integer)", [locks.SCORING, acme.pk % 2**31]
+        )
+        forgotten = Eventually(partial(forget, user(acme)))
+        until_somebody_waits_for_a_lock()
+        assert User.objects.filter(external_id=ADA).exists()
+    assert forgotten.result()
+    assert not User.objects.exists()
