@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 BOUNDARIES = ("fedramp_moderate", "isolated_cloud")
 # More than any vendor has licenses; a feed that goes on for longer does not end.
 MAX_PAGES = 20_000
-# Pages in a row without anything new.
-MAX_REPEATED = 3
+# Pages in a row without anything new, though there are more. Two are read again at a pass's end.
+MAX_REPEATED = 5
 
 ClientFor: TypeAlias = Callable[[Credentials], Client]
 Clock: TypeAlias = Callable[[], datetime]
@@ -92,8 +92,7 @@ def _read_on(run: SyncRun, worker: Worker) -> bool:
     client = worker.client_for(Credentials(connection.user_name, connection.api_token))
     passes = passes_of(run, str(connection.app_product_id))
     began = runs.position_of(run)
-    # Where a run goes on, what it read last is read again: the list may have moved meanwhile.
-    offset = max(run.offset - PAGE_SIZE, 0) if run.attempt > 1 else run.offset
+    offset = _resumed_at(run)
     repeated = 0
     while run.pass_number < len(passes):
         page = _page(client, connection.developer_id, run, passes[run.pass_number], offset)
@@ -101,7 +100,7 @@ def _read_on(run: SyncRun, worker: Worker) -> bool:
             _skip_pass(run)
         else:
             is_new = _import(run, connection, page, offset, worker.clock())
-            repeated = 0 if is_new or run.is_closing else repeated + 1
+            repeated = repeated + 1 if page.has_more and not is_new else 0
         if repeated > MAX_REPEATED or run.pages > MAX_PAGES:
             raise UnexpectedAnswer("its list of licenses does not end")
         worker.after_page()
@@ -110,6 +109,13 @@ def _read_on(run: SyncRun, worker: Worker) -> bool:
         if worker.out_of_time() and runs.position_of(run).place > began.place:
             return run.pass_number == len(passes)
     return True
+
+
+def _resumed_at(run: SyncRun) -> int:
+    """The offset to go on from: that of the page that was read last, because the list may have
+    moved meanwhile. The end of a list is being read a second time anyway."""
+    is_resumed = run.attempt > 1 and not run.is_closing
+    return max(run.offset - PAGE_SIZE, 0) if is_resumed else run.offset
 
 
 def _with_token(run: SyncRun) -> Connection:

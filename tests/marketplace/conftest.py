@@ -1,0 +1,28 @@
+"""A simulated marketplace, without licenses yet, that everybody in a test speaks to."""
+
+from collections.abc import Iterator
+
+import pytest
+from pytest_django import Settings
+
+from engagement.models import Product
+from marketplace.models import Connection
+from marketplace.simulator.feed import Feed
+from marketplace.simulator.server import Simulator
+from marketplace.simulator.vendor import vendor
+from tests.marketplace import connections
+
+
+@pytest.fixture
+def simulator(settings: Settings) -> Iterator[Simulator]:
+    with Simulator(Feed([]), vendor()) as running:
+        settings.MARKETPLACE_API_URL = running.url
+        yield running
+
+
+@pytest.fixture
+def connection(acme: Product, simulator: Simulator) -> Connection:
+    """Acme's connection; its first sync is due."""
+    made = connections.connect(acme, simulator)
+    simulator.asked.clear()
+    return made

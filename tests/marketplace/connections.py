@@ -1,0 +1,126 @@
+"""Acme's connection to a simulated marketplace, as tests tell it."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from engagement.models import Account, Product
+from marketplace import client, connecting, runs, sync
+from marketplace.client import Client, Credentials, Patience
+from marketplace.connecting import Details
+from marketplace.models import Connection, License, SyncRun
+from marketplace.simulator.addresses import Asked
+from marketplace.simulator.server import Simulator
+
+# The day as of which the simulator's records are told.
+NOON = datetime(2026, 9, 24, 12, tzinfo=UTC)
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+# As patient as a sync's worker, and nobody waits.
+HURRIED = Patience(
+    attempts=4,
+    silence=10.0,
+    pauses=60.0,
+    sleep=lambda _: None,
+    now=lambda: NOON,
+    jitter=lambda: 1.0,
+)
+
+State, Kind, RunState = Connection.State, SyncRun.Kind, SyncRun.State
+
+
+def hurried(credentials: Credentials) -> Client:
+    return client.connect(credentials, HURRIED)
+
+
+def details_of(simulator: Simulator, **changed: str) -> Details:
+    """The four values that the simulator accepts."""
+    vendor = simulator.vendor
+    values = {
+        "user_name": vendor.user_name,
+        "api_token": vendor.token,
+        "vendor_id": vendor.vendor_id,
+        "product_id": vendor.app.product_id,
+        **changed,
+    }
+    return Details(**values)
+
+
+def connect(product: Product, simulator: Simulator, now: datetime = NOON) -> Connection:
+    """Connect the product as somebody does in the admin; the first sync is due."""
+    checked = connecting.check(details_of(simulator), hurried)
+    return connecting.save(product, checked, now)
+
+
+def a_license(
+    simulator: Simulator, number: int = 1, cloud: str = "", **fields: Any
+) -> dict[str, Any]:
+    """An active paid license of the app; each number is another license, on a site of its own
+    unless *cloud* names one."""
+    return {
+        "appEntitlementNumber": f"E-{number:04}",
+        "cloudId": cloud or f"site-{number:04}",
+        "productId": simulator.vendor.app.product_id,
+        "addonKey": simulator.vendor.app.key,
+        "addonName": simulator.vendor.app.name,
+        "hosting": "Cloud",
+        "lastUpdated": "2026-09-01",
+        "licenseType": "COMMERCIAL",
+        "maintenanceEndDate": "2027-09-01",
+        "status": "active",
+        "tier": "10 Users",
+        "cloudComplianceBoundaries": ["commercial"],
+        **fields,
+    }
+
+
+def licenses(simulator: Simulator, number: int, first: int = 1) -> list[dict[str, Any]]:
+    return [a_license(simulator, place) for place in range(first, first + number)]
+
+
+def work(
+    connection: Connection,
+    now: datetime = NOON,
+    out_of_time: Callable[[], bool] = lambda: False,
+    after_page: Callable[[], None] = lambda: None,
+) -> SyncRun:
+    """Have a worker look at the connection; its latest run."""
+    worker = sync.Worker(hurried, lambda: now, out_of_time, after_page)
+    sync.work(connection.pk, worker)
+    return latest(connection)
+
+
+def sync_now(connection: Connection, now: datetime = NOON, kind: Kind = Kind.RECENT) -> SyncRun:
+    """Ask for a sync and have a worker do it."""
+    runs.request(connection, kind, now)
+    return work(connection, now)
+
+
+def latest(connection: Connection) -> SyncRun:
+    run = connection.runs.first()
+    assert run is not None
+    return run
+
+
+def counters(run: SyncRun) -> dict[str, int]:
+    """What the run counted, without zeros."""
+    names = ("seen", "imported", "unchanged", "skipped", "failed", "without_cloud_id")
+    names += ("accounts_created", "accounts_updated")
+    return {name: number for name in names if (number := getattr(run, name))}
+
+
+def traits(product: Product, cloud_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = Account.objects.get(product=product, external_id=cloud_id).traits
+    return found
+
+
+def accounts(product: Product) -> set[str]:
+    shown = Account.objects.filter(product=product, is_identified=True)
+    return set(shown.values_list("external_id", flat=True))
+
+
+def keys(product: Product) -> set[str]:
+    return set(License.objects.filter(product=product).values_list("key", flat=True))
+
+
+def asked(simulator: Simulator, endpoint: str = "licenses") -> list[Asked]:
+    return [one for one in simulator.asked if one.endpoint == endpoint]

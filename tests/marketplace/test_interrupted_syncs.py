@@ -1,0 +1,393 @@
+"""A sync that is interrupted is put down where it was, and goes on from there."""
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import chain, repeat
+
+import pytest
+from cryptography.fernet import Fernet
+from pytest_django import Settings
+
+from engagement.models import Product
+from marketplace import runs
+from marketplace.models import Connection, SyncRun
+from marketplace.simulator.faults import (
+    CutOff,
+    Endpoint,
+    Fault,
+    HangUp,
+    Html,
+    Huge,
+    Redirect,
+    Shape,
+    Status,
+    Truncated,
+)
+from marketplace.simulator.server import Simulator
+from tests.marketplace.connections import (
+    HOUR,
+    NOON,
+    Kind,
+    RunState,
+    State,
+    a_license,
+    accounts,
+    asked,
+    counters,
+    latest,
+    licenses,
+    sync_now,
+    work,
+)
+
+pytestmark = pytest.mark.django_db
+
+LICENSES = Endpoint.LICENSES
+MINUTES = timedelta(minutes=1)
+
+
+def offsets(simulator: Simulator) -> list[int]:
+    return [one.offset for one in asked(simulator)]
+
+
+# --- What passes by itself ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Status(on=LICENSES, status=429, times=2),
+        Status(on=LICENSES, status=429, retry_after="30", times=1),
+        Status(on=LICENSES, status=500, times=3),
+        Status(on=LICENSES, status=503, retry_after="Thu, 24 Sep 2026 12:00:20 GMT", times=1),
+        HangUp(on=LICENSES, times=2),
+        CutOff(on=LICENSES, times=1),
+    ],
+)
+def test_a_short_failure_is_retried_at_once(
+    simulator: Simulator, connection: Connection, fault: Fault
+) -> None:
+    simulator.feed.add(*licenses(simulator, 3))
+    simulator.misbehave(fault)
+    run = work(connection)
+    assert (run.state, run.error, run.attempt) == (RunState.SUCCEEDED, "", 1)
+    connection.refresh_from_db(fields=["last_error"])
+    assert connection.last_error == ""
+
+
+# --- What takes longer ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (Status(on=LICENSES, status=429), "it answered 429"),
+        (Status(on=LICENSES, status=503), "it answered 503"),
+        (HangUp(on=LICENSES), "the connection failed"),
+    ],
+)
+def test_a_longer_failure_puts_the_sync_down_with_its_position(
+    acme: Product, simulator: Simulator, connection: Connection, fault: Fault, reason: str
+) -> None:
+    simulator.feed.add(*licenses(simulator, 160))
+    fault.offset = 100
+    simulator.misbehave(fault)
+    run = work(connection)
+    assert (run.state, run.due_at) == (RunState.WAITING, NOON + 10 * MINUTES)
+    assert run.error == (
+        f"The marketplace is unavailable: {reason}. The sync goes on later where it stopped."
+    )
+    assert offsets(simulator) == [0, 50, 100, 100, 100, 100], "a few quick attempts"
+    assert len(accounts(acme)) == 100
+    connection.refresh_from_db()
+    assert (connection.state, connection.last_error) == (State.ACTIVE, run.error)
+    assert connection.last_error_at == NOON
+
+    simulator.behave()
+    simulator.asked.clear()
+    assert work(connection, NOON + 9 * MINUTES).state == RunState.WAITING, "not yet"
+    assert asked(simulator) == []
+    run = work(connection, NOON + 10 * MINUTES)
+    assert offsets(simulator)[:4] == [50, 100, 150, 100], "with one page of overlap"
+    assert (run.state, run.error) == (RunState.SUCCEEDED, "")
+    # What was read twice counts once.
+    assert counters(run) == {"seen": 160, "imported": 160, "accounts_created": 160}
+    connection.refresh_from_db()
+    assert connection.last_success_at == NOON + 10 * MINUTES
+    assert connection.full_synced_at == NOON
+
+
+def test_each_pause_is_twice_as_long_up_to_six_hours(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.misbehave(Status(status=503))
+    now, pauses = NOON, []
+    for _ in range(8):
+        run = work(connection, now)
+        pauses.append((run.due_at - now) / MINUTES)
+        now = run.due_at
+    assert pauses == [10, 20, 40, 80, 160, 320, 360, 360]
+
+
+def test_after_a_page_the_pauses_begin_anew(simulator: Simulator, connection: Connection) -> None:
+    simulator.feed.add(*licenses(simulator, 110))
+    simulator.misbehave(Status(status=503, times=8))
+    run = work(connection)
+    run = work(connection, run.due_at)
+    simulator.misbehave(Status(status=503, offset=50))
+    run = work(connection, due := run.due_at)
+    assert run.due_at - due == 10 * MINUTES
+
+
+@pytest.mark.parametrize(
+    ("retry_after", "pause"),
+    [
+        ("120", 10 * MINUTES),
+        ("3600", HOUR),
+        ("Thu, 24 Sep 2026 15:00:00 GMT", 3 * HOUR),
+        ("999999999", 6 * HOUR),
+        ("soon", 10 * MINUTES),
+        ("-5", 10 * MINUTES),
+    ],
+)
+def test_the_marketplace_says_how_long_to_leave_it_alone(
+    simulator: Simulator, connection: Connection, retry_after: str, pause: timedelta
+) -> None:
+    simulator.misbehave(Status(on=LICENSES, status=429, retry_after=retry_after))
+    assert work(connection).due_at == NOON + pause
+
+
+def test_sync_now_ends_the_pause(simulator: Simulator, connection: Connection) -> None:
+    simulator.misbehave(Status(status=503, times=4))
+    waiting = work(connection)
+    run = sync_now(connection, NOON + MINUTES)
+    assert (run.pk, run.state) == (waiting.pk, RunState.SUCCEEDED)
+
+
+def test_the_schedule_leaves_a_waiting_sync_alone(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.misbehave(Status(status=503))
+    waiting = work(connection)
+    assert runs.request_scheduled(NOON + MINUTES) == 0
+    assert latest(connection) == waiting
+
+
+# --- What needs a person --------------------------------------------------------------------
+
+
+def test_a_401_requires_authentication_at_once(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
+    simulator.misbehave(Status(on=LICENSES, status=401, offset=50))
+    run = work(connection)
+    assert offsets(simulator) == [0, 50], "no second attempt"
+    assert run.state == RunState.FAILED
+    connection.refresh_from_db()
+    assert connection.state == State.REQUIRES_AUTHENTICATION
+    assert connection.state_changed_at == NOON
+    assert connection.state_reason == run.error == connection.last_error
+    assert connection.state_reason == (
+        "The marketplace rejects the user name or the API token (401); the token may have expired "
+        "or been revoked."
+    )
+    assert len(accounts(acme)) == 50, "what was imported stays"
+
+
+def test_while_authentication_is_required_nothing_syncs(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.misbehave(Status(on=LICENSES, status=401, times=1))
+    run = work(connection)
+    simulator.asked.clear()
+    assert runs.request_scheduled(NOON + 6 * HOUR) == 0
+    assert runs.due(NOON + 6 * HOUR) == []
+    with pytest.raises(runs.NotActive, match="Enter its details again"):
+        runs.request(connection, Kind.RECENT, NOON + 6 * HOUR)
+    assert work(connection, NOON + 6 * HOUR) == run
+    assert asked(simulator) == []
+
+
+INTERFACE_CHANGED = "If it stays so, its interface has changed and this service needs an update."
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        (
+            Status(on=LICENSES, status=403),
+            "The marketplace account may not read the vendor’s license reports (403). Have it "
+            "given the permission to view them, or connect with another account.",
+        ),
+        (
+            Status(on=LICENSES, status=404),
+            "The marketplace has no license reports for this vendor and app (404). If the vendor "
+            "or the app has moved, enter the details again.",
+        ),
+        (
+            Status(on=LICENSES, status=410),
+            "The marketplace has no license reports for this vendor and app (410). If the vendor "
+            "or the app has moved, enter the details again.",
+        ),
+        (
+            Status(on=LICENSES, status=400),
+            f"The marketplace refused the request for licenses (400). {INTERFACE_CHANGED}",
+        ),
+        *(
+            (fault, f"The marketplace’s answer cannot be used: {what}. {INTERFACE_CHANGED}")
+            for fault, what in [
+                (Html(on=LICENSES), "it is a web page"),
+                (Truncated(on=LICENSES), "it is no complete JSON"),
+                (Shape(on=LICENSES, value=[]), "its JSON has another shape than before"),
+                (
+                    Shape(on=LICENSES, value={"licenses": None}),
+                    "its JSON has another shape than before",
+                ),
+                (
+                    Shape(on=LICENSES, value={"licenses": {}}),
+                    "its JSON has another shape than before",
+                ),
+                (Redirect(on=LICENSES, to="https://evil.example/"), "it redirects elsewhere"),
+                (Huge(on=LICENSES, megabytes=21), "it is larger than 20 MB"),
+                (Huge(on=LICENSES, megabytes=200, packed=True), "it is larger than 20 MB"),
+                (Status(on=LICENSES, status=418), "it answered 418"),
+            ]
+        ),
+    ],
+)
+def test_what_only_a_person_can_mend_ends_the_sync_and_leaves_the_connection_active(
+    simulator: Simulator, connection: Connection, fault: Fault, sentence: str
+) -> None:
+    simulator.feed.add(*licenses(simulator, 3))
+    simulator.misbehave(fault)
+    run = work(connection)
+    assert (run.state, run.error) == (RunState.FAILED, sentence)
+    assert len(asked(simulator)) == 1
+    connection.refresh_from_db()
+    assert (connection.state, connection.last_error) == (State.ACTIVE, sentence)
+    assert connection.last_error_at == NOON
+    assert runs.request_scheduled(NOON + 6 * HOUR) == 1, "the schedule tries again"
+
+
+def test_an_extra_list_fails_the_sync_where_it_is_not_merely_refused(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.misbehave(Status(on=LICENSES, status=403, after=1))
+    assert work(connection).state == RunState.FAILED
+
+
+def test_a_token_that_cannot_be_decrypted_is_said_so(
+    simulator: Simulator, connection: Connection, settings: Settings
+) -> None:
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    run = work(connection)
+    assert run.state == RunState.FAILED
+    assert run.error.startswith("The stored API token cannot be decrypted")
+    assert asked(simulator) == []
+
+
+# --- Workers that come and go ---------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """The worker ends without being able to do anything any more."""
+
+
+def killed_after(pages: int) -> Callable[[], None]:
+    """An *after_page* that kills the worker after so many."""
+    turns: Iterator[bool] = chain(repeat(False, pages - 1), [True])
+
+    def after_page() -> None:
+        if next(turns):
+            raise Killed
+
+    return after_page
+
+
+def test_a_killed_worker_leaves_a_sync_that_goes_on_from_its_page(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 200))
+    with pytest.raises(Killed):
+        work(connection, after_page=killed_after(pages=2))
+    assert latest(connection).state == RunState.RUNNING
+    assert len(accounts(acme)) == 100
+    assert runs.due(NOON) == [connection.pk], "nobody holds its lock"
+
+    simulator.asked.clear()
+    run = work(connection)
+    assert offsets(simulator)[:4] == [50, 100, 150, 100]
+    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 2)
+    assert counters(run) == {"seen": 200, "imported": 200, "accounts_created": 200}
+
+
+def test_a_sync_that_ends_again_and_again_at_the_same_page_is_given_up(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 3))
+    runs.claim(connection.pk, NOON)
+    for _ in range(runs.STUMBLES):
+        assert runs.claim(connection.pk, NOON) is not None
+    assert runs.claim(connection.pk, NOON) is None
+    run = latest(connection)
+    assert run.state == RunState.FAILED
+    assert run.error == (
+        "The sync ended several times at the same page without saying why; the worker's log knows "
+        "more."
+    )
+
+
+def test_a_sync_hands_its_worker_back_in_time_and_goes_on_with_the_next(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 200))
+    turns = 0
+    while (run := work(connection, out_of_time=lambda: True)).state == RunState.WAITING:
+        turns += 1
+        assert run.due_at == NOON
+        assert runs.due(NOON) == [connection.pk]
+        assert turns < 20
+    assert run.state == RunState.SUCCEEDED
+    assert counters(run) == {"seen": 200, "imported": 200, "accounts_created": 200}
+    # Each turn reads a page again and comes one further.
+    assert turns > 3
+
+
+def test_a_resumed_sync_keeps_its_window(simulator: Simulator, connection: Connection) -> None:
+    work(connection)
+    simulator.misbehave(Status(status=503, times=4))
+    first = sync_now(connection, NOON + 6 * HOUR)
+    simulator.asked.clear()
+    run = work(connection, NOON + 48 * HOUR)
+    assert (run.pk, run.state) == (first.pk, RunState.SUCCEEDED)
+    assert [one.parameters["lastUpdated"] for one in asked(simulator)] == ["2026-09-19"]
+
+
+def test_a_full_sync_takes_the_place_of_one_of_changes(
+    simulator: Simulator, connection: Connection
+) -> None:
+    work(connection)
+    simulator.misbehave(Status(status=503, times=4))
+    recent = sync_now(connection, NOON + 6 * HOUR)
+    full = sync_now(connection, NOON + 7 * HOUR, Kind.FULL)
+    recent.refresh_from_db()
+    assert (recent.state, recent.note) == (RunState.STOPPED, "A full sync took its place.")
+    assert (full.kind, full.state) == (Kind.FULL, RunState.SUCCEEDED)
+
+
+def test_asking_again_gives_the_sync_that_is_on_its_way(connection: Connection) -> None:
+    first = latest(connection)
+    for kind in (Kind.RECENT, Kind.FULL):
+        assert runs.request(connection, kind, NOON + HOUR).pk == first.pk
+    assert SyncRun.objects.count() == 1
+
+
+def test_before_everything_was_imported_each_sync_is_a_first_one(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(a_license(simulator, 1))
+    simulator.misbehave(Html(on=LICENSES, times=1))
+    work(connection)
+    run = sync_now(connection, NOON + HOUR)
+    assert (run.kind, run.imported) == (Kind.FIRST, 1)

@@ -1,0 +1,235 @@
+"""Each change of a connection's state, and what it does to syncs, the token and the traits."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from engagement.models import Product
+from marketplace import connecting, runs
+from marketplace.models import Connection, SyncRun
+from marketplace.simulator.faults import Endpoint, Status
+from marketplace.simulator.server import Simulator
+from tests.marketplace.connections import (
+    DAY,
+    HOUR,
+    NOON,
+    Kind,
+    RunState,
+    State,
+    a_license,
+    connect,
+    details_of,
+    hurried,
+    keys,
+    latest,
+    licenses,
+    traits,
+    work,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def read(connection: Connection) -> Connection:
+    """The connection as it is stored, with its token."""
+    return Connection.objects.defer(None).get(pk=connection.pk)
+
+
+def token_is_stored(connection: Connection) -> bool:
+    return read(connection).api_token is not None
+
+
+def expire(simulator: Simulator, connection: Connection, now: datetime = NOON) -> None:
+    """Have the token expire and a sync find out."""
+    simulator.replace_token()
+    runs.request(connection, Kind.RECENT, now)
+    work(connection, now)
+    assert read(connection).state == State.REQUIRES_AUTHENTICATION
+
+
+# --- Saving valid details -------------------------------------------------------------------
+
+
+def test_not_configured_becomes_active_and_the_first_sync_starts(
+    acme: Product, simulator: Simulator
+) -> None:
+    assert not Connection.objects.filter(product=acme).exists()
+    connection = read(connect(acme, simulator))
+    vendor = simulator.vendor
+    assert connection.state == State.ACTIVE
+    assert connection.developer_id == vendor.developer_id, "looked up"
+    assert (connection.app_name, connection.app_key) == (vendor.app.name, vendor.app.key)
+    assert connection.api_token == vendor.token
+    run = latest(connection)
+    assert (run.kind, run.state, run.due_at) == (Kind.FIRST, RunState.WAITING, NOON)
+
+
+def test_requires_authentication_becomes_active_and_a_new_sync_starts(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    work(connection)
+    expire(simulator, connection, NOON + HOUR)
+    saved = read(connect(acme, simulator, NOON + DAY))
+    assert (saved.pk, saved.state, saved.state_reason) == (connection.pk, State.ACTIVE, "")
+    assert saved.api_token == simulator.vendor.token
+    assert saved.last_error == ""
+    run = latest(connection)
+    assert (run.kind, run.state, run.due_at) == (Kind.RECENT, RunState.WAITING, NOON + DAY)
+    assert work(connection, NOON + DAY).state == RunState.SUCCEEDED
+
+
+def test_after_a_long_time_without_authentication_the_new_sync_is_a_full_one(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    work(connection)
+    expire(simulator, connection, NOON + HOUR)
+    connect(acme, simulator, NOON + 5 * DAY)
+    assert latest(connection).kind == Kind.FULL
+
+
+def test_disconnected_becomes_active_and_the_first_sync_starts(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    work(connection)
+    connecting.disconnect(connection, NOON + HOUR)
+    saved = read(connect(acme, simulator, NOON + 2 * HOUR))
+    assert (saved.pk, saved.state) == (connection.pk, State.ACTIVE)
+    assert saved.api_token == simulator.vendor.token
+    assert (latest(connection).kind, latest(connection).state) == (Kind.FIRST, RunState.WAITING)
+
+
+def test_replacing_the_details_of_an_active_connection_starts_a_sync_with_the_new_ones(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    before = latest(connection)
+    simulator.replace_token()
+    connect(acme, simulator, NOON + HOUR)
+    before.refresh_from_db()
+    assert (before.state, before.note) == (
+        RunState.STOPPED,
+        "The connection’s details were replaced.",
+    )
+    assert work(connection, NOON + HOUR).state == RunState.SUCCEEDED
+
+
+def test_another_app_starts_with_no_licenses_and_its_values_replace_the_old_ones(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(a_license(simulator, 1, "site", tier="500 Users"))
+    work(connection)
+    other = simulator.vendor.apps[1]
+    details = details_of(simulator, product_id=other.product_id)
+    connecting.save(acme, connecting.check(details, hurried), NOON + HOUR)
+    assert keys(acme) == set()
+    assert traits(acme, "site")["am.tier"] == "500 Users", "until they are replaced"
+
+    simulator.feed.add(
+        a_license(simulator, 2, "site", productId=other.product_id, status="inactive")
+    )
+    run = work(connection, NOON + HOUR)
+    assert (run.kind, keys(acme)) == (Kind.FIRST, {"E-0002"})
+    assert traits(acme, "site")["am.tier"] == "10 Users"
+
+
+# --- Disconnecting --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("from_state", [State.ACTIVE, State.REQUIRES_AUTHENTICATION])
+def test_disconnecting_stops_syncs_keeps_traits_and_deletes_the_token(
+    acme: Product, simulator: Simulator, connection: Connection, from_state: State
+) -> None:
+    simulator.feed.add(*licenses(simulator, 2))
+    work(connection)
+    if from_state == State.REQUIRES_AUTHENTICATION:
+        expire(simulator, connection)
+    else:
+        runs.request(connection, Kind.RECENT, NOON)
+    connecting.disconnect(connection, NOON + HOUR)
+
+    assert read(connection).state == State.DISCONNECTED
+    assert not token_is_stored(connection)
+    assert runs.unfinished_of(connection).count() == 0
+    assert runs.request_scheduled(NOON + 6 * HOUR) == 0
+    with pytest.raises(runs.NotActive):
+        runs.request(connection, Kind.FULL, NOON + 6 * HOUR)
+    assert traits(acme, "site-0001")["am.tier"] == "10 Users"
+
+
+def test_disconnecting_again_changes_nothing(connection: Connection) -> None:
+    connecting.disconnect(connection, NOON)
+    before = read(connection)
+    again = connecting.disconnect(connection, NOON + HOUR)
+    assert (again.generation, again.state_changed_at) == (before.generation, NOON)
+
+
+# --- What the database holds ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        {"state": State.DISCONNECTED},
+        {"api_token": None},
+        {"state": State.REQUIRES_AUTHENTICATION, "api_token": None},
+        {"state": "unheard of"},
+    ],
+)
+def test_a_state_that_cannot_be_is_refused(
+    connection: Connection, impossible: dict[str, str | None]
+) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Connection.objects.filter(pk=connection.pk).update(**impossible)
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [{"seen": 1}, {"imported": 2}, {"without_cloud_id": 1}, {"state": RunState.SUCCEEDED}],
+)
+def test_counters_that_do_not_add_up_are_refused(
+    connection: Connection, impossible: dict[str, int | str]
+) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        SyncRun.objects.filter(connection=connection).update(**impossible)
+
+
+def test_a_connection_has_one_unfinished_sync(connection: Connection) -> None:
+    with pytest.raises(IntegrityError), transaction.atomic():
+        runs.start(connection, Kind.FULL, NOON)
+
+
+def test_a_product_has_one_connection(
+    acme: Product, globex: Product, simulator: Simulator, connection: Connection
+) -> None:
+    again = connect(acme, simulator, NOON + HOUR)
+    assert again.pk == connection.pk
+    assert connect(globex, simulator).pk != connection.pk
+
+
+# --- When it syncs next ---------------------------------------------------------------------
+
+
+def test_the_next_sync_is_known(simulator: Simulator, connection: Connection) -> None:
+    assert runs.next_sync_at(connection, NOON + HOUR) == NOON, "due since then"
+    simulator.misbehave(Status(on=Endpoint.LICENSES, status=503, times=4))
+    work(connection)
+    assert runs.next_sync_at(connection, NOON) == NOON + timedelta(minutes=10)
+    work(connection, NOON + HOUR)
+    scheduled = runs.next_sync_at(connection, NOON + HOUR)
+    assert scheduled is not None
+    connecting.disconnect(connection, NOON + HOUR)
+    connection.refresh_from_db()
+    assert runs.next_sync_at(connection, NOON + HOUR) is None
+
+
+def test_testing_the_connection_uses_the_stored_token(
+    simulator: Simulator, connection: Connection
+) -> None:
+    assert connecting.test(connection, hurried) == (
+        "The details work: the marketplace shows the licenses of Board Lens for Jira to this "
+        "account of vendor 1234567."
+    )
+    simulator.replace_token()
+    with pytest.raises(connecting.DetailsRejected, match="rejects this user name"):
+        connecting.test(connection, hurried)
+    assert read(connection).state == State.ACTIVE, "a sync finds out"

@@ -1,0 +1,448 @@
+"""What a sync asks for, what it makes of the answers, and what it counts."""
+
+from datetime import timedelta, timezone
+
+import pytest
+from django.db import connection as django_connection
+
+from engagement.models import Account, Product, StaleMark
+from engagement.traits import Source, read_stamp
+from marketplace import runs
+from marketplace.models import Connection, SyncRun
+from marketplace.simulator.faults import Endpoint, Next, Shifting, Status
+from marketplace.simulator.records import MALFORMED
+from marketplace.simulator.server import Simulator
+from tests.engagement.history import group, tell, track
+from tests.marketplace.connections import (
+    DAY,
+    HOUR,
+    NOON,
+    Kind,
+    RunState,
+    a_license,
+    accounts,
+    asked,
+    counters,
+    latest,
+    licenses,
+    sync_now,
+    traits,
+    work,
+)
+from tests.pipeline.waiting import places_of
+
+pytestmark = pytest.mark.django_db
+
+
+def test_the_first_sync_imports_all_licenses_in_pages_of_fifty(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 120))
+    run = work(connection)
+    assert (run.kind, run.state) == (Kind.FIRST, RunState.SUCCEEDED)
+    assert counters(run) == {"seen": 120, "imported": 120, "accounts_created": 120}
+    assert len(accounts(acme)) == 120
+
+
+def parameters(simulator: Simulator) -> list[dict[str, str]]:
+    """What each request asked for beyond what all of them ask for."""
+    common = {
+        "productId": simulator.vendor.app.product_id,
+        "withDataInsights": "true",
+        "limit": "50",
+    }
+    given = [one.parameters for one in asked(simulator)]
+    assert all(common.items() <= one.items() for one in given)
+    return [{name: one[name] for name in one.keys() - common.keys()} for one in given]
+
+
+def test_a_full_sync_reads_all_passes_and_the_end_of_a_list_twice(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 120))
+    work(connection)
+    assert parameters(simulator) == [
+        *({"offset": str(offset)} for offset in (0, 50, 100, 50, 100)),
+        {"offset": "0", "showLifeTimeFreeLicenses": "true"},
+        {"offset": "0", "cloudComplianceBoundaries": "fedramp_moderate"},
+        {"offset": "0", "cloudComplianceBoundaries": "isolated_cloud"},
+    ]
+
+
+def test_a_later_sync_asks_for_licenses_updated_within_five_days(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 3))
+    work(connection)
+    simulator.asked.clear()
+    simulator.feed.touch(1, (NOON - 5 * DAY).date(), tier="25 Users")
+    simulator.feed.change(1, lastUpdated="2026-09-18", tier="100 Users")
+    run = sync_now(connection, NOON + 6 * HOUR)
+    assert (run.kind, run.state) == (Kind.RECENT, RunState.SUCCEEDED)
+    assert parameters(simulator) == [{"offset": "0", "lastUpdated": "2026-09-19"}]
+    assert counters(run) == {"seen": 1, "imported": 1, "accounts_updated": 1}
+    assert traits(acme, "site-0001")["am.tier"] == "25 Users"
+    assert traits(acme, "site-0002")["am.tier"] == "10 Users", "updated before the window"
+
+
+def test_the_window_is_counted_in_utc_days(connection: Connection, simulator: Simulator) -> None:
+    work(connection)
+    simulator.asked.clear()
+    late = (NOON + 6 * HOUR).replace(hour=23, minute=59)
+    sync_now(connection, late.astimezone(timezone(timedelta(hours=3))))
+    assert parameters(simulator)[0]["lastUpdated"] == "2026-09-19"
+
+
+# --- Which records --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cloud_id", [None, "", "   ", "null", "missing"])
+def test_a_license_without_a_cloud_id_is_skipped_and_counted(
+    acme: Product, simulator: Simulator, connection: Connection, cloud_id: str | None
+) -> None:
+    record = a_license(simulator, 1, cloudId=cloud_id)
+    if cloud_id == "missing":
+        del record["cloudId"]
+    simulator.feed.add(record, a_license(simulator, 2))
+    run = work(connection)
+    assert counters(run) == {
+        **{"seen": 2, "imported": 1, "skipped": 1},
+        **{"without_cloud_id": 1, "accounts_created": 1},
+    }
+    assert accounts(acme) == {"site-0002"}
+
+
+def test_a_license_of_another_product_is_skipped(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    other = a_license(simulator, 1, productId=simulator.vendor.apps[1].product_id)
+    simulator.feed.add(other, leaks=True)
+    run = work(connection)
+    # It comes with each of the four lists.
+    assert counters(run) == {"seen": 1, "skipped": 1}
+    assert accounts(acme) == set()
+
+
+def test_a_malformed_record_is_listed_with_its_reason_and_stops_nothing(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*MALFORMED, leaks=True)
+    simulator.feed.add(a_license(simulator, 1))
+    run = work(connection)
+    assert run.state == RunState.SUCCEEDED
+    assert (run.failed, run.imported) == (6, 1)
+    assert {(one.license_key, one.reason) for one in run.failed_records.all()} == {
+        ("", "The record is not an object."),
+        ("E-LIST", "Its cloudId is not a text."),
+        ("E-LONG", "Its cloudId is longer than 512 characters."),
+    }
+    assert accounts(acme) == {"site-0001"}
+
+
+def test_a_sync_lists_the_first_hundred_failed_records_and_counts_all(
+    simulator: Simulator, connection: Connection
+) -> None:
+    bad = [a_license(simulator, number, cloudId=[number]) for number in range(230)]
+    simulator.feed.add(*bad)
+    run = work(connection)
+    assert run.failed == 230
+    assert run.failed_records.count() == 100
+
+
+# --- Which accounts -------------------------------------------------------------------------
+
+
+def test_a_license_belongs_to_the_account_whose_group_id_is_the_cloud_id(
+    acme: Product, globex: Product, simulator: Simulator, connection: Connection
+) -> None:
+    tell(acme, group("site-0001", name="Example Ltd"), group("SITE-0001"))
+    tell(globex, group("site-0001"))
+    simulator.feed.add(a_license(simulator, 1), a_license(simulator, 2))
+    run = work(connection)
+    assert (run.accounts_updated, run.accounts_created) == (1, 1)
+    assert traits(acme, "site-0001")["name"] == "Example Ltd"
+    assert traits(acme, "site-0001")["am.tier.number"] == 10
+    assert traits(acme, "SITE-0001") == {}
+    assert traits(globex, "site-0001") == {}
+    assert Account.objects.get(external_id="site-0002").is_identified
+
+
+def test_an_account_that_only_a_strangers_event_named_is_created_by_its_license(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    tell(acme, track("stranger", group="site-0001"))
+    assert accounts(acme) == set()
+    simulator.feed.add(a_license(simulator, 1))
+    assert work(connection).accounts_created == 1
+    assert accounts(acme) == {"site-0001"}
+
+
+def test_a_new_account_is_scored(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(a_license(simulator, 1))
+    work(connection)
+    assert StaleMark.objects.filter(product_id=acme.pk, account_id__isnull=False).exists()
+
+
+def test_the_traits_come_from_the_best_of_several_licenses_on_one_site(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    trial = {"licenseType": "EVALUATION", "status": "inactive", "tier": "Evaluation"}
+    paid = {"licenseType": "COMMERCIAL", "status": "active", "tier": "300 Users"}
+    simulator.feed.add(a_license(simulator, 1, "fjord", **trial))
+    # Far enough away to be on another page.
+    simulator.feed.add(*licenses(simulator, 60, first=100))
+    simulator.feed.add(a_license(simulator, 2, "fjord", **paid))
+    run = work(connection)
+    assert traits(acme, "fjord")["am.licenseType"] == "COMMERCIAL"
+    assert traits(acme, "fjord")["am.tier.number"] == 300
+    assert (run.accounts_created, run.accounts_updated) == (61, 0), "each account counts once"
+
+    # The window brings the trial alone.
+    simulator.feed.touch(1, NOON.date())
+    run = sync_now(connection, NOON + 6 * HOUR)
+    assert counters(run) == {"seen": 1, "imported": 1}
+    assert traits(acme, "fjord")["am.licenseType"] == "COMMERCIAL"
+
+
+def test_a_trait_that_the_license_no_longer_has_is_removed(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(a_license(simulator, 1, appEdition="Advanced"))
+    work(connection)
+    tell(acme, group("site-0001", plan="pro"))
+    assert traits(acme, "site-0001")["am.appEdition"] == "Advanced"
+
+    simulator.feed.touch(1, NOON.date(), appEdition=None, tier="Unlimited Users")
+    run = sync_now(connection, NOON + 6 * HOUR)
+    assert run.accounts_updated == 1
+    assert {"am.appEdition", "am.tier.number"}.isdisjoint(traits(acme, "site-0001"))
+    assert traits(acme, "site-0001")["am.tier"] == "Unlimited Users"
+    assert traits(acme, "site-0001")["plan"] == "pro"
+
+
+def test_a_license_that_moves_to_another_site_takes_its_traits_along(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(a_license(simulator, 1, "old"))
+    work(connection)
+    simulator.feed.touch(1, NOON.date(), cloudId="new")
+    run = sync_now(connection, NOON + 6 * HOUR)
+    assert traits(acme, "old") == {}
+    assert traits(acme, "new")["am.cloudId"] == "new"
+    assert (run.accounts_created, run.accounts_updated) == (1, 1)
+
+
+@pytest.mark.parametrize("hours", [-24, 0, 24])
+@pytest.mark.parametrize("told_first", [True, False])
+def test_the_connections_value_wins_over_what_the_vendor_sends(
+    acme: Product,
+    simulator: Simulator,
+    connection: Connection,
+    hours: float,
+    told_first: bool,
+) -> None:
+    simulator.feed.add(a_license(simulator, 1, cloudSiteHostname="acme.example"))
+    sent = group("site-0001", hours, **{"am.cloudsitehostname": "theirs", "am.unknown": 1})
+    if told_first:
+        tell(acme, sent)
+    work(connection)
+    if not told_first:
+        tell(acme, sent)
+    assert traits(acme, "site-0001")["am.cloudSiteHostname"] == "acme.example"
+    assert traits(acme, "site-0001")["am.unknown"] == 1
+    assert "am.cloudsitehostname" not in traits(acme, "site-0001")
+
+
+def test_what_the_vendor_sends_stays_where_no_license_says_anything(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    tell(acme, group("site-0001", **{"am.cloudsitehostname": "theirs"}))
+    simulator.feed.add(a_license(simulator, 1))
+    work(connection)
+    assert traits(acme, "site-0001")["am.cloudSiteHostname"] == "theirs"
+
+
+def test_the_stamp_says_that_the_marketplace_wrote_a_trait_and_when(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(a_license(simulator, 1))
+    work(connection, NOON + HOUR)
+    stamps = Account.objects.get(external_id="site-0001").trait_stamps
+    assert read_stamp(stamps["am.tier"]) == (Source.MARKETPLACE, NOON + HOUR)
+
+
+# --- What is written ------------------------------------------------------------------------
+
+
+def versions() -> dict[str, str]:
+    """Something of each license and account that changes with every write."""
+    with django_connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT key, xmin::text || ctid::text FROM marketplace_license UNION ALL "
+            "SELECT external_id, xmin::text || ctid::text FROM engagement_account"
+        )
+        return dict(cursor.fetchall())
+
+
+def test_unchanged_licenses_cost_no_writes(simulator: Simulator, connection: Connection) -> None:
+    simulator.feed.add(*licenses(simulator, 70))
+    work(connection)
+    before = versions()
+    run = sync_now(connection, NOON + 6 * HOUR, Kind.FULL)
+    assert counters(run) == {"seen": 70, "unchanged": 70}
+    assert versions() == before
+
+
+def test_a_license_is_written_once_in_a_sync_however_often_it_comes(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.mixes_passes = True
+    variants = [a_license(simulator, 1, tier=f"{users} Users") for users in (10, 25)]
+    simulator.feed.add(variants[0], variants[1], *licenses(simulator, 60, first=100), variants[1])
+    run = work(connection)
+    assert run.imported == 61
+    assert traits(acme, "site-0001")["am.tier"] == "10 Users", "of several the first counts"
+    assert run.seen == run.imported + run.unchanged
+
+
+def test_of_several_rows_of_a_license_a_later_update_counts(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    old = a_license(simulator, 1, tier="10 Users", lastUpdated="2026-09-01")
+    new = a_license(simulator, 1, tier="25 Users", lastUpdated="2026-09-02")
+    simulator.feed.add(old, *licenses(simulator, 60, first=100), new, old)
+    work(connection)
+    assert traits(acme, "site-0001")["am.tier"] == "25 Users"
+
+
+def test_no_contact_person_is_stored_anywhere(
+    simulator: Simulator, connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    person = {"email": "planted@example.com", "name": "Planted Person"}
+    simulator.feed.add(
+        a_license(
+            simulator,
+            1,
+            contactDetails={
+                "company": "Example Ltd",
+                "country": "RTBF",
+                "technicalContact": person,
+                "billingContact": person,
+            },
+            partnerDetails={"billingContact": person},
+        )
+    )
+    work(connection)
+    for secret in person.values():
+        assert places_of(secret) == set()
+        assert secret not in caplog.text
+    assert places_of("Example Ltd") == {"engagement_account.traits", "marketplace_license.fields"}
+
+
+# --- More than one list ---------------------------------------------------------------------
+
+
+def test_a_full_sync_brings_always_free_licenses_and_those_of_special_clouds(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(
+        a_license(simulator, 1, licenseType="FREE"),
+        a_license(simulator, 2, cloudComplianceBoundaries=["fedramp_moderate"]),
+        a_license(simulator, 3, cloudComplianceBoundaries=["isolated_cloud"]),
+    )
+    assert counters(work(connection))["imported"] == 3
+    assert accounts(acme) == {"site-0001", "site-0002", "site-0003"}
+
+
+def test_an_extra_list_that_the_marketplace_refuses_is_noted_and_left_out(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(a_license(simulator, 1))
+    simulator.misbehave(Status(on=Endpoint.LICENSES, status=400, after=1))
+    run = work(connection)
+    assert run.state == RunState.SUCCEEDED
+    assert run.note == (
+        "The marketplace does not list always free licenses (400); they were left out. "
+        "The marketplace does not list licenses of government clouds (400); they were left out. "
+        "The marketplace does not list licenses of isolated clouds (400); they were left out."
+    )
+    assert accounts(acme) == {"site-0001"}
+
+
+def test_the_main_list_is_not_left_out(simulator: Simulator, connection: Connection) -> None:
+    simulator.misbehave(Status(on=Endpoint.LICENSES, status=400))
+    assert work(connection).state == RunState.FAILED
+
+
+def test_a_row_that_slips_to_the_page_before_is_not_missed(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 90))
+    removals = iter([0])
+
+    def remove_the_first() -> None:
+        for place in removals:
+            simulator.feed.remove(place)
+
+    # After the first page; the license at place 50 is at 49 by then, which was read.
+    work(connection, after_page=remove_the_first)
+    assert "site-0051" in accounts(acme)
+
+
+def test_where_the_next_page_is_said_to_be_does_not_matter(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
+    simulator.misbehave(
+        Next(on=Endpoint.LICENSES, offset=0, link="https://evil.example/steal", times=1)
+    )
+    assert work(connection).state == RunState.SUCCEEDED
+    assert len(accounts(acme)) == 60
+
+
+def test_a_list_that_never_ends_is_given_up(simulator: Simulator, connection: Connection) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
+    simulator.misbehave(Shifting(rows=50, on=Endpoint.LICENSES))
+    run = work(connection)
+    assert run.state == RunState.FAILED
+    assert "its list of licenses does not end" in run.error
+    assert run.pages < 10
+
+
+# --- When a sync has to be a full one -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("full", "success", "kind"),
+    [
+        (None, None, Kind.FIRST),
+        (None, HOUR, Kind.FIRST),
+        (6 * HOUR, 6 * HOUR, Kind.RECENT),
+        (7 * DAY - HOUR, 6 * HOUR, Kind.RECENT),
+        (7 * DAY, 6 * HOUR, Kind.FULL),
+        # Nobody synced for so long that the window would miss something.
+        (5 * DAY, 4 * DAY + HOUR, Kind.FULL),
+        (5 * DAY, 4 * DAY, Kind.RECENT),
+    ],
+)
+def test_a_scheduled_sync_is_a_full_one_weekly_and_where_something_was_missed(
+    connection: Connection, full: timedelta | None, success: timedelta | None, kind: Kind
+) -> None:
+    SyncRun.objects.all().delete()
+    connection.full_synced_at = NOON - full if full else None
+    connection.last_success_at = NOON - success if success else None
+    connection.save(update_fields=["full_synced_at", "last_success_at"])
+    assert runs.request_scheduled(NOON) == 1
+    assert latest(connection).kind == kind
+    assert (latest(connection).since is None) == (kind != Kind.RECENT)
+
+
+def test_only_the_newest_syncs_are_kept(connection: Connection) -> None:
+    for hours in range(runs.RUNS_KEPT + 3):
+        runs.request(connection, Kind.RECENT, NOON + hours * HOUR)
+        SyncRun.objects.filter(finished_at=None).update(
+            state=RunState.SUCCEEDED, finished_at=NOON + hours * HOUR
+        )
+    assert connection.runs.count() == runs.RUNS_KEPT
