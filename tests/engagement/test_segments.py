@@ -4,94 +4,16 @@ Today is the 24th of September 2026. Under the benchmark of 100 a raw score of 6
 shows 75.4; 30 and 31 show 49.9 and 51.0; 12 and 13 show 24.1 and 25.9.
 """
 
-from collections.abc import Callable
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from engagement import rules, segments
+from engagement import segments
 from engagement.metric_names import BOTH, Scope
-from engagement.models import (
-    Account,
-    AccountEngagement,
-    Product,
-    ScoreSet,
-    Segment,
-    User,
-    UserEngagement,
-    Workspace,
-)
-from tests.engagement.history import NOON
+from engagement.models import Product, ScoreSet, Segment, Workspace
+from tests.engagement.rows import MAKE, account, ago, members, user
 
 pytestmark = pytest.mark.django_db
-
-TODAY = NOON.date()
-
-
-def ago(days: float) -> datetime:
-    return NOON - timedelta(days=days)
-
-
-@pytest.fixture
-def scores(acme: Product) -> ScoreSet:
-    """Acme's scores: of seven days, under benchmarks of 100 now and 200 a period ago."""
-    score_set = ScoreSet.objects.create(
-        product=acme,
-        workspace=acme.workspaces.get(),
-        state=ScoreSet.State.CURRENT,
-        lookback_days=7,
-        default_weight=1,
-        scored_day=TODAY,
-        user_benchmark=100.0,
-        user_benchmark_yesterday=50.0,
-        user_benchmark_last_period=200.0,
-        user_quantiles=[10, 20, 30, 40],
-        account_benchmark=100.0,
-        account_benchmark_yesterday=None,
-        account_benchmark_last_period=200.0,
-        account_quantiles=[10, 20, 30, 40],
-        scored_names=4,
-    )
-    acme.workspaces.update(scores=score_set)
-    return score_set
-
-
-def user(score_set: ScoreSet, name: str, raw: int = 0, **numbers: Any) -> UserEngagement:
-    """A user of the set with these numbers; ``traits`` and times are the user's own."""
-    own, numbers = split(numbers)
-    made = User.objects.create(product_id=score_set.product_id, external_id=name, **own)
-    return UserEngagement.objects.create(
-        product_id=score_set.product_id, score_set=score_set, user=made, raw=raw, **numbers
-    )
-
-
-def account(score_set: ScoreSet, name: str, raw: int = 0, **numbers: Any) -> AccountEngagement:
-    own, numbers = split(numbers)
-    made = Account.objects.create(product_id=score_set.product_id, external_id=name, **own)
-    numbers = {"active_users": 0, **numbers}
-    return AccountEngagement.objects.create(
-        product_id=score_set.product_id, score_set=score_set, account=made, raw=raw, **numbers
-    )
-
-
-def split(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    own = {"is_identified": True, "first_seen_at": ago(20), "last_seen_at": NOON}
-    own |= {name: given.pop(name) for name in (*own, "traits", "created_at") if name in given}
-    return own, {"event_count": 0, "active_days": 0, **given}
-
-
-MAKE: dict[Scope, Callable[..., Any]] = {"user": user, "account": account}
-
-
-def members(
-    score_set: ScoreSet, scope: Scope, *asked: dict[str, Any], match: str = "all"
-) -> set[str]:
-    rule = rules.parse({"match": match, "conditions": list(asked)}, scope)
-    found = segments.rows(score_set, scope).filter(segments.members(score_set, rule))
-    names = set(found.values_list(f"{scope}__external_id", flat=True))
-    assert segments.count(score_set, rule) == len(names)
-    return names
 
 
 # --- Default segments -----------------------------------------------------------------------

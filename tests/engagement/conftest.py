@@ -1,0 +1,30 @@
+"""A set of scores whose rows the tests write."""
+
+import pytest
+
+from engagement.models import Product, ScoreSet
+from tests.engagement.rows import TODAY
+
+
+@pytest.fixture
+def scores(acme: Product) -> ScoreSet:
+    """Acme's scores: of seven days, under benchmarks of 100 now and 200 a period ago."""
+    score_set = ScoreSet.objects.create(
+        product=acme,
+        workspace=acme.workspaces.get(),
+        state=ScoreSet.State.CURRENT,
+        lookback_days=7,
+        default_weight=1,
+        scored_day=TODAY,
+        user_benchmark=100.0,
+        user_benchmark_yesterday=50.0,
+        user_benchmark_last_period=200.0,
+        user_quantiles=[10, 20, 30, 40],
+        account_benchmark=100.0,
+        account_benchmark_yesterday=None,
+        account_benchmark_last_period=200.0,
+        account_quantiles=[10, 20, 30, 40],
+        scored_names=4,
+    )
+    acme.workspaces.update(scores=score_set)
+    return score_set

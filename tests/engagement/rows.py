@@ -1,0 +1,56 @@
+"""Engagement rows with numbers of a test's choosing, and who of them meets conditions.
+
+Today is the 24th of September 2026.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+from engagement import rules, segments
+from engagement.metric_names import Scope
+from engagement.models import Account, AccountEngagement, ScoreSet, User, UserEngagement
+from tests.engagement.history import NOON
+
+TODAY = NOON.date()
+
+
+def ago(days: float) -> datetime:
+    return NOON - timedelta(days=days)
+
+
+def user(score_set: ScoreSet, name: str, raw: int = 0, **numbers: Any) -> UserEngagement:
+    """A user of the set with these numbers; ``traits`` and times are the user's own."""
+    own, numbers = split(numbers)
+    made = User.objects.create(product_id=score_set.product_id, external_id=name, **own)
+    return UserEngagement.objects.create(
+        product_id=score_set.product_id, score_set=score_set, user=made, raw=raw, **numbers
+    )
+
+
+def account(score_set: ScoreSet, name: str, raw: int = 0, **numbers: Any) -> AccountEngagement:
+    own, numbers = split(numbers)
+    made = Account.objects.create(product_id=score_set.product_id, external_id=name, **own)
+    numbers = {"active_users": 0, **numbers}
+    return AccountEngagement.objects.create(
+        product_id=score_set.product_id, score_set=score_set, account=made, raw=raw, **numbers
+    )
+
+
+def split(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    own = {"is_identified": True, "first_seen_at": ago(20), "last_seen_at": NOON}
+    own |= {name: given.pop(name) for name in (*own, "traits", "created_at") if name in given}
+    return own, {"event_count": 0, "active_days": 0, **given}
+
+
+MAKE: dict[Scope, Callable[..., Any]] = {"user": user, "account": account}
+
+
+def members(
+    score_set: ScoreSet, scope: Scope, *asked: dict[str, Any], match: str = "all"
+) -> set[str]:
+    rule = rules.parse({"match": match, "conditions": list(asked)}, scope)
+    found = segments.rows(score_set, scope).filter(segments.members(score_set, rule))
+    names = set(found.values_list(f"{scope}__external_id", flat=True))
+    assert segments.count(score_set, rule) == len(names)
+    return names

@@ -1,0 +1,271 @@
+"""Members are exactly those whose metrics, traits and events meet the conditions.
+
+Whatever was sent and whatever is asked: the queries agree with a plain-Python reading.
+"""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engagement import score_sets, segments
+from engagement.messages import Group, Identify
+from engagement.metric_names import METRICS
+from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
+from engagement.rescoring import rescore
+from tests.engagement import plain_segments as plain
+from tests.engagement.history import NOON, tell, track
+from tests.engagement.plain import Definition, Did
+from tests.engagement.plain_segments import Subject, World
+
+pytestmark = pytest.mark.django_db
+
+TODAY = NOON.date()
+NAMES = ("opened", "shared", "paid")
+ACCOUNTS = ("initech", "hooli")
+EMPLOYERS = {"ann": "initech", "bob": "initech", "cyd": "hooli", "dan": None}
+# The ends of windows, of conditions in days and of the accounts' ninety days.
+DAYS = [1, 2, 6, 7, 8, 13, 14, 15, 29, 30, 31, 60, 61, 89, 90, 91, 180, 181]
+
+# --- What is sent ---------------------------------------------------------------------------
+
+odd_numbers: st.SearchStrategy[Any] = st.one_of(
+    st.integers(-3, 12),
+    st.sampled_from([0.5, 1.0, 2.5, -0.0, 1e300, 5e-324, 10**9, 10**9 + 1, 2**53]),
+)
+dates = st.sampled_from([
+    "2026-09-23", "2026-09-24", "2026-09-24T00:00:00Z", "2026-09-23 23:59:59.999999999Z",
+    "2026-09-24T01:00:00+02:00", "2026-09-23T23:30-0100", "2026-09-24T12:00", "2026-02-30",
+    "2026-09-24T24:00:00", "2026-09-24T12", "20260924", "now", "infinity", "-infinity", "epoch",
+    "today", "2026-W39-4", "2026-09-24T12:00:00+15", "0000-01-01", "2026-09-24T12:00:60Z",
+    "2026-09-24t12:00:00z", "2026-09-24T12:00:00,5", " 2026-09-24", "Sep 24 2026",
+])  # fmt: skip
+texts = st.one_of(
+    st.sampled_from(["pro", "Pro", "pro plan", "5", "5.0", "-5", "05", "1e5", "true", "a%b", "_"]),
+    st.text("aBé日%_\\'\"5.- ", max_size=4),
+)
+values = st.one_of(
+    texts,
+    odd_numbers,
+    dates,
+    st.booleans(),
+    st.lists(st.one_of(texts, odd_numbers, st.booleans(), st.none()), max_size=3),
+    st.just({"pro": 5}),
+)
+trait_names = st.sampled_from(["x", "0", "am.tier.number"])
+traits = st.dictionaries(trait_names, values, max_size=2)
+ago = st.one_of(st.sampled_from([*DAYS, *(day - 1 for day in DAYS)]), st.integers(0, 200))
+happened = st.builds(
+    lambda user, name, days: Did(user, name, NOON - timedelta(days=days), EMPLOYERS[user]),
+    st.sampled_from(list(EMPLOYERS)),
+    st.sampled_from(NAMES),
+    ago,
+)
+definitions = st.builds(
+    Definition,
+    lookback=st.sampled_from([1, 7, 30]),
+    default_weight=st.integers(0, 2),
+    weights=st.dictionaries(st.sampled_from(NAMES), st.integers(1, 10)),
+)
+subjects = st.builds(
+    lambda days, traits, created: Subject(
+        "",
+        NOON - timedelta(days=days),
+        traits,
+        None if created is None else NOON - timedelta(days=created),
+    ),
+    ago,
+    traits,
+    st.one_of(st.none(), ago),
+)
+everybody = st.fixed_dictionaries(dict.fromkeys((*EMPLOYERS, *ACCOUNTS), subjects))
+
+# --- What is asked --------------------------------------------------------------------------
+
+days = st.sampled_from(DAYS)
+# Nobody writes a text to compare with that is blank.
+written = st.one_of(texts, dates).filter(str.strip)
+trait_condition = st.one_of(
+    st.fixed_dictionaries({
+        "operator": st.sampled_from(["is", "is_not", "contains"]),
+        "value": written,
+    }),
+    st.fixed_dictionaries({
+        "operator": st.sampled_from(["is_set", "is_not_set"]),
+        "value": st.none(),
+    }),
+    st.fixed_dictionaries({
+        "operator": st.sampled_from(["at_least", "at_most"]),
+        "value": st.one_of(st.integers(-6, 6), st.sampled_from([0.5, 2.5, 10**9])),
+    }),
+    st.fixed_dictionaries({
+        "operator": st.sampled_from(["before", "after"]),
+        "value": st.sampled_from(["2026-09-23", "2026-09-24", "2026-09-25", "1000-01-01"]),
+    }),
+)  # fmt: skip
+traits_asked = st.builds(
+    lambda kind, name, condition: {"kind": kind, "trait": name, **condition},
+    st.sampled_from(["trait", "account_trait"]),
+    trait_names,
+    trait_condition,
+)
+events_asked = st.one_of(
+    st.fixed_dictionaries({
+        "kind": st.just("event"),
+        "event": st.sampled_from([*NAMES, "unheard of"]),
+        "operator": st.just("done"),
+        "times": st.integers(1, 3),
+        "within_days": st.one_of(st.none(), days),
+    }),
+    st.fixed_dictionaries({
+        "kind": st.just("event"),
+        "event": st.sampled_from([*NAMES, "unheard of"]),
+        "operator": st.just("not_done"),
+        "within_days": st.one_of(st.none(), days),
+    }),
+)  # fmt: skip
+times_asked = st.fixed_dictionaries({
+    "kind": st.sampled_from(["first_seen", "created"]),
+    "operator": st.sampled_from(["within_days", "more_than_days_ago"]),
+    "days": days,
+})  # fmt: skip
+without_scores = st.one_of(traits_asked, events_asked, times_asked)
+others_asked = st.one_of(
+    st.fixed_dictionaries({
+        "kind": st.sampled_from(["first_seen", "created", "last_active"]),
+        "operator": st.sampled_from(["within_days", "more_than_days_ago"]),
+        "days": st.one_of(days, st.just("window")),
+    }),
+    st.fixed_dictionaries({"kind": st.just("active"), "active": st.booleans()}),
+    st.fixed_dictionaries({
+        "kind": st.just("trend"), "trend": st.sampled_from(["rising", "falling", "steady"])
+    }),
+)  # fmt: skip
+audiences = st.one_of(st.just([]), st.lists(without_scores, min_size=1, max_size=2))
+
+
+def metric_asked(draw: Any, world: World) -> dict[str, Any]:
+    """A comparison of a metric with what somebody's is, or nearly is."""
+    name = draw(st.sampled_from(sorted(n for n, m in METRICS.items() if world.scope in m.scopes)))
+    every = [plain.metrics(one, world)[name] for one in world.subjects]
+    known = [number for number in every if number is not None]
+    near = [number + step for number in known for step in (-0.1, 0.1)]
+    numbers = st.sampled_from([0, 1, 0.5, 50, 74.9, 100, -10, 1 / 3, *known, *near])
+    low, high = sorted([draw(numbers), draw(numbers)])
+    operator = draw(st.sampled_from(["at_least", "at_most", "between"]))
+    upper = high if operator == "between" else None
+    return {"kind": "metric", "metric": name, "operator": operator, "value": low, "upper": upper}
+
+
+def conditions_asked(draw: Any, world: World) -> list[dict[str, Any]]:
+    asked = []
+    for _ in range(draw(st.integers(1, 3))):
+        if draw(st.booleans()):
+            asked.append(metric_asked(draw, world))
+        else:
+            asked.append(draw(st.one_of(traits_asked, events_asked, others_asked)))
+    return [one for one in asked if world.scope == "user" or one["kind"] != "account_trait"]
+
+
+# --- The two sides --------------------------------------------------------------------------
+
+
+def happen(people: dict[str, Subject], events: list[Did]) -> Product:
+    """Send it all, and note with each subject what its sender then knows of it."""
+    product = Product.create_with_workspace(f"Acme {id(people)} {datetime.now(UTC)}")
+    for name, one in people.items():
+        one.name = name
+        if one.created:
+            one.traits["createdAt"] = one.created.isoformat()
+    for name in ACCOUNTS:
+        account = people[name]
+        tell(product, Group(name, account.first_seen, account.traits))
+        account.events = [did for did in events if did.account == name]
+    for name, employer in EMPLOYERS.items():
+        user = people[name]
+        tell(product, Identify(name, user.first_seen, user.traits, employer))
+        if employer:
+            user.account = people[employer]
+            # An account is seen where it is named; a user also by their events.
+            user.account.first_seen = min(user.account.first_seen, user.first_seen)
+        user.events = [did for did in events if did.user == name]
+        user.first_seen = min([user.first_seen, *(did.at for did in user.events)])
+    hours = [(did.at - NOON).total_seconds() / 3600 for did in events]
+    tell(product, *(track(did.user, did.event, at) for did, at in zip(events, hours, strict=True)))
+    return product
+
+
+def score(product: Product, definition: Definition, audience: list[dict[str, Any]]) -> ScoreSet:
+    workspace = Workspace.objects.get(product=product)
+    workspace.lookback_days = definition.lookback
+    workspace.default_weight = definition.default_weight
+    workspace.audience = {"match": "all", "conditions": audience} if audience else {}
+    workspace.save()
+    for name, weight in (definition.weights or {}).items():
+        event_name, _ = EventName.objects.get_or_create(product=product, name=name)
+        EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
+    score_sets.request(workspace.pk)
+    rescore(NOON)
+    workspace.refresh_from_db()
+    assert workspace.scores is not None
+    return workspace.scores
+
+
+def worlds(
+    people: dict[str, Subject],
+    events: list[Did],
+    definition: Definition,
+    audience: list[dict[str, Any]],
+) -> tuple[World, World]:
+    """The users in the audience, and the accounts as far as they count these."""
+    names = {did.event for did in events} | set(definition.weights or {})
+    users = World("user", [people[name] for name in EMPLOYERS], definition, names, TODAY)
+    scored = plain.members(users, "all", audience)
+    users = replace(users, subjects=[one for one in users.subjects if one.name in scored])
+    accounts = [people[name] for name in ACCOUNTS]
+    for account in accounts:
+        account.events = [did for did in account.events if did.user in scored]
+    return users, replace(users, scope="account", subjects=accounts)
+
+
+def assert_members_agree(
+    scores: ScoreSet, world: World, match: str, asked: list[dict[str, Any]]
+) -> None:
+    expected = plain.members(world, match, asked)
+    segment = Segment(pk=1, scope=world.scope, match=match, conditions=asked)
+    rule = segments.rule_of(segment)
+    rows = segments.rows(scores, rule.scope)
+    found = rows.filter(segments.members(scores, rule))
+    names = f"{world.scope}__external_id"
+    assert set(found.values_list(names, flat=True)) == expected
+    assert segments.count(scores, rule) == len(expected)
+    assert segments.counts(scores, [segment]) == {1: len(expected)}
+    for row in rows.select_related(world.scope):
+        is_member = getattr(row, world.scope).external_id in expected
+        assert segments.containing(scores, [segment], row) == [segment] * is_member
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    people=everybody,
+    events=st.lists(happened, max_size=25),
+    definition=definitions,
+    audience=audiences,
+    data=st.data(),
+)
+def test_members_are_exactly_those_who_meet_the_conditions(
+    people: dict[str, Subject],
+    events: list[Did],
+    definition: Definition,
+    audience: list[dict[str, Any]],
+    data: st.DataObject,
+) -> None:
+    scores = score(happen(people, events), definition, audience)
+    for world in worlds(people, events, definition, audience):
+        assert_members_agree(scores, world, "all", [])
+        for _ in range(4):
+            asked = conditions_asked(data.draw, world)
+            assert_members_agree(scores, world, data.draw(st.sampled_from(["all", "any"])), asked)
