@@ -1,0 +1,202 @@
+"""What somebody enters is checked: each failure is a sentence at the field it concerns."""
+
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from marketplace import connecting
+from marketplace.connecting import DetailsRejected
+from marketplace.simulator.faults import AnyFault, Endpoint, HangUp, Html, Next, Shape, Status
+from marketplace.simulator.server import Simulator
+from marketplace.simulator.vendor import vendor
+from tests.marketplace.connections import details_of, hurried
+from tests.start.running import free_port
+
+OWNER = vendor()
+BOARD, PAGE, QUEUE = OWNER.apps
+ALL_APPS = "; ".join(f"{app.name}: {app.product_id}" for app in OWNER.apps)
+
+REJECTED = (
+    "The marketplace rejects this user name with this API token. Check both; the token may have "
+    "expired or been revoked, and the account’s password does not work here: make an API token in "
+    "the account’s security settings."
+)
+PERMISSION = (
+    "Have an administrator of the vendor give it that permission, or use the account of somebody "
+    "who has it."
+)
+NO_VENDOR_ID = (
+    "Enter the vendor ID: the number at the end of the vendor management page’s address, or that "
+    "whole address."
+)
+
+
+def refusal(simulator: Simulator, **changed: str) -> tuple[str | None, str]:
+    """Field and sentence of what is wrong with the details."""
+    with pytest.raises(DetailsRejected) as caught:
+        connecting.check(details_of(simulator, **changed), hurried)
+    return caught.value.field, caught.value.sentence
+
+
+def test_right_details_say_who_and_what_they_are_of(simulator: Simulator) -> None:
+    checked = connecting.check(details_of(simulator), hurried)
+    assert checked.developer_id == OWNER.developer_id
+    assert checked.app.product_id == BOARD.product_id
+    assert checked.app.name == BOARD.name
+
+
+@pytest.mark.parametrize("app", OWNER.apps, ids=lambda app: app.key)
+def test_every_app_of_the_vendor_is_found_also_private_and_on_later_pages(
+    simulator: Simulator, app: Any
+) -> None:
+    for given in (app.product_id, app.product_id.upper(), f" {app.product_id} "):
+        checked = connecting.check(details_of(simulator, product_id=given), hurried)
+        assert checked.app.product_id == app.product_id
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "1234567",
+        " 1234567 ",
+        "https://marketplace.atlassian.com/manage/vendors/1234567",
+        "https://marketplace.atlassian.com/manage/vendors/1234567/",
+        "https://marketplace.atlassian.com/manage/vendors/1234567?tab=apps#top",
+    ],
+)
+def test_the_vendor_id_is_a_number_or_the_address_that_ends_in_it(
+    simulator: Simulator, given: str
+) -> None:
+    checked = connecting.check(details_of(simulator, vendor_id=given), hurried)
+    assert checked.details.vendor_id == "1234567"
+
+
+@pytest.mark.parametrize(
+    "given", ["", "Lumenworks", "https://marketplace.atlassian.com/manage/vendors/", "12 34", "1e5"]
+)
+def test_what_is_no_vendor_id_is_not_asked_for(simulator: Simulator, given: str) -> None:
+    assert refusal(simulator, vendor_id=given) == ("vendor_id", NO_VENDOR_ID)
+    assert not simulator.asked
+
+
+@pytest.mark.parametrize("changed", [{"user_name": "you@example.com"}, {"api_token": "password"}])
+def test_a_wrong_user_or_token(simulator: Simulator, changed: dict[str, str]) -> None:
+    assert refusal(simulator, **changed) == ("api_token", REJECTED)
+
+
+def test_an_unknown_vendor(simulator: Simulator) -> None:
+    assert refusal(simulator, vendor_id="7654321") == (
+        "vendor_id",
+        "The marketplace knows no vendor 7654321. The vendor ID is the number at the end of the "
+        "vendor management page’s address.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "what"),
+    [
+        (Endpoint.VENDOR, "the vendor 1234567"),
+        (Endpoint.LISTING, "the list of the vendor’s apps"),
+        (Endpoint.LICENSES, "the vendor’s license reports"),
+    ],
+)
+def test_an_account_without_a_permission(
+    simulator: Simulator, endpoint: Endpoint, what: str
+) -> None:
+    simulator.misbehave(Status(on=endpoint, status=403))
+    sentence = f"This account lacks the permission to view {what}. {PERMISSION}"
+    assert refusal(simulator) == ("user_name", sentence)
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (
+            "9d71209f-f2d4-5522-8742-716b66c6574f",
+            f"The vendor has no app with this product ID. Its apps are {ALL_APPS}.",
+        ),
+        ("nonsense", f"The vendor has no app with this product ID. Its apps are {ALL_APPS}."),
+        (
+            PAGE.key,
+            f"That is the app key of {PAGE.name}; its product ID is {PAGE.product_id}.",
+        ),
+        (
+            QUEUE.name.upper(),
+            f"That is the name of {QUEUE.name}; its product ID is {QUEUE.product_id}.",
+        ),
+    ],
+)
+def test_a_product_id_that_is_none_of_the_vendors_apps(
+    simulator: Simulator, given: str, sentence: str
+) -> None:
+    assert refusal(simulator, product_id=given) == ("product_id", sentence)
+
+
+def test_a_vendor_without_apps(simulator: Simulator) -> None:
+    simulator.misbehave(Shape(on=Endpoint.LISTING, value={"items": [], "links": {}}))
+    assert refusal(simulator) == (
+        "product_id",
+        "The vendor has no apps that this account may see, so there is none to connect.",
+    )
+
+
+def test_of_many_apps_some_are_listed(simulator: Simulator) -> None:
+    items = [{"productId": f"{number:032x}", "appName": f"App {number}"} for number in range(25)]
+    simulator.misbehave(Shape(on=Endpoint.LISTING, value={"items": items}))
+    field, sentence = refusal(simulator)
+    assert field == "product_id"
+    assert "App 19:" in sentence and "App 20:" not in sentence
+    assert sentence.endswith("; and 5 more.")
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (Status(status=503), "it answered 503"),
+        (Status(status=429, retry_after="3600"), "it answered 429"),
+        (HangUp(), "the connection failed"),
+    ],
+)
+def test_an_unreachable_marketplace(simulator: Simulator, fault: AnyFault, reason: str) -> None:
+    simulator.misbehave(fault)
+    assert refusal(simulator) == (
+        None,
+        f"The marketplace could not be asked: {reason}. Nothing was stored. Try again in some "
+        f"minutes; if it stays so, check that this server can reach {simulator.url}.",
+    )
+
+
+def test_nobody_listens(simulator: Simulator, settings: Settings) -> None:
+    settings.MARKETPLACE_API_URL = f"http://127.0.0.1:{free_port()}"
+    field, sentence = refusal(simulator)
+    assert field is None
+    assert sentence.startswith("The marketplace could not be asked: the connection failed.")
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (Html(), "it is a web page"),
+        (Shape(value=[]), "its JSON has another shape than before"),
+        (
+            Next(on=Endpoint.LISTING, link="//evil.example"),
+            "its next page is at an address that is not its own",
+        ),
+        (Status(on=Endpoint.LISTING, status=404), "it has no list of the vendor’s apps"),
+        (Status(on=Endpoint.LICENSES, status=404), "it has no license reports for the app"),
+    ],
+)
+def test_an_answer_that_is_none(simulator: Simulator, fault: AnyFault, reason: str) -> None:
+    simulator.misbehave(fault)
+    assert refusal(simulator) == (
+        None,
+        f"The marketplace’s answer cannot be used: {reason}. Nothing was stored. Check that "
+        f"{simulator.url} is the marketplace’s address, and try again later.",
+    )
+
+
+def test_details_do_not_show_their_token(simulator: Simulator) -> None:
+    details = details_of(simulator)
+    assert details.api_token not in repr(details)
+    assert details.api_token not in repr(connecting.check(details, hurried))

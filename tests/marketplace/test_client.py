@@ -1,0 +1,391 @@
+"""Speaking HTTP to the marketplace: what is sent, what is followed, what is believed."""
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import date
+from typing import Any
+
+import pytest
+import requests
+import responses
+from pytest_django import Settings
+from responses import matchers
+
+from marketplace import client
+from marketplace.client import App, Client, Credentials, Patience, Query
+from marketplace.failures import (
+    CredentialsRejected,
+    Forbidden,
+    MarketplaceFailure,
+    MarketplaceUnavailable,
+    NotFound,
+    Refused,
+    UnexpectedAnswer,
+)
+from tests.marketplace.connections import NOON
+
+ADDRESS = "https://market.example"
+REST = f"{ADDRESS}/marketplace/rest/3"
+VENDOR = f"{REST}/developer-space/vendor/1234567"
+LISTING = f"{REST}/product-listing/developer-space/dev-1"
+LICENSES = f"{REST}/reporting/developer-space/dev-1/licenses"
+PLANTED = "planted-token"
+QUERY = Query("prod-1")
+
+
+@pytest.fixture
+def http() -> Iterator[responses.RequestsMock]:
+    with responses.RequestsMock() as mocked:
+        yield mocked
+
+
+@pytest.fixture
+def slept() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def speaker(settings: Settings, slept: list[float]) -> Client:
+    settings.MARKETPLACE_API_URL = ADDRESS
+    patience = Patience(4, 5.0, 60.0, sleep=slept.append, now=lambda: NOON, jitter=lambda: 0.5)
+    return client.connect(Credentials("me@example.com", PLANTED), patience)
+
+
+# --- What is sent ---------------------------------------------------------------------------
+
+
+def test_a_request_carries_basic_authentication_and_says_what_it_takes(
+    http: responses.RequestsMock, speaker: Client
+) -> None:
+    http.get(VENDOR, json={"developerId": "dev-1"})
+    assert speaker.developer_id("1234567") == "dev-1"
+    sent = http.calls[0].request
+    expected = base64.b64encode(b"me@example.com:planted-token").decode()
+    assert sent.headers["Authorization"] == f"Basic {expected}"
+    assert sent.headers["Accept"] == "application/json"
+    assert sent.headers["User-Agent"] == "engagement-data-service"
+    assert sent.req_kwargs["timeout"] == (5.0, 5.0)  # type: ignore[attr-defined]
+    assert sent.req_kwargs["stream"] is True  # type: ignore[attr-defined]
+
+
+def test_credentials_may_be_of_any_alphabet() -> None:
+    encoded = Credentials("söhne@example.com", "п").header().removeprefix("Basic ")
+    assert base64.b64decode(encoded).decode() == "söhne@example.com:п"
+
+
+def test_credentials_do_not_show_their_token() -> None:
+    assert PLANTED not in repr(Credentials("me", PLANTED))
+
+
+def test_a_session_takes_nothing_from_the_environment_and_keeps_no_cookies(
+    http: responses.RequestsMock, speaker: Client
+) -> None:
+    session = client.new_session()
+    assert session.trust_env is False
+    http.get(VENDOR, json={"developerId": "dev-1"}, headers={"Set-Cookie": "a=b; Path=/"})
+    session.get(VENDOR)
+    assert len(session.cookies) == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "parameters"),
+    [
+        (QUERY, {}),
+        (Query("prod-1", updated_since=date(2026, 9, 19)), {"lastUpdated": "2026-09-19"}),
+        (Query("prod-1", always_free=True), {"showLifeTimeFreeLicenses": "true"}),
+        (Query("prod-1", boundary="isolated"), {"cloudComplianceBoundaries": "isolated"}),
+    ],
+)
+def test_a_page_of_licenses_is_asked_for_like_this(
+    http: responses.RequestsMock, speaker: Client, query: Query, parameters: dict[str, str]
+) -> None:
+    common = {"productId": "prod-1", "withDataInsights": "true", "limit": "50", "offset": "100"}
+    exactly = matchers.query_param_matcher({**common, **parameters})
+    http.get(LICENSES, match=[exactly], json={"licenses": [], "_links": {}})
+    assert speaker.licenses("dev-1", query, 100) == client.Page([], has_more=False)
+
+
+def test_an_identifier_cannot_lead_to_another_address(
+    http: responses.RequestsMock, speaker: Client
+) -> None:
+    http.get(f"{REST}/developer-space/vendor/..%2F..%2Fx%3Fy", json={"developerId": "dev-1"})
+    assert speaker.developer_id("../../x?y") == "dev-1"
+
+
+# --- Licenses -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("links", "has_more"),
+    [
+        ({"next": {"href": "/rest/1.0/somewhere/else"}}, True),
+        ({"next": {"href": "https://evil.example"}}, True),
+        ({"next": "text"}, True),
+        ({"next": None}, False),
+        ({"next": {}}, False),
+        ({"self": {"href": "/x"}}, False),
+        ({}, False),
+        (None, False),
+    ],
+)
+def test_that_there_is_a_next_page_is_believed_and_where_it_is_said_to_be_is_not(
+    http: responses.RequestsMock, speaker: Client, links: Any, has_more: bool
+) -> None:
+    http.get(LICENSES, json={"licenses": [{"a": 1}], "_links": links})
+    page = speaker.licenses("dev-1", QUERY, 0)
+    assert page.has_more == has_more
+    assert [bytes(record) for record in page.records] == [b'{"a": 1}']
+
+
+# --- The vendor's apps ----------------------------------------------------------------------
+
+
+def listing(*names: str, next_link: Any = None) -> dict[str, Any]:
+    items = [{"productId": f"id of {name}", "appKey": name, "appName": name} for name in names]
+    return {"items": items, "links": {"self": "/x", "next": next_link}}
+
+
+def test_all_pages_of_the_apps_are_read_with_the_same_credentials(
+    http: responses.RequestsMock, speaker: Client
+) -> None:
+    first = matchers.query_param_matcher({"limit": "50", "includePrivate": "true"})
+    path = "/rest/3/product-listing/developer-space/dev-1?limit=50"
+    http.get(LISTING, match=[first], json=listing("a", "b", next_link=f"{path}&cursor=2"))
+    second = matchers.query_param_matcher({"limit": "50", "cursor": "2"})
+    http.get(LISTING, match=[second], json=listing("c"))
+    assert list(speaker.apps("dev-1")) == [App(f"id of {name}", name, name) for name in "abc"]
+    authorizations = {call.request.headers["Authorization"] for call in http.calls}
+    assert len(authorizations) == 1
+
+
+def test_an_app_that_lacks_fields_is_still_listed(
+    http: responses.RequestsMock, speaker: Client
+) -> None:
+    items: list[dict[str, Any]] = [{"productId": "1", "appName": None, "new": {}}, {}]
+    http.get(LISTING, json={"items": items, "links": None})
+    assert list(speaker.apps("dev-1")) == [App("1", "", ""), App("", "", "")]
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "https://evil.example/rest/3",
+        "//evil.example/rest/3",
+        "/\\evil.example",
+        "\\\\evil.example",
+        "/@evil.example/",
+        "@evil.example",
+        ".evil.example/",
+        "rest/3/without-slash",
+        "/rest/../../other",
+        "/rest/%2e%2e/other",
+        "/rest/%2E%2e/other",
+        "/rest/3 HTTP/1.1",
+        "/rest/3\r\nHost: evil.example",
+        "/rest/3\nx",
+        "/rest/\x00",
+        "/rest/%0d%0aHost:evil",
+        "/rest/\u2028",
+        "javascript:alert(1)",
+        " /rest/3",
+    ],
+)
+def test_a_link_that_could_lead_the_credentials_elsewhere_is_not_followed(
+    http: responses.RequestsMock, speaker: Client, link: str
+) -> None:
+    http.get(LISTING, json=listing("a", next_link=link))
+    with pytest.raises(UnexpectedAnswer, match="an address that is not its own"):
+        list(speaker.apps("dev-1"))
+    assert len(http.calls) == 1
+
+
+@pytest.mark.parametrize("link", [5, ["/rest"], {"href": "/rest"}, True])
+def test_a_link_that_is_no_text_is_another_shape(
+    http: responses.RequestsMock, speaker: Client, link: Any
+) -> None:
+    http.get(LISTING, json=listing("a", next_link=link))
+    with pytest.raises(UnexpectedAnswer, match="another shape"):
+        list(speaker.apps("dev-1"))
+
+
+def test_the_same_cursor_is_followed_once(http: responses.RequestsMock, speaker: Client) -> None:
+    links = iter(f"/rest/3/product-listing/developer-space/dev-1?x={n}&cursor=2" for n in range(9))
+    http.add_callback(
+        responses.GET,
+        LISTING,
+        lambda request: (200, {}, json.dumps(listing("a", next_link=next(links)))),
+    )
+    with pytest.raises(UnexpectedAnswer, match="does not end"):
+        list(speaker.apps("dev-1"))
+    assert len(http.calls) == 2
+
+
+def test_a_listing_has_at_most_a_hundred_pages_more(
+    http: responses.RequestsMock, speaker: Client
+) -> None:
+    numbers = iter(range(1000))
+
+    def answer(_: Any) -> tuple[int, dict[str, str], str]:
+        link = f"/rest/3/product-listing/developer-space/dev-1?cursor={next(numbers)}"
+        return 200, {}, json.dumps(listing("a", next_link=link))
+
+    http.add_callback(responses.GET, LISTING, answer)
+    with pytest.raises(UnexpectedAnswer, match="does not end"):
+        list(speaker.apps("dev-1"))
+    assert len(http.calls) == client.MAX_LISTING_PAGES + 1
+
+
+# --- Answers that are none ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "failure"),
+    [
+        (400, Refused),
+        (401, CredentialsRejected),
+        (403, Forbidden),
+        (404, NotFound),
+        (410, NotFound),
+        (301, UnexpectedAnswer),
+        (302, UnexpectedAnswer),
+        (307, UnexpectedAnswer),
+        (204, UnexpectedAnswer),
+        (418, UnexpectedAnswer),
+    ],
+)
+def test_a_status_that_will_not_change_is_not_tried_again(
+    http: responses.RequestsMock,
+    speaker: Client,
+    slept: list[float],
+    status: int,
+    failure: type[MarketplaceFailure],
+) -> None:
+    http.get(VENDOR, status=status, headers={"Location": "https://evil.example/"}, json={})
+    with pytest.raises(failure):
+        speaker.developer_id("1234567")
+    assert (len(http.calls), slept) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "reason"),
+    [
+        (b"<html>", "text/html; charset=utf-8", "it is a web page"),
+        (b"  <!doctype html>", "application/json", "it is a web page"),
+        (b"", "application/json", "it is no complete JSON"),
+        (b'{"developerId": "d', "application/json", "it is no complete JSON"),
+        (b'{"developerId": "\xff"}', "application/json", "it is no complete JSON"),
+        (b"[" * 200_000, "application/json", "it is no complete JSON"),
+        (b"[]", "application/json", "its JSON has another shape than before"),
+        (b"null", "application/json", "its JSON has another shape than before"),
+        (b"{}", "application/json", "its JSON has another shape than before"),
+        (b'{"developerId": 5}', "application/json", "its JSON has another shape than before"),
+        (b'{"developerId": " "}', "application/json", "it named no developer ID"),
+    ],
+)
+def test_an_answer_that_nobody_can_read_says_what_it_is(
+    http: responses.RequestsMock, speaker: Client, body: bytes, content_type: str, reason: str
+) -> None:
+    http.get(VENDOR, body=body, content_type=content_type)
+    with pytest.raises(UnexpectedAnswer) as caught:
+        speaker.developer_id("1234567")
+    assert caught.value.reason == reason
+    assert len(http.calls) == 1
+
+
+# --- Trying again ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 599])
+def test_an_unavailable_marketplace_is_asked_four_times_with_growing_pauses(
+    http: responses.RequestsMock, speaker: Client, slept: list[float], status: int
+) -> None:
+    http.get(VENDOR, status=status)
+    with pytest.raises(MarketplaceUnavailable, match=f"it answered {status}"):
+        speaker.developer_id("1234567")
+    assert len(http.calls) == 4
+    assert slept == [0.5, 1.0, 2.0], "half of 1, 2 and 4 s by this test's jitter"
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (requests.ConnectionError("planted-token"), "the connection failed"),
+        (requests.exceptions.ConnectTimeout(), "it does not answer in time"),
+        (requests.exceptions.ReadTimeout(), "it does not answer in time"),
+        (requests.exceptions.SSLError(), "its certificate is not trusted"),
+        (requests.exceptions.ChunkedEncodingError(), "the connection failed"),
+        (requests.exceptions.ProxyError(), "the connection failed"),
+    ],
+)
+def test_a_network_error_is_tried_again_and_quotes_nothing(
+    http: responses.RequestsMock,
+    speaker: Client,
+    slept: list[float],
+    error: Exception,
+    reason: str,
+) -> None:
+    http.get(VENDOR, body=error)
+    with pytest.raises(MarketplaceUnavailable) as caught:
+        speaker.developer_id("1234567")
+    assert str(caught.value) == caught.value.reason == reason
+    assert len(slept) == 3
+
+
+def test_a_second_attempt_may_succeed(
+    http: responses.RequestsMock, speaker: Client, slept: list[float]
+) -> None:
+    http.get(VENDOR, status=503, headers={"Retry-After": "7"})
+    http.get(VENDOR, json={"developerId": "dev-1"})
+    assert speaker.developer_id("1234567") == "dev-1"
+    assert slept == [7.0]
+
+
+@pytest.mark.parametrize("retry_after", ["61", "3600", "Thu, 24 Sep 2026 13:00:00 GMT"])
+def test_nobody_waits_for_more_than_a_minute(
+    http: responses.RequestsMock, speaker: Client, slept: list[float], retry_after: str
+) -> None:
+    http.get(VENDOR, status=429, headers={"Retry-After": retry_after})
+    with pytest.raises(MarketplaceUnavailable):
+        speaker.developer_id("1234567")
+    assert slept == []
+
+
+def test_the_minute_is_for_all_attempts_together(
+    http: responses.RequestsMock, speaker: Client, slept: list[float]
+) -> None:
+    http.get(VENDOR, status=429, headers={"Retry-After": "25"})
+    with pytest.raises(MarketplaceUnavailable) as caught:
+        speaker.developer_id("1234567")
+    assert slept == [25.0, 25.0]
+    assert caught.value.retry_after == 25.0
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("0", 0.0),
+        ("120", 120.0),
+        (" 5 ", 5.0),
+        ("9" * 500, 86_400.0),
+        ("Thu, 24 Sep 2026 12:00:30 GMT", 30.0),
+        ("Thu, 24 Sep 2026 14:00:30 +0200", 30.0),
+        ("Thu, 24 Sep 2026 12:00:30", 30.0),
+        ("Thursday, 24-Sep-26 12:00:30 GMT", 30.0),
+        ("Thu, 24 Sep 2026 11:00:00 GMT", 0.0),
+        ("Thu, 99 Sep 2026 11:00:00 GMT", None),
+        ("", None),
+        ("-5", None),
+        ("1.5", None),
+        ("soon", None),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(header: str | None, seconds: float | None) -> None:
+    assert client.retry_after(header, NOON) == seconds
+
+
+def test_a_page_gives_up_sooner_than_a_sync(settings: Settings) -> None:
+    assert client.BRIEF.attempts < client.PATIENT.attempts
+    assert client.BRIEF.attempts * client.BRIEF.silence + client.BRIEF.pauses < 30
+    assert client.PATIENT.pauses <= 60

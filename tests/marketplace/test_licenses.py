@@ -1,0 +1,366 @@
+"""From a record of the feed to traits, and which of several licenses counts."""
+
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engagement.traits import MARKETPLACE_TRAITS
+from marketplace import licenses
+from marketplace.licenses import Failed, Imported, Skipped, SkipReason
+
+SAMPLE = json.loads((Path(__file__).parent / "fixtures" / "marketplace.json").read_text())
+CASES = {case["case"]: case["license"] for case in SAMPLE["cases"]}
+OURS = SAMPLE["configured_product_id"]
+
+
+def read(record: Any, product_id: str = OURS) -> licenses.Outcome:
+    return licenses.read(msgspec.json.encode(record), product_id)
+
+
+def traits_of(record: dict[str, Any]) -> dict[str, Any]:
+    outcome = read(record)
+    assert isinstance(outcome, Imported), outcome
+    return licenses.traits(outcome.fields)
+
+
+def a_record(**fields: Any) -> dict[str, Any]:
+    return {"appEntitlementNumber": "E-1", "cloudId": "site", "productId": OURS, **fields}
+
+
+# --- The sample -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_sample_is_read(name: str) -> None:
+    record = CASES[name]
+    outcome = read(record)
+    if record["productId"] != OURS:
+        assert outcome == Skipped(SkipReason.OTHER_PRODUCT)
+    elif not (record.get("cloudId") or "").strip():
+        assert outcome == Skipped(SkipReason.NO_CLOUD_ID)
+    else:
+        assert isinstance(outcome, Imported)
+        assert outcome.cloud_id == record["cloudId"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_trait_is_named_after_its_fields_path_and_has_its_value(name: str) -> None:
+    record = CASES[name]
+    outcome = read(record)
+    if not isinstance(outcome, Imported):
+        return
+    for trait, value in licenses.traits(outcome.fields).items():
+        assert trait in MARKETPLACE_TRAITS
+        if trait != "am.tier.number":
+            field: Any = record
+            for step in trait.removeprefix("am.").split("."):
+                field = field[step]
+            assert value == field
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_of_a_contact_person_gets_through(name: str) -> None:
+    details = CASES[name].get("contactDetails") or {}
+    people = [details.get("technicalContact") or {}, details.get("billingContact") or {}]
+    personal = {value for person in people for value in person.values() if value != "RTBF"}
+    imported = msgspec.json.encode(getattr(read(CASES[name]), "fields", {})).decode()
+    assert not [value for value in personal if value in imported]
+
+
+def test_an_ordinary_license_gives_these_traits() -> None:
+    traits = traits_of(CASES["cloud_commercial_advanced"])
+    given_names = {
+        "am.addonName": "Board Lens for Jira",
+        "am.addonKey": "com.lumenworks.board-lens",
+        "am.productId": OURS,
+        "am.appEdition": "Advanced",
+        "am.status": "active",
+        "am.licenseType": "COMMERCIAL",
+        "am.hosting": "Cloud",
+        "am.lastUpdated": "2026-09-14",
+        "am.tier": "15 Users",
+        "am.tier.number": 15,
+    }
+    assert given_names.items() <= traits.items()
+    assert traits["am.contactDetails.company"] == "Rocketworks GmbH"
+    assert {name for name in traits if name.startswith("am.contactDetails")} == {
+        "am.contactDetails.company",
+        "am.contactDetails.country",
+        "am.contactDetails.region",
+    }
+
+
+def test_every_trait_of_the_list_can_be_written() -> None:
+    record: dict[str, Any] = {}
+    for name in MARKETPLACE_TRAITS:
+        *groups, last = name.removeprefix("am.").split(".")
+        if name != "am.tier.number":
+            target = record
+            for group in groups:
+                target = target.setdefault(group, {})
+            target[last] = f"value of {name}"
+    record |= {"productId": OURS, "tier": "10 Users"}
+    assert set(traits_of(record | {"appEntitlementNumber": "E-1"})) == set(MARKETPLACE_TRAITS)
+
+
+# --- Values ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("absent", [None, "", "  ", "null", "RTBF", " RTBF "])
+def test_what_stands_for_nothing_is_absent(absent: str | None) -> None:
+    record = a_record(appEdition=absent, contactDetails={"company": absent, "country": "Japan"})
+    traits = traits_of(record)
+    assert "am.appEdition" not in traits
+    assert "am.contactDetails.company" not in traits
+    assert traits["am.contactDetails.country"] == "Japan"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Nullable GmbH",
+        "RTBF Ltd",
+        " spaced ",
+        "Söhne “שלום” 🚀 \U0001d4b3",
+        "0",
+        "-4",
+        "NA",
+        7,
+        -1,
+        1.5,
+        True,
+    ],
+)
+def test_other_values_stay_as_received(value: Any) -> None:
+    assert traits_of(a_record(daysToConvertEval=value))["am.daysToConvertEval"] == value
+
+
+@pytest.mark.parametrize("value", [["a"], {"a": 1}, 2**63, "x" * 5000])
+def test_what_can_be_no_trait_is_left_out(value: Any) -> None:
+    assert "am.status" not in traits_of(a_record(status=value, hosting="Cloud"))
+
+
+def test_a_nul_is_stored_as_the_replacement_character() -> None:
+    assert traits_of(a_record(tier="10\0Users"))["am.tier"] == "10\ufffdUsers"
+
+
+@pytest.mark.parametrize("group", [None, "text", 5, ["list"], {}])
+def test_a_group_that_is_no_object_has_no_fields(group: Any) -> None:
+    assert set(traits_of(a_record(contactDetails=group, attribution=group))) == {
+        "am.appEntitlementNumber",
+        "am.cloudId",
+        "am.productId",
+    }
+
+
+@pytest.mark.parametrize(
+    ("tier", "number"),
+    [
+        ("10 Users", 10),
+        ("1 User", 1),
+        ("1 Users", 1),
+        ("15000 Users", 15000),
+        ("10,000 users", 10000),
+        ("1,234,567 Users", 1234567),
+        ("Per Unit Pricing (593 Users)", 593),
+        ("Per Unit Pricing (27 users)", 27),
+        ("per unit pricing (1 user)", 1),
+        ("Per Unit Pricing (1,200 Users)", 1200),
+        ("  25 Users ", 25),
+        ("25\u00a0Users", 25),
+        ("Unlimited Users", None),
+        ("Evaluation", None),
+        ("Subscription", None),
+        ("Demonstration License", None),
+        ("1-10 Users", None),
+        ("11 - 25 Users", None),
+        ("-5 Users", None),
+        ("0 Users", None),
+        ("10,00 Users", None),
+        ("1,0000 Users", None),
+        ("10.5 Users", None),
+        ("10 Users or more", None),
+        ("Up to 10 Users", None),
+        ("Users", None),
+        ("10", None),
+        ("10 Agents", None),
+        ("Unlimited (500 Users)", None),
+        ("Per Unit Pricing", None),
+        ("Per Unit Pricing (many Users)", None),
+        ("१० Users", None),
+        ("9" * 400 + " Users", None),
+        ("", None),
+        (None, None),
+        (10, None),
+        (["10 Users"], None),
+    ],
+)
+def test_the_number_of_a_tier_is_the_count_it_names_and_never_a_guess(
+    tier: Any, number: int | None
+) -> None:
+    assert licenses.tier_number(tier) == number
+    traits = traits_of(a_record(tier=tier))
+    assert traits.get("am.tier.number") == number
+    assert ("am.tier.number" in traits) == (number is not None)
+
+
+# --- Which records --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "key"),
+    [
+        ({"licenseId": "L-1", "addonLicenseId": "1"}, "E-1"),
+        ({"appEntitlementNumber": None, "licenseId": "L-1", "addonLicenseId": "1"}, "L-1"),
+        ({"appEntitlementNumber": "", "licenseId": "null", "addonLicenseId": "1"}, "1"),
+    ],
+)
+def test_a_license_is_known_by_the_first_identifier_it_has(
+    fields: dict[str, Any], key: str
+) -> None:
+    outcome = read(a_record(**fields))
+    assert isinstance(outcome, Imported)
+    assert outcome.key == key
+
+
+@pytest.mark.parametrize(
+    ("record", "failure"),
+    [
+        (None, Failed("", "The record is not an object.")),
+        ([], Failed("", "The record is not an object.")),
+        ("text", Failed("", "The record is not an object.")),
+        (
+            a_record(appEntitlementNumber=None),
+            Failed(
+                "",
+                "The record has none of appEntitlementNumber, licenseId, addonLicenseId: nothing "
+                "tells it from others.",
+            ),
+        ),
+        (a_record(appEntitlementNumber=5), Failed("", "Its appEntitlementNumber is not a text.")),
+        (a_record(cloudId=5), Failed("E-1", "Its cloudId is not a text.")),
+        (a_record(cloudId="a\0b"), Failed("E-1", "Its cloudId holds control characters.")),
+        (a_record(cloudId="c" * 513), Failed("E-1", "Its cloudId is longer than 512 characters.")),
+        (
+            a_record(appEntitlementNumber="E" * 201),
+            Failed("E" * 200, "Its appEntitlementNumber is longer than 200 characters."),
+        ),
+    ],
+)
+def test_a_record_that_cannot_be_used_says_why(record: Any, failure: Failed) -> None:
+    assert read(record) == failure
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"{", b"nonsense", b'{"a":"\xff"}', b'{"a":"\\ud800"}', b"[" * 100_000, b'{"a":1e999}'],
+)
+def test_what_is_no_json_is_a_failed_record(raw: bytes) -> None:
+    assert licenses.read(raw, OURS) == Failed("", "The record is not readable JSON.")
+
+
+def test_a_record_without_product_id_is_of_the_product_that_was_asked_for() -> None:
+    assert isinstance(read(a_record(productId=None)), Imported)
+    assert isinstance(read(a_record(productId=OURS.upper())), Imported)
+
+
+def test_unknown_fields_do_not_make_a_license_another_one() -> None:
+    first, second = read(a_record(tier="10 Users")), read(a_record(tier="10 Users", new={"x": 1}))
+    assert first == second
+    assert read(a_record(tier="25 Users")) != first
+
+
+def test_the_order_of_fields_does_not_make_a_license_another_one() -> None:
+    record = a_record(tier="10 Users", contactDetails={"company": "A", "region": "EMEA"})
+    turned = {name: record[name] for name in reversed(record)}
+    assert read(turned) == read(record)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+known_names = st.sampled_from(
+    [*{name.split(".")[1] for name in MARKETPLACE_TRAITS}, "productId", "cloudId", "licenseId"]
+)
+
+
+@given(json_values | st.dictionaries(known_names, json_values, max_size=8))
+def test_any_json_is_imported_skipped_or_failed(record: Any) -> None:
+    outcome = licenses.read(json.dumps(record).encode(), OURS)
+    if isinstance(outcome, Imported):
+        for value in licenses.traits(outcome.fields).values():
+            assert isinstance(value, str | int | float)
+        assert licenses.best({outcome.key: outcome.fields, "other": {}})
+
+
+# --- The best of several --------------------------------------------------------------------
+
+GOOD = {
+    "status": "active",
+    "licenseType": "COMMERCIAL",
+    "installedOnSandbox": "No",
+    "maintenanceEndDate": "2026-06-01",
+    "lastUpdated": "2026-06-01",
+}
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        # Each line decides only where the lines above say nothing.
+        ({"status": "active"}, {"status": "cancelled"}),
+        ({"status": "cancelled"}, {"status": "inactive"}),
+        ({"status": "inactive"}, {"status": "unheard of"}),
+        ({"status": "Active"}, {"status": "inactive"}),
+        ({"status": "active", "licenseType": "EVALUATION"}, {"status": "cancelled"}),
+        ({"licenseType": "COMMERCIAL"}, {"licenseType": "COMMUNITY"}),
+        ({"licenseType": "ACADEMIC"}, {"licenseType": "FREE"}),
+        ({"licenseType": "FREE"}, {"licenseType": "EVALUATION"}),
+        ({"licenseType": "COMMUNITY"}, {"licenseType": "EVALUATION"}),
+        ({"licenseType": "OPEN_SOURCE"}, {"licenseType": "EVALUATION"}),
+        ({"licenseType": "COMMERCIAL"}, {"licenseType": "SOCIAL_IMPACT"}),
+        ({"licenseType": "SOCIAL_IMPACT"}, {"licenseType": "EVALUATION"}),
+        ({"licenseType": "COMMERCIAL", "installedOnSandbox": "Yes"}, {"licenseType": "FREE"}),
+        ({"installedOnSandbox": "No"}, {"installedOnSandbox": "Yes"}),
+        ({"installedOnSandbox": "Pending"}, {"installedOnSandbox": "Yes"}),
+        ({"installedOnSandbox": None}, {"installedOnSandbox": "Yes"}),
+        (
+            {"maintenanceEndDate": "2026-01-01"},
+            {"installedOnSandbox": "Yes", "maintenanceEndDate": "2027-01-01"},
+        ),
+        ({"maintenanceEndDate": "2027-01-01"}, {"maintenanceEndDate": "2026-12-31"}),
+        ({"maintenanceEndDate": "2026-01-01"}, {"maintenanceEndDate": None}),
+        ({"maintenanceEndDate": "2026-01-01"}, {"maintenanceEndDate": "someday"}),
+        (
+            {"maintenanceEndDate": "2027-01-01", "lastUpdated": "2026-01-01"},
+            {"maintenanceEndDate": "2026-01-01", "lastUpdated": "2026-02-01"},
+        ),
+        ({"lastUpdated": "2026-09-02"}, {"lastUpdated": "2026-09-01"}),
+        ({"lastUpdated": "2026-09-02"}, {"lastUpdated": 7}),
+    ],
+)
+def test_the_better_license_counts(better: dict[str, Any], worse: dict[str, Any]) -> None:
+    some = {"z": {**GOOD, **better}, "a": {**GOOD, **worse}}
+    assert licenses.best(some) == "z"
+    assert licenses.best(dict(reversed(some.items()))) == "z"
+
+
+def test_between_equals_the_key_decides() -> None:
+    assert licenses.best({"E-2": GOOD, "E-1": GOOD, "E-3": GOOD}) == "E-1"
+
+
+def test_of_the_samples_on_one_site_the_paid_license_counts() -> None:
+    names = ("same_cloud_id_a_expired_evaluation", "same_cloud_id_b_active_commercial")
+    for order in permutations(names):
+        read_ones = [read(CASES[name]) for name in order]
+        some = {one.key: one.fields for one in read_ones if isinstance(one, Imported)}
+        paid = CASES["same_cloud_id_b_active_commercial"]["appEntitlementNumber"]
+        assert licenses.best(some) == paid
