@@ -76,12 +76,12 @@ def refuse_beside_others() -> None:
         )
 
 
-def load(marketplace: SimulatedMarketplace, now: datetime) -> Product:
+def load(marketplace_url: str, now: datetime) -> Product:
     """Make the demo's data where there is none yet, and have its product connected."""
     connection = _ours().select_related("product").first()
     if connection is not None and connection.state == Connection.State.ACTIVE:
         return connection.product
-    checked = connecting.check(_details(), partial(_client, marketplace.url))
+    checked = connecting.check(_details(), partial(_client, marketplace_url))
     with transaction.atomic():
         product = connection.product if connection else Product.create_with_workspace(PRODUCT_NAME)
         connecting.save(product, checked, now)

@@ -57,7 +57,7 @@ def _prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
     supervisor.start(child)
     assert child.process is not None
     marketplace.wait_until_ready(child.process)
-    product = demo.load(marketplace, timezone.now())
+    product = demo.load(marketplace.url, timezone.now())
     console.say(f"{product} is connected to a simulated marketplace at {marketplace.url}.")
     return {"MARKETPLACE_API_URL": marketplace.url}
 

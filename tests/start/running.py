@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import psutil
 from django.conf import settings
 
-NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "EDS_")
+NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "MARKETPLACE_API_URL", "EDS_")
 PATIENCE = 40.0
 Found = TypeVar("Found")
 
@@ -64,14 +64,16 @@ def until(look: Callable[[], Found], what: str, patience: float = PATIENCE) -> F
 class Up:
     """``python manage.py up`` on a data folder, with what it printed."""
 
-    def __init__(self, data_dir: Path, *options: str) -> None:
+    def __init__(self, data_dir: Path, *options: str, **settings_given: str) -> None:
         self.data_dir = data_dir
         self.port = free_port()
         self.output: list[str] = []
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "up", "--port", str(self.port), *options],
             cwd=settings.BASE_DIR,
-            env=clean_environment(data_dir, EDS_WEB_WORKERS="2", EDS_CELERY_WORKERS="2"),
+            env=clean_environment(
+                data_dir, EDS_WEB_WORKERS="2", EDS_CELERY_WORKERS="2", **settings_given
+            ),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,29 +1,91 @@
 """``up --demo`` shows a newcomer a live connection, and leaves none behind that is not real."""
 
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
-import requests
 
-from tests.start.running import Up, free_port, manage, survivors, until
-
-pytestmark = pytest.mark.slow
-
-# The first start's own product, connected to what is not the demo's marketplace.
-CONNECT_ANOTHER = """
-from django.utils import timezone
+from config import demo
+from config.failures import StartFailed
 from engagement.models import Product
+from marketplace.connecting import DetailsRejected
 from marketplace.models import Connection
-Connection.objects.create(
-    product=Product.objects.get(name="My product"), state="requires_authentication",
-    state_changed_at=timezone.now(), user_name="us", api_token="t", vendor_id="1",
-    app_product_id="9d71209f-f2d4-5522-8742-716b66c6574f",
+from marketplace.simulator.server import Simulator
+from tests.admin.rows import a_connection
+from tests.start.clicking import Admin
+from tests.start.running import Up, survivors, until
+
+NOW = datetime(2026, 9, 24, 12, tzinfo=UTC)
+State = Connection.State
+
+
+@pytest.fixture
+def marketplace() -> Iterator[Simulator]:
+    with Simulator.with_licenses(5, today=NOW.date(), seed=demo.SEED) as served:
+        yield served
+
+
+@pytest.mark.django_db
+def test_the_demos_product_is_made_once_and_connected(marketplace: Simulator) -> None:
+    made = demo.load(marketplace.url, NOW)
+    connection = Connection.objects.get(product=made)
+    assert connection.state == State.ACTIVE
+    Product.objects.filter(pk=made.pk).update(name="Our demo")
+
+    assert demo.load(marketplace.url, NOW) == made
+    assert Connection.objects.get().generation == connection.generation
+    assert Product.objects.count() == 1
+
+
+@pytest.mark.django_db
+def test_a_start_without_the_demo_disconnects_it_and_another_with_it_connects_it_again(
+    marketplace: Simulator, acme: Product
+) -> None:
+    ours = a_connection(acme)
+    made = demo.load(marketplace.url, NOW)
+    demo.disconnect(NOW)
+    demo.disconnect(NOW)
+    left = Connection.objects.defer(None).get(product=made)
+    assert (left.state, left.api_token) == (State.DISCONNECTED, None)
+    ours.refresh_from_db()
+    assert ours.state == State.ACTIVE
+
+    assert demo.load(marketplace.url, NOW) == made
+    assert Connection.objects.get(product=made).state == State.ACTIVE
+
+
+@pytest.mark.django_db
+def test_nothing_is_made_where_the_marketplace_refuses_the_demo(marketplace: Simulator) -> None:
+    marketplace.replace_token()
+    with pytest.raises(DetailsRejected, match="token"):
+        demo.load(marketplace.url, NOW)
+    assert not Product.objects.exists()
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("fields", "is_refused"),
+    [
+        ({}, True),
+        ({"state": State.REQUIRES_AUTHENTICATION}, True),
+        ({"state": State.DISCONNECTED, "api_token": None}, False),
+        ({"user_name": demo.VENDOR.user_name, "vendor_id": demo.VENDOR.vendor_id}, False),
+    ],
 )
-"""
+def test_the_demo_does_not_start_beside_a_connection_to_a_real_marketplace(
+    acme: Product, fields: dict[str, Any], is_refused: bool
+) -> None:
+    demo.refuse_beside_others()
+    a_connection(acme, **fields)
+    if is_refused:
+        with pytest.raises(StartFailed, match="connected to a real one; set EDS_DATA_DIR"):
+            demo.refuse_beside_others()
+    else:
+        demo.refuse_beside_others()
 
 
 @pytest.fixture
@@ -35,66 +97,22 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-class Admin:
-    """The admin of a running service, as whoever started it sees it."""
-
-    def __init__(self, up: Up) -> None:
-        self.address = f"http://127.0.0.1:{up.port}"
-        self.session = requests.Session()
-        self.page("/admin/login/")
-        login = {"username": "admin", "password": up.credentials["admin_password"]}
-        token = {"csrfmiddlewaretoken": self.session.cookies["csrftoken"]}
-        self.session.post(f"{self.address}/admin/login/", {**login, **token}, timeout=10)
-
-    def page(self, path: str) -> str:
-        return self.session.get(self.address + path, timeout=10).text
-
-    def connections(self) -> list[str]:
-        """The address of each connection's page."""
-        listed = self.page("/admin/marketplace/connection/")
-        return sorted(
-            set(re.findall(r'href="(/admin/marketplace/connection/\d+/change/)"', listed))
-        )
-
-
-def state_of(up: Up) -> tuple[str, str]:
-    """The address of the one connection's page, and the page."""
-    admin = Admin(up)
-    with admin.session:
-        (address,) = admin.connections()
-        return address, admin.page(address)
-
-
-def test_the_demos_product_is_connected_at_each_start_and_only_in_the_demo(folder: Path) -> None:
-    first = Up(folder, "--demo").wait_until_running()
+@pytest.mark.slow
+def test_a_newcomer_sees_a_live_connection(folder: Path) -> None:
+    up = Up(folder, "--demo").wait_until_running()
     try:
-        until(lambda: "Succeeded." in state_of(first)[1], "a sync that succeeded")
-        address, page = state_of(first)
+        processes = up.processes()
+        with Admin(up) as admin:
+            (address,) = admin.connections()
+            page = until(lambda: _synced(admin.page(f"{address}change/")), "a sync that succeeded")
         assert "<strong>Connected.</strong>" in page
-        assert 'data-label="Licenses seen">300<' in page
-        processes = first.processes()
+        assert f'data-label="Licenses seen">{demo.LICENSES}<' in page
+        assert f"{demo.PRODUCT_NAME} is connected to a simulated marketplace" in up.text
+        assert demo.VENDOR.token not in up.text
     finally:
-        first.end()
+        up.end()
     assert survivors(processes) == []
 
-    again = Up(folder, "--demo").wait_until_running()
-    try:
-        same, page = state_of(again)
-        assert same == address and "<strong>Connected.</strong>" in page
-    finally:
-        again.end()
 
-    without = Up(folder).wait_until_running()
-    try:
-        same, page = state_of(without)
-        assert same == address and "<strong>Disconnected.</strong>" in page
-        assert not without.named("marketplace_simulator")
-        made = manage(folder, "shell", "-c", CONNECT_ANOTHER)
-        assert made.returncode == 0, made.stderr
-    finally:
-        without.end()
-
-    beside = manage(folder, "up", "--demo", "--port", str(free_port()))
-    assert beside.returncode == 1
-    assert "are connected to a real one; set EDS_DATA_DIR" in beside.stderr
-    assert "Traceback" not in beside.stderr
+def _synced(page: str) -> str:
+    return page if "Succeeded." in page else ""

@@ -1,0 +1,242 @@
+"""The whole way: entered in the admin, synced by Celery from a marketplace over HTTP, and read back
+as traits of accounts. One running service for all of these tests, in their order.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from config.postgres import EmbeddedPostgres
+from marketplace.simulator.faults import Endpoint, Slow, Status
+from marketplace.simulator.records import site
+from marketplace.simulator.server import Simulator
+from tests.start.clicking import Admin
+from tests.start.running import Up, fetch, survivors, until
+
+pytestmark = pytest.mark.slow
+
+PLANTED = "planted-token-Qw93"
+FRESH = "planted-token-Fr27"
+LICENSES = 260
+FIRST_SITE = site(1, 0)
+
+
+@pytest.fixture(scope="module")
+def simulator() -> Iterator[Simulator]:
+    with Simulator.with_licenses(LICENSES, today=datetime.now(UTC).date()) as served:
+        served.replace_token(PLANTED)
+        yield served
+
+
+@pytest.fixture(scope="module")
+def up(simulator: Simulator) -> Iterator[Up]:
+    # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
+    folder = Path(tempfile.mkdtemp(prefix="eds-market-"))
+    folder.chmod(0o711)
+    started = Up(folder, MARKETPLACE_API_URL=simulator.url)
+    try:
+        yield started.wait_until_running()
+    finally:
+        if started.process.poll() is None:
+            started.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def admin(up: Up) -> Iterator[Admin]:
+    with Admin(up) as admin:
+        yield admin
+
+
+@pytest.fixture(autouse=True)
+def behaving(simulator: Simulator) -> Iterator[None]:
+    yield
+    simulator.behave()
+
+
+def details(simulator: Simulator) -> dict[str, Any]:
+    vendor = simulator.vendor
+    return {
+        "user_name": vendor.user_name,
+        "api_token": vendor.token,
+        "vendor_id": vendor.vendor_id,
+        "product_id": vendor.app.product_id,
+    }
+
+
+def status(admin: Admin) -> str:
+    (address,) = admin.connections()
+    return admin.page(f"{address}status/")
+
+
+def press(admin: Admin, button: str, **values: Any) -> str:
+    (address,) = admin.connections()
+    return admin.press(f"{address}{button}/", **values)
+
+
+def syncs(admin: Admin) -> list[str]:
+    """What came of each sync, the newest first."""
+    found = re.findall(r'<td class="eds-result[^>]*>\s*(.*?)\s*</td>', status(admin), re.DOTALL)
+    return [" ".join(re.sub(r"<details>.*", "", one, flags=re.DOTALL).split()) for one in found]
+
+
+def synced(admin: Admin, times: int) -> None:
+    """Wait until so many syncs are there and the newest has succeeded."""
+    until(lambda: len(syncs(admin)) == times and syncs(admin)[0] == "Succeeded.", "a sync")
+
+
+def traits(up: Up, account: str) -> dict[str, Any]:
+    """The account's traits, as the read API tells them."""
+
+    def read(path: str) -> Any:
+        headers = {"Authorization": f"Bearer {up.credentials['api_token']}"}
+        status, body = fetch(f"http://127.0.0.1:{up.port}{path}", headers=headers)
+        assert status == 200, body
+        return json.loads(body)["data"]
+
+    workspace = f"workspace_id={up.credentials['workspace_id']}"
+    (found,) = read(f"/v2/accounts?{workspace}&match_type=tracking_id&match_value={account}")
+    expanded = read(f"/v2/accounts/{found['id']}?{workspace}&expand=traits")
+    told: dict[str, Any] = expanded["traits"]
+    return told
+
+
+def offsets(simulator: Simulator) -> list[int]:
+    """The pages of licenses that were asked for since this was last asked."""
+    asked = [one.offset for one in simulator.asked if one.endpoint == Endpoint.LICENSES]
+    simulator.asked.clear()
+    return asked
+
+
+def test_a_connected_product_sees_its_licenses_on_accounts(
+    up: Up, admin: Admin, simulator: Simulator
+) -> None:
+    page = admin.press(
+        "/admin/marketplace/connection/add/",
+        product=up.credentials["product_id"],
+        **details(simulator),
+    )
+    assert "is connected to Board Lens for Jira" in page
+    synced(admin, 1)
+    assert f'data-label="Licenses seen">{LICENSES}<' in status(admin)
+    found = traits(up, FIRST_SITE.cloud_id)
+    assert found["am.addonName"] == "Board Lens for Jira"
+    assert found["am.contactDetails.company"] == FIRST_SITE.company
+    assert found["am.tier"] == f"{found['am.tier.number']} Users"
+    assert not [name for name in found if "Contact" in name.removeprefix("am.contactDetails")]
+
+
+def test_a_changed_license_arrives_with_the_next_sync(
+    up: Up, admin: Admin, simulator: Simulator
+) -> None:
+    simulator.feed.touch(1, datetime.now(UTC).date(), tier="1,234 Users")
+    offsets(simulator)
+    assert "A sync is on its way" in press(admin, "sync")
+    synced(admin, 2)
+    assert traits(up, FIRST_SITE.cloud_id)["am.tier.number"] == 1234
+    since = {one.parameters.get("lastUpdated") for one in simulator.asked}
+    assert None not in since, "it asked for changes only"
+
+
+def test_a_marketplace_that_limits_the_rate_is_waited_for(
+    admin: Admin, simulator: Simulator
+) -> None:
+    simulator.misbehave(
+        Status(status=429, retry_after="1", on=Endpoint.LICENSES, offset=100, times=2)
+    )
+    press(admin, "full-sync")
+    synced(admin, 3)
+
+
+def test_a_sync_whose_worker_is_killed_goes_on_from_its_page(
+    up: Up, admin: Admin, simulator: Simulator
+) -> None:
+    simulator.misbehave(Slow(seconds=0.5, on=Endpoint.LICENSES))
+    simulator.asked.clear()
+    press(admin, "full-sync")
+    until(lambda: any(one.offset >= 150 for one in simulator.asked), "the fourth page")
+    worker = up.named("worker --queues marketplace")[0]
+    processes = [worker, *worker.children()]
+    os.kill(worker.pid, signal.SIGKILL)
+    until(lambda: not survivors(processes), "its end")
+    offsets(simulator)
+    simulator.behave()
+    until(lambda: survivors(up.named("worker --queues marketplace")), "a new worker")
+    # Beat would ask within a minute; a person need not wait for it.
+    press(admin, "sync")
+    synced(admin, 4)
+    assert offsets(simulator)[0] >= 50, "it did not begin anew"
+
+
+def test_an_expired_token_pauses_syncs_until_all_four_are_entered_again(
+    admin: Admin, simulator: Simulator
+) -> None:
+    simulator.replace_token(FRESH)
+    press(admin, "sync")
+    until(lambda: "<strong>Requires authentication.</strong>" in status(admin), "the state")
+    simulator.asked.clear()
+    assert "does not sync" in press(admin, "sync")
+    assert not simulator.asked
+
+    before = len(syncs(admin))
+    press(admin, "details", **details(simulator))
+    synced(admin, before + 1)
+    assert "<strong>Connected.</strong>" in status(admin)
+
+
+def test_a_sync_that_runs_when_somebody_disconnects_writes_nothing_more(
+    up: Up, admin: Admin, simulator: Simulator
+) -> None:
+    last = len(simulator.feed) - 1
+    changed = simulator.feed.change(last, tier="4321 Users")
+    simulator.misbehave(Slow(seconds=0.5, on=Endpoint.LICENSES))
+    press(admin, "full-sync")
+    until(lambda: "page 2," in status(admin), "the second page")
+    assert "is disconnected" in press(admin, "disconnect")
+    assert syncs(admin)[0].startswith("Stopped.")
+    simulator.behave()
+
+    # Whatever was under way comes back first and finds that nobody wants it.
+    def has_ended() -> bool:
+        simulator.asked.clear()
+        up.process.poll()
+        return "<strong>Disconnected.</strong>" in status(admin) and not simulator.asked
+
+    until(has_ended, "the end of its requests")
+    kept = traits(up, changed["cloudId"])
+    assert kept["am.tier"] != "4321 Users", "imported traits stay as they are"
+
+
+def test_neither_token_is_in_the_output_or_in_a_dump_of_the_database(up: Up) -> None:
+    assert "planted-token" not in up.text
+    assert dumped_with(up, "planted-token") == []
+    assert dumped_with(up, FIRST_SITE.cloud_id), "what is there is found"
+
+
+def dumped_with(up: Up, text: str) -> list[str]:
+    """The tables, queues included, in which a dump would hold the text."""
+    address = EmbeddedPostgres(up.data_dir / "postgres").database_settings()
+    with psycopg.connect(
+        host=address["HOST"], dbname=address["NAME"], user=address["USER"]
+    ) as database:
+        tables = database.execute(
+            "SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT LIKE 'pg\\_%' "
+            "AND schemaname <> 'information_schema'"
+        ).fetchall()
+        look = sql.SQL("SELECT EXISTS (SELECT FROM {} t WHERE position({} IN t::text) > 0)")
+        return [
+            table
+            for schema, table in tables
+            if database.execute(look.format(sql.Identifier(schema, table), text)).fetchall()[0][0]
+        ]
