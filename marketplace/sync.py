@@ -55,31 +55,30 @@ def work(connection_id: int, worker: Worker) -> None:
     with locks.only_one(connection_id) as is_free:
         if not is_free:
             return
-        # A run may be stopped and another one take its place meanwhile.
-        while (run := runs.claim(connection_id, worker.clock())) is not None:
-            if not _work_on(run, worker):
-                break
+        run = runs.claim(connection_id, worker.clock())
+        if run is not None:
+            _work_on(run, worker)
+    # The same one where time ran out, or another one that took its place meanwhile.
     runs.wake(id for id in runs.due(worker.clock()) if id == connection_id)
 
 
-def _work_on(run: SyncRun, worker: Worker) -> bool:
-    """Take the run as far as it goes now; whether to look for another one."""
+def _work_on(run: SyncRun, worker: Worker) -> None:
+    """Take the run as far as it goes now."""
     try:
         is_over = _read_on(run, worker)
     except runs.Superseded:
-        return True
+        return
     except MarketplaceFailure as failure:
         _stop(run, failure, worker.clock())
-        return True
+        return
     except Undecryptable:
         runs.fail(run, sentences.UNDECRYPTABLE, worker.clock())
-        return True
+        return
     if is_over:
         runs.finish(run, worker.clock())
         logger.info("Connection %s synced: %s licenses seen.", run.connection_id, run.seen)
-        return True
-    runs.release(run, worker.clock())
-    return False
+    else:
+        runs.release(run, worker.clock())
 
 
 # --- Reading --------------------------------------------------------------------------------

@@ -1,0 +1,269 @@
+"""Syncs, savings and disconnections that meet: real transactions, each in a thread of its own."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection as django_connection
+from django.db import transaction
+
+from engagement.models import Product
+from marketplace import connecting, locks, runs, sync
+from marketplace.client import Client, Credentials, Page, Query
+from marketplace.models import Connection
+from marketplace.simulator.faults import Endpoint, Status
+from marketplace.simulator.server import Simulator
+from tests.engagement.history import group, tell
+from tests.marketplace.connections import (
+    HOUR,
+    NOON,
+    Kind,
+    RunState,
+    State,
+    a_license,
+    accounts,
+    asked,
+    connect,
+    counters,
+    details_of,
+    hurried,
+    keys,
+    latest,
+    licenses,
+    traits,
+    work,
+)
+from tests.pipeline.waiting import Eventually, at_once, somebody_else, terminate
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Meanwhile:
+    """A sync in a thread of its own, held where its second page has been answered."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._reached, self._go_on = threading.Event(), threading.Event()
+        self._connection = connection
+        self.backend = 0
+        self.loses_its_session = False
+
+    def _client_for(self, credentials: Credentials) -> Client:
+        client = hurried(credentials)
+        ask = client.licenses
+
+        def licenses(developer_id: str, query: Query, offset: int) -> Page:
+            try:
+                return ask(developer_id, query, offset)
+            finally:
+                if offset == 50 and not self._reached.is_set():
+                    self._reached.set()
+                    assert self._go_on.wait(timeout=20)
+                    if self.loses_its_session:
+                        django_connection.close()
+
+        client.licenses = licenses  # type: ignore[method-assign]
+        return client
+
+    def _work(self) -> None:
+        try:
+            django_connection.ensure_connection()
+            self.backend = django_connection.connection.info.backend_pid
+            sync.work(self._connection.pk, sync.Worker(self._client_for, lambda: NOON))
+        finally:
+            django_connection.close()
+
+    @contextmanager
+    def held(self) -> Iterator["Meanwhile"]:
+        """While the sync is held; afterwards it goes on to its end."""
+        running = Eventually(self._work)
+        assert self._reached.wait(timeout=20)
+        try:
+            yield self
+        finally:
+            self._go_on.set()
+        running.result()
+
+
+def state_of(connection: Connection) -> str:
+    return Connection.objects.get(pk=connection.pk).state
+
+
+def test_a_sync_that_was_running_when_somebody_disconnected_writes_nothing_more(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 150))
+    with Meanwhile(connection).held():
+        connecting.disconnect(connection, NOON + HOUR)
+        assert len(accounts(acme)) == 50
+    assert len(accounts(acme)) == 50
+    assert len(keys(acme)) == 50
+    run = latest(connection)
+    assert (run.state, run.seen, run.finished_at) == (RunState.STOPPED, 50, NOON + HOUR)
+    assert run.note == "The product was disconnected."
+    assert state_of(connection) == State.DISCONNECTED
+    assert Connection.objects.get(pk=connection.pk).last_success_at is None
+
+
+def test_a_late_401_does_not_undo_details_that_were_replaced_meanwhile(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
+    simulator.misbehave(Status(on=Endpoint.LICENSES, status=401, offset=50))
+    with Meanwhile(connection).held():
+        simulator.behave()
+        simulator.replace_token()
+        connect(acme, simulator, NOON)
+    work(connection)
+    assert state_of(connection) == State.ACTIVE
+    stored = Connection.objects.get(pk=connection.pk)
+    assert (stored.state_reason, stored.last_error) == ("", "")
+    newest, stopped = connection.runs.all()
+    assert (stopped.state, stopped.error) == (RunState.STOPPED, "")
+    assert (newest.state, newest.seen) == (RunState.SUCCEEDED, 60)
+
+
+def test_a_late_401_does_not_undo_a_disconnection(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
+    simulator.misbehave(Status(on=Endpoint.LICENSES, status=401, offset=50))
+    with Meanwhile(connection).held():
+        connecting.disconnect(connection, NOON)
+    assert state_of(connection) == State.DISCONNECTED
+    assert latest(connection).state == RunState.STOPPED
+
+
+def test_a_late_failure_leaves_no_error_on_new_details(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
+    simulator.misbehave(Status(on=Endpoint.LICENSES, status=403, offset=50))
+    with Meanwhile(connection).held():
+        simulator.behave()
+        connect(acme, simulator, NOON + HOUR)
+    assert Connection.objects.get(pk=connection.pk).last_error == ""
+    assert latest(connection).state == RunState.WAITING
+
+
+def test_saving_another_app_while_a_sync_runs_leaves_none_of_the_old_ones_licenses(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 150))
+    other = simulator.vendor.apps[1]
+    simulator.feed.add(a_license(simulator, 900, productId=other.product_id))
+    with Meanwhile(connection).held():
+        details = details_of(simulator, product_id=other.product_id)
+        connecting.save(acme, connecting.check(details, hurried), NOON)
+    assert keys(acme) == set()
+    work(connection)
+    assert keys(acme) == {"E-0900"}
+    assert latest(connection).state == RunState.SUCCEEDED
+
+
+def test_a_full_sync_that_is_asked_for_stops_the_one_that_runs(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
+    work(connection)
+    simulator.feed.touch(60, NOON.date())
+    runs.request(connection, Kind.RECENT, NOON)
+    with Meanwhile(connection).held():
+        full = runs.request(connection, Kind.FULL, NOON)
+    recent = connection.runs.get(kind=Kind.RECENT)
+    assert (recent.state, recent.seen) == (RunState.STOPPED, 50)
+    assert work(connection).pk == full.pk
+
+
+def test_two_workers_do_not_work_on_the_same_connection(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
+    with Meanwhile(connection).held():
+        before = len(asked(simulator))
+        assert runs.due(NOON) == [], "somebody is at it"
+        work(connection)
+        assert len(asked(simulator)) == before
+    run = latest(connection)
+    assert (run.state, run.attempt) == (RunState.SUCCEEDED, 1)
+    assert counters(run) == {"seen": 60, "imported": 60, "accounts_created": 60}
+
+
+def test_two_syncs_that_are_asked_for_at_once_are_one(
+    simulator: Simulator, connection: Connection
+) -> None:
+    work(connection)
+
+    def ask() -> int:
+        return runs.request(connection, Kind.FULL, NOON).pk
+
+    def ask_by_schedule() -> int:
+        runs.request_scheduled(NOON)
+        return latest(connection).pk
+
+    assert len(set(at_once(ask, ask, ask_by_schedule, ask))) <= 2
+    assert runs.unfinished_of(connection).count() == 1
+
+
+def test_a_worker_that_lost_its_session_does_not_write_over_the_next_one(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 150))
+    with Meanwhile(connection).held() as first:
+        # Its lock goes with its session, and another worker takes over.
+        with somebody_else() as operator:
+            terminate(operator, first.backend)
+        first.loses_its_session = True
+        run = work(connection)
+        assert (run.state, run.attempt) == (RunState.SUCCEEDED, 2)
+        after = counters(run)
+    run.refresh_from_db()
+    assert counters(run) == after == {"seen": 150, "imported": 150, "accounts_created": 150}
+
+
+def test_a_killed_workers_lock_is_free(connection: Connection) -> None:
+    taken = threading.Event()
+    killed = threading.Event()
+
+    def hold() -> None:
+        with locks.only_one(connection.pk) as is_free:
+            assert is_free
+            taken.set()
+            assert killed.wait(timeout=20)
+            # The connection ends as that of a killed process does: without a word.
+            django_connection.close()
+
+    holder = Eventually(hold)
+    assert taken.wait(timeout=20)
+    with locks.only_one(connection.pk) as is_free:
+        assert not is_free
+    with locks.only_one(connection.pk + 1) as is_free:
+        assert is_free, "each connection has its own"
+    killed.set()
+    holder.result()
+    with locks.only_one(connection.pk) as is_free:
+        assert is_free
+
+
+def test_the_first_savings_of_two_people_make_one_connection(
+    acme: Product, simulator: Simulator
+) -> None:
+    saved = at_once(*[lambda: connect(acme, simulator).pk] * 3)
+    assert len(set(saved)) == 1
+    assert Connection.objects.get().generation == 3
+    assert runs.unfinished_of(Connection.objects.get()).count() == 1
+
+
+def test_messages_that_arrive_during_a_sync_do_not_take_its_traits(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 50))
+    messages = [group(f"site-{place:04}", 99, **{"am.tier": "theirs"}) for place in range(1, 51)]
+
+    def send() -> None:
+        for message in messages:
+            with transaction.atomic():
+                tell(acme, message)
+
+    at_once(lambda: work(connection), send, send)
+    assert all(traits(acme, f"site-{place:04}")["am.tier"] == "10 Users" for place in range(1, 51))
