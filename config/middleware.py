@@ -7,8 +7,8 @@ from django.http.response import HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 from django.urls import resolve
 
-# Everything under these is an API: no session, no cookies, no CSRF, no static files.
-MACHINE_PREFIXES = ("/v1/", "/v2/", "/segment")
+# Everything under these is asked by machines: no session, no cookies, no CSRF, no static files.
+MACHINE_PREFIXES = ("/v1/", "/v2/", "/segment", "/healthz", "/readyz", "/metrics")
 
 
 class MachineLane:

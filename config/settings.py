@@ -72,6 +72,8 @@ WEB_WORKERS = environment.integer("EDS_WEB_WORKERS", os.cpu_count() or 1, minimu
 HTTPS = environment.flag("EDS_HTTPS")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
+# Load balancers and monitors ask each machine directly.
+SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
@@ -217,6 +219,7 @@ CELERY_BEAT_SCHEDULE = {
 # --- Promises that an operator may want to change ---------------------------------------------
 
 # Over this many waiting messages the ingestion API answers 503 until the backlog is smaller.
+METRICS_TOKEN = environment.text("EDS_METRICS_TOKEN")
 INBOX_LIMIT = environment.integer("EDS_INBOX_LIMIT", 1_000_000, minimum=1)
 EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)
 # A repeated message id takes no effect for so many days.

@@ -4,6 +4,7 @@ from django.contrib import admin
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
+from config import operations
 from ingestion import views as ingestion
 from readapi import views as readapi
 
@@ -22,6 +23,9 @@ urlpatterns = [
     path("v2/users/<int:user_id>", readapi.UserDetail.as_view()),
     # Below every API path, because it takes whatever is left under these prefixes.
     re_path(r"^v[12](/|$)", readapi.UnknownPath.as_view()),
+    path("healthz", operations.healthz),
+    path("readyz", operations.readyz),
+    path("metrics", operations.metrics),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(url="/admin/")),
 ]

@@ -5,8 +5,9 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from engagement import deletion, forgetting, maintenance, rescoring, wakeups
+from engagement import deletion, forgetting, maintenance, measures, rescoring, wakeups
 from engagement.failures import left_to_beat
+from engagement.figures import RESCORE
 
 # A rescoring hands its worker back after so many seconds, so that recording gets its turn.
 RESCORE_SECONDS = 10.0
@@ -24,7 +25,10 @@ _next_turn = 0.0
 def rescore() -> None:
     """Score what is stale."""
     deadline = time.monotonic() + RESCORE_SECONDS
-    rescoring.rescore(timezone.now(), out_of_time=lambda: time.monotonic() > deadline)
+    with measures.measured(RESCORE, timezone.now) as work:
+        work.units = rescoring.rescore(
+            timezone.now(), out_of_time=lambda: time.monotonic() > deadline
+        )
 
 
 @shared_task

@@ -14,10 +14,12 @@ from typing import LiteralString, TypeAlias
 
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
+from django.utils import timezone
 
-from engagement import credentials, sql
+from engagement import credentials, measures, sql
 from engagement.messages import Message, encode
 from ingestion import wakeups
+from ingestion.figures import ACCEPT
 from ingestion.models import IngestionKey
 
 logger = logging.getLogger(__name__)
@@ -33,6 +35,8 @@ STATEMENT_TIMEOUT = 4.0
 COMMIT_TIMEOUT = 10.0
 # A connection that was idle for longer is asked for a sign of life before it is relied on.
 IDLE_BEFORE_CHECK = 1.0
+# So many seconds pass between two additions to the count of what was accepted.
+TALLY_EVERY = 10.0
 # Counting a deep inbox takes time: it may take up to this share of it.
 COUNT_TIME_SHARE = 0.05
 
@@ -82,6 +86,7 @@ class Committer:
         self._used_at = 0.0
         self._failing = False
         self._gauge = _Gauge()
+        self._tally = _Tally()
 
     def commit(self, rows: list[Row]) -> None:
         """Return once the rows are committed; raise Unavailable if that failed."""
@@ -121,12 +126,14 @@ class Committer:
     def _run(self) -> None:
         _leave_the_pool()
         while self._gathering.parts or not self._stopping:
-            self._arrived.wait()
+            self._arrived.wait(self._tally.due_in())
             self._arrived.clear()
             with self._lock:
                 group, self._gathering = self._gathering, _Group()
             if group.parts:
                 self._settle(group)
+            self._tally.write_if_due()
+        self._tally.write()
         connection.close()
 
     def _settle(self, group: _Group) -> None:
@@ -135,7 +142,9 @@ class Committer:
             if self._gauge.is_over_limit():
                 group.retry_after = RETRY_AFTER_FULL
             else:
-                _insert([row for part in group.parts for row in part])
+                rows = [row for part in group.parts for row in part]
+                _insert(rows)
+                self._tally.add(len(rows))
                 self._note_success()
         except Exception as error:
             # Whether the commit reached the disk is unknown: the senders must not be told it did.
@@ -221,6 +230,44 @@ class _Gauge:
             took = time.monotonic() - started
             self._next_count = started + max(1.0, took / COUNT_TIME_SHARE)
         return self._over
+
+
+class _Tally:
+    """Adds what was accepted to the count that monitors read, now and then.
+
+    What a process that is killed had not added yet is missing from the count, never from the inbox.
+    """
+
+    def __init__(self) -> None:
+        self._messages = 0
+        self._since = 0.0
+
+    def add(self, messages: int) -> None:
+        if not self._messages:
+            self._since = time.monotonic()
+        self._messages += messages
+
+    def due_in(self) -> float | None:
+        """Seconds until the count is to be written; None where there is nothing to write."""
+        if not self._messages:
+            return None
+        return max(0.0, self._since + TALLY_EVERY - time.monotonic())
+
+    def write_if_due(self) -> None:
+        if self.due_in() == 0.0:
+            self.write()
+
+    def write(self) -> None:
+        if not self._messages:
+            return
+        try:
+            measures.add(ACCEPT, self._messages, 0.0, timezone.now())
+        except Error:
+            # The next group of messages reports what is wrong; the count waits for its next turn.
+            connection.close()
+            self._since = time.monotonic()
+        else:
+            self._messages = 0
 
 
 _committer = Committer()

@@ -5,10 +5,11 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
+from engagement import measures, wakeups
 from engagement import tasks as engagement_tasks
-from engagement import wakeups
 from engagement.failures import left_to_beat
 from ingestion import processing, retention
+from ingestion.figures import DRAIN
 
 # A drain hands its worker back after so many seconds, so that scoring gets its turn.
 DRAIN_SECONDS = 5.0
@@ -24,11 +25,13 @@ EXPIRES = 5
 def drain() -> None:
     """Record what waits in the inbox; ask for another drain where time ran out before that."""
     deadline = time.monotonic() + DRAIN_SECONDS
-    drained = processing.drain(
-        timezone.now,
-        out_of_time=lambda: time.monotonic() > deadline,
-        after_batch=engagement_tasks.request_rescore,
-    )
+    with measures.measured(DRAIN, timezone.now) as work:
+        drained = processing.drain(
+            timezone.now,
+            out_of_time=lambda: time.monotonic() > deadline,
+            after_batch=engagement_tasks.request_rescore,
+        )
+        work.units = drained.messages
     if not drained.is_empty:
         wakeups.ask(drain, EXPIRES)
 

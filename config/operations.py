@@ -1,0 +1,111 @@
+"""What monitors and load balancers ask: is it alive, is it ready, and how is it doing?"""
+
+import hmac
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from itertools import chain
+
+from django.conf import settings
+from django.db import Error, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.registry import Collector
+
+from engagement import figures as engagement
+from engagement import measures
+from ingestion import figures as ingestion
+from marketplace import figures as marketplace
+
+# Beat asks for a drain every few seconds; without one for so long nobody records.
+DRAIN_SEEN_WITHIN = timedelta(seconds=60)
+
+_migrated = False
+
+
+@require_safe
+def healthz(request: HttpRequest) -> HttpResponse:
+    """This process answers. It says nothing of the database: restarting would not mend that."""
+    return HttpResponse("ok\n", content_type="text/plain; charset=utf-8")
+
+
+@require_safe
+def readyz(request: HttpRequest) -> JsonResponse:
+    """Whether requests can be served: 200, or 503 with what is wrong in words."""
+    checks = _checks(timezone.now())
+    wrong = [said for said in checks.values() if said != "ok"]
+    return JsonResponse({"ready": not wrong, "checks": checks}, status=503 if wrong else 200)
+
+
+def _checks(now: datetime) -> dict[str, str]:
+    try:
+        connection.ensure_connection()
+    except Error:
+        return {"database": "The database cannot be reached."}
+    try:
+        return {"database": "ok", "migrations": _migrations(), "drain": _drain(now)}
+    except Error as error:
+        return {"database": f"The database does not answer ({type(error).__name__})."}
+
+
+def _migrations() -> str:
+    """Looked at until all are applied: from then on this code has the tables it needs."""
+    global _migrated
+    if not _migrated:
+        executor = MigrationExecutor(connection)
+        _migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())
+    return "ok" if _migrated else "Migrations are not applied: run `python manage.py migrate`."
+
+
+def _drain(now: datetime) -> str:
+    drain = measures.named(ingestion.DRAIN).get(ingestion.DRAIN)
+    if drain is None or drain.last_at < now - DRAIN_SEEN_WITHIN:
+        return (
+            "The inbox has not been drained for a minute: messages are accepted and wait. "
+            "Check that a worker and beat are running."
+        )
+    return "ok"
+
+
+@require_safe
+def metrics(request: HttpRequest) -> HttpResponse:
+    """Counts and durations for Prometheus, of the whole service, whichever process is asked.
+
+    It answers only where EDS_METRICS_TOKEN is set, and only to those who send it as a bearer token.
+    """
+    token = settings.METRICS_TOKEN
+    given = request.headers.get("Authorization", "")
+    if not token:
+        return HttpResponse("Metrics are off: set EDS_METRICS_TOKEN.\n", status=404)
+    if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+        return HttpResponse(
+            "Send the metrics token as `Authorization: Bearer …`.\n",
+            status=401,
+            headers={"WWW-Authenticate": "Bearer"},
+        )
+    registry = CollectorRegistry()
+    registry.register(_Figures(timezone.now()))
+    try:
+        return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+    except Error:
+        return HttpResponse("The database cannot be asked at the moment.\n", status=503)
+
+
+class _Figures(Collector):
+    """The figures of all apps, read from the database when they are asked for."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+
+    def collect(self) -> Iterator[Metric]:
+        return chain(
+            ingestion.figures(self._now),
+            engagement.figures(self._now),
+            marketplace.figures(self._now),
+        )
+
+    def describe(self) -> Iterable[Metric]:
+        return []

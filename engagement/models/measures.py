@@ -1,0 +1,19 @@
+"""What the service measures of its own work, added up over all processes and machines."""
+
+from django.db import models
+
+
+class Measure(models.Model):
+    """How often something was done, how many units of work that was, and how long it took.
+
+    The totals only grow, so that a monitor can take rates of them.
+    """
+
+    name = models.CharField(max_length=50, primary_key=True)
+    runs = models.BigIntegerField(default=0)
+    units = models.BigIntegerField(default=0)
+    seconds = models.FloatField(default=0.0)
+    last_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.name
