@@ -6,6 +6,7 @@ Only ``config.settings`` uses this: nothing else in the service reads the enviro
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -145,3 +146,8 @@ def local_secrets(data_dir: Path) -> dict[str, str]:
             f"{path} is damaged or cannot be read. It holds the keys to encrypted values: restore "
             "it from a backup, or delete it to start with new keys."
         ) from None
+
+
+def inherited(more: Mapping[str, str]) -> dict[str, str]:
+    """The environment that a child process gets: ours, with *more* on top."""
+    return {**os.environ, **more}

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from config import environment
 from config.deathwatch import die_with_parent
 from config.postgres import stop_process
 
@@ -166,7 +167,7 @@ def spawn(
     return subprocess.Popen(
         command,
         cwd=folder,
-        env={**os.environ, **(variables or {})},
+        env=environment.inherited(variables or {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
