@@ -52,7 +52,7 @@ class ProductScopedAdmin(ModelAdmin):
     show_facets = admin.ShowFacets.NEVER
 
     class Media:
-        css = {"all": ["engagement/admin.css"]}
+        css = {"all": ["engagement/admin.css", "engagement/charts.css"]}
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request)
