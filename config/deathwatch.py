@@ -31,10 +31,16 @@ class Lifeline:
     """
 
     def __init__(self) -> None:
+        self._owner = os.getpid()
         self._reader, self._writer = os.pipe()
 
     def hold(self) -> None:
-        """Call once in each forked child: it ends at once when the parent does."""
+        """Call once in each forked child: it ends at once when the parent does.
+
+        In the parent itself, where a pool has no processes of its own, it does nothing.
+        """
+        if os.getpid() == self._owner:
+            return
         os.close(self._writer)
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
