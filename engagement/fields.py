@@ -18,8 +18,18 @@ class EncryptedTextField(LibraryEncryptedTextField):  # type: ignore[misc]
     The library's field returns the ciphertext where it cannot decrypt, which a later save then
     encrypts again; it decrypts in ``to_python``, which forms and ``full_clean`` call too; and it
     stores an empty text as NULL. This one raises Undecryptable, decrypts only what comes from the
-    database, and keeps an empty text empty.
+    database, and keeps an empty text empty. It is left out of ``dumpdata``, which would write it
+    down decrypted.
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.serialize = False
+
+    def deconstruct(self) -> Any:
+        name, path, args, kwargs = super().deconstruct()
+        del kwargs["serialize"]
+        return name, path, args, kwargs
 
     @property
     def f(self) -> MultiFernet:

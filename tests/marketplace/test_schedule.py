@@ -1,0 +1,181 @@
+"""Syncs come every six hours by an entry of the schedule, on a queue of their own."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from celery import current_app
+from django.conf import settings
+from django.core.management import call_command
+from django.utils import timezone
+from django_celery_beat.models import CrontabSchedule, IntervalSchedule, PeriodicTask
+from django_celery_beat.schedulers import ModelEntry
+
+from engagement.models import Product
+from marketplace import connecting, runs, schedule, tasks
+from marketplace.models import Connection, SyncRun
+from marketplace.simulator.server import Simulator
+from tests.marketplace.connections import HOUR, NOON, Kind, RunState, connect, latest, work
+
+pytestmark = pytest.mark.django_db
+
+
+def entry() -> PeriodicTask:
+    found: PeriodicTask = PeriodicTask.objects.get(task="marketplace.tasks.sync_all")
+    return found
+
+
+# --- The entry ------------------------------------------------------------------------------
+
+
+def test_the_migrations_make_one_entry_of_six_hours_on_its_own_queue() -> None:
+    made = entry()
+    assert (made.interval.every, made.interval.period) == (6, "hours")
+    assert (made.queue, made.enabled) == ("marketplace", True)
+
+
+def test_migrating_again_does_not_undo_what_somebody_edited() -> None:
+    daily, _ = IntervalSchedule.objects.get_or_create(every=24, period="hours")
+    PeriodicTask.objects.filter(pk=entry().pk).update(
+        name="Licenses", interval=daily, enabled=False, queue="elsewhere"
+    )
+    call_command("migrate", verbosity=0)
+    kept = entry()
+    assert (kept.name, kept.interval, kept.enabled) == ("Licenses", daily, False)
+    assert kept.queue == "elsewhere"
+
+
+def test_the_entry_is_declared_in_no_second_place() -> None:
+    declared = [one["task"] for one in settings.CELERY_BEAT_SCHEDULE.values()]
+    assert "marketplace.tasks.sync_all" not in declared
+    assert "marketplace.tasks.sync_all" in current_app.tasks
+
+
+def is_due(**changed: Any) -> bool:
+    """What beat's scheduler says of the entry when it starts."""
+    PeriodicTask.objects.filter(pk=entry().pk).update(**changed)
+    due: bool = ModelEntry(entry(), app=current_app).is_due().is_due
+    return due
+
+
+def test_a_missed_run_is_made_up_after_downtime() -> None:
+    now = timezone.now()
+    assert not is_due(last_run_at=now - 5 * HOUR)
+    assert is_due(last_run_at=now - 7 * HOUR)
+    assert is_due(last_run_at=now - timedelta(days=30))
+    assert not is_due(last_run_at=now - 7 * HOUR, enabled=False)
+
+
+def test_a_beat_that_is_started_often_comes_to_the_first_run_too() -> None:
+    # With no last run beat would count from each of its starts.
+    assert entry().last_run_at is not None
+
+
+@pytest.mark.parametrize("path", ["sync", "sync_all", "resume"])
+def test_the_tasks_go_to_a_queue_of_their_own(path: str) -> None:
+    name = f"marketplace.tasks.{path}"
+    assert current_app.amqp.router.route({}, name)["queue"].name == "marketplace"
+    others = {"ingestion.tasks.drain", "engagement.tasks.rescore"}
+    queues = {current_app.amqp.router.route({}, other)["queue"].name for other in others}
+    assert queues == {"default"}
+
+
+def test_a_worker_that_is_told_nothing_takes_both_queues() -> None:
+    assert set(current_app.amqp.queues) == {"default", "marketplace"}
+
+
+# --- When it says next ----------------------------------------------------------------------
+
+
+def test_the_next_sync_is_six_hours_after_the_last() -> None:
+    PeriodicTask.objects.filter(pk=entry().pk).update(last_run_at=NOON)
+    assert schedule.next_at(NOON + HOUR) == NOON + 6 * HOUR
+
+
+def test_the_next_sync_follows_what_somebody_edited() -> None:
+    midnight = CrontabSchedule.objects.create(minute="0", hour="0")
+    now = timezone.now()
+    PeriodicTask.objects.filter(pk=entry().pk).update(
+        interval=None, crontab=midnight, last_run_at=now
+    )
+    at = schedule.next_at(now)
+    assert at is not None
+    assert now < at <= now + timedelta(days=1, minutes=1)
+
+
+def test_there_is_no_next_sync_where_the_entry_was_switched_off(connection: Connection) -> None:
+    work(connection)
+    PeriodicTask.objects.filter(pk=entry().pk).update(enabled=False)
+    assert runs.next_sync_at(connection, NOON) is None
+    entry().delete()
+    assert runs.next_sync_at(connection, NOON) is None
+
+
+# --- What it starts -------------------------------------------------------------------------
+
+
+def test_one_task_is_started_for_each_active_connection(
+    acme: Product,
+    globex: Product,
+    simulator: Simulator,
+    connection: Connection,
+    django_capture_on_commit_callbacks: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    woken: list[int] = []
+    monkeypatch.setattr(runs, "wake", woken.extend)
+    other = connect(globex, simulator)
+    third = connect(Product.create_with_workspace("Initech"), simulator)
+    for one in (connection, other, third):
+        work(one)
+    connecting.disconnect(third, NOON)
+    woken.clear()
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.sync_all()
+    assert woken == [connection.pk, other.pk]
+    assert latest(other).state == RunState.WAITING
+
+
+def test_waking_sends_the_connections_id_and_nothing_else(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages: list[tuple[str, Any, Any]] = []
+
+    def publish(self: Any, name: str, args: Any = None, kwargs: Any = None, **_: Any) -> None:
+        messages.append((name, args, kwargs))
+
+    monkeypatch.setattr(type(current_app._get_current_object()), "send_task", publish)
+    runs.wake([connection.pk])
+    assert [(name, list(args), kwargs) for name, args, kwargs in messages] == [
+        ("marketplace.tasks.sync", [connection.pk], {})
+    ]
+
+
+def test_a_broker_that_is_away_costs_a_minute(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError("no broker")
+
+    monkeypatch.setattr(type(current_app._get_current_object()), "send_task", refuse)
+    runs.wake([connection.pk])
+    assert runs.due(NOON) == [connection.pk], "the look of every minute finds it"
+
+
+def test_the_minutes_look_asks_for_what_is_due(
+    simulator: Simulator, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[int] = []
+    monkeypatch.setattr(runs, "wake", woken.extend)
+    tasks.resume()
+    assert woken == [connection.pk]
+    SyncRun.objects.update(due_at=timezone.now() + HOUR)
+    woken.clear()
+    tasks.resume()
+    assert woken == []
+
+
+def test_a_sync_that_was_on_its_way_is_not_asked_for_twice(connection: Connection) -> None:
+    assert latest(connection).kind == Kind.FIRST
+    assert runs.request_scheduled(NOON) == 0
+    assert SyncRun.objects.count() == 1
