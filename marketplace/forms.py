@@ -66,6 +66,8 @@ class ConnectionForm(ModelForm):
                 vendor_id=self.instance.vendor_id,
                 product_id=str(self.instance.app_product_id),
             )
+        if self.is_bound:
+            self.fields["api_token"].help_text = "Enter it again: it is never shown, not even here."
         for name in ("user_name", "vendor_id", "product_id"):
             self.fields[name].widget.attrs.update({"class": "vTextField", "autocomplete": "off"})
 

@@ -177,7 +177,7 @@ def lasted(time: timedelta) -> str:
     """A duration as people say it: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
     seconds = time.total_seconds()
     if seconds < 10:
-        return f"{seconds:.1f} s"
+        return f"{max(seconds, 0.1):.1f} s"
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -190,7 +190,7 @@ def _moment(at: datetime | None, now: datetime) -> Moment | None:
     if at is None:
         return None
     if abs(at - now) < timedelta(minutes=1):
-        return Moment(at, "now")
+        return Moment(at, "now" if at >= now else "just now")
     if at > now:
         return Moment(at, f"in {timeuntil(at, now, depth=2)}")
     return Moment(at, f"{timesince(at, now, depth=2)} ago")

@@ -183,7 +183,7 @@ def test_the_page_costs_the_same_queries_however_long_the_history(
 @pytest.mark.parametrize(
     ("seconds", "said"),
     [
-        (0.04, "0.0 s"),
+        (0.04, "0.1 s"),
         (9.94, "9.9 s"),
         (12.4, "12 s"),
         (59.6, "1 min 0 s"),
