@@ -47,12 +47,54 @@ class Track(msgspec.Struct, array_like=True, tag="t", frozen=True, gc=False):
 
 Message: TypeAlias = Identify | Group | Track
 
+
+# --- What an export says besides ------------------------------------------------------------
+
+
+class Seen(msgspec.Struct, frozen=True, gc=False):
+    """When messages named a user or an account first and last; exactly one of the ids is given.
+
+    ``is_identified`` is whether one of them introduced it.
+    """
+
+    first_at: datetime
+    last_at: datetime
+    is_identified: bool
+    user_id: str | None = None
+    group_id: str | None = None
+    message_id: str | None = None
+
+
+class Linked(msgspec.Struct, frozen=True, gc=False):
+    """A user was seen in an account, and nothing else is said of either."""
+
+    user_id: str
+    group_id: str
+    timestamp: datetime
+    message_id: str | None = None
+
+
+class Counted(msgspec.Struct, frozen=True, gc=False):
+    """How often a user did an event on the UTC day of ``last_at``, in the account or in none,
+    beyond the events that are still there."""
+
+    user_id: str
+    event: str
+    last_at: datetime
+    count: int
+    group_id: str | None = None
+    message_id: str | None = None
+
+
+Statement: TypeAlias = Message | Seen | Linked | Counted
+
+
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Message).decode
 
 
 class Received(msgspec.Struct, frozen=True, gc=False):
-    """A message with what was known when it arrived, and the product that its key belongs to.
+    """A statement with what was known when it arrived, and the product that it is about.
 
     ``arrival`` is its place in the order of arrival, unique over all products and for good: where
     two messages carry the same timestamp, the later arrival wins. ``source`` is who says it.
@@ -61,5 +103,5 @@ class Received(msgspec.Struct, frozen=True, gc=False):
     product_id: int
     arrival: int
     received_at: datetime
-    message: Message
+    message: Statement
     source: Source = Source.MESSAGE

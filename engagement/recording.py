@@ -14,7 +14,7 @@ import msgspec
 from engagement import attribution, sql, stale, subjects
 from engagement.admission import admit
 from engagement.attribution import Link, Touched
-from engagement.messages import Group, Identify, Received, Track
+from engagement.messages import Counted, Group, Identify, Linked, Received, Seen, Track
 from engagement.models.activity import NO_ACCOUNT
 from engagement.subjects import Key, Sighting, UserState, see
 from engagement.traits import stamp
@@ -39,13 +39,28 @@ class TrackMessage(msgspec.Struct, frozen=True, gc=False):
     arrival: int
 
 
+class CountMessage(msgspec.Struct, frozen=True, gc=False):
+    """A statement that says how often a user did something on a day."""
+
+    user: Key
+    event: Key
+    account: Key | None
+    count: int
+    last_at: datetime
+
+
 class Batch(msgspec.Struct):
-    """What a batch says, in the customers' ids: before any row is looked at."""
+    """What a batch says, in the customers' ids: before any row is looked at.
+
+    ``mentioned`` are accounts that must exist and of whom nothing else is said.
+    """
 
     users: dict[Key, Sighting] = {}
     accounts: dict[Key, Sighting] = {}
+    mentioned: dict[Key, Sighting] = {}
     links: list[LinkMessage] = []
     tracks: list[TrackMessage] = []
+    counts: list[CountMessage] = []
 
 
 def record(received: Sequence[Received]) -> list[Received]:
@@ -63,15 +78,16 @@ def record(received: Sequence[Received]) -> list[Received]:
 
 
 def _record(batch: Batch) -> None:
-    event_names = _ensure_event_names(batch.tracks)
-    account_ids = subjects.ensure_accounts(batch.accounts)
+    events = {track.event for track in batch.tracks} | {one.event for one in batch.counts}
+    event_names = _ensure_event_names(events)
+    account_ids = subjects.ensure_accounts({**batch.mentioned, **batch.accounts})
     linked = {link.user for link in batch.links}
     written = linked | {key for key, sighting in batch.users.items() if sighting.identified}
     users = subjects.ensure_users(batch.users, written)
 
     moved = _link(batch, users, account_ids)
     newcomers = _identify(batch, users)
-    counted = _add_events(batch.tracks, users, event_names)
+    counted = _add_events(batch, users, account_ids, event_names)
 
     _write_users(batch, users, written)
     entered = attribution.accounts_of(user for user in newcomers if not user.created)
@@ -100,6 +116,12 @@ def read(received: Sequence[Received]) -> Batch:
                 _read_identify(batch, one, one.message)
             case Group():
                 _read_group(batch, one, one.message)
+            case Seen():
+                _read_seen(batch, one.product_id, one.message)
+            case Linked():
+                _read_linked(batch, one, one.message)
+            case Counted():
+                _read_counted(batch, one.product_id, one.message)
     return batch
 
 
@@ -140,6 +162,32 @@ def _introduce(
     sighting.identified = True
     if message.traits:
         sighting.patches.append((message.traits, stamp(message.timestamp, one.arrival, one.source)))
+
+
+def _read_seen(batch: Batch, product_id: int, seen: Seen) -> None:
+    if seen.user_id is not None:
+        sighting = see(batch.users, (product_id, seen.user_id), seen.first_at)
+    else:
+        sighting = see(batch.accounts, (product_id, seen.group_id or ""), seen.first_at)
+    sighting.widen(seen.last_at)
+    sighting.identified |= seen.is_identified
+
+
+def _read_linked(batch: Batch, one: Received, linked: Linked) -> None:
+    user, account = (one.product_id, linked.user_id), (one.product_id, linked.group_id)
+    see(batch.users, user, linked.timestamp)
+    see(batch.accounts, account, linked.timestamp)
+    batch.links.append(LinkMessage(user, account, linked.timestamp, one.arrival))
+
+
+def _read_counted(batch: Batch, product_id: int, counted: Counted) -> None:
+    user, event = (product_id, counted.user_id), (product_id, counted.event)
+    see(batch.users, user, counted.last_at)
+    account = None
+    if counted.group_id is not None:
+        account = (product_id, counted.group_id)
+        see(batch.mentioned, account, counted.last_at)
+    batch.counts.append(CountMessage(user, event, account, counted.count, counted.last_at))
 
 
 # --- Links and identity ---------------------------------------------------------------------
@@ -201,8 +249,7 @@ _CREATE_EVENT_NAMES: LiteralString = """
 """
 
 
-def _ensure_event_names(tracks: Sequence[TrackMessage]) -> dict[Key, int]:
-    wanted = {track.event for track in tracks}
+def _ensure_event_names(wanted: set[Key]) -> dict[Key, int]:
     if not wanted:
         return {}
     names = _find_event_names(wanted)
@@ -243,16 +290,36 @@ CountKey: TypeAlias = tuple[int, int, int, int, int]
 
 
 def _add_events(
-    tracks: Sequence[TrackMessage],
+    batch: Batch,
     users: dict[Key, UserState],
+    account_ids: dict[Key, int],
     event_names: dict[Key, int],
 ) -> set[Touched]:
     """Store the events and count them; whose counts changed."""
-    if not tracks:
-        return set()
+    counts: dict[CountKey, tuple[int, datetime]] = {}
+    events = _count_events(counts, batch.tracks, users, event_names)
+    for one in batch.counts:
+        account_id = account_ids[one.account] if one.account else NO_ACCOUNT
+        user_id, name = users[one.user].id, event_names[one.event]
+        key = (one.user[0], user_id, one.last_at.toordinal(), name, account_id)
+        count, last_at = counts.get(key, (0, one.last_at))
+        counts[key] = (count + one.count, max(last_at, one.last_at))
+    if events:
+        sql.copy(_COPY_EVENTS, _EVENT_TYPES, events)
+    if counts:
+        _add_counts(counts)
+    return {Touched(key[0], key[1], key[4]) for key in counts}
+
+
+def _count_events(
+    counts: dict[CountKey, tuple[int, datetime]],
+    tracks: Sequence[TrackMessage],
+    users: dict[Key, UserState],
+    event_names: dict[Key, int],
+) -> list[sql.Row]:
+    """Add the events to *counts*; the rows of the events."""
     accounts = attribution.accounts_at([(users[track.user], track.at) for track in tracks])
     events: list[sql.Row] = []
-    counts: dict[CountKey, tuple[int, datetime]] = {}
     for track, account_id in zip(tracks, accounts, strict=True):
         at, product, user_id = track.at, track.user[0], users[track.user].id
         name = event_names[track.event]
@@ -260,9 +327,7 @@ def _add_events(
         key = (product, user_id, at.toordinal(), name, account_id or NO_ACCOUNT)
         count, last_at = counts.get(key, (0, at))
         counts[key] = (count + 1, at if at > last_at else last_at)
-    sql.copy(_COPY_EVENTS, _EVENT_TYPES, events)
-    _add_counts(counts)
-    return {Touched(key[0], key[1], key[4]) for key in counts}
+    return events
 
 
 def _add_counts(counts: dict[CountKey, tuple[int, datetime]]) -> None:

@@ -5,7 +5,9 @@ of values. These use the same connection, and so the same transaction, through p
 Write arrays as ``%(name)b``: in PostgreSQL's binary format they cost a fifth of the time.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import count
 from typing import Any, LiteralString
 
 import psycopg
@@ -30,6 +32,23 @@ def execute(
     """
     with connection.wrap_database_errors, _cursor() as cursor:
         return cursor.execute(statement, parameters, prepare=prepare or None).rowcount
+
+
+def stream(
+    statement: LiteralString, parameters: dict[str, Any] | None = None, *, at_once: int = 5000
+) -> Iterator[Row]:
+    """The rows that the statement returns, so many in memory at once, inside a transaction.
+
+    Raises Django's database errors.
+    """
+    with connection.wrap_database_errors:
+        raw: psycopg.Connection[Row] = connection.connection
+        with psycopg.ServerCursor(raw, f"stream_{next(_streams)}") as cursor:
+            cursor.itersize = at_once
+            yield from cursor.execute(statement, parameters, binary=True)
+
+
+_streams = count()
 
 
 def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) -> None:

@@ -148,3 +148,33 @@ class SeenMessageId(models.Model):
 
     def __str__(self) -> str:
         return self.message_id
+
+
+class ImportedFile(models.Model):
+    """A file of messages, and how far its import has come.
+
+    ``digest`` stands for the file (``ingestion.files.digest``). ``position`` is the number of its
+    bytes, uncompressed, that are settled; it moves in the transaction that records them, so that an
+    interrupted import goes on there and counts nothing twice. ``lines`` is the number of lines up
+    to it, and the other figures are what became of them; ``bad`` ones could not be used.
+    """
+
+    product = models.ForeignKey(Product, on_delete=models.CASCADE, db_index=False)
+    digest = models.BinaryField(max_length=32)
+    name = models.CharField(max_length=255)
+    position = models.BigIntegerField(default=0)
+    lines = models.BigIntegerField(default=0)
+    recorded = models.BigIntegerField(default=0)
+    repeated = models.BigIntegerField(default=0)
+    forgotten = models.BigIntegerField(default=0)
+    bad = models.BigIntegerField(default=0)
+    started_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["product", "digest"], name="one_import_per_file")
+        ]
+
+    def __str__(self) -> str:
+        return self.name

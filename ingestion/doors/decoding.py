@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from ingestion import timestamps
-from ingestion.errors import Refused, invalid
+from ingestion.errors import Refused, invalid, missing
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -23,6 +23,7 @@ _FIELD = re.compile(r"at `\$\.([\w.]+)")
 # escaped backslash before "ud800" is no surrogate; runs are long, so that hostile text is cheap.
 _PIECE = re.compile(
     r"(?:[^\\]++|\\[^u]|\\u(?!(?i:d[89a-f]))|\\u(?i:d[89ab][0-9a-f]{2})\\u(?i:d[c-f][0-9a-f]{2}))++"
+_MISSING = re.compile(r"missing required field `(\w+)`")
     r"|(?P<lone>\\u(?i:d[89a-f][0-9a-f]{2}))"
     r"|.",
     re.ASCII | re.DOTALL,
@@ -64,10 +65,14 @@ def _wrong_type(problem: str) -> Refused:
         return Refused(400, "not_an_object", "The body must be a JSON object.")
     field, expected = place[1], _EXPECTED.match(problem)
     if expected is None:
+    if absent := _MISSING.search(problem):
+        return missing(absent[1])
         message = f"{field} holds a number that is out of range."
         return timestamps.invalid(message) if field == "timestamp" else invalid(field, message)
     if field == "timestamp":
         return timestamps.invalid(TIMESTAMP_RULES[expected[1]])
+    if problem.startswith("Invalid "):
+        return invalid(field, f"{field} is none of those that are understood here.")
     return invalid(field, f"{field} must be {TYPE_NAMES[expected[1]]}.")
 
 

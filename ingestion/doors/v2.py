@@ -46,39 +46,54 @@ _decode_track = decoder(TrackBody)
 
 def identify(body: str, headers: Headers, received_at: datetime) -> Sent:
     sent = _decode_identify(body)
-    message = Identify(
-        user_id=fields.required_id(sent.user_id, "userId"),
-        timestamp=timestamps.from_iso(sent.timestamp, received_at),
-        traits=fields.traits(sent.traits),
-        group_id=fields.optional_id(sent.group_id, "groupId"),
-        message_id=_message_id(sent.message_id, headers),
-    )
-    return Sent((message,), basic_key(headers))
+    message_id = _message_id(sent.message_id, headers)
+    return Sent((read_identify(sent, received_at, message_id),), basic_key(headers))
 
 
 def group(body: str, headers: Headers, received_at: datetime) -> Sent:
     sent = _decode_group(body)
-    message = Group(
-        group_id=fields.required_id(sent.group_id, "groupId"),
-        timestamp=timestamps.from_iso(sent.timestamp, received_at),
-        traits=fields.traits(sent.traits),
-        user_id=fields.optional_id(sent.user_id, "userId"),
-        message_id=_message_id(sent.message_id, headers),
-    )
-    return Sent((message,), basic_key(headers))
+    message_id = _message_id(sent.message_id, headers)
+    return Sent((read_group(sent, received_at, message_id),), basic_key(headers))
 
 
 def track(body: str, headers: Headers, received_at: datetime) -> Sent:
     sent = _decode_track(body)
+    message_id = _message_id(sent.message_id, headers)
+    return Sent((read_track(sent, received_at, message_id),), basic_key(headers))
+
+
+def read_identify(sent: IdentifyBody, received_at: datetime, message_id: str | None) -> Identify:
+    """The message that the body says, its fields checked; raises Refused."""
+    return Identify(
+        user_id=fields.required_id(sent.user_id, "userId"),
+        timestamp=timestamps.from_iso(sent.timestamp, received_at),
+        traits=fields.traits(sent.traits),
+        group_id=fields.optional_id(sent.group_id, "groupId"),
+        message_id=message_id,
+    )
+
+
+def read_group(sent: GroupBody, received_at: datetime, message_id: str | None) -> Group:
+    """The message that the body says, its fields checked; raises Refused."""
+    return Group(
+        group_id=fields.required_id(sent.group_id, "groupId"),
+        timestamp=timestamps.from_iso(sent.timestamp, received_at),
+        traits=fields.traits(sent.traits),
+        user_id=fields.optional_id(sent.user_id, "userId"),
+        message_id=message_id,
+    )
+
+
+def read_track(sent: TrackBody, received_at: datetime, message_id: str | None) -> Track:
+    """The message that the body says, its fields checked; raises Refused."""
     account = sent.context.group_id if sent.context else None
-    message = Track(
+    return Track(
         user_id=fields.required_id(sent.user_id, "userId"),
         event=fields.event_name(sent.event, "event"),
         timestamp=timestamps.from_iso(sent.timestamp, received_at),
         group_id=fields.optional_id(account, "context.groupId"),
-        message_id=_message_id(sent.message_id, headers),
+        message_id=message_id,
     )
-    return Sent((message,), basic_key(headers))
 
 
 def _message_id(value: str | None, headers: Headers) -> str | None:

@@ -1,0 +1,133 @@
+"""The lines of a file: version 2's messages with their ``type``, and what an export says besides.
+
+docs/bulk-data.md describes them for people.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+import msgspec
+
+from engagement.messages import Counted, Linked, Seen, Statement
+from engagement.traits import Source
+from ingestion import fields, timestamps
+from ingestion.doors import v2
+from ingestion.doors.decoding import decoder
+from ingestion.errors import Refused, invalid, missing
+
+# What the database's integers hold.
+LARGEST_COUNT = 2**31 - 1
+
+
+class IdentifyLine(v2.IdentifyBody, rename="camel", tag_field="type", tag="identify"):
+    source: Literal["marketplace"] | None = None
+
+
+class GroupLine(v2.GroupBody, rename="camel", tag_field="type", tag="group"):
+    source: Literal["marketplace"] | None = None
+
+
+class TrackLine(v2.TrackBody, rename="camel", tag_field="type", tag="track"):
+    pass
+
+
+class SeenLine(msgspec.Struct, rename="camel", tag_field="type", tag="seen"):
+    user_id: str | None = None
+    group_id: str | None = None
+    first_at: str | None = None
+    last_at: str | None = None
+    identified: bool = False
+
+
+class LinkLine(msgspec.Struct, rename="camel", tag_field="type", tag="link"):
+    user_id: str | None = None
+    group_id: str | None = None
+    timestamp: str | None = None
+
+
+class CountLine(msgspec.Struct, rename="camel", tag_field="type", tag="count"):
+    user_id: str | None = None
+    event: str | None = None
+    last_at: str | None = None
+    count: int | None = None
+    group_id: str | None = None
+
+
+Line: TypeAlias = IdentifyLine | GroupLine | TrackLine | SeenLine | LinkLine | CountLine
+_decode: Callable[[str], Line] = decoder(cast(Any, Line))
+
+
+class Said(NamedTuple):
+    """What a line says, and who says it."""
+
+    statement: Statement
+    source: Source = Source.MESSAGE
+
+
+def read(text: str, received_at: datetime) -> Said:
+    """What the line says; raises Refused and nothing else."""
+    line = _decode(text)
+    match line:
+        case TrackLine():
+            return Said(v2.read_track(line, received_at, _message_id(line)))
+        case IdentifyLine():
+            said = v2.read_identify(line, received_at, _message_id(line))
+            return Said(said, _source(line))
+        case GroupLine():
+            return Said(v2.read_group(line, received_at, _message_id(line)), _source(line))
+        case SeenLine():
+            return Said(_seen(line, received_at))
+        case LinkLine():
+            return Said(_linked(line, received_at))
+        case CountLine():
+            return Said(_counted(line, received_at))
+
+
+def _message_id(line: IdentifyLine | GroupLine | TrackLine) -> str | None:
+    return fields.message_id(line.message_id, "messageId")
+
+
+def _source(line: IdentifyLine | GroupLine) -> Source:
+    return Source.MARKETPLACE if line.source else Source.MESSAGE
+
+
+def _seen(line: SeenLine, received_at: datetime) -> Seen:
+    if (line.user_id is None) == (line.group_id is None):
+        raise Refused(400, "missing_field", "Give either a userId or a groupId.", "userId")
+    return Seen(
+        first_at=_time(line.first_at, "firstAt", received_at),
+        last_at=_time(line.last_at, "lastAt", received_at),
+        is_identified=line.identified,
+        user_id=fields.optional_id(line.user_id, "userId"),
+        group_id=fields.optional_id(line.group_id, "groupId"),
+    )
+
+
+def _linked(line: LinkLine, received_at: datetime) -> Linked:
+    return Linked(
+        user_id=fields.required_id(line.user_id, "userId"),
+        group_id=fields.required_id(line.group_id, "groupId"),
+        timestamp=_time(line.timestamp, "timestamp", received_at),
+    )
+
+
+def _counted(line: CountLine, received_at: datetime) -> Counted:
+    if line.count is None or not 1 <= line.count <= LARGEST_COUNT:
+        raise invalid("count", f"count must be an integer from 1 to {LARGEST_COUNT:,}.")
+    return Counted(
+        user_id=fields.required_id(line.user_id, "userId"),
+        event=fields.event_name(line.event, "event"),
+        last_at=_time(line.last_at, "lastAt", received_at),
+        count=line.count,
+        group_id=fields.optional_id(line.group_id, "groupId"),
+    )
+
+
+def _time(text: str | None, field: str, received_at: datetime) -> datetime:
+    if text is None:
+        raise missing(field)
+    try:
+        return timestamps.no_later_than_receipt(timestamps.parse_iso(text), received_at)
+    except Refused as refused:
+        raise invalid(field, refused.message.replace("timestamp", field, 1)) from None

@@ -1,0 +1,81 @@
+"""``python manage.py export_product ID``: write a product to a file that can be read back."""
+
+import gzip
+import os
+import sys
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from django.core.management.base import BaseCommand, CommandError
+
+from engagement.management.products import product_named
+from engagement.progress import Progress
+from ingestion import exporting
+
+STANDARD_OUTPUT = "-"
+
+
+class Command(BaseCommand):
+    help = (
+        "Write a product's users, accounts, memberships, events and counts to a file, one JSON "
+        "object a line, as of one moment. import_messages reads it back to the same state."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("product", metavar="ID", help="the product's id or name")
+        parser.add_argument(
+            "--output", required=True, metavar="FILE", help="ends with .gz: gzip; -: stdout"
+        )
+        parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
+
+    def handle(self, *args: Any, product: str, output: str, force: bool, **options: Any) -> None:
+        found = product_named(product)
+        try:
+            with _written(output, force) as file:
+                lines = _write(found.pk, file)
+        except OSError as error:
+            raise CommandError(f"{output} cannot be written ({error.strerror}).") from None
+        except KeyboardInterrupt:
+            raise CommandError("interrupted; nothing was kept.", returncode=130) from None
+        print(f"{found.name}: {lines:,} lines are in {output}.", file=sys.stderr)
+
+
+def _write(product_id: int, file: BinaryIO) -> int:
+    progress = Progress(sys.stderr, exporting.how_many(product_id))
+    lines = 0
+    try:
+        for line in exporting.export(product_id):
+            file.write(line)
+            lines += 1
+            if lines % 1000 == 0:
+                progress.show(lines, f"{lines:,} lines")
+    finally:
+        progress.finish()
+    return lines
+
+
+@contextmanager
+def _written(output: str, force: bool) -> Iterator[BinaryIO]:
+    """A file that gets its name when it is complete; what it holds is for its owner only."""
+    if output == STANDARD_OUTPUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(output)
+    if path.exists() and not force:
+        raise CommandError(f"{output} exists; --force replaces it.")
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as raw:
+            if path.suffix == ".gz":
+                with gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=5, mtime=0) as packed:
+                    yield cast(BinaryIO, packed)
+            else:
+                yield raw
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

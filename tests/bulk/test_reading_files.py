@@ -1,0 +1,103 @@
+"""Files of lines are read in pieces, and from any line on, with the same result."""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ingestion import files
+from ingestion.files import LINE_LIMIT, Lines, Unreadable
+from tests.bulk.lines import opened
+
+
+def batches(
+    content: bytes, position: int = 0, number: int = 0
+) -> Iterator[tuple[Lines, list[bytes | None]]]:
+    source = Lines(opened(content), position, number)
+    while batch := source.batch():
+        yield source, batch
+
+
+def read(content: bytes, position: int = 0, number: int = 0) -> list[bytes | None]:
+    return [line for _, batch in batches(content, position, number) for line in batch]
+
+
+pieces = st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), max_size=12)
+
+
+@given(pieces, st.booleans(), st.booleans(), st.integers(1, 20), st.integers(1, 5))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_lines_are_the_same_however_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+    lines: list[bytes],
+    ends_with_a_line_end: bool,
+    packed: bool,
+    chunk: int,
+    enough: int,
+) -> None:
+    monkeypatch.setattr(files, "CHUNK", chunk)
+    monkeypatch.setattr(files, "ENOUGH_LINES", enough)
+    # What looks like gzip or begins with a mark is another test's.
+    lines = [b"{" + line for line in lines]
+    content = b"\n".join(lines) + (b"\n" if lines and ends_with_a_line_end else b"")
+    stored = gzip.compress(content) if packed else content
+    assert read(stored) == lines
+    for source, batch in batches(stored):
+        # Whoever goes on here misses nothing and reads nothing twice.
+        assert len(batch) > 0
+        assert read(stored, source.position, source.number) == lines[source.number :]
+
+
+@pytest.mark.parametrize("chunk", [1000, LINE_LIMIT, 3 * LINE_LIMIT])
+def test_a_line_that_is_too_long_costs_no_other(
+    chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "CHUNK", chunk)
+    long = b"x" * (LINE_LIMIT + 1)
+    assert read(b"a\n" + long + b"\nb\n" + 3 * long + b"\nc") == [b"a", None, b"b", None, b"c"]
+    assert read(long) == [None]
+    assert read(b"x" * LINE_LIMIT + b"\n") == [b"x" * LINE_LIMIT]
+
+
+def test_a_byte_order_mark_is_skipped() -> None:
+    assert read(b"\xef\xbb\xbf{}\n\xef\xbb\xbf") == [b"{}", b"\xef\xbb\xbf"]
+
+
+def test_several_gzip_members_are_one_file() -> None:
+    assert read(gzip.compress(b"a\nb") + gzip.compress(b"c\nd\n")) == [b"a", b"bc", b"d"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (gzip.compress(b"a\n" * 1000)[:-9], "ends too early"),
+        (gzip.compress(b"a\n")[:-8] + bytes(8), "damaged"),
+    ],
+)
+def test_damaged_gzip_is_said_to_be_damaged(content: bytes, reason: str) -> None:
+    with pytest.raises(Unreadable, match=reason):
+        read(content)
+
+
+def test_a_file_that_shrank_cannot_be_gone_on_with() -> None:
+    with pytest.raises(Unreadable, match="shorter than it was"):
+        read(b"a\nb\n", position=100)
+
+
+def test_a_file_is_known_by_what_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "CHUNK", 10)
+
+    def digest(name: str, content: bytes) -> bytes:
+        path = tmp_path / name
+        path.write_bytes(content)
+        return files.digest(path)
+
+    content = bytes(range(100))
+    known = digest("a", content)
+    assert digest("b", content) == known
+    others = [content + b"x", b"x" + content[1:], content[:-1] + b"x", b"", b"x"]
+    others.append(content[:52] + b"x" + content[53:])
+    assert len({known, *(digest("c", other) for other in others)}) == len(others) + 1

@@ -1,0 +1,318 @@
+"""What was exported and imported is the same again, and goes on to behave the same."""
+
+import gzip
+import json
+import stat
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.core.management import CommandError
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engagement import forgetting, maintenance, sql
+from engagement.admission import Scope, Subject
+from engagement.messages import Group, Identify, Message, Received, Track
+from engagement.models import DailyCount, Event, ForgottenSubject, Product, User
+from engagement.recording import record
+from engagement.rescoring import rescore
+from engagement.traits import Source
+from ingestion import exporting
+from tests.bulk.lines import Folder, folder, import_bytes, json_lines
+from tests.engagement.history import NOON, group, identify, received, state, tell, track
+from tests.engagement.test_order_does_not_matter import scores
+from tests.pipeline.waiting import at_once
+
+__all__ = ["folder"]
+
+# An export takes a snapshot of its own.
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def exported(product: Product) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in exporting.export(product.pk)]
+
+
+def copied(product: Product, name: str = "copy") -> Product:
+    copy = Product.create_with_workspace(name)
+    assert import_bytes(copy, json_lines(*exported(product))) == []
+    return copy
+
+
+def comparable(product: Product) -> dict[str, Any]:
+    """The state without arrivals, which are places in the order of one installation."""
+    there = state(product)
+    for rows in (there["users"], there["accounts"]):
+        for name, (traits, stamps, *rest) in rows.items():
+            rows[name] = (traits, {key: at for key, (at, _) in stamps.items()}, *rest)
+    there["events"] = sorted(event[1:] for event in there["events"])
+    there["sightings"] = sorted(there["sightings"])
+    return there
+
+
+def assert_same(one: Product, other: Product) -> None:
+    assert comparable(one) == comparable(other)
+    rescore(NOON)
+    assert scores(one) == scores(other)
+
+
+@pytest.fixture
+def acme_with_everything(acme: Product) -> Product:
+    tell(acme, group("initech", -2000, plan="pro", seats=5), group("hooli", -30, name="Hooli"))
+    tell(acme, identify("ada", -900, "initech", name="Ada", email="ada@example.com"))
+    tell(acme, identify("ada", -800, "hooli", plan="x"), identify("ada", -700, plan=None))
+    tell(acme, *[track("ada", hours=hours) for hours in (-1000, -850, -750, -1, 0)])
+    # A stranger, and a stranger who was in an account that nobody has introduced.
+    tell(acme, track("stranger"), track("other stranger", group="nobody's"))
+    tell(acme, identify("bob", -20, "initech", **{"am.tier": "5", "é": [1.5, {"a": None}]}))
+    license = Identify("bob", NOON, {"am.tier": "10 Users", "am.gone": None})
+    record([Received(acme.pk, 10**9, NOON, license, Source.MARKETPLACE)])
+    return acme
+
+
+def test_everything_is_the_same_again(acme_with_everything: Product) -> None:
+    assert_same(copied(acme_with_everything), acme_with_everything)
+
+
+def test_the_lines_are_those_that_the_documentation_describes(acme: Product) -> None:
+    tell(acme, identify("ada", 0, "initech", plan="pro"), track("ada", hours=1))
+    tell(acme, identify("ada", 2, plan=None, seats=3))
+    assert exported(acme) == [
+        {
+            "type": "seen",
+            "groupId": "initech",
+            "firstAt": "2026-09-24T12:00:00Z",
+            "lastAt": "2026-09-24T12:00:00Z",
+            "identified": True,
+        },
+        {
+            "type": "seen",
+            "userId": "ada",
+            "firstAt": "2026-09-24T12:00:00Z",
+            "lastAt": "2026-09-24T14:00:00Z",
+            "identified": True,
+        },
+        {
+            "type": "identify",
+            "userId": "ada",
+            "timestamp": "2026-09-24T14:00:00Z",
+            "traits": {"plan": None, "seats": 3},
+        },
+        {
+            "type": "link",
+            "userId": "ada",
+            "groupId": "initech",
+            "timestamp": "2026-09-24T12:00:00Z",
+        },
+        {
+            "type": "track",
+            "userId": "ada",
+            "event": "opened",
+            "timestamp": "2026-09-24T13:00:00Z",
+        },
+    ]
+
+
+def test_what_came_late_does_as_little_to_the_copy(acme_with_everything: Product) -> None:
+    copy = copied(acme_with_everything)
+    late: list[Message] = [
+        # Neither an old value nor a message's word on a license's trait counts.
+        identify("ada", -750, plan="old", name="Old"),
+        identify("bob", 4, **{"am.tier": "1", "am.gone": "back"}),
+        # An old link moves the events behind it, and a stranger's events count from now on.
+        identify("ada", -870, "hooli"),
+        identify("stranger", 1, "initech"),
+    ]
+    for product in (copy, acme_with_everything):
+        record([Received(product.pk, 10**12 + place, NOON, one) for place, one in enumerate(late)])
+    assert_same(copy, acme_with_everything)
+
+
+def test_counts_that_outlived_their_events_are_counted_again(
+    acme_with_everything: Product,
+) -> None:
+    Event.objects.filter(occurred_at__lt=NOON - timedelta(hours=600)).delete()
+    tell(acme_with_everything, track("ada", "late", hours=-1000), track("ada", hours=-1000))
+    counted = DailyCount.objects.filter(product=acme_with_everything).count()
+    lines = exported(acme_with_everything)
+    assert {"type": "count", "count": 1}.items() <= lines[-1].items()
+    copy = copied(acme_with_everything)
+    assert DailyCount.objects.filter(product=copy).count() == counted
+    assert_same(copy, acme_with_everything)
+    assert_same(copied(copy, "copy of the copy"), acme_with_everything)
+
+
+def test_thinned_links_say_the_same(acme_with_everything: Product) -> None:
+    tell(acme_with_everything, *(identify("ada", hours, "hooli") for hours in range(-600, -500)))
+    assert maintenance.thin_links(NOON) > 90
+    assert_same(copied(acme_with_everything), acme_with_everything)
+
+
+def test_whoever_is_being_forgotten_is_not_exported(acme_with_everything: Product) -> None:
+    for subject in (
+        Subject(acme_with_everything.pk, Scope.USER, "ada"),
+        Subject(acme_with_everything.pk, Scope.ACCOUNT, "initech"),
+    ):
+        forgetting.forget(subject, NOON)
+    assert ForgottenSubject.objects.filter(row_id__isnull=False).count() == 2
+    copy = copied(acme_with_everything)
+    forgetting.clear()
+    assert_same(copy, acme_with_everything)
+
+
+def test_another_products_rows_are_not_exported(
+    acme_with_everything: Product, globex: Product
+) -> None:
+    tell(globex, identify("gil", 0, "globex customer"), track("gil"))
+    text = json.dumps(exported(acme_with_everything))
+    assert "gil" not in text and "globex" not in text
+    assert exported(Product(pk=0)) == []
+
+
+# --- Any messages ---------------------------------------------------------------------------
+
+users, accounts = st.sampled_from(["ann", "bob"]), st.sampled_from(["initech", "hooli"])
+# Days apart, and some at the same time.
+times = st.integers(-30, 0).map(lambda days: NOON + timedelta(hours=days * 12))
+names = st.sampled_from(["plan", "am.tier"])
+traits = st.dictionaries(names, st.none() | st.integers(0, 3) | st.text("aé", max_size=1))
+messages = st.one_of(
+    st.builds(Identify, users, times, traits, st.none() | accounts),
+    st.builds(Group, accounts, times, traits, st.none() | users),
+    st.builds(Track, users, st.sampled_from(["opened", "saved"]), times, st.none() | accounts),
+)
+said = st.tuples(messages, st.sampled_from(Source))
+
+
+@pytest.fixture
+def nothing_else(db: None) -> Iterator[None]:
+    yield
+    Product.objects.all().delete()
+
+
+@given(st.lists(said, max_size=12), st.lists(said, max_size=4), st.integers(-31, 0))
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_any_messages_come_out_the_same(
+    nothing_else: None,
+    told: list[tuple[Message, Source]],
+    later: list[tuple[Message, Source]],
+    kept_from: int,
+) -> None:
+    product = Product.create_with_workspace("original")
+    tell_as(product, told, 0)
+    # Retention drops the events of whole days.
+    dropped_before = NOON.replace(hour=0) + timedelta(days=kept_from / 2 // 1)
+    Event.objects.filter(product=product, occurred_at__lt=dropped_before).delete()
+    copy = copied(product)
+    assert comparable(copy) == comparable(product)
+    # And whatever is said later does the same to both.
+    for one in (product, copy):
+        tell_as(one, later, 10**12)
+    assert comparable(copy) == comparable(product)
+
+
+def tell_as(product: Product, told: list[tuple[Message, Source]], first: int) -> None:
+    record(
+        [
+            Received(product.pk, first + place, NOON, message, source)
+            for place, (message, source) in enumerate(told)
+        ]
+    )
+
+
+# --- One moment -----------------------------------------------------------------------------
+
+
+def test_an_export_is_of_one_moment(acme_with_everything: Product) -> None:
+    before = exported(acme_with_everything)
+    lines = exporting.export(acme_with_everything.pk)
+    first = next(lines)
+
+    def meanwhile() -> None:
+        tell(acme_with_everything, identify("late"), track("ada", "late"))
+        User.objects.filter(external_id="bob").delete()
+
+    # From a connection of its own, as workers are.
+    at_once(meanwhile)
+    assert [json.loads(line) for line in [first, *lines]] == before
+
+
+# --- The command ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["acme.ndjson", "acme.ndjson.gz"])
+def test_the_commands_round_trip(
+    name: str, acme_with_everything: Product, globex: Product, folder: Folder
+) -> None:
+    folder.run("export_product", "Acme", "--output", name)
+    assert stat.S_IMODE((folder.path / name).stat().st_mode) == 0o600
+    said = folder.run("import_messages", name, "--product", "Globex")
+    assert "recorded." in said
+    assert comparable(globex) == comparable(acme_with_everything)
+    assert folder.names() == {name}
+
+
+def test_what_is_named_gz_is_gzip(acme_with_everything: Product, folder: Folder) -> None:
+    folder.run("export_product", "Acme", "--output", "a.gz")
+    folder.run("export_product", "Acme", "--output", "a.ndjson")
+    assert gzip.decompress((folder.path / "a.gz").read_bytes()).decode() == folder.text("a.ndjson")
+
+
+def test_standard_output_takes_it_too(
+    acme_with_everything: Product, folder: Folder, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    folder.run("export_product", "Acme", "--output", "-")
+    written = capfdbinary.readouterr().out
+    assert [json.loads(line) for line in written.splitlines()] == exported(acme_with_everything)
+
+
+def test_a_file_is_not_replaced_unless_asked(acme: Product, folder: Folder) -> None:
+    folder.write("a.ndjson", b"mine")
+    with pytest.raises(CommandError, match=r"a\.ndjson exists; --force replaces it"):
+        folder.run("export_product", "Acme", "--output", "a.ndjson")
+    assert folder.text("a.ndjson") == "mine"
+    folder.run("export_product", "Acme", "--output", "a.ndjson", "--force")
+    assert folder.text("a.ndjson") == ""
+
+
+def test_an_export_that_fails_leaves_no_file_that_looks_complete(
+    acme_with_everything: Product, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> Iterator[dict[str, Any]]:
+        yield {"type": "seen"}
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(exporting, "_lines", fail)
+    with pytest.raises(CommandError, match=r"cannot be written .No space left on device"):
+        folder.run("export_product", "Acme", "--output", "a.ndjson")
+    assert folder.names() == set()
+    with pytest.raises(CommandError, match=r"cannot be written .No such file"):
+        folder.run("export_product", "Acme", "--output", "nowhere/a.ndjson")
+    with pytest.raises(CommandError, match="there is no product 'Hooli'"):
+        folder.run("export_product", "Hooli", "--output", "a.ndjson")
+
+
+def test_exporting_reads_some_rows_at_a_time(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(received(acme, [track(f"user {number}") for number in range(50)]))
+    read: list[int] = []
+    original = sql.stream
+
+    def noted(*arguments: Any) -> Iterator[tuple[Any, ...]]:
+        for row in original(*arguments, at_once=10):
+            read.append(1)
+            yield row
+
+    monkeypatch.setattr(sql, "stream", noted)
+    lines = exporting.export(acme.pk)
+    for _ in range(3):
+        next(lines)
+    assert len(read) <= 3
+    assert len(list(lines)) == 97
