@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0008_measures'),
+        ('engagement', '0005_forgotten'),
         ('ingestion', '0003_forgotten'),
     ]
 
