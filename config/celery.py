@@ -7,6 +7,7 @@ Everything is configured by ``config.settings``, so plain ``celery -A config wor
 import os
 import sys
 import warnings
+from importlib import import_module
 from typing import Any
 
 from celery import Celery
@@ -14,10 +15,11 @@ from celery.exceptions import SecurityWarning
 from celery.signals import setup_logging, task_prerun, worker_init, worker_process_init
 from celery.worker.consumer import Consumer
 from django.core.exceptions import ImproperlyConfigured
-from django.db import close_old_connections
+from django.db import close_old_connections, connections
 from kombu import Connection
 
 from config.deathwatch import Lifeline
+from config.failures import StartFailed
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -57,6 +59,20 @@ def _keep_logging(**_: Any) -> None:
 def _make_lifeline(**_: Any) -> None:
     global _lifeline
     _lifeline = Lifeline()
+
+
+@worker_init.connect
+def _check_secrets(**_: Any) -> None:
+    """A worker without the right keys does not start: its syncs would fail one after the other."""
+    # Django's models are ready only now.
+    readiness = import_module("config.readiness")
+    try:
+        readiness.check_secrets()
+    except StartFailed as failure:
+        sys.exit(f"error: {failure}")
+    finally:
+        # The pool's processes must not inherit the connection.
+        connections.close_all()
 
 
 @worker_process_init.connect

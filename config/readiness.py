@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from django.core.management import call_command
-from django.db import OperationalError, connection
+from django.db import Error, OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from config import queue_schema
 from config.failures import StartFailed
+from engagement import encryption
 
 OLDEST_POSTGRES = 16
 
@@ -53,6 +54,25 @@ def check_database() -> None:
     if version < OLDEST_POSTGRES:
         raise StartFailed(
             f"the database is PostgreSQL {version}; version {OLDEST_POSTGRES} or newer is needed."
+        )
+
+
+def check_secrets() -> None:
+    """StartFailed where stored secrets cannot be decrypted with the keys that there are.
+
+    A database that cannot be asked, because it is away or has no tables yet, is no reason not to
+    start: whatever needs a secret then says so itself.
+    """
+    try:
+        lost = encryption.unreadable()
+    except Error:
+        return
+    if lost:
+        places = ", ".join(f"{number:,} in {column}" for column, number in lost.items())
+        raise StartFailed(
+            f"stored secrets cannot be decrypted ({places}): the key that encrypted them is not in "
+            "EDS_ENCRYPTION_KEYS. Add it again; if it is lost, `python manage.py "
+            "rotate_encryption_keys --discard-unreadable` discards them."
         )
 
 

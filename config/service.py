@@ -46,6 +46,7 @@ def _prepare(supervisor: Supervisor, console: Console) -> first_start.FirstStart
     readiness.check_database()
     if readiness.migrate():
         console.say("The database's tables are up to date.")
+    readiness.check_secrets()
     return first_start.prepare(settings.DATA_DIR)
 
 

@@ -89,7 +89,9 @@ def work(
     return latest(connection)
 
 
-def sync_now(connection: Connection, now: datetime = NOON, kind: Kind = Kind.RECENT) -> SyncRun:
+def sync_now(
+    connection: Connection, now: datetime = NOON, kind: SyncRun.Kind = Kind.RECENT
+) -> SyncRun:
     """Ask for a sync and have a worker do it."""
     runs.request(connection, kind, now)
     return work(connection, now)
@@ -103,8 +105,8 @@ def latest(connection: Connection) -> SyncRun:
 
 def counters(run: SyncRun) -> dict[str, int]:
     """What the run counted, without zeros."""
-    names = ("seen", "imported", "unchanged", "skipped", "failed", "without_cloud_id")
-    names += ("accounts_created", "accounts_updated")
+    names = ["seen", "imported", "unchanged", "skipped", "failed", "without_cloud_id"]
+    names += ["accounts_created", "accounts_updated"]
     return {name: number for name in names if (number := getattr(run, name))}
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from celery import current_app
+from celery import Celery, current_app
 from django.conf import settings
 from django.core.management import call_command
 from django.utils import timezone
@@ -144,7 +144,7 @@ def test_waking_sends_the_connections_id_and_nothing_else(
     def publish(self: Any, name: str, args: Any = None, kwargs: Any = None, **_: Any) -> None:
         messages.append((name, args, kwargs))
 
-    monkeypatch.setattr(type(current_app._get_current_object()), "send_task", publish)
+    monkeypatch.setattr(Celery, "send_task", publish)
     runs.wake([connection.pk])
     assert [(name, list(args), kwargs) for name, args, kwargs in messages] == [
         ("marketplace.tasks.sync", [connection.pk], {})
@@ -157,7 +157,7 @@ def test_a_broker_that_is_away_costs_a_minute(
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError("no broker")
 
-    monkeypatch.setattr(type(current_app._get_current_object()), "send_task", refuse)
+    monkeypatch.setattr(Celery, "send_task", refuse)
     runs.wake([connection.pk])
     assert runs.due(NOON) == [connection.pk], "the look of every minute finds it"
 

@@ -244,7 +244,7 @@ def test_the_connections_value_wins_over_what_the_vendor_sends(
     told_first: bool,
 ) -> None:
     simulator.feed.add(a_license(simulator, 1, cloudSiteHostname="acme.example"))
-    sent = group("site-0001", hours, **{"am.cloudsitehostname": "theirs", "am.unknown": 1})
+    sent = group("site-0001", hours, None, **{"am.cloudsitehostname": "theirs", "am.unknown": 1})
     if told_first:
         tell(acme, sent)
     work(connection)
@@ -258,7 +258,7 @@ def test_the_connections_value_wins_over_what_the_vendor_sends(
 def test_what_the_vendor_sends_stays_where_no_license_says_anything(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
-    tell(acme, group("site-0001", **{"am.cloudsitehostname": "theirs"}))
+    tell(acme, group("site-0001", 0, None, **{"am.cloudsitehostname": "theirs"}))
     simulator.feed.add(a_license(simulator, 1))
     work(connection)
     assert traits(acme, "site-0001")["am.cloudSiteHostname"] == "theirs"
@@ -428,7 +428,7 @@ def test_a_list_that_never_ends_is_given_up(simulator: Simulator, connection: Co
     ],
 )
 def test_a_scheduled_sync_is_a_full_one_weekly_and_where_something_was_missed(
-    connection: Connection, full: timedelta | None, success: timedelta | None, kind: Kind
+    connection: Connection, full: timedelta | None, success: timedelta | None, kind: SyncRun.Kind
 ) -> None:
     SyncRun.objects.all().delete()
     connection.full_synced_at = NOON - full if full else None

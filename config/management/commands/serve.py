@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from config import gunicorn
+from config import gunicorn, readiness
 from config.failures import StartFailed
 
 
@@ -22,6 +22,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
         if reason := gunicorn.port_in_use(host, port):
             raise StartFailed(reason)
+        readiness.check_secrets()
         command = gunicorn.command(host, port, settings.WEB_WORKERS)
         # Replaced, not called: this process has imported what the workers must patch first.
         os.chdir(settings.BASE_DIR)

@@ -1,0 +1,284 @@
+"""Stored secrets: the field never lies, and its keys can be replaced."""
+
+from io import StringIO
+from typing import Any
+
+import pytest
+from celery.signals import worker_init
+from cryptography.fernet import Fernet
+from django.core.exceptions import ValidationError
+from django.core.management import CommandError, call_command
+from django.db import OperationalError, connection
+from django.utils import timezone
+from pytest_django import Settings
+
+from config import readiness
+from config.failures import StartFailed
+from engagement import encryption
+from engagement.fields import Undecryptable
+from engagement.models import Product
+from ingestion.models import IngestionKey
+from marketplace.models import Connection
+from readapi.models import ApiToken
+from tests.start.running import free_port
+
+TOKEN = "planted-token"
+
+pytestmark = pytest.mark.django_db
+
+
+def a_connection(product: Product, token: str | None = TOKEN, **fields: Any) -> Connection:
+    values = {
+        "state": Connection.State.ACTIVE,
+        "state_changed_at": timezone.now(),
+        "user_name": "me@example.com",
+        "vendor_id": "1",
+        "app_product_id": "9d71209f-f2d4-5522-8742-716b66c6574f",
+        **fields,
+    }
+    return Connection.objects.create(product=product, api_token=token, **values)
+
+
+def stored(row: Any, column: str) -> str | None:
+    """What is in the database, as it is there."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT {column} FROM {row._meta.db_table} WHERE id = %s", [row.pk])
+        value: str | None = cursor.fetchone()[0]
+    return value
+
+
+def token_of(row: Connection) -> str | None:
+    return Connection.objects.defer(None).get(pk=row.pk).api_token
+
+
+# --- The library's traps --------------------------------------------------------------------
+
+
+def test_a_value_under_a_lost_key_raises_and_is_never_taken_for_its_ciphertext(
+    acme: Product, settings: Settings
+) -> None:
+    row = a_connection(acme)
+    before = stored(row, "api_token")
+    right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
+    with pytest.raises(Undecryptable) as caught:
+        token_of(row)
+    assert str(caught.value) == (
+        "marketplace.Connection.api_token cannot be decrypted: the key that encrypted it is not "
+        "in EDS_ENCRYPTION_KEYS. Add that key again."
+    )
+    # A page that does not need it works, and a save leaves it alone.
+    read = Connection.objects.get(pk=row.pk)
+    read.last_error = "something"
+    read.save()
+    settings.ENCRYPTION_KEYS = right
+    assert stored(row, "api_token") == before
+    assert token_of(row) == TOKEN
+
+
+def test_a_failed_full_clean_leaves_later_reads_alone(acme: Product) -> None:
+    row = a_connection(acme)
+    broken = Connection.objects.defer(None).get(pk=row.pk)
+    broken.user_name = "x" * 1000
+    for _ in range(2):
+        with pytest.raises(ValidationError):
+            broken.full_clean()
+    assert broken.api_token == TOKEN
+    assert token_of(row) == TOKEN
+    a_connection(Product.create_with_workspace("Globex"), "another")
+    assert token_of(row) == TOKEN
+
+
+@pytest.mark.parametrize("value", ["", "0", "null", " ", "x" * 100_000, "söhne", "gAAAAA"])
+def test_every_text_comes_back_as_it_was(acme: Product, value: str) -> None:
+    row = a_connection(acme, value)
+    assert token_of(row) == value
+    assert stored(row, "api_token") not in (None, value)
+
+
+def test_none_stays_null(acme: Product) -> None:
+    row = a_connection(acme, None, state=Connection.State.DISCONNECTED)
+    assert stored(row, "api_token") is None
+    assert token_of(row) is None
+
+
+def test_clean_and_to_python_do_not_decrypt(acme: Product) -> None:
+    field = Connection._meta.get_field("api_token")
+    ciphertext = stored(a_connection(acme), "api_token")
+    assert field.to_python(ciphertext) == ciphertext
+    assert field.clean(ciphertext, None) == ciphertext
+
+
+def test_lists_and_pages_do_not_read_the_token(acme: Product) -> None:
+    a_connection(acme)
+    assert "api_token" in Connection.objects.get().get_deferred_fields()
+
+
+def test_dumpdata_leaves_secrets_out(acme: Product) -> None:
+    secrets = [
+        str(IngestionKey.create(acme, "web").secret),
+        str(ApiToken.create(acme, "crm").secret),
+        str(token_of(a_connection(acme))),
+    ]
+    for use_base_manager in (False, True):
+        dump = StringIO()
+        labels = ("ingestion.ingestionkey", "readapi", "marketplace")
+        call_command("dumpdata", *labels, stdout=dump, use_base_manager=use_base_manager)
+        assert "marketplace.connection" in dump.getvalue()
+        assert not [secret for secret in secrets if secret in dump.getvalue()]
+
+
+# --- Other keys -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secrets(acme: Product, globex: Product) -> dict[str, str]:
+    """The secrets of every kind that is stored, by their column."""
+    return {
+        "ingestion.IngestionKey.secret": IngestionKey.create(acme, "web").secret,
+        "readapi.ApiToken.secret": ApiToken.create(acme, "crm").secret,
+        "marketplace.Connection.api_token": str(token_of(a_connection(acme))),
+    }
+
+
+def read_all() -> dict[str, str]:
+    return {
+        str(column): getattr(column.model._base_manager.get(), column.field.attname)
+        for column in encryption.columns()
+    }
+
+
+def rotate(*options: str) -> str:
+    output = StringIO()
+    call_command("rotate_encryption_keys", *options, stdout=output)
+    return output.getvalue()
+
+
+def test_all_encrypted_columns_are_known(secrets: dict[str, str]) -> None:
+    assert {str(column) for column in encryption.columns()} == set(secrets)
+
+
+def test_rotating_encrypts_everything_with_the_first_key(
+    secrets: dict[str, str], settings: Settings
+) -> None:
+    old, new = settings.ENCRYPTION_KEYS[0], Fernet.generate_key().decode()
+    settings.ENCRYPTION_KEYS = [new, old]
+    said = rotate()
+    assert "marketplace.Connection.api_token: 1 looked at" in said
+    assert "marketplace.Connection.api_token: 1 encrypted anew, 0 up to date." in said
+    assert said.endswith("All secrets have the first key; the other keys may go.\n")
+    settings.ENCRYPTION_KEYS = [new]
+    assert read_all() == secrets
+
+
+def test_rotating_again_writes_nothing(secrets: dict[str, str], settings: Settings) -> None:
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode(), *settings.ENCRYPTION_KEYS]
+    rotate()
+    before = stored(Connection.objects.get(), "api_token")
+    assert "0 encrypted anew, 1 up to date" in rotate()
+    assert stored(Connection.objects.get(), "api_token") == before
+
+
+def test_an_interrupted_rotation_goes_on_where_it_was(
+    acme: Product, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secrets = {IngestionKey.create(acme, f"key {number}").secret for number in range(7)}
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode(), *settings.ENCRYPTION_KEYS]
+    monkeypatch.setattr(encryption, "BATCH", 3)
+
+    class Interrupted(Exception):
+        pass
+
+    def interrupt(rotation: encryption.Rotation) -> None:
+        if rotation.seen >= 6:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        encryption.rotate(False, interrupt)
+    said = rotate()
+    assert "ingestion.IngestionKey.secret: 1 encrypted anew, 6 up to date." in said
+    assert {key.secret for key in IngestionKey.objects.all()} == secrets
+
+
+def test_a_value_that_somebody_changes_meanwhile_is_not_overwritten(
+    acme: Product, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = a_connection(acme, "old token")
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode(), *settings.ENCRYPTION_KEYS]
+    batches = encryption.Column.batches
+
+    def slow(column: encryption.Column) -> Any:
+        for batch in batches(column):
+            Connection.objects.filter(pk=row.pk).update(api_token="new token")
+            yield batch
+
+    monkeypatch.setattr(encryption.Column, "batches", slow)
+    encryption.rotate(False, lambda _: None)
+    assert token_of(row) == "new token"
+
+
+def test_secrets_whose_key_is_lost_are_said_and_kept(
+    secrets: dict[str, str], settings: Settings
+) -> None:
+    right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
+    with pytest.raises(CommandError, match="3 secrets cannot be decrypted"):
+        rotate()
+    settings.ENCRYPTION_KEYS = right
+    assert read_all() == secrets
+
+
+def test_secrets_whose_key_is_lost_can_be_discarded(
+    secrets: dict[str, str], settings: Settings
+) -> None:
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    said = rotate("--discard-unreadable")
+    assert "readapi.ApiToken.secret: 0 encrypted anew, 0 up to date, 1 discarded." in said
+    assert set(read_all().values()) == {""}
+    assert encryption.unreadable() == {}
+
+
+# --- The check at start ---------------------------------------------------------------------
+
+
+def test_with_the_right_keys_the_service_starts(secrets: dict[str, str]) -> None:
+    readiness.check_secrets()
+
+
+def test_without_the_right_key_it_does_not_and_says_why(
+    secrets: dict[str, str], settings: Settings
+) -> None:
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    with pytest.raises(StartFailed) as caught:
+        readiness.check_secrets()
+    said = str(caught.value)
+    assert "1 in marketplace.Connection.api_token" in said
+    assert "the key that encrypted them is not in EDS_ENCRYPTION_KEYS. Add it again" in said
+    assert not [secret for secret in secrets.values() if secret in said]
+
+
+def test_a_key_that_is_lost_for_a_part_is_noticed(
+    secrets: dict[str, str], settings: Settings, globex: Product
+) -> None:
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    ApiToken.create(globex, "newer")
+    assert encryption.unreadable()["readapi.ApiToken.secret"] == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_neither_the_web_role_nor_a_worker_starts_without_the_right_key(
+    secrets: dict[str, str], settings: Settings
+) -> None:
+    settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
+    with pytest.raises(StartFailed, match="stored secrets cannot be decrypted"):
+        call_command("serve", port=free_port())
+    with pytest.raises(SystemExit, match="error: stored secrets cannot be decrypted"):
+        worker_init.send(sender=None)
+
+
+def test_a_database_that_is_away_is_no_reason_not_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away() -> None:
+        raise OperationalError("away")
+
+    monkeypatch.setattr(encryption, "unreadable", away)
+    readiness.check_secrets()
