@@ -49,14 +49,8 @@ class Service:
         self.folder = folder
         self.postgres = postgres
         self._stack = stack
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
-        self.environment = {
-            **kept,
-            "EDS_DATA_DIR": str(folder),
-            "DJANGO_SETTINGS_MODULE": "config.settings",
-            # A full inbox is not what is measured here.
-            "EDS_INBOX_LIMIT": "100000000",
-        }
+        # A full inbox is not what is measured here.
+        self.environment = own_environment(folder, EDS_INBOX_LIMIT="100000000")
 
     def create_product(self) -> dict[str, Any]:
         """A product with its credentials, as ``create_product --json`` prints them."""
@@ -173,6 +167,13 @@ def temporary_service(options: dict[str, str] | None = None) -> Iterator[Service
         postgres.wait_until_ready(process)
         service.run("manage.py", "migrate", "--verbosity", "0")
         yield service
+
+
+def own_environment(folder: Path, **settings: str) -> dict[str, str]:
+    """This shell's environment without the service's own settings, and with these."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
+    own = {"EDS_DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "config.settings"}
+    return {**kept, **own, **settings}
 
 
 def until(look: Callable[[], Found], what: str, patience: float) -> Found:

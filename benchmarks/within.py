@@ -1,16 +1,19 @@
-"""What the drain benchmark does inside the service: ``python -m benchmarks.within COMMAND …``.
+"""What benchmarks do inside the service: ``python -m benchmarks.within COMMAND …``.
 
 A process of its own, so that only the service's code shares its interpreter. Prints JSON.
 """
 
 import json
+import resource
 import sys
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any, LiteralString
 
 import django
+import msgspec
 from django.utils import timezone
 
 django.setup()
@@ -18,8 +21,8 @@ django.setup()
 # The apps must be loaded first.
 from benchmarks.messages import generate  # noqa: E402
 from engagement import credentials, sql  # noqa: E402
-from engagement.messages import Track, encode  # noqa: E402
-from ingestion import processing, tasks  # noqa: E402
+from engagement.messages import Message, Track, encode  # noqa: E402
+from ingestion import exporting, files, importing, processing, tasks  # noqa: E402
 from ingestion.models import IngestionKey  # noqa: E402
 
 _COPY: LiteralString = """
@@ -63,7 +66,59 @@ def drain() -> dict[str, Any]:
     }
 
 
-COMMANDS = {"fill": fill, "fill_and_wake": fill_and_wake, "drain": drain}
+def write_lines(path: str, messages: str, seed: str) -> dict[str, Any]:
+    """Write a file of so many messages as ``import_messages`` takes it."""
+    tracks = 0
+    with Path(path).open("wb") as file:
+        for message in generate(int(messages), timezone.now(), int(seed)):
+            tracks += isinstance(message, Track)
+            file.write(_line(message))
+    return {"messages": int(messages), "tracks": tracks}
+
+
+def _line(message: Message) -> bytes:
+    said = {"type": type(message).__name__.lower(), **msgspec.structs.asdict(message)}
+    renamed = {"user_id": "userId", "group_id": "groupId", "message_id": "messageId"}
+    present = {renamed.get(name, name): value for name, value in said.items() if value is not None}
+    return msgspec.json.encode(present) + b"\n"
+
+
+def import_lines(path: str, product_id: str) -> dict[str, Any]:
+    """Import the file; lines, wall-clock seconds and seconds of this process's own work."""
+    digest = files.digest(Path(path))
+    begun = importing.begin(int(product_id), digest, path, timezone.now(), again=False)
+    wall, processor = time.monotonic(), time.process_time()
+    problems: list[importing.Problem] = []
+    with Path(path).open("rb") as file:
+        importing.run(begun, files.Lines(file), problems.extend, timezone.now)
+    return {
+        "lines": begun.lines,
+        "recorded": begun.recorded,
+        "problems": len(problems),
+        "seconds": time.monotonic() - wall,
+        "processor_seconds": time.process_time() - processor,
+    }
+
+
+def export_lines(path: str, product_id: str) -> dict[str, Any]:
+    """Export the product to the file; lines, seconds, and the most memory it took, in MB."""
+    started, lines = time.monotonic(), 0
+    with Path(path).open("wb") as file:
+        for line in exporting.export(int(product_id)):
+            file.write(line)
+            lines += 1
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"lines": lines, "seconds": time.monotonic() - started, "peak_mb": peak}
+
+
+COMMANDS = {
+    "fill": fill,
+    "fill_and_wake": fill_and_wake,
+    "drain": drain,
+    "write_lines": write_lines,
+    "import_lines": import_lines,
+    "export_lines": export_lines,
+}
 
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]
