@@ -7,19 +7,26 @@ from django.conf import settings
 from django.db import transaction
 
 from engagement import sql
-from engagement.models import Chore
+from engagement.models import Chore, ForgottenSubject
 from engagement.partitions import keep_partitions
 
 # A link may arrive this much late and still be sorted in exactly.
 LINKS_KEPT = timedelta(days=7)
+# By then nothing that arrived before somebody was forgotten can still be on its way.
+REQUESTS_KEPT = timedelta(days=30)
 # So many users' links are looked at by one statement.
 USERS_PER_STATEMENT = 20_000
 
 
 def maintain(now: datetime) -> None:
-    """Keep the partitions and, once a day, thin the links. Safe to repeat."""
+    """Keep the partitions, let go of old requests to forget and, once a day, thin the links.
+
+    Safe to repeat.
+    """
     today = now.astimezone(UTC).date()
     keep_partitions(today, settings.EVENT_RETENTION_DAYS)
+    over = ForgottenSubject.objects.filter(is_suppressed=False, row_id=None)
+    over.filter(forgotten_at__lt=now - REQUESTS_KEPT).delete()
     if _is_due("thin links", today):
         thin_links(now)
 

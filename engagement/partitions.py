@@ -10,6 +10,8 @@ from psycopg import sql as compose
 from engagement import sql
 
 MONTHS_AHEAD = 2
+# Some 100,000 events.
+BLOCKS_PER_STATEMENT = 1_000
 # Waiting longer for the table's lock would hold up recording.
 LOCK_TIMEOUT: LiteralString = "SET LOCAL lock_timeout = '2s'"
 
@@ -36,9 +38,26 @@ def keep_partitions(today: date, retention_days: int) -> None:
     for month in sorted(existing):
         if _months_later(month, 1) <= oldest:
             _execute(compose.SQL("DROP TABLE {}").format(_table(month)))
-    sql.execute(
-        "DELETE FROM engagement_event_default WHERE occurred_at < %(oldest)s", {"oldest": oldest}
-    )
+    _delete_stray(oldest)
+
+
+_BLOCKS: LiteralString = """
+    SELECT pg_relation_size('engagement_event_default') / current_setting('block_size')::integer
+"""
+_DELETE_STRAY: LiteralString = """
+    DELETE FROM engagement_event_default
+    WHERE ctid >= format('(%%s,0)', %(start)s::bigint)::tid
+      AND ctid < format('(%%s,0)', %(end)s::bigint)::tid AND occurred_at < %(oldest)s
+"""
+
+
+def _delete_stray(oldest: date) -> None:
+    """Delete events that are too old from the default partition, range by range of its pages:
+    after an import of years there may be many, and no statement should take long."""
+    ((blocks,),) = sql.fetch(_BLOCKS)
+    for start in range(0, blocks, BLOCKS_PER_STATEMENT):
+        end = start + BLOCKS_PER_STATEMENT
+        sql.execute(_DELETE_STRAY, {"start": start, "end": end, "oldest": oldest})
 
 
 def _create(month: date) -> None:

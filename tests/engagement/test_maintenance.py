@@ -7,8 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engagement import maintenance
+from engagement.admission import Scope, Subject
+from engagement.forgetting import forget
 from engagement.maintenance import maintain, thin_links
-from engagement.models import Chore, Membership, Product
+from engagement.models import Chore, ForgottenSubject, Membership, Product
 from tests.engagement.history import NOON, identify, state, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -83,3 +85,14 @@ def test_a_daily_chore_is_done_once_a_day_by_whoever_comes_first(acme: Product) 
     maintain(NOON + timedelta(days=1))
     assert Membership.objects.count() == 2
     assert Chore.objects.get().day == (NOON + timedelta(days=1)).date()
+
+
+def test_requests_to_forget_are_kept_until_nothing_of_before_can_arrive(acme: Product) -> None:
+    for name in ("ann", "bob"):
+        subject = Subject(acme.pk, Scope.USER, name)
+        forget(subject, NOON, suppress=name == "bob")
+    maintain(NOON + timedelta(days=29))
+    assert ForgottenSubject.objects.count() == 2
+    maintain(NOON + timedelta(days=31))
+    # A suppressed id stays suppressed.
+    assert ForgottenSubject.objects.get().is_suppressed

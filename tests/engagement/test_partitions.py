@@ -4,6 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
+from engagement import partitions
 from engagement.models import DailyCount, Event, Product
 from engagement.partitions import keep_partitions
 from engagement.sql import execute, fetch
@@ -93,3 +94,15 @@ def test_older_events_that_arrive_late_are_counted_and_deleted(acme: Product) ->
     keep_partitions(date(2026, 9, 24), retention_days=31)
     assert lies_in(acme) == []
     assert DailyCount.objects.get(product=acme).count == 1
+
+
+def test_old_events_go_from_the_default_partition_however_many_there_are(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partitions, "BLOCKS_PER_STATEMENT", 1)
+    years_ago = -24 * 365 * 3
+    tell(acme, *[track("ann", hours=years_ago - number) for number in range(1000)])
+    tell(acme, track("ann", hours=24 * 365))
+    keep_partitions(date(2026, 9, 24), 400)
+    assert Event.objects.count() == 1
+    assert DailyCount.objects.count() > 40
