@@ -1,0 +1,102 @@
+"""What the license benchmark does inside the service: ``python -m benchmarks.syncing COMMAND …``.
+
+A process of its own, so that only the service's code shares its interpreter. Prints JSON.
+"""
+
+import json
+import resource
+import sys
+import time
+from datetime import date
+from typing import Any
+
+import django
+import psutil
+import requests
+from django.utils import timezone
+
+django.setup()
+
+# The apps must be loaded first.
+from django.conf import settings  # noqa: E402
+
+from engagement.models import Account, Product  # noqa: E402
+from marketplace import client, connecting, runs, sync  # noqa: E402
+from marketplace.client import PATIENT, Client, Credentials  # noqa: E402
+from marketplace.connecting import Details  # noqa: E402
+from marketplace.models import Connection, License, SyncRun  # noqa: E402
+from marketplace.simulator.server import Simulator  # noqa: E402
+from marketplace.simulator.vendor import vendor  # noqa: E402
+
+_MEGABYTE = 1024 * 1024
+
+
+class Latency:
+    """The seconds that the marketplace took to answer: from each request to its first byte."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def client(self, credentials: Credentials) -> Client:
+        session = client.new_session()
+        session.hooks["response"].append(self._add)
+        return Client(session, settings.MARKETPLACE_API_URL, credentials, PATIENT)
+
+    def _add(self, response: requests.Response, **_: Any) -> None:
+        self.seconds += response.elapsed.total_seconds()
+
+
+def simulate(licenses: str, port: str) -> None:
+    """Serve a simulated marketplace until the end of the process."""
+    today = date(2026, 9, 24)
+    with_licenses = Simulator.with_licenses(int(licenses), today=today, port=int(port))
+    with_licenses.serve_forever()
+
+
+def connect() -> dict[str, Any]:
+    """A new product that is connected to the simulated marketplace; its first sync is due."""
+    owner = vendor()
+    product = Product.create_with_workspace("Benchmark")
+    details = Details(owner.user_name, owner.token, owner.vendor_id, owner.app.product_id)
+    checked = connecting.check(details, client.connect)
+    return {"connection": connecting.save(product, checked, timezone.now()).pk}
+
+
+def work(connection: str, *options: str) -> dict[str, Any]:
+    """Sync to the end; what it took. "full" asks for a full sync first."""
+    if "full" in options:
+        row = Connection.objects.get(pk=int(connection))
+        runs.request(row, SyncRun.Kind.FULL, timezone.now())
+    latency = Latency()
+    before = psutil.Process().memory_info().rss
+    wall, processor = time.monotonic(), time.process_time()
+    sync.work(int(connection), sync.Worker(latency.client, timezone.now))
+    seconds = time.monotonic() - wall
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {
+        **found(connection),
+        "seconds": seconds,
+        "vendor_seconds": latency.seconds,
+        "own_seconds": seconds - latency.seconds,
+        "processor_seconds": time.process_time() - processor,
+        "memory_growth_mb": (peak - before) / _MEGABYTE,
+    }
+
+
+def found(connection: str) -> dict[str, Any]:
+    """The connection's latest sync, and what is stored."""
+    run = SyncRun.objects.filter(connection=int(connection))[0]
+    names = ("state", "attempt", "pages", "seen", "imported", "unchanged", "skipped", "failed")
+    stored = {"product": run.connection.product_id}
+    return {
+        **{name: getattr(run, name) for name in names},
+        "licenses": License.objects.filter(**stored).count(),
+        "accounts": Account.objects.filter(**stored, is_identified=True).count(),
+    }
+
+
+COMMANDS = {"simulate": simulate, "connect": connect, "work": work, "found": found}
+
+if __name__ == "__main__":
+    command, *arguments = sys.argv[1:]
+    print(json.dumps(COMMANDS[command](*arguments)))  # type: ignore[operator]
