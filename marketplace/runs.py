@@ -220,13 +220,14 @@ _GIVEN_UP = (
 def hold(run: SyncRun) -> None:
     """Keep the connection and the run as they are until the transaction ends; raises Superseded
     where the run is not ours any more."""
-    # In this order, as everybody takes them.
+    # Locks in this order, as everybody takes them. The transaction need not be on disk when it is
+    # committed: if it is lost, the page and the position are lost together, and read again.
     if not sql.fetch(_HOLD_CONNECTION, _identity(run)) or not sql.fetch(_HOLD_RUN, _identity(run)):
         raise Superseded
 
 
 _HOLD_CONNECTION: LiteralString = """
-    SELECT FROM marketplace_connection
+    SELECT set_config('synchronous_commit', 'off', true) FROM marketplace_connection
     WHERE id = %(connection)s AND generation = %(generation)s AND state = 'active'
     FOR SHARE
 """
