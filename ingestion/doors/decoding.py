@@ -11,19 +11,24 @@ from ingestion.errors import Refused, invalid, missing
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-TYPE_NAMES = {"str": "a string", "int": "an integer", "object": "an object"}
+TYPE_NAMES = {
+    "str": "a string",
+    "int": "an integer",
+    "object": "an object",
+    "array": "an array",
+}
 TIMESTAMP_RULES = {"str": timestamps.ISO_RULE, "int": timestamps.MILLISECONDS_RULE}
 
 # msgspec's messages read "Expected `str | null`, got `int` - at `$.context.groupId`". Names of
 # fields are ours; a client's own keys appear as "[...]".
 _EXPECTED = re.compile(r"Expected `(\w+)")
 _FIELD = re.compile(r"at `\$\.([\w.]+)")
+_MISSING = re.compile(r"missing required field `(\w+)`")
 
 # A lone surrogate, or all that comes before the next one. Escapes are consumed whole, so that an
 # escaped backslash before "ud800" is no surrogate; runs are long, so that hostile text is cheap.
 _PIECE = re.compile(
     r"(?:[^\\]++|\\[^u]|\\u(?!(?i:d[89a-f]))|\\u(?i:d[89ab][0-9a-f]{2})\\u(?i:d[c-f][0-9a-f]{2}))++"
-_MISSING = re.compile(r"missing required field `(\w+)`")
     r"|(?P<lone>\\u(?i:d[89a-f][0-9a-f]{2}))"
     r"|.",
     re.ASCII | re.DOTALL,
@@ -60,19 +65,19 @@ def _without_lone_surrogates(text: str) -> str:
 
 def _wrong_type(problem: str) -> Refused:
     """The refusal for a value of a type that its place does not take."""
+    if absent := _MISSING.search(problem):
+        return missing(absent[1])
     place = _FIELD.search(problem)
     if place is None:
         return Refused(400, "not_an_object", "The body must be a JSON object.")
     field, expected = place[1], _EXPECTED.match(problem)
+    if problem.startswith("Invalid "):
+        return invalid(field, f"{field} is none of those that are understood here.")
     if expected is None:
-    if absent := _MISSING.search(problem):
-        return missing(absent[1])
         message = f"{field} holds a number that is out of range."
         return timestamps.invalid(message) if field == "timestamp" else invalid(field, message)
     if field == "timestamp":
         return timestamps.invalid(TIMESTAMP_RULES[expected[1]])
-    if problem.startswith("Invalid "):
-        return invalid(field, f"{field} is none of those that are understood here.")
     return invalid(field, f"{field} must be {TYPE_NAMES[expected[1]]}.")
 
 
