@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from pytest_django import DjangoDbBlocker
 
 from engagement.models import Product
 from ingestion import inbox
@@ -11,10 +12,12 @@ from readapi.models import ApiToken
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:
-    """End the inbox's thread before the test database is dropped: it holds a connection."""
+def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """End the inbox's thread before the test database is dropped: it holds a connection, and
+    counts at its end what it took."""
     yield
-    inbox.stop()
+    with django_db_blocker.unblock():
+        inbox.stop()
 
 
 @pytest.fixture
