@@ -111,7 +111,8 @@ def show(figures: dict[str, Any]) -> None:
             ),
             f"    {one['seen']:,} licenses on {one['pages']:,} pages in {one['seconds']:.1f} s, "
             f"{one['vendor_seconds']:.1f} s of them the marketplace's; "
-            f"{one['processor_seconds']:.1f} s of a core in Python",
+            f"{one['processor_seconds']:.1f} s of a core in Python and "
+            f"{one['database_seconds']:.1f} s in PostgreSQL",
             report.verdict(
                 f"Memory growth, {name} sync, MB",
                 one["memory_growth_mb"],

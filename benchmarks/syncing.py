@@ -13,6 +13,7 @@ from typing import Any
 import django
 import psutil
 import requests
+from django.db import connection as database
 from django.utils import timezone
 
 django.setup()
@@ -68,19 +69,28 @@ def work(connection: str, *options: str) -> dict[str, Any]:
         row = Connection.objects.get(pk=int(connection))
         runs.request(row, SyncRun.Kind.FULL, timezone.now())
     latency = Latency()
+    backend = _backend()
     before = psutil.Process().memory_info().rss
     wall, processor = time.monotonic(), time.process_time()
     sync.work(int(connection), sync.Worker(latency.client, timezone.now))
     seconds = time.monotonic() - wall
+    spent = backend.cpu_times()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {
         **found(connection),
         "seconds": seconds,
         "vendor_seconds": latency.seconds,
         "own_seconds": seconds - latency.seconds,
+        "database_seconds": spent.user + spent.system,
         "processor_seconds": time.process_time() - processor,
         "memory_growth_mb": (peak - before) / _MEGABYTE,
     }
+
+
+def _backend() -> psutil.Process:
+    """PostgreSQL's process for this process's connection."""
+    database.ensure_connection()
+    return psutil.Process(database.connection.info.backend_pid)
 
 
 def found(connection: str) -> dict[str, Any]:

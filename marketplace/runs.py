@@ -220,31 +220,26 @@ _GIVEN_UP = (
 def hold(run: SyncRun) -> None:
     """Keep the connection and the run as they are until the transaction ends; raises Superseded
     where the run is not ours any more."""
-    # Locks in this order, as everybody takes them. The transaction need not be on disk when it is
-    # committed: if it is lost, the page and the position are lost together, and read again.
-    if not sql.fetch(_HOLD_CONNECTION, _identity(run)) or not sql.fetch(_HOLD_RUN, _identity(run)):
-        raise Superseded
-
-
-_HOLD_CONNECTION: LiteralString = """
-    SELECT set_config('synchronous_commit', 'off', true) FROM marketplace_connection
-    WHERE id = %(connection)s AND generation = %(generation)s AND state = 'active'
-    FOR SHARE
-"""
-_HOLD_RUN: LiteralString = """
-    SELECT FROM marketplace_syncrun
-    WHERE id = %(id)s AND attempt = %(attempt)s AND state = 'running'
-    FOR NO KEY UPDATE
-"""
-
-
-def _identity(run: SyncRun) -> dict[str, int]:
-    return {
+    # The transaction need not be on disk when it is committed: if it is lost, the page and the
+    # position are lost together, and read again.
+    identity = {
         "id": run.pk,
         "attempt": run.attempt,
         "connection": run.connection_id,
         "generation": run.generation,
     }
+    if not sql.fetch(_HOLD, identity):
+        raise Superseded
+
+
+# The locks are taken in the order in which they are written here.
+_HOLD: LiteralString = """
+    SELECT set_config('synchronous_commit', 'off', true)
+    FROM marketplace_connection c JOIN marketplace_syncrun r ON r.connection_id = c.id
+    WHERE c.id = %(connection)s AND c.generation = %(generation)s AND c.state = 'active'
+      AND r.id = %(id)s AND r.attempt = %(attempt)s AND r.state = 'running'
+    FOR SHARE OF c FOR NO KEY UPDATE OF r
+"""
 
 
 def position_of(run: SyncRun) -> Position:
