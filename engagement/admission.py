@@ -65,6 +65,14 @@ def named(one: Received) -> Iterator[Subject]:
         yield Subject(one.product_id, Scope.ACCOUNT, one.message.group_id)
 
 
+def suppressed(product_id: int, scope: Scope, external_ids: Collection[str]) -> set[str]:
+    """Of these those whose messages take no effect any more; for whoever writes more of them than
+    ``record()`` does. The product must be held."""
+    subjects = [Subject(product_id, scope, external_id) for external_id in external_ids]
+    bans = _bans_on(subjects)
+    return {one.external_id for one, ban in bans.items() if ban.is_suppressed}
+
+
 # --- Who was forgotten ----------------------------------------------------------------------
 
 # A statement of its own: it must look after the products are held.
@@ -89,9 +97,12 @@ def _bans(received: Sequence[Received], products: Collection[int]) -> dict[Subje
     concerned = {product_id for (product_id,) in rows}
     if not concerned:
         return {}
-    subjects = list(
-        {subject for one in received if one.product_id in concerned for subject in named(one)}
+    return _bans_on(
+        list({subject for one in received if one.product_id in concerned for subject in named(one)})
     )
+
+
+def _bans_on(subjects: Sequence[Subject]) -> dict[Subject, Ban]:
     arrays = {
         "products": [subject.product_id for subject in subjects],
         "digests": [subject.digest for subject in subjects],

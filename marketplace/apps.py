@@ -11,6 +11,8 @@ class MarketplaceConfig(AppConfig):
 
     def ready(self) -> None:
         post_migrate.connect(_schedule_syncs, sender=self)
+        # The app registry is complete only now.
+        import_module("marketplace.forgetting").take_part()
 
 
 def _schedule_syncs(**_: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any, LiteralString, NamedTuple
 import msgspec
 from django.db import transaction
 
-from engagement import sql
+from engagement import admission, locks, sql
 from engagement.messages import Group, Received
 from engagement.recording import record
 from engagement.traits import Source, read_stamp
@@ -48,10 +48,15 @@ def import_page(
 ) -> None:
     """Store what the page says and the run's new position, all or nothing.
 
-    Raises ``runs.Superseded`` where the run is not ours any more, and what the database raises.
+    Raises ``runs.Superseded`` where the run is not ours any more or its product is being deleted,
+    and what the database raises.
     """
     with transaction.atomic(durable=True):
+        # Before anything else, as whoever forgets an account or deletes the product.
+        if not locks.hold_products([product_id]):
+            raise runs.Superseded
         runs.hold(run)
+        outcomes = _without_forgotten(product_id, outcomes)
         found = [outcome for outcome in outcomes if isinstance(outcome, Imported)]
         stored = _stored(product_id, {license.key for license in found})
         changed = _changed(found, stored, run)
@@ -63,6 +68,18 @@ def import_page(
             counted += _write_traits(product_id, cloud_ids, run, now)
         _list_failed(run, outcomes)
         runs.advance(run, to, recent, counted)
+
+
+def _without_forgotten(product_id: int, outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes; licenses of accounts that are suppressed are skipped."""
+    named = {outcome.cloud_id for outcome in outcomes if isinstance(outcome, Imported)}
+    forgotten = admission.suppressed(product_id, admission.Scope.ACCOUNT, named)
+    return [
+        Skipped(SkipReason.FORGOTTEN)
+        if isinstance(outcome, Imported) and outcome.cloud_id in forgotten
+        else outcome
+        for outcome in outcomes
+    ]
 
 
 def _tally(outcomes: Sequence[Outcome], imported: int) -> Counter[str]:

@@ -45,6 +45,7 @@ class SkipReason(StrEnum):
 
     NO_CLOUD_ID = "no Cloud ID"
     OTHER_PRODUCT = "a license of another product"
+    FORGOTTEN = "a license of an account that was forgotten for good"
 
 
 @dataclass(frozen=True)

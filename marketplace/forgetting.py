@@ -1,0 +1,19 @@
+"""The licenses of an account that is to be forgotten go with it."""
+
+from datetime import datetime
+
+from engagement import forgetting
+from engagement.admission import Scope, Subject
+from marketplace.models import License
+
+
+def take_part() -> None:
+    forgetting.also(clear)
+
+
+def clear(subject: Subject, now: datetime) -> None:
+    """Delete the account's licenses. The next full sync brings them back, and the account with
+    them, unless its id is suppressed."""
+    if subject.scope == Scope.ACCOUNT:
+        of_account = License.objects.filter(product=subject.product_id)
+        of_account.filter(cloud_id=subject.external_id).delete()

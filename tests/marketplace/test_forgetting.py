@@ -1,0 +1,75 @@
+"""A forgotten account's licenses go with it, and come back with the next full sync or not at all."""
+
+import pytest
+
+from engagement import deletion, forgetting
+from engagement.admission import Scope, Subject
+from engagement.models import Product
+from marketplace.models import Connection, License
+from marketplace.simulator.server import Simulator
+from tests.marketplace.connections import (
+    DAY,
+    NOON,
+    Kind,
+    a_license,
+    accounts,
+    counters,
+    licenses,
+    sync_now,
+    work,
+)
+from tests.pipeline.waiting import places_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def synced(simulator: Simulator, connection: Connection) -> Connection:
+    simulator.feed.add(*licenses(simulator, 3))
+    work(connection)
+    return connection
+
+
+def forget(product: Product, *, suppress: bool) -> None:
+    subject = Subject(product.pk, Scope.ACCOUNT, "site-0002")
+    assert forgetting.forget(subject, NOON, suppress=suppress)
+    assert forgetting.clear()
+
+
+def test_the_licenses_of_a_forgotten_account_are_deleted(acme: Product, synced: Connection) -> None:
+    forget(acme, suppress=False)
+    assert accounts(acme) == {"site-0001", "site-0003"}
+    assert places_of("site-0002") == set()
+
+
+def test_a_full_sync_brings_it_back(acme: Product, synced: Connection) -> None:
+    forget(acme, suppress=False)
+    sync_now(synced, NOON + DAY, Kind.FULL)
+    assert accounts(acme) == {"site-0001", "site-0002", "site-0003"}
+
+
+def test_a_suppressed_account_stays_away_with_its_licenses(
+    acme: Product, simulator: Simulator, synced: Connection
+) -> None:
+    forget(acme, suppress=True)
+    simulator.feed.add(a_license(simulator, 7, "site-0002"))
+    run = sync_now(synced, NOON + DAY, Kind.FULL)
+    assert accounts(acme) == {"site-0001", "site-0003"}
+    assert places_of("site-0002") == set()
+    assert counters(run) == {"seen": 4, "unchanged": 2, "skipped": 2}
+
+
+def test_forgetting_a_user_of_that_id_touches_no_license(acme: Product, synced: Connection) -> None:
+    forgetting.forget(Subject(acme.pk, Scope.USER, "site-0002"), NOON)
+    assert License.objects.count() == 3
+
+
+def test_a_product_is_deleted_with_its_connection_and_licenses(
+    acme: Product, synced: Connection
+) -> None:
+    deletion.request(acme.pk, NOON)
+    # What a sync brings meanwhile is not stored.
+    sync_now(synced, NOON + DAY, Kind.FULL)
+    assert License.objects.count() == 3
+    assert deletion.go_on(acme.pk)
+    assert not License.objects.exists() and not Connection.objects.exists()
