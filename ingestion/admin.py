@@ -184,7 +184,7 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
     actions = ["try_again_selected"]
 
     def has_try_again_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("ingestion.change_quarantinedmessage")
+        return self.may_change(request)
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.try_again_view)
@@ -192,7 +192,7 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
         return [path("<path:object_id>/try-again/", view, name=name), *super().get_urls()]
 
     def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
-        if not self.has_try_again_permission(request):
+        if not self.may_change(request, obj):
             return []
         url = reverse("admin:ingestion_quarantinedmessage_try_again", args=[obj.pk])
         return [PageAction("Try again", url, post=True)]
@@ -200,11 +200,11 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
     def try_again_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        if not self.has_try_again_permission(request):
-            raise PermissionDenied
         message = self.get_object(request, object_id)
         if message is None:
             raise Http404
+        if not self.may_change(request, message):
+            raise PermissionDenied
         self._try_again(request, [message.pk])
         return redirect("admin:ingestion_quarantinedmessage_changelist")
 

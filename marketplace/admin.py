@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
-from django.db.models import ForeignKey, QuerySet
-from django.forms import ModelChoiceField, ModelForm
+from django.forms import ModelForm
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -21,25 +20,13 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from engagement.admin.listing import PageAction, PageAdmin
 from engagement.admin.products import LinkedRows, ProductAdmin
-from engagement.admin.scoping import ProductFilter, sees_everything, visible_products
-from engagement.models import Product
+from engagement.admin.scoping import ProductFilter, Products, access
 from marketplace import client, connecting, runs, status
 from marketplace.forms import ConnectionForm
 from marketplace.models import Connection, SyncRun
 
 State = Connection.State
 View = Callable[..., HttpResponseBase]
-
-
-def manageable_products(request: HttpRequest) -> QuerySet[Product]:
-    """The products whose connection the person may manage, as far as their permissions go."""
-    products = visible_products(request.user)
-    if sees_everything(request.user):
-        return products
-    # A membership says both, so that one product's right does not open another.
-    return products.filter(
-        productmember__user=request.user.pk, productmember__may_manage_connections=True
-    )
 
 
 class ConnectionInline(LinkedRows):
@@ -50,11 +37,7 @@ class ConnectionInline(LinkedRows):
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
         formset = super().get_formset(request, obj, **kwargs)
-        formset.may_add = (
-            formset.may_add
-            and manageable_products(request).filter(pk=obj.pk).exists()
-            and not Connection.objects.filter(product=obj).exists()
-        )
+        formset.may_add = formset.may_add and not Connection.objects.filter(product=obj).exists()
         return formset
 
 
@@ -78,22 +61,12 @@ class ConnectionAdmin(PageAdmin):
 
     # --- Who may what -------------------------------------------------------------------------
 
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        may = super().has_change_permission(request, obj)
-        if not may or obj is None:
-            return may
-        return manageable_products(request).filter(pk=obj.product_id).exists()
+    def changeable_products(self, request: HttpRequest) -> Products:
+        return access(request).connected
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # A connection is disconnected; what it did stays to be seen.
         return False
-
-    def formfield_for_foreignkey(
-        self, db_field: "ForeignKey[Any, Any]", request: HttpRequest, **kwargs: Any
-    ) -> "ModelChoiceField[Any] | None":
-        return super().formfield_for_foreignkey(
-            db_field, request, queryset=manageable_products(request), **kwargs
-        )
 
     # --- Entering the details -----------------------------------------------------------------
 

@@ -18,12 +18,9 @@ from engagement.admission import Scope, Subject
 
 
 class ForgettableAdmin(LargeTableAdmin):
-    """A list to look at, whose rows can be forgotten by whoever may delete them."""
+    """A list to look at, whose rows can be forgotten by whoever manages their product."""
 
     scope: ClassVar[Scope]
-
-    def has_forget_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm(f"{self.opts.app_label}.delete_{self.opts.model_name}")
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.forget_view)
@@ -31,16 +28,16 @@ class ForgettableAdmin(LargeTableAdmin):
         return [path("<path:object_id>/forget/", view, name=name), *super().get_urls()]
 
     def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
-        if not self.has_forget_permission(request):
+        if not self.may_change(request, obj):
             return []
         return [PageAction("Forget", self._url("forget", obj.pk))]
 
     def forget_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        if not self.has_forget_permission(request):
-            raise PermissionDenied
         row = self.get_object(request, object_id)
         if row is None:
             raise Http404
+        if not self.may_change(request, row):
+            raise PermissionDenied
         if request.method != "POST":
             return self._ask_before_forgetting(request, row)
         subject = Subject(row.product_id, self.scope, row.external_id)

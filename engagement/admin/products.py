@@ -21,6 +21,7 @@ from engagement import deletion, tasks
 from engagement.admin.listing import PageAction, PageAdmin
 from engagement.admin.scoping import (
     Inline,
+    ProductScopedAdmin,
     ReadOnly,
     SuperusersOnly,
     TabularInline,
@@ -35,9 +36,11 @@ class LinkedRows(ReadOnly, TabularInline):
     extra = 0
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
-        formset = super().get_formset(request, obj, **kwargs)
-        formset.may_add = request.user.has_perm(  # type: ignore[attr-defined]
-            f"{self.opts.app_label}.add_{self.opts.model_name}"
+        formset: Any = super().get_formset(request, obj, **kwargs)
+        rows = self.admin_site.get_model_admin(self.model)
+        assert isinstance(rows, ProductScopedAdmin)
+        formset.may_add = rows.has_add_permission(request) and (
+            obj is not None and obj.pk in rows.changeable_products(request)
         )
         return formset
 
@@ -48,12 +51,17 @@ class WorkspaceInline(LinkedRows):
 
 
 class MemberInline(SuperusersOnly, TabularInline):
-    """Who may see the product. Naming somebody shows everybody's logins, so superusers do it."""
+    """Who works on the product, for all of them to see. Naming somebody shows everybody's logins,
+    so superusers do it."""
 
     model = ProductMember
     verbose_name = "member"
     autocomplete_fields = ["user"]
+    fields = ["user", "role", "may_manage_connections"]
     extra = 0
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return TabularInline.has_view_permission(self, request, obj)
 
 
 @admin.register(Product)
@@ -88,8 +96,17 @@ class ProductAdmin(PageAdmin):
         # Django's own way would take millions of rows with it, one request long.
         return False
 
-    def has_delete_product_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("engagement.delete_product")
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return super().has_module_permission(request) or self.has_add_permission(request)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        # A product that is not there yet has no members: Django's permission decides.
+        return request.user.has_perm("engagement.add_product")
+
+    def may_delete(self, request: HttpRequest, product: Product) -> bool:
+        """It takes all data of a team with it, so being a manager is not enough."""
+        permitted = request.user.has_perm("engagement.delete_product")
+        return permitted and self.may_change(request, product)
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.delete_product_view)
@@ -97,16 +114,16 @@ class ProductAdmin(PageAdmin):
         return [path("<path:object_id>/delete-all/", view, name=name), *super().get_urls()]
 
     def page_actions(self, request: HttpRequest, obj: Product) -> Sequence[PageAction]:
-        if obj.deletion_requested_at or not self.has_delete_product_permission(request):
+        if obj.deletion_requested_at or not self.may_delete(request, obj):
             return []
         return [PageAction("Delete", reverse("admin:engagement_product_delete_all", args=[obj.pk]))]
 
     def delete_product_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        if not self.has_delete_product_permission(request):
-            raise PermissionDenied
         product = self.get_object(request, object_id)
         if product is None:
             raise Http404
+        if not self.may_delete(request, product):
+            raise PermissionDenied
         typed = request.POST.get("name", "").strip()
         if request.method != "POST" or typed != product.name.strip():
             return self._ask_before_deleting(request, product)
@@ -136,7 +153,7 @@ class ProductAdmin(PageAdmin):
             return
         obj.pk = Product.create_with_workspace(obj.name).pk
         if isinstance(request.user, AdminUser) and not request.user.is_superuser:
-            # Whoever makes a product may see it.
+            # Whoever makes a product manages it.
             ProductMember.objects.create(product=obj, user=request.user)
 
     @admin.display(description="state", empty_value="")

@@ -1,5 +1,10 @@
-"""Who sees what: superusers everything, other staff the products they are a member of."""
+"""Who sees and changes what: superusers everything, other staff what their memberships say.
 
+A product's viewer sees everything of it but secrets, a manager also changes it, and managing its
+connection can be given alone.
+"""
+
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 from django.contrib import admin
@@ -9,20 +14,20 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.auth.models import User as AdminUser
 from django.db.models import Field, ForeignKey, QuerySet
 from django.forms import ModelChoiceField
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import mark_safe
 
-from engagement.models import Product
+from engagement.models import Product, ProductMember
 
 if TYPE_CHECKING:
     # Django's admin classes take a type parameter in their type stubs only.
     ModelAdmin: TypeAlias = admin.ModelAdmin[Any]
-    TabularInline: TypeAlias = admin.TabularInline[Any, Any]
+    PlainInline: TypeAlias = admin.TabularInline[Any, Any]
     Inline: TypeAlias = InlineModelAdmin[Any, Any]
     Options: TypeAlias = BaseModelAdmin[Any]
 else:
     ModelAdmin = admin.ModelAdmin
-    TabularInline = admin.TabularInline
+    PlainInline = admin.TabularInline
     Inline = InlineModelAdmin
     Options = object
 
@@ -32,18 +37,75 @@ def sees_everything(user: AbstractBaseUser | AnonymousUser) -> bool:
 
 
 def visible_products(user: AbstractBaseUser | AnonymousUser) -> QuerySet[Product]:
-    """The products whose pages *user* may open, as far as their permissions go."""
+    """The products whose pages *user* may open."""
     if sees_everything(user):
         return Product.objects.all()
     return Product.objects.filter(members=user.pk)
+
+
+@dataclass(frozen=True)
+class Products:
+    """A set of products, by id. ``is_all`` where it is every product there is."""
+
+    ids: frozenset[int] = frozenset()
+    is_all: bool = False
+
+    def __contains__(self, product_id: int | None) -> bool:
+        return self.is_all or product_id in self.ids
+
+    def __bool__(self) -> bool:
+        return self.is_all or bool(self.ids)
+
+    def narrowed(self, rows: QuerySet[Any], path: str) -> QuerySet[Any]:
+        """Those of *rows* whose product, at the end of *path*, is one of these."""
+        return rows if self.is_all else rows.filter(**{f"{path}__in": self.ids})
+
+
+@dataclass(frozen=True)
+class Access:
+    """What somebody may do with which products. Memberships alone say so, and superusers may do
+    everything; Django's permissions per model have no say in what belongs to a product."""
+
+    seen: Products
+    managed: Products
+    # Those whose connection they may manage.
+    connected: Products
+
+
+_EVERYTHING = Access(*[Products(is_all=True)] * 3)
+_ACCESS = "eds.access"
+
+
+def access(request: HttpRequest) -> Access:
+    """The access of who asks, looked up once a request."""
+    if _ACCESS not in request.META:
+        request.META[_ACCESS] = _access(request.user)
+    known: Access = request.META[_ACCESS]
+    return known
+
+
+def _access(user: AbstractBaseUser | AnonymousUser) -> Access:
+    if sees_everything(user):
+        return _EVERYTHING
+    memberships = list(ProductMember.objects.filter(user=user.pk))
+    managed = [one for one in memberships if one.role == ProductMember.Role.MANAGER]
+    connected = [one for one in memberships if one in managed or one.may_manage_connections]
+    return Access(
+        *(
+            Products(frozenset(one.product_id for one in some))
+            for some in (memberships, managed, connected)
+        )
+    )
 
 
 class ProductScopedAdmin(ModelAdmin):
     """An admin of rows that belong to a product, closed to whoever is not one of its members.
 
     Everything that the admin offers (lists, pages, history, autocompletes, actions) starts from
-    ``get_queryset``, so what is left out there exists nowhere. The choices of a form's foreign
-    keys come from the same place in the admin of the model that they point to.
+    ``get_queryset``, so what is left out there exists nowhere. A member sees every row of the
+    product and changes rows where ``changeable_products`` says so: by default a manager does. An
+    action that names a permission other than "view" gets those rows only. The choices of a form's
+    foreign keys are rows that the person may change.
     """
 
     # The look-up that leads from a row to its product.
@@ -54,20 +116,75 @@ class ProductScopedAdmin(ModelAdmin):
     class Media:
         css = {"all": ["engagement/admin.css", "engagement/charts.css"]}
 
+    # --- Who may what -------------------------------------------------------------------------
+
+    def changeable_products(self, request: HttpRequest) -> Products:
+        """The products whose rows of this kind the person may add, change and delete."""
+        return access(request).managed
+
+    def may_change(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Whether the person may change the row, or any row where none is given."""
+        products = self.changeable_products(request)
+        return bool(products) if obj is None else self.product_of(obj) in products
+
+    def product_of(self, obj: Any) -> int | None:
+        """The id of the row's product."""
+        *steps, last = self.product_path.split("__")
+        for step in steps:
+            obj = getattr(obj, step)
+        product_id: int | None = obj.pk if last == "pk" else getattr(obj, f"{last}_id")
+        return product_id
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return bool(access(request).seen)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        # A row that can be asked about has been found in the queryset below.
+        return bool(access(request).seen)
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return self.may_change(request)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may_change(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may_change(request, obj)
+
+    # --- Which rows there are -----------------------------------------------------------------
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        rows = super().get_queryset(request)
-        if sees_everything(request.user):
-            return rows
-        return rows.filter(**{f"{self.product_path}__in": visible_products(request.user)})
+        return access(request).seen.narrowed(super().get_queryset(request), self.product_path)
+
+    def changeable(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return self.changeable_products(request).narrowed(rows, self.product_path)
+
+    def response_action(  # type: ignore[override]  # the stubs are of a later Django
+        self, request: HttpRequest, queryset: QuerySet[Any]
+    ) -> HttpResponse | None:
+        if self._is_a_change(request):
+            queryset = self.changeable(request, queryset)
+        return super().response_action(request, queryset)
+
+    def _is_a_change(self, request: HttpRequest) -> bool:
+        action = self.get_actions(request).get(request.POST.get("action", ""))
+        needed = getattr(action[0], "allowed_permissions", ()) if action else ()
+        return bool(set(needed) - {"view"})
 
     def formfield_for_foreignkey(
         self, db_field: "ForeignKey[Any, Any]", request: HttpRequest, **kwargs: Any
     ) -> "ModelChoiceField[Any] | None":
         model = db_field.remote_field.model
-        if self.admin_site.is_registered(model):
+        if model is Product:
+            products = visible_products(request.user)
+            kwargs.setdefault(
+                "queryset", self.changeable_products(request).narrowed(products, "pk")
+            )
+        elif self.admin_site.is_registered(model):
             related = self.admin_site.get_model_admin(model)
             if isinstance(related, ProductScopedAdmin):
-                kwargs.setdefault("queryset", related.get_queryset(request))
+                rows = related.changeable(request, related.get_queryset(request))
+                kwargs.setdefault("queryset", rows)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def formfield_for_dbfield(
@@ -78,6 +195,28 @@ class ProductScopedAdmin(ModelAdmin):
             # What a form points to has a page of its own; a list to choose from says enough.
             formfield.widget = formfield.widget.widget
         return formfield
+
+
+class TabularInline(PlainInline):
+    """Rows on the page of the row that they belong to: who sees that one sees them, and who may
+    change that one may change them."""
+
+    def _may_change(self, request: HttpRequest, obj: Any) -> bool:
+        page = self.admin_site.get_model_admin(self.parent_model)
+        return page.has_change_permission(request, obj) if obj else page.has_add_permission(request)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        page = self.admin_site.get_model_admin(self.parent_model)
+        return page.has_view_permission(request, obj)
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may_change(request, obj)
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may_change(request, obj)
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self._may_change(request, obj)
 
 
 class ProductFilter(admin.RelatedFieldListFilter):

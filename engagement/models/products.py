@@ -38,20 +38,38 @@ class Product(models.Model):
 
 
 class ProductMember(models.Model):
-    """An admin user who may see and manage the product."""
+    """An admin user who works on the product.
+
+    A viewer sees all of it but secrets and changes nothing; a manager does everything. Managing the
+    marketplace connection is part of that, and a viewer may be given it alone.
+    """
+
+    class Role(models.TextChoices):
+        VIEWER = "viewer", "Viewer"
+        MANAGER = "manager", "Manager"
 
     product = models.ForeignKey(Product, on_delete=models.CASCADE)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    role = models.CharField(
+        max_length=10,
+        choices=Role.choices,
+        default=Role.MANAGER,
+        db_default=Role.MANAGER,
+        help_text="A viewer sees everything but secrets and changes nothing; a manager does both.",
+    )
     may_manage_connections = models.BooleanField(
-        default=True,
-        db_default=True,
+        default=False,
+        db_default=False,
         verbose_name="may manage connections",
-        help_text="Whether they may connect the product to a marketplace and disconnect it.",
+        help_text="A viewer may connect the product to a marketplace, too; managers may anyway.",
     )
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["product", "user"], name="one_membership_per_product")
+            models.UniqueConstraint(fields=["product", "user"], name="one_membership_per_product"),
+            models.CheckConstraint(
+                condition=Q(role__in=["viewer", "manager"]), name="member_role_known"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -26,7 +26,7 @@ def root(db: None) -> Client:
 
 @pytest.fixture
 def member(acme: Product) -> Client:
-    """May do everything that permissions can say, as a member of Acme."""
+    """May do everything that permissions can say, as a manager of Acme."""
     maya = AdminUser.objects.create_user("maya", is_staff=True)
     maya.user_permissions.set(Permission.objects.all())
     ProductMember.objects.create(product=acme, user=maya)
@@ -35,10 +35,12 @@ def member(acme: Product) -> Client:
 
 @pytest.fixture
 def reader(acme: Product) -> Client:
-    """May look at everything of Acme and change nothing."""
+    """May look at everything of Acme and change nothing, whatever permissions say.
+
+    All but one: a product of one's own is made by permission."""
     ray = AdminUser.objects.create_user("ray", is_staff=True)
-    ray.user_permissions.set(Permission.objects.filter(codename__startswith="view_"))
-    ProductMember.objects.create(product=acme, user=ray)
+    ray.user_permissions.set(Permission.objects.exclude(codename="add_product"))
+    ProductMember.objects.create(product=acme, user=ray, role=ProductMember.Role.VIEWER)
     return logged_in(ray)
 
 

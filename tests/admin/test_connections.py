@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
-from django.contrib.auth.models import Permission
 from django.contrib.auth.models import User as AdminUser
 from django.test import Client
 from django.urls import reverse
@@ -383,18 +382,17 @@ def test_nothing_deletes_a_connection(root: Client, connection: Connection) -> N
 
 @pytest.fixture
 def helper(acme: Product) -> Client:
-    """A member of Acme who may do everything but manage its connection."""
+    """A viewer of Acme who may manage its connection."""
     hal = AdminUser.objects.create_user("hal", is_staff=True)
-    hal.user_permissions.set(Permission.objects.all())
-    ProductMember.objects.create(product=acme, user=hal, may_manage_connections=False)
+    viewer = ProductMember.Role.VIEWER
+    ProductMember.objects.create(product=acme, user=hal, role=viewer, may_manage_connections=True)
     return logged_in(hal)
 
 
-@pytest.mark.parametrize("person", ["helper", "reader"])
 def test_whoever_may_not_manage_it_sees_how_it_stands_and_presses_nothing(
-    request: pytest.FixtureRequest, person: str, acme: Product, simulator: Simulator
+    reader: Client, acme: Product, simulator: Simulator
 ) -> None:
-    who: Client = request.getfixturevalue(person)
+    who = reader
     connection = a_connection(acme, state=State.REQUIRES_AUTHENTICATION, state_reason="Refused.")
     html = page(who, connection)
     assert "Refused." in html and buttons(html) == ["History"]
@@ -406,22 +404,35 @@ def test_whoever_may_not_manage_it_sees_how_it_stands_and_presses_nothing(
 
 
 def test_whoever_may_not_manage_connections_makes_none(
+    reader: Client, acme: Product, simulator: Simulator
+) -> None:
+    assert connect(reader, acme, simulator).status_code == 403
+    products_page = reverse("admin:engagement_product_change", args=[acme.pk])
+    assert "Add marketplace connection" not in reader.get(products_page).content.decode()
+
+
+def test_a_viewer_may_be_given_the_connection_alone(
     helper: Client, acme: Product, simulator: Simulator
 ) -> None:
-    assert "Select a valid choice" in errors(connect(helper, acme, simulator))["product"]
     products_page = reverse("admin:engagement_product_change", args=[acme.pk])
-    assert "Add marketplace connection" not in helper.get(products_page).content.decode()
+    html = helper.get(products_page).content.decode()
+    assert "Add marketplace connection" in html and "Add ingestion key" not in html
+    connect(helper, acme, simulator)
+    made = Connection.objects.get(product=acme)
+    assert "Disconnect" in buttons(page(helper, made))
 
 
 def test_the_right_to_manage_is_one_products(
     helper: Client, acme: Product, globex: Product, simulator: Simulator
 ) -> None:
     hal = AdminUser.objects.get(username="hal")
-    ProductMember.objects.create(product=globex, user=hal)
-    theirs = a_connection(acme)
+    ProductMember.objects.create(product=globex, user=hal, role=ProductMember.Role.VIEWER)
+    theirs = a_connection(globex)
     assert helper.get(url("disconnect", theirs)).status_code == 403
-    connect(helper, globex, simulator)
-    assert Connection.objects.filter(product=globex).exists()
+    theirs.delete()
+    assert "Select a valid choice" in errors(connect(helper, globex, simulator))["product"]
+    connect(helper, acme, simulator)
+    assert Connection.objects.filter(product=acme).exists()
 
 
 def test_a_member_of_another_product_meets_nothing_of_it(member: Client, globex: Product) -> None:

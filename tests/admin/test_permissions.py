@@ -1,0 +1,262 @@
+"""Every address of the admin, asked by everybody who may or may not.
+
+The addresses come from the URL resolver. Whoever adds a page is made to say here who it is for.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User as AdminUser
+from django.db import transaction
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from pytest_django import Settings
+
+from engagement.models import Product, ProductMember
+from tests.admin.conftest import logged_in
+from tests.admin.rows import Rows, fill
+
+
+class For(Enum):
+    """Whom an address is for."""
+
+    ANYBODY = "anybody, logged in or not"
+    STAFF = "whoever can log in"
+    MEMBERS = "the product's members"
+    MANAGERS = "the product's managers"
+    CONNECTORS = "who may manage the product's connection"
+    SUPERUSERS = "superusers"
+
+
+OF_NO_ROW = {
+    "index": For.STAFF,
+    "login": For.ANYBODY,
+    "logout": For.ANYBODY,
+    "password_change": For.STAFF,
+    "password_change_done": For.STAFF,
+    "autocomplete": For.STAFF,
+    "jsi18n": For.ANYBODY,
+    "view_on_site": For.STAFF,
+    "app_list": For.STAFF,
+}
+OF_SUPERUSERS = ("auth_", "django_celery_beat_")
+# By the end of their names.
+VIEWS = {
+    "changelist": For.MEMBERS,
+    "change": For.MEMBERS,
+    "history": For.MEMBERS,
+    "add": For.MANAGERS,
+    "delete": For.MANAGERS,
+}
+OWN_VIEWS = {
+    "engagement_product_delete_all": For.SUPERUSERS,
+    "engagement_product_add": For.SUPERUSERS,
+    "engagement_user_forget": For.MANAGERS,
+    "engagement_account_forget": For.MANAGERS,
+    "ingestion_ingestionkey_reveal": For.MANAGERS,
+    "ingestion_ingestionkey_revoke": For.MANAGERS,
+    "readapi_apitoken_reveal": For.MANAGERS,
+    "readapi_apitoken_revoke": For.MANAGERS,
+    "ingestion_quarantinedmessage_try_again": For.MANAGERS,
+    "marketplace_connection_add": For.CONNECTORS,
+    "marketplace_connection_delete": For.CONNECTORS,
+    "marketplace_connection_details": For.CONNECTORS,
+    "marketplace_connection_test": For.CONNECTORS,
+    "marketplace_connection_sync": For.CONNECTORS,
+    "marketplace_connection_full_sync": For.CONNECTORS,
+    "marketplace_connection_disconnect": For.CONNECTORS,
+    "marketplace_connection_status": For.MEMBERS,
+}
+# What somebody is told who may not, or who asks for what they cannot know to exist.
+REFUSED = {302, 403, 404}
+
+
+@dataclass(frozen=True)
+class Address:
+    name: str
+    url: str
+    whom: For
+    of_a_row: bool
+
+
+def names(patterns: Any) -> Iterator[tuple[str, bool]]:
+    """The name of each named pattern, and whether it is about one row."""
+    for pattern in patterns:
+        if isinstance(pattern, URLResolver):
+            yield from names(pattern.url_patterns)
+        elif isinstance(pattern, URLPattern) and pattern.name:
+            yield pattern.name, bool(pattern.pattern.converters)
+
+
+def admin_names() -> list[tuple[str, bool]]:
+    (admin,) = (
+        one
+        for one in get_resolver().url_patterns
+        if isinstance(one, URLResolver) and one.app_name == "admin"
+    )
+    return list(names(admin.url_patterns))
+
+
+def whom(name: str) -> For:
+    if name in OF_NO_ROW:
+        return OF_NO_ROW[name]
+    if name in OWN_VIEWS:
+        return OWN_VIEWS[name]
+    if name.startswith(OF_SUPERUSERS):
+        return For.SUPERUSERS
+    view = name.rsplit("_", 1)[1]
+    assert view in VIEWS, f"Say in OWN_VIEWS whom the page {name} is for."
+    return VIEWS[view]
+
+
+def addresses(rows: Rows) -> list[Address]:
+    """Each address of the admin, those of rows for the rows of one product."""
+    known = dict(rows.pages())
+    found = []
+    for name, of_a_row in admin_names():
+        if name == "view_on_site":
+            arguments: list[Any] = [1, 1]
+        elif name == "app_list":
+            arguments = ["engagement"]
+        elif not of_a_row:
+            arguments = []
+        elif name.startswith(OF_SUPERUSERS):
+            arguments = [AdminUser.objects.get(username="root").pk]
+        else:
+            model = next(one for one in known if name.startswith(f"{one}_"))
+            arguments = [known[model]]
+        url = reverse(f"admin:{name}", args=arguments)
+        found.append(Address(name, url, whom(name), of_a_row))
+    return found
+
+
+def status(who: Client, method: str, url: str, unseen: str = "") -> int:
+    """What the address answers; whatever it changed is taken back."""
+    before = transaction.savepoint()
+    try:
+        answer = getattr(who, method)(url)
+    finally:
+        transaction.savepoint_rollback(before)
+    if unseen:
+        assert unseen not in answer.content.decode().lower(), url
+    code: int = answer.status_code
+    return code
+
+
+def member_of(product: Product, name: str, **membership: Any) -> Client:
+    """Somebody without any of Django's permissions: memberships alone decide."""
+    person = AdminUser.objects.create_user(name, is_staff=True)
+    ProductMember.objects.create(product=product, user=person, **membership)
+    return logged_in(person)
+
+
+VIEWER, MANAGER = ProductMember.Role.VIEWER, ProductMember.Role.MANAGER
+
+
+@pytest.fixture
+def rows(root: Client, acme: Product, settings: Settings) -> Rows:
+    # Nobody answers there: testing a connection fails at once.
+    settings.MARKETPLACE_API_URL = "http://127.0.0.1:9"
+    return fill(acme)
+
+
+def may(rows: Rows, who: Client, root: Client, allowed: set[For]) -> None:
+    """*who* gets what superusers get where an address is for one of *allowed*, else a refusal."""
+    for address in addresses(rows):
+        if address.whom is For.ANYBODY:
+            continue
+        for method in ("get", "post"):
+            answered = status(who, method, address.url)
+            told = (address.name, method, answered)
+            if address.whom not in allowed:
+                # A page for POST alone says so before anything else.
+                assert answered in REFUSED | ({405} if method == "get" else set()), told
+            elif not (method == "post" and answered == 403 and changes_a_row(address, allowed)):
+                assert answered == status(root, method, address.url), told
+
+
+def changes_a_row(address: Address, allowed: set[For]) -> bool:
+    """Whether a page to look at is also the form that changes the row, which is for others."""
+    return address.name.endswith("_change") and For.MANAGERS not in allowed
+
+
+def test_superusers_may_open_every_page(rows: Rows, root: Client) -> None:
+    opened = 0
+    for address in addresses(rows):
+        if address.whom in (For.MEMBERS, For.STAFF) and address.name != "view_on_site":
+            code = status(root, "get", address.url)
+            assert code == (403 if address.name == "autocomplete" else 200), address
+            opened += 1
+    assert opened > 30
+
+
+def test_a_manager_may_do_everything_with_the_product_but_delete_it(
+    rows: Rows, root: Client
+) -> None:
+    manager = member_of(rows.product, "mary", role=MANAGER)
+    may(rows, manager, root, {For.STAFF, For.MEMBERS, For.MANAGERS, For.CONNECTORS})
+
+
+def test_a_viewer_may_open_every_page_and_press_no_button(rows: Rows, root: Client) -> None:
+    viewer = member_of(rows.product, "vera", role=VIEWER)
+    may(rows, viewer, root, {For.STAFF, For.MEMBERS})
+    for name in ("engagement_product", "engagement_workspace", "ingestion_ingestionkey"):
+        form = reverse(f"admin:{name}_change", args=[dict(rows.pages())[name]])
+        assert status(viewer, "post", form) == 403
+
+
+def test_a_viewer_with_the_connection_may_manage_that_and_nothing_else(
+    rows: Rows, root: Client
+) -> None:
+    connector = member_of(rows.product, "conny", role=VIEWER, may_manage_connections=True)
+    may(rows, connector, root, {For.STAFF, For.MEMBERS, For.CONNECTORS})
+
+
+def test_a_member_of_another_product_meets_nothing_of_this_one(
+    rows: Rows, root: Client, globex: Product
+) -> None:
+    stranger = member_of(globex, "sam", role=MANAGER)
+    for address in addresses(rows):
+        for method in ("get", "post"):
+            code = status(stranger, method, address.url, unseen="acme")
+            if address.of_a_row and address.whom is not For.STAFF:
+                assert code in REFUSED | ({405} if method == "get" else set()), address
+
+
+def test_staff_without_a_product_may_open_the_overview_and_their_password(
+    rows: Rows, root: Client
+) -> None:
+    nobody = logged_in(AdminUser.objects.create_user("nick", is_staff=True))
+    for address in addresses(rows):
+        if address.whom in (For.ANYBODY, For.STAFF):
+            continue
+        for method in ("get", "post"):
+            code = status(nobody, method, address.url, unseen="acme")
+            assert code in REFUSED | ({405} if method == "get" else set()), (address, code)
+    assert status(nobody, "get", reverse("admin:index"), unseen="acme") == 200
+
+
+@pytest.mark.parametrize("logged_in_as_no_staff", [False, True])
+def test_everybody_else_is_asked_to_log_in(
+    rows: Rows, root: Client, logged_in_as_no_staff: bool
+) -> None:
+    anonymous = Client()
+    if logged_in_as_no_staff:
+        person = AdminUser.objects.create_user("norm")
+        ProductMember.objects.create(product=rows.product, user=person)
+        anonymous.force_login(person)
+    for address in addresses(rows):
+        if address.whom is For.ANYBODY:
+            continue
+        answer = anonymous.get(address.url)
+        assert answer.status_code == 302, address
+        assert answer.headers["Location"].startswith(reverse("admin:login")), address
+
+
+def test_an_address_of_nothing_says_nothing(rows: Rows, globex: Product) -> None:
+    stranger = member_of(globex, "sam")
+    for url in ("/admin/nothing/", f"/admin/engagement/product/{rows.product.pk}/"):
+        assert status(stranger, "get", url, unseen="acme") in REFUSED

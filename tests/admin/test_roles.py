@@ -1,0 +1,153 @@
+"""What a viewer, a manager and a viewer with the connection see and do on pages they share."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User as AdminUser
+from django.db import IntegrityError
+from django.test import Client
+from django.urls import reverse
+
+from engagement.models import EventWeight, Product, ProductMember
+from ingestion.models import InboxMessage, IngestionKey
+from tests.admin.conftest import logged_in
+from tests.admin.rows import Rows
+
+Role = ProductMember.Role
+
+
+@pytest.fixture
+def both(acme_rows: Rows, globex_rows: Rows) -> Client:
+    """Manages Globex and views Acme."""
+    bo = AdminUser.objects.create_user("bo", is_staff=True)
+    ProductMember.objects.create(product=globex_rows.product, user=bo, role=Role.MANAGER)
+    ProductMember.objects.create(product=acme_rows.product, user=bo, role=Role.VIEWER)
+    return logged_in(bo)
+
+
+def shown(who: Client, name: str, pk: int) -> str:
+    answer = who.get(reverse(f"admin:{name}_change", args=[pk]))
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def test_a_member_is_a_manager_unless_made_a_viewer(acme: Product) -> None:
+    member = ProductMember.objects.create(product=acme, user=AdminUser.objects.create_user("maya"))
+    assert (member.role, member.may_manage_connections) == (Role.MANAGER, False)
+
+
+def test_there_are_no_other_roles(acme: Product) -> None:
+    with pytest.raises(IntegrityError):
+        ProductMember.objects.create(
+            product=acme, user=AdminUser.objects.create_user("maya"), role="owner"
+        )
+
+
+def test_a_viewer_sees_no_secret_and_no_way_to_one(reader: Client, acme_rows: Rows) -> None:
+    for name, row in (
+        ("ingestion_ingestionkey", acme_rows.key),
+        ("readapi_apitoken", acme_rows.token),
+    ):
+        page = shown(reader, name, row.pk)
+        assert row.hint in page and row.secret not in page
+        assert "Reveal" not in page and "Revoke" not in page
+        assert row.secret not in shown(reader, "engagement_product", acme_rows.product.pk)
+
+
+def test_a_viewer_is_offered_no_form_and_no_link_to_one(reader: Client, acme_rows: Rows) -> None:
+    for name, pk in acme_rows.pages():
+        page = shown(reader, name, pk)
+        assert 'name="_save"' not in page and "addlink" not in page and "deletelink" not in page
+        listing = reader.get(reverse(f"admin:{name}_changelist")).content.decode()
+        assert "addlink" not in listing and 'name="action"' not in listing, name
+
+
+def test_a_viewer_sees_a_workspaces_weights(reader: Client, acme_rows: Rows) -> None:
+    page = shown(reader, "engagement_workspace", acme_rows.workspace.pk)
+    assert "acme event" in page and 'name="weights-0-weight"' not in page
+
+
+def test_members_see_each_other_and_only_superusers_name_them(
+    root: Client, member: Client, reader: Client, acme_rows: Rows
+) -> None:
+    pk = acme_rows.product.pk
+    for who in (member, reader):
+        page = shown(who, "engagement_product", pk)
+        assert "maya" in page and "ray" in page and "Viewer" in page
+        assert 'name="productmember_set-0-role"' not in page
+    assert 'name="productmember_set-0-role"' in shown(root, "engagement_product", pk)
+
+
+def test_a_manager_of_one_product_changes_nothing_of_another_they_view(
+    both: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    theirs, ours = (
+        reverse("admin:engagement_workspace_change", args=[rows.workspace.pk])
+        for rows in (acme_rows, globex_rows)
+    )
+    assert 'name="_save"' not in both.get(theirs).content.decode()
+    assert both.post(theirs, {"name": "Taken over"}).status_code == 403
+    assert 'name="_save"' in both.get(ours).content.decode()
+    assert EventWeight.objects.get(workspace=acme_rows.workspace).weight == 5
+
+
+def test_an_action_leaves_out_rows_of_products_that_one_only_views(
+    both: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    chosen = [acme_rows.key.pk, globex_rows.key.pk]
+    data: dict[str, Any] = {"action": "revoke_selected", "_selected_action": chosen}
+    both.post(reverse("admin:ingestion_ingestionkey_changelist"), {**data, "confirmed": "yes"})
+    live = IngestionKey.objects.filter(revoked_at=None)
+    assert [key.pk for key in live] == [acme_rows.key.pk]
+
+
+def test_trying_again_takes_the_messages_of_ones_own_products_only(
+    both: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    InboxMessage.objects.all().delete()
+    chosen = [acme_rows.quarantined.pk, globex_rows.quarantined.pk]
+    both.post(
+        reverse("admin:ingestion_quarantinedmessage_changelist"),
+        {"action": "try_again_selected", "_selected_action": chosen},
+    )
+    assert [one.pk for one in InboxMessage.objects.all()] == [globex_rows.quarantined.pk]
+
+
+def test_a_form_offers_the_products_that_one_manages(
+    both: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    for name in ("ingestion_ingestionkey", "readapi_apitoken", "engagement_workspace"):
+        address = reverse(f"admin:{name}_add")
+        page = both.get(address).content.decode()
+        choices = page.split('name="product"')[1].split("</select>")[0]
+        assert "Globex" in choices and "Acme" not in choices, name
+        answer = both.post(address, {"product": acme_rows.product.pk, "name": "mine"})
+        assert "Select a valid choice" in answer.content.decode(), name
+
+
+def test_a_product_page_offers_to_add_what_one_may_add(
+    both: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    assert "Add ingestion key" not in shown(both, "engagement_product", acme_rows.product.pk)
+    assert "Add ingestion key" in shown(both, "engagement_product", globex_rows.product.pk)
+
+
+def test_a_changed_role_counts_from_the_next_request(member: Client, acme_rows: Rows) -> None:
+    address = reverse("admin:ingestion_ingestionkey_reveal", args=[acme_rows.key.pk])
+    assert member.post(address).status_code == 302
+    ProductMember.objects.update(role=Role.VIEWER)
+    assert member.post(address).status_code == 403
+    # Nor is a secret shown that was asked for as a manager.
+    page = member.get(reverse("admin:ingestion_ingestionkey_change", args=[acme_rows.key.pk]))
+    assert acme_rows.key.secret not in page.content.decode()
+
+
+def test_who_may_see_what_is_looked_up_once_a_page(
+    member: Client, acme_rows: Rows, django_assert_max_num_queries: Any
+) -> None:
+    address = reverse("admin:engagement_product_change", args=[acme_rows.product.pk])
+    with django_assert_max_num_queries(20) as queries:
+        member.get(address)
+    asked = [one for one in queries.captured_queries if "role" in one["sql"]]
+    # Once for the rules and once for the table of members.
+    assert len(asked) == 2
