@@ -219,6 +219,7 @@ CELERY_BEAT_SCHEDULE = {
 # --- Promises that an operator may want to change ---------------------------------------------
 
 # Over this many waiting messages the ingestion API answers 503 until the backlog is smaller.
+READ_REQUESTS_PER_MINUTE = environment.integer("EDS_READ_REQUESTS_PER_MINUTE", 600)
 METRICS_TOKEN = environment.text("EDS_METRICS_TOKEN")
 INBOX_LIMIT = environment.integer("EDS_INBOX_LIMIT", 1_000_000, minimum=1)
 EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)

@@ -21,6 +21,10 @@ urlpatterns = [
     path("v2/accounts/<int:account_id>", readapi.AccountDetail.as_view()),
     path("v2/users", readapi.UserList.as_view()),
     path("v2/users/<int:user_id>", readapi.UserDetail.as_view()),
+    path("v2/segments", readapi.SegmentList.as_view()),
+    path("v2/segments/<int:segment_id>", readapi.SegmentDetail.as_view()),
+    path("v2/segments/<int:segment_id>/members", readapi.SegmentMembers.as_view()),
+    path("v1/accounts", readapi.LegacyAccount.as_view()),
     # Below every API path, because it takes whatever is left under these prefixes.
     re_path(r"^v[12](/|$)", readapi.UnknownPath.as_view()),
     path("healthz", operations.healthz),

@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import SuspiciousOperation
 from django.db import InterfaceError, OperationalError
 from django.http import Http404
@@ -64,7 +65,14 @@ def _to_framework_error(error: exceptions.APIException) -> Response:
         headers["WWW-Authenticate"] = auth_header
     if wait := getattr(error, "wait", None):
         headers["Retry-After"] = str(int(wait))
-    return _response(error.status_code, _code(error), str(error.detail), headers=headers)
+    return _response(error.status_code, _code(error), _message(error), headers=headers)
+
+
+def _message(error: exceptions.APIException) -> str:
+    if isinstance(error, exceptions.Throttled):
+        limit = settings.READ_REQUESTS_PER_MINUTE
+        return f"This token may make {limit} requests a minute. Wait as long as Retry-After says."
+    return str(error.detail)
 
 
 def _code(error: exceptions.APIException) -> str:

@@ -33,6 +33,12 @@ class Links:
     def user(self, user_id: int, workspace_id: int) -> str:
         return f"{self._root}/users/{user_id}?workspace_id={workspace_id}"
 
+    def segment(self, segment_id: int, workspace_id: int) -> str:
+        return f"{self._root}/segments/{segment_id}?workspace_id={workspace_id}"
+
+    def members(self, segment_id: int, workspace_id: int) -> str:
+        return f"{self._root}/segments/{segment_id}/members?workspace_id={workspace_id}"
+
     def page(self, parameters: Parameters, place: Parameters) -> str:
         """The requested list with all its parameters, at another place."""
         kept = {name: value for name, value in parameters.items() if name not in PLACE}

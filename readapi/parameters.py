@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import parse_qsl
 
+from engagement.metric_names import Scope
 from readapi.errors import Refused
 
 Parameters: TypeAlias = Mapping[str, str]
@@ -122,6 +123,44 @@ def match(parameters: Parameters) -> Match | None:
                 name,
             )
     return Match(parameters["match_type"], parameters["match_value"])
+
+
+def scope(parameters: Parameters) -> Scope | None:
+    """Whose segments are asked for; None for those of users and of accounts."""
+    match parameters.get("scope", ""):
+        case "":
+            return None
+        case "user":
+            return "user"
+        case "account":
+            return "account"
+    raise Refused("invalid_parameter", "scope must be user or account.", "scope")
+
+
+def flag(parameters: Parameters, name: str) -> bool:
+    text = parameters.get(name, "false")
+    if text not in ("true", "false"):
+        raise Refused("invalid_parameter", f"{name} must be true or false.", name)
+    return text == "true"
+
+
+def id_or_match(parameters: Parameters) -> int | Match:
+    """Which account is looked up: by its id or by a match, and not by both."""
+    wanted = match(parameters)
+    if not parameters.get("id"):
+        if wanted is None:
+            raise Refused(
+                "missing_match_parameter",
+                "Say which account: by id, or by match_type and match_value.",
+                "id",
+            )
+        return wanted
+    if wanted is not None:
+        raise Refused("invalid_parameter", "id and match_type exclude each other.", "id")
+    number = _integer(parameters["id"])
+    if number is None:
+        raise Refused("invalid_parameter", "id must be a positive integer.", "id")
+    return number
 
 
 def _integer(text: str) -> int | None:

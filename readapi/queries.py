@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import msgspec
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
@@ -12,10 +12,13 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Left, Lower
 from django.db.models.lookups import Exact
 
+from engagement import segments as rules
+from engagement.metric_names import Scope
 from engagement.models import (
     Account,
     AccountEngagement,
     Product,
+    Segment,
     User,
     UserEngagement,
     Workspace,
@@ -30,6 +33,7 @@ from readapi.parameters import Match
 USER_RANKING = Order(("raw", "user_id"), descending=True)
 ACCOUNT_RANKING = Order(("raw", "account_id"), descending=True)
 WORKSPACE_ORDER = Order(("id",))
+SEGMENT_ORDER = Order(("id",))
 
 _JSON_SCALAR = re.compile(
     r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false", flags=re.ASCII
@@ -63,15 +67,27 @@ class Stats:
     active_accounts: int = 0
 
 
-def workspaces(product: Product) -> QuerySet[Workspace]:
-    """The product's workspaces with the scores that readers see, but for their long quantiles."""
+def workspaces(
+    product: Product, quantiles_of: Literal["user", "account", "both", "none"] = "none"
+) -> QuerySet[Workspace]:
+    """The product's workspaces with the scores that readers see.
+
+    Quantiles are long, and only percentiles need them.
+    """
     shown = Workspace.objects.filter(product=product).select_related("scores")
-    return shown.defer("scores__user_quantiles", "scores__account_quantiles")
+    if quantiles_of == "both":
+        return shown
+    unneeded = {"user", "account"} - {quantiles_of}
+    return shown.defer(*(f"scores__{scope}_quantiles" for scope in sorted(unneeded)))
 
 
-def workspace(product: Product, workspace_id: int) -> Workspace:
+def workspace(
+    product: Product,
+    workspace_id: int,
+    quantiles_of: Literal["user", "account", "both", "none"] = "none",
+) -> Workspace:
     """The product's workspace; NotFound for an unknown one and for another product's alike."""
-    found = workspaces(product).filter(id=workspace_id).first()
+    found = workspaces(product, quantiles_of).filter(id=workspace_id).first()
     if found is None:
         raise NotFound
     return found
@@ -100,7 +116,7 @@ LEAN_USER = (
 )
 METRICS = ("event_count", "active_days", "name_count")
 ACCOUNT_METRICS = (*METRICS, "total_users")
-SUBJECT = ("traits", "first_seen_at", "last_seen_at")
+SUBJECT = ("traits", "first_seen_at", "last_seen_at", "created_at")
 FULL_ACCOUNT = (
     *LEAN_ACCOUNT,
     *METRICS,
@@ -165,6 +181,39 @@ def user(workspace: Workspace, user_id: int) -> "RankedUser":
     if found is None:
         raise NotFound
     return found
+
+
+def matching_account(workspace: Workspace, match: Match) -> "RankedAccount":
+    """The account that *match* finds, with its traits; NotFound where it finds none."""
+    found = ranked_accounts(workspace, match).only(*FULL_ACCOUNT).first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def segments(
+    workspace: Workspace, scope: Scope | None = None, custom_only: bool = False
+) -> QuerySet[Segment]:
+    """The workspace's segments, of one scope or of both."""
+    found = Segment.objects.filter(workspace=workspace).order_by("id")
+    if scope is not None:
+        found = found.filter(scope=scope)
+    return found.filter(is_default=False) if custom_only else found
+
+
+def segment(workspace: Workspace, segment_id: int) -> Segment:
+    """The workspace's segment; NotFound where it has none with this id."""
+    found = segments(workspace).filter(id=segment_id).first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def members(rows: QuerySet[Any], workspace: Workspace, segment: Segment) -> QuerySet[Any]:
+    """Those of the workspace's ranked *rows*, of the segment's scope, that are its members."""
+    if workspace.scores is None:
+        return rows
+    return rows.filter(rules.members(workspace.scores, rules.rule_of(segment)))
 
 
 def _totals(rows: QuerySet[Any]) -> dict[int, tuple[int, int]]:

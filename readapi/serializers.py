@@ -1,14 +1,15 @@
 """Records as the read API shows them. Every key is always there; what is unknown is null."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from engagement import metrics
-from engagement.history import Overall
-from engagement.metrics import Metrics
-from engagement.models import Account, ScoreSet, Workspace
+from engagement.history import DayScore, EventPoints
+from engagement.insights import Insight
+from engagement.metrics import AccountMetrics, Metrics
+from engagement.models import Account, ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject
-from engagement.tenure import created_at, tenure_days
+from engagement.tenure import tenure_days
 from engagement.traits import canonical_name
 from readapi.links import Links
 from readapi.queries import Stats
@@ -64,19 +65,12 @@ def lean_account(row: "RankedAccount", workspace: Workspace, links: Links) -> Re
 
 
 def full_account(
-    row: "RankedAccount", workspace: Workspace, overall: Overall, links: Links, today: date
+    row: "RankedAccount", workspace: Workspace, known: AccountMetrics, links: Links
 ) -> Record:
-    known = metrics.of_account(row, score_set(workspace), overall, row.account.traits)
     return {
         **lean_account(row, workspace, links),
-        "metrics": {
-            **_metrics(known),
-            "active_users": known.active_users,
-            "total_users": known.total_users,
-            "active_share": known.active_share,
-            "license_utilization": known.license_utilization,
-        },
-        **_times(row.account, today),
+        "metrics": _account_metrics(known),
+        **_times(row.account, score_set(workspace)),
     }
 
 
@@ -95,14 +89,63 @@ def lean_user(row: "RankedUser", workspace: Workspace, links: Links) -> Record:
     }
 
 
-def full_user(
-    row: "RankedUser", workspace: Workspace, overall: Overall, links: Links, today: date
-) -> Record:
+def full_user(row: "RankedUser", workspace: Workspace, known: Metrics, links: Links) -> Record:
     return {
         **lean_user(row, workspace, links),
-        "metrics": _metrics(metrics.of_user(row, score_set(workspace), overall)),
-        **_times(row.user, today),
+        "metrics": _metrics(known),
+        **_times(row.user, score_set(workspace)),
     }
+
+
+def legacy_account(row: "RankedAccount", known: AccountMetrics) -> Record:
+    """The account as the legacy look-up shows it: scores are fractions from 0 to 1."""
+    shown = _account_metrics(known)
+    for name in ("engagement_score", "score_yesterday", "score_last_period", "score_change"):
+        # One decimal of a hundred is three of one.
+        shown[name] = round(shown[name] / 100, 3)
+    return {
+        "id": row.account_id,
+        "tracking_id": row.account.external_id,
+        "name": text(row.account_name),
+        "metrics": {**shown, "last_seen": time(row.account.last_seen_at)},
+    }
+
+
+def segment(shown: Segment, links: Links) -> Record:
+    return {
+        "id": shown.pk,
+        "name": shown.name,
+        "scope": shown.scope,
+        "is_default": shown.is_default,
+        "match": shown.match,
+        "conditions": shown.conditions,
+        "_links": {
+            "self": links.segment(shown.pk, shown.workspace_id),
+            "members": links.members(shown.pk, shown.workspace_id),
+        },
+    }
+
+
+def segment_name(shown: Segment) -> Record:
+    return {"id": shown.pk, "name": shown.name}
+
+
+def event_points(event: EventPoints) -> Record:
+    """What an event name adds to the raw score: points are count times weight."""
+    return {
+        "name": event.name,
+        "count": event.count,
+        "weight": event.weight,
+        "points": event.points,
+    }
+
+
+def day_score(day: DayScore) -> Record:
+    return {"day": day.day.isoformat(), "score": day.score}
+
+
+def insight(found: Insight) -> Record:
+    return found._asdict()
 
 
 def score_set(workspace: Workspace) -> ScoreSet:
@@ -159,12 +202,24 @@ def _metrics(known: Metrics) -> Record:
     }
 
 
-def _times(subject: Subject, today: date) -> Record:
-    created = created_at(subject.traits, subject.first_seen_at)
+def _account_metrics(known: AccountMetrics) -> Record:
+    return {
+        **_metrics(known),
+        "active_users": known.active_users,
+        "total_users": known.total_users,
+        "active_share": known.active_share,
+        "license_utilization": known.license_utilization,
+    }
+
+
+def _times(subject: Subject, score_set: ScoreSet) -> Record:
+    created = subject.created_at or subject.first_seen_at
+    # Of the day that the scores are of, so that the age agrees with the segments that ask for it.
+    assert score_set.scored_day is not None, "A set that readers see has been scored."
     return {
         "first_seen_at": time(subject.first_seen_at),
         "created_at": time(created),
-        "tenure_days": tenure_days(created, today),
+        "tenure_days": tenure_days(created, score_set.scored_day),
         # The last message that named the subject is the last that could change it.
         "updated_at": time(subject.last_seen_at),
     }

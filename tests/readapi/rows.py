@@ -1,6 +1,6 @@
 """Rows as recording and rescoring leave them, for tests that only read."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 from engagement.models import (
@@ -12,9 +12,12 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
+from engagement.tenure import stated
 
 SPRING = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
 SUMMER = datetime(2026, 6, 1, 12, 0, 0, 123456, tzinfo=UTC)
+# The day that the scores are of.
+SCORED_DAY = date(2026, 6, 9)
 
 
 def workspace_of(product: Product) -> Workspace:
@@ -33,7 +36,7 @@ def scores_of(workspace: Workspace) -> ScoreSet:
             state=ScoreSet.State.CURRENT,
             lookback_days=workspace.lookback_days,
             default_weight=workspace.default_weight,
-            scored_day=SUMMER.date(),
+            scored_day=SCORED_DAY,
         )
         workspace.save(update_fields=["scores"])
     return workspace.scores
@@ -57,6 +60,7 @@ def make_account(
         is_identified=True,
         first_seen_at=first_seen_at,
         last_seen_at=last_seen_at,
+        created_at=stated(traits or {}),
     )
     AccountEngagement.objects.create(
         product=workspace.product,
@@ -90,6 +94,7 @@ def make_user(
         is_identified=True,
         first_seen_at=first_seen_at,
         last_seen_at=last_seen_at,
+        created_at=stated(traits or {}),
     )
     UserEngagement.objects.create(
         product=workspace.product,

@@ -6,17 +6,12 @@ from typing import Any
 import pytest
 
 from engagement.models import Account, Product, ScoreSet, User, Workspace
-from readapi import serializers, views
+from readapi import serializers
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SPRING, make_account, make_user
 
 BENCHMARK = 208.2
 ROOT = "http://testserver/v2"
-
-
-@pytest.fixture(autouse=True)
-def june(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(views, "today", lambda: datetime(2026, 6, 9).date())
 
 
 @pytest.fixture

@@ -1,0 +1,90 @@
+"""All that is known of one user or account, each part loaded when it is asked for."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from engagement import history, insights, metrics, segments
+from engagement.history import EventPoints
+from engagement.metric_names import Scope
+from engagement.metrics import AccountMetrics, Metrics
+from engagement.models import Workspace
+from readapi import queries, serializers
+from readapi.serializers import Record, score_set
+
+if TYPE_CHECKING:
+    from readapi.queries import RankedAccount, RankedUser
+
+
+class Detail:
+    """A subject of the workspace's scores, by its row."""
+
+    scope: Scope
+
+    def __init__(self, workspace: Workspace, row: Any, subject: Any) -> None:
+        self.workspace = workspace
+        self.score_set = score_set(workspace)
+        self.row = row
+        self.subject = subject
+
+    def expanded(self, names: Sequence[str]) -> Record:
+        """The asked expansions, each under its name."""
+        return {name: getattr(self, f"{name}_record")() for name in names}
+
+    def traits_record(self) -> Record:
+        return serializers.traits(self.subject)
+
+    def segments_record(self) -> list[Record]:
+        known = queries.segments(self.workspace, scope=self.scope)
+        found = segments.containing(self.score_set, list(known), self.row)
+        return [serializers.segment_name(segment) for segment in found]
+
+    def events_record(self) -> list[Record]:
+        return [serializers.event_points(event) for event in self.made_of if event.count]
+
+    def history_record(self) -> list[Record]:
+        return [serializers.day_score(day) for day in history.history(self.score_set, self.row)]
+
+    @cached_property
+    def overall(self) -> history.Overall:
+        return history.overall(self.score_set, self.scope, self.subject.pk)
+
+    @cached_property
+    def made_of(self) -> list[EventPoints]:
+        return history.breakdown(self.score_set, self.scope, self.subject.pk)
+
+
+class AccountDetail(Detail):
+    """An account of the workspace."""
+
+    scope = "account"
+
+    def __init__(self, workspace: Workspace, row: "RankedAccount") -> None:
+        super().__init__(workspace, row, row.account)
+
+    @cached_property
+    def metrics(self) -> AccountMetrics:
+        return metrics.of_account(self.row, self.score_set, self.overall, self.subject.traits)
+
+    def insights_record(self) -> list[Record]:
+        found = insights.about(self.score_set, self.row, self.metrics, self.made_of)
+        return [serializers.insight(one) for one in found]
+
+
+class UserDetail(Detail):
+    """A user of the workspace; ``trait_names`` are those that the traits are to show."""
+
+    scope = "user"
+
+    def __init__(
+        self, workspace: Workspace, row: "RankedUser", trait_names: list[str] | None = None
+    ) -> None:
+        super().__init__(workspace, row, row.user)
+        self.trait_names = trait_names
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        return metrics.of_user(self.row, self.score_set, self.overall)
+
+    def traits_record(self) -> Record:
+        return serializers.traits(self.subject, self.trait_names)

@@ -1,0 +1,51 @@
+"""How often a token may ask: so many requests in each minute, over all processes and machines."""
+
+import math
+from datetime import datetime, timedelta
+from typing import LiteralString
+
+from django.conf import settings
+from django.utils import timezone
+from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+from rest_framework.views import APIView
+
+from engagement import sql
+from readapi.models import ApiToken
+
+MINUTE = timedelta(minutes=1)
+
+_COUNT: LiteralString = """
+    INSERT INTO readapi_usage AS u (token_id, minute, requests)
+    VALUES (%(token)s, %(minute)s, 1)
+    ON CONFLICT (token_id) DO UPDATE SET
+        requests = CASE WHEN u.minute = EXCLUDED.minute THEN u.requests + 1 ELSE 1 END,
+        minute = EXCLUDED.minute
+    RETURNING requests
+"""
+
+
+class PerToken(BaseThrottle):
+    """Lets a token make ``READ_REQUESTS_PER_MINUTE`` requests in each minute of the clock."""
+
+    def __init__(self) -> None:
+        self._now = timezone.now()
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        limit = settings.READ_REQUESTS_PER_MINUTE
+        assert isinstance(request.auth, ApiToken)
+        return not limit or count(request.auth, self._now) <= limit
+
+    def wait(self) -> float:
+        """Seconds until the next minute begins, a whole number and never none."""
+        return max(1, math.ceil((_minute(self._now) + MINUTE - self._now).total_seconds()))
+
+
+def count(token: ApiToken, now: datetime) -> int:
+    """Count one more request of the token; how many it has made in this minute."""
+    ((requests,),) = sql.fetch(_COUNT, {"token": token.pk, "minute": _minute(now)})
+    return int(requests)
+
+
+def _minute(now: datetime) -> datetime:
+    return now.replace(second=0, microsecond=0)

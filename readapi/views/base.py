@@ -1,0 +1,72 @@
+"""The read API: workspaces, and their accounts and users, ranked."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from engagement.models import Product
+from readapi import errors, pagination, parameters
+from readapi.authentication import BearerToken
+from readapi.links import Links
+from readapi.models import ApiToken
+from readapi.pagination import Page
+from readapi.parameters import Parameters
+from readapi.serializers import Record
+from readapi.throttling import PerToken
+
+
+class JsonView(APIView):
+    """A view whose every answer is JSON, errors included."""
+
+    def perform_content_negotiation(
+        self, request: Request, force: bool = False
+    ) -> tuple[JSONRenderer, str]:
+        """JSON, whatever the client says that it accepts."""
+        return JSONRenderer(), JSONRenderer.media_type
+
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
+        return errors.respond
+
+
+class UnknownPath(JsonView):
+    """Whatever lies under /v1 or /v2 and is nothing."""
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
+        super().initial(request, *args, **kwargs)
+        raise errors.NotFound("This address does not exist.")
+
+
+class ReadView(JsonView):
+    """A view for the bearer of a token, who sees the token's product and nothing else."""
+
+    authentication_classes = [BearerToken]
+    throttle_classes = [PerToken]
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        assert isinstance(request.auth, ApiToken)
+        self.product: Product = request.auth.product
+        self.parameters: Parameters = parameters.parse(request.META["QUERY_STRING"])
+        self.links = Links(request._request)
+
+    def one(self, record: Record, expansions: Sequence[str]) -> Response:
+        return Response({"data": record, "_expansions": expansions})
+
+    def many(self, page: Page[Any], records: list[Record], expansions: Sequence[str]) -> Response:
+        links = {"self": self.links.request}
+        if page.next is not None:
+            links["next"] = self.links.page(self.parameters, page.next)
+        if page.prev is not None:
+            links["prev"] = self.links.page(self.parameters, page.prev)
+        return Response(
+            {
+                "data": records,
+                "pagination": pagination.as_json(page),
+                "_expansions": expansions,
+                "_links": links,
+            }
+        )

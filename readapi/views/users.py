@@ -1,0 +1,40 @@
+"""Users: ranked, looked up, and one with all that is known of them."""
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from readapi import details, pagination, parameters, queries, serializers
+from readapi.views.base import ReadView
+
+
+class UserList(ReadView):
+    """The users of a workspace, highest score first, or the one that a look-up finds."""
+
+    def get(self, request: Request) -> Response:
+        workspace_id = parameters.workspace_id(self.parameters)
+        match = parameters.match(self.parameters)
+        expansions = parameters.expansions(self.parameters, allowed=())
+        order = queries.USER_RANKING
+        asked = pagination.asked(self.parameters, f"users/{workspace_id}", order)
+
+        workspace = queries.workspace(self.product, workspace_id)
+        page = pagination.paginate(queries.ranked_users(workspace, match), order, asked)
+        records = [serializers.lean_user(row, workspace, self.links) for row in page.rows]
+        return self.many(page, records, expansions)
+
+
+class UserDetail(ReadView):
+    """One user with all that is known of them."""
+
+    EXPANSIONS = ("traits", "segments", "events", "history")
+
+    def get(self, request: Request, user_id: int) -> Response:
+        workspace_id = parameters.workspace_id(self.parameters)
+        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
+        trait_names = parameters.trait_names(self.parameters)
+
+        workspace = queries.workspace(self.product, workspace_id, quantiles_of="user")
+        row = queries.user(workspace, user_id)
+        detail = details.UserDetail(workspace, row, trait_names)
+        record = serializers.full_user(row, workspace, detail.metrics, self.links)
+        return self.one(record | detail.expanded(expansions), expansions)

@@ -1,0 +1,44 @@
+"""Workspaces: what a token may read about."""
+
+from collections.abc import Sequence
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from engagement.models import Workspace
+from readapi import pagination, parameters, queries, serializers
+from readapi.serializers import Record
+from readapi.views.base import ReadView
+
+
+class WorkspaceView(ReadView):
+    """Workspaces, each with its stats where asked for."""
+
+    EXPANSIONS = ("stats",)
+
+    def records(self, shown: Sequence[Workspace], expansions: Sequence[str]) -> list[Record]:
+        records = [serializers.workspace(row, self.product.name, self.links) for row in shown]
+        if "stats" in expansions:
+            counted = queries.stats(self.product, shown)
+            for record in records:
+                record["stats"] = serializers.stats(counted[record["id"]])
+        return records
+
+
+class WorkspaceList(WorkspaceView):
+    """The workspaces of the token's product, oldest first."""
+
+    def get(self, request: Request) -> Response:
+        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
+        asked = pagination.asked(self.parameters, "workspaces", queries.WORKSPACE_ORDER)
+        page = pagination.paginate(queries.workspaces(self.product), queries.WORKSPACE_ORDER, asked)
+        return self.many(page, self.records(page.rows, expansions), expansions)
+
+
+class WorkspaceDetail(WorkspaceView):
+    """One workspace."""
+
+    def get(self, request: Request, workspace_id: int) -> Response:
+        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
+        workspace = queries.workspace(self.product, workspace_id)
+        return self.one(self.records([workspace], expansions)[0], expansions)

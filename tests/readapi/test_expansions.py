@@ -1,0 +1,117 @@
+"""What a single account or user expands to."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engagement.models import Product, Segment, Workspace
+from tests.readapi.conftest import Reads
+from tests.readapi.scored import TODAY, account_id, fill, user_id
+
+
+@pytest.fixture
+def filled(acme: Product) -> Workspace:
+    return fill(acme)
+
+
+@pytest.fixture
+def read(acme_reads: Reads, acme: Product, filled: Workspace) -> Any:
+    """Reads an account or a user by the customer's id; its data."""
+
+    def reading(resource: str, name: str, expand: str, **parameters: Any) -> dict[str, Any]:
+        id = account_id(acme, name) if resource == "accounts" else user_id(acme, name)
+        response = acme_reads(
+            f"/v2/{resource}/{id}", workspace_id=filled.pk, expand=expand, **parameters
+        )
+        assert response.status_code == 200, response.content
+        assert response.json()["_expansions"] == expand.split(",")
+        data: dict[str, Any] = response.json()["data"]
+        return data
+
+    return reading
+
+
+def test_events_say_what_a_score_is_made_of_and_add_up_to_it(read: Any) -> None:
+    data = read("accounts", "initech", "events")
+    assert data["events"] == [
+        {"name": "shared", "count": 5, "weight": 1, "points": 5},
+        {"name": "opened", "count": 4, "weight": 1, "points": 4},
+    ]
+    assert sum(event["points"] for event in data["events"]) == data["metrics"]["raw_score"] == 9
+
+
+def test_events_of_a_user_are_the_users_own(read: Any) -> None:
+    data = read("users", "bob", "events")
+    assert data["events"] == [{"name": "opened", "count": 1, "weight": 1, "points": 1}]
+
+
+def test_history_has_ninety_days_and_agrees_with_the_metrics(read: Any) -> None:
+    data = read("accounts", "initech", "history")
+    days = {day["day"]: day["score"] for day in data["history"]}
+    assert list(days) == [f"{TODAY - timedelta(days=ago)}" for ago in reversed(range(90))]
+    metrics = data["metrics"]
+    assert days[f"{TODAY}"] == metrics["engagement_score"] == data["score"]
+    assert days[f"{TODAY - timedelta(days=1)}"] == metrics["score_yesterday"]
+    assert days[f"{TODAY - timedelta(days=7)}"] == metrics["score_last_period"]
+
+
+def test_segments_are_those_that_have_it_as_a_member(read: Any, filled: Workspace) -> None:
+    names = [segment["name"] for segment in read("accounts", "initech", "segments")["segments"]]
+    assert "All" in names and "Active Today" in names and "Multi-User Accounts" in names
+    assert "Mature" not in names
+    pro = Segment.objects.create(
+        workspace=filled,
+        scope="user",
+        name="Pro",
+        conditions=[{"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}],
+    )
+    of_cyd = read("users", "cyd", "segments")["segments"]
+    assert {"id": pro.pk, "name": "Pro"} in of_cyd
+    assert "Pro" not in [
+        segment["name"] for segment in read("users", "bob", "segments")["segments"]
+    ]
+
+
+def test_insights_are_sentences_with_their_numbers(read: Any) -> None:
+    found = {one["kind"]: one for one in read("accounts", "initech", "insights")["insights"]}
+    assert set(found) == {"trend_up", "one_person", "seats_unused"}
+    assert found["seats_unused"] == {
+        "kind": "seats_unused",
+        "severity": "warning",
+        "text": "Most of the license is unused: 2 people are active, and it is for 50 (4 %).",
+        "numbers": {"active_users": 2, "seats": 50, "license_utilization": 0.04},
+    }
+    assert found["one_person"]["text"] == (
+        "One person carries the account: 89 % of its points come from Ann, one of 2 users."
+    )
+
+
+def test_an_account_that_stopped_says_so(read: Any) -> None:
+    [stopped] = read("accounts", "hooli", "insights")["insights"]
+    assert stopped["text"] == (
+        "Nothing has happened for 7 days. The last activity was on 2026-09-17."
+    )
+
+
+def test_all_expansions_at_once(read: Any) -> None:
+    everything = "insights,traits,segments,events,history"
+    assert set(everything.split(",")) <= set(read("accounts", "initech", everything))
+    assert read("users", "ann", "traits,segments,events,history")["traits"]["name"] == "Ann"
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("accounts/1", "insights, traits, segments, events, history"),
+        ("users/1", "traits, segments, events, history"),
+        ("segments", "counts"),
+    ],
+)
+def test_an_unknown_expansion_is_told_the_known_ones(
+    address: str, allowed: str, acme_reads: Reads, workspace: Workspace
+) -> None:
+    response = acme_reads(f"/v2/{address}", workspace_id=workspace.pk, expand="everything")
+    assert response.status_code == 400
+    assert response.json()["error"]["code"] == "invalid_expand"
+    assert response.json()["error"]["message"] == f"expand may name: {allowed}."
