@@ -21,9 +21,10 @@ django.setup()
 # The apps must be loaded first.
 from benchmarks.messages import generate  # noqa: E402
 from engagement import credentials, sql  # noqa: E402
-from engagement.messages import Message, Track, encode  # noqa: E402
+from engagement.messages import Message, Track  # noqa: E402
 from ingestion import exporting, files, importing, processing, tasks  # noqa: E402
 from ingestion.models import IngestionKey  # noqa: E402
+from ingestion.payloads import encode  # noqa: E402
 
 _COPY: LiteralString = """
     COPY ingestion_inboxmessage (received_at, key_digest, key_hint, payload)

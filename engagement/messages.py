@@ -1,6 +1,6 @@
 """The three messages that every wire format is translated into.
 
-They are what the inbox stores and what ``recording.record()`` takes. A message has been checked
+They are what waits in the inbox and what ``recording.record()`` takes. A message has been checked
 at the door: its strings are within their limits, its ``timestamp`` is in UTC and no later than the
 time of receipt plus the tolerance for wrong clocks.
 """
@@ -87,10 +87,6 @@ class Counted(msgspec.Struct, frozen=True, gc=False):
 
 
 Statement: TypeAlias = Message | Seen | Linked | Counted
-
-
-encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(Message).decode
 
 
 class Received(msgspec.Struct, frozen=True, gc=False):

@@ -25,7 +25,7 @@ from engagement.admin.scoping import (
     sees_everything,
     visible_products,
 )
-from engagement.messages import Track, decode
+from engagement.messages import Track
 from ingestion import quarantine
 from ingestion.models import (
     DropCount,
@@ -35,6 +35,7 @@ from ingestion.models import (
     IngestionKey,
     QuarantinedMessage,
 )
+from ingestion.payloads import Unusable, decode
 
 REMEDIES = {
     DropReason.UNKNOWN_KEY: "Send an ingestion key of the product, as its page shows it.",
@@ -45,6 +46,8 @@ REMEDIES = {
     DropReason.FORGOTTEN: "Nothing: this is what was asked for. `python manage.py forget` with "
     "--allow-again lets later messages in again.",
     DropReason.DELETED_PRODUCT: "Stop sending with keys of the deleted product.",
+    DropReason.ANONYMOUS: "Call identify before anything else, so that messages carry a userId.",
+    DropReason.ALIAS: "Send the id that you keep as userId from the start.",
     DropReason.UNUSABLE: "Compare what your application sends with the API's description.",
 }
 
@@ -88,6 +91,8 @@ def summary(payload: bytes) -> Summary:
         message = decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Summary("undecodable")
+    if isinstance(message, Unusable):
+        return Summary(f"unusable {message.kind}", message_id=message.message_id or "")
     return Summary(
         kind=type(message).__name__.lower(),
         user=message.user_id or "",
@@ -239,7 +244,7 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
     date_hierarchy = "dropped_at"
     search_fields = ["user_external_id", "account_external_id", "event", "message_id"]
     search_help_text = "Search by a whole user id, account id, event name or message id."
-    fields = ["reason", "remedy", "arrival", "product", "key_hint", *ABOUT]
+    fields = ["reason", "detail", "remedy", "arrival", "product", "key_hint", *ABOUT]
     fields += ["received_at", "dropped_at"]
     show_full_result_count = False
     actions = None
@@ -261,7 +266,8 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
 
     @admin.display(description="reason", ordering="reason")
     def short_reason(self, message: DroppedMessage) -> str:
-        return message.get_reason_display().split(":", 1)[0]
+        short: str = message.get_reason_display().split(":", 1)[0]
+        return f"{short}: {message.detail}" if message.detail else short
 
     @admin.display(description="message")
     def about(self, message: DroppedMessage) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from engagement import sql
 from engagement.messages import Statement, Track
 from ingestion.models import DroppedMessage, DropReason
+from ingestion.payloads import Unusable
 
 
 class Dropped(msgspec.Struct, frozen=True):
@@ -23,7 +24,7 @@ class Dropped(msgspec.Struct, frozen=True):
     product_id: int | None
     reason: DropReason
     key_hint: str
-    message: Statement
+    message: Statement | Unusable
     received_at: datetime
 
 
@@ -75,15 +76,18 @@ def _row(one: Dropped, now: datetime) -> DroppedMessage:
     )
 
 
-def _details(message: Statement) -> dict[str, str]:
+def _details(message: Statement | Unusable) -> dict[str, str]:
     return {
         "user_external_id": message.user_id or "",
         "account_external_id": message.group_id or "",
-        "event": message.event if isinstance(message, Track) else "",
+        "event": (message.event or "") if isinstance(message, Track | Unusable) else "",
         "message_id": message.message_id or "",
+        "detail": message.detail if isinstance(message, Unusable) else "",
     }
 
 
-def kind_of(message: Statement) -> str:
+def kind_of(message: Statement | Unusable) -> str:
     """The message's kind as its senders know it."""
+    if isinstance(message, Unusable):
+        return message.kind
     return type(message).__name__.lower()

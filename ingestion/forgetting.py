@@ -7,7 +7,6 @@ import msgspec
 
 from engagement import deletion, forgetting, sql
 from engagement.admission import Scope, Subject
-from engagement.messages import Message, decode
 from ingestion import drops
 from ingestion.drops import Dropped
 from ingestion.models import (
@@ -17,6 +16,7 @@ from ingestion.models import (
     IngestionKey,
     QuarantinedMessage,
 )
+from ingestion.payloads import Payload, decode
 
 
 def take_part() -> None:
@@ -75,17 +75,17 @@ def _bytes(subject: Subject) -> bytes:
     return subject.external_id.encode("utf-8", "surrogatepass")
 
 
-def _read(payload: bytes) -> Message | None:
+def _read(payload: bytes) -> Payload | None:
     """The message; None for what cannot be decoded, and must go because the id is somewhere in
     it."""
     try:
-        message: Message = decode(payload)
+        message: Payload = decode(payload)
         return message
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _names(message: Message, subject: Subject) -> bool:
+def _names(message: Payload, subject: Subject) -> bool:
     named = message.user_id if subject.scope == Scope.USER else message.group_id
     return named == subject.external_id
 

@@ -17,10 +17,10 @@ from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 from django.utils import timezone
 
 from engagement import credentials, measures, sql
-from engagement.messages import Message, encode
 from ingestion import wakeups
 from ingestion.figures import ACCEPT
 from ingestion.models import IngestionKey
+from ingestion.payloads import Payload, encode
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Unavailable(Exception):
         self.retry_after = retry_after
 
 
-def accept(messages: Sequence[Message], key: str, received_at: datetime) -> None:
+def accept(messages: Sequence[Payload], key: str, received_at: datetime) -> None:
     """Commit the messages, together with a digest of the key that they came with.
 
     Returns once they are on disk; raises Unavailable if they are not. Messages of one call are

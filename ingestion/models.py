@@ -17,7 +17,7 @@ class InboxMessage(models.Model):
     """An accepted message that waits to be recorded.
 
     ``id`` is its place in the order of arrival, from the sequence that all arrivals share.
-    ``payload`` is the message as ``engagement.messages.encode`` wrote it. ``key_digest`` stands
+    ``payload`` is the message as ``ingestion.payloads.encode`` wrote it. ``key_digest`` stands
     for the key it came with, valid or not; ``key_hint`` is the start of a key that looks like one
     of ours. A message that failed waits until ``not_before`` for its next attempt.
     """
@@ -69,6 +69,8 @@ class DropReason(models.TextChoices):
         "Forgotten on request: it names a user or an account that was deleted for good",
     )
     DELETED_PRODUCT = "deleted_product", "Deleted product: the product of this key was deleted"
+    ANONYMOUS = "anonymous", "Anonymous: it names no user"
+    ALIAS = "alias", "Alias: joining the ids of one person is not supported"
     UNUSABLE = "unusable", "Unusable message: it could not be understood"
 
 
@@ -84,6 +86,8 @@ class DroppedMessage(models.Model):
     account_external_id = models.TextField(blank=True)
     event = models.TextField(blank=True)
     message_id = models.TextField(blank=True)
+    # What is wrong with an unusable message.
+    detail = models.TextField(blank=True, default="", db_default="")
     received_at = models.DateTimeField()
     dropped_at = models.DateTimeField()
 

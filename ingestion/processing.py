@@ -14,12 +14,13 @@ from django.db import transaction
 from django.db.models import Q
 
 from engagement import credentials, failures, locks, sql
-from engagement.messages import Message, Received, decode
+from engagement.messages import Received
 from engagement.recording import record
 from ingestion import drops, message_ids
 from ingestion.batches import BATCH_BYTES, BATCH_SIZE, collector_paused, settle_or_split
 from ingestion.drops import Dropped
 from ingestion.models import DropReason, InboxMessage, IngestionKey, QuarantinedMessage
+from ingestion.payloads import Payload, Unusable, decode
 
 logger = logging.getLogger(__name__)
 
@@ -182,6 +183,8 @@ def _settle(claimed: Sequence[Claimed], now: datetime) -> None:
         sender = senders.get(bytes(one.key_digest))
         if sender is None or sender.product_id not in products or sender.revoked_at is not None:
             dropped.append(_without_key(one, sender, message, products))
+        elif isinstance(message, Unusable):
+            dropped.append(_unusable(one, sender.product_id, message))
         else:
             hints[one.id] = one.key_hint
             recorded.append(Received(sender.product_id, one.id, one.received_at, message))
@@ -207,7 +210,7 @@ _NO_KEY = credentials.digest("")
 
 
 def _without_key(
-    one: Claimed, sender: Sender | None, message: Message, products: Collection[int]
+    one: Claimed, sender: Sender | None, message: Payload, products: Collection[int]
 ) -> Dropped:
     product_id = sender.product_id if sender and sender.product_id in products else None
     if product_id is not None:
@@ -219,6 +222,10 @@ def _without_key(
     else:
         reason = DropReason.UNKNOWN_KEY
     return Dropped(one.id, product_id, reason, one.key_hint, message, one.received_at)
+
+
+def _unusable(one: Claimed, product_id: int, message: Unusable) -> Dropped:
+    return Dropped(one.id, product_id, message.reason, one.key_hint, message, one.received_at)
 
 
 def _dropped(one: Received, reason: DropReason, key_hint: str) -> Dropped:

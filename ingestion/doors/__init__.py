@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from engagement.messages import Message
 from ingestion.headers import Headers
+from ingestion.payloads import Payload
 
 
 class Sent(NamedTuple):
     """What a request brought: its messages, and the key that they came with ("" for none)."""
 
-    messages: Sequence[Message]
+    messages: Sequence[Payload]
     key: str
 
 

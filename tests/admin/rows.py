@@ -25,6 +25,7 @@ from ingestion.models import (
     IngestionKey,
     QuarantinedMessage,
 )
+from ingestion.payloads import encode
 from marketplace.models import Connection, FailedRecord, SyncRun
 from readapi.models import ApiToken
 
@@ -161,7 +162,7 @@ def a_user(
 
 
 def waiting(key: IngestionKey | None, message: messages.Message | bytes) -> InboxMessage:
-    payload = message if isinstance(message, bytes) else messages.encode(message)
+    payload = message if isinstance(message, bytes) else encode(message)
     return InboxMessage.objects.create(
         received_at=NOON,
         key_digest=digest(key.secret if key else "nobody's"),
@@ -179,7 +180,7 @@ def quarantined(
         received_at=NOON,
         key_digest=digest(key.secret),
         key_hint=key.hint,
-        payload=messages.encode(messages.Identify(user_id, NOON, {"a": 1})),
+        payload=encode(messages.Identify(user_id, NOON, {"a": 1})),
         attempts=5,
         error="DataError: it does not fit\nDETAIL: at all",
         quarantined_at=NOON,

@@ -11,10 +11,11 @@ from django.test import Client
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from engagement.messages import Identify, Message, Track, decode, encode
+from engagement.messages import Identify, Message, Track
 from ingestion import timestamps
 from ingestion.doors import Door, v1, v2
 from ingestion.errors import Refused
+from ingestion.payloads import Unusable, decode, encode
 from tests.ingestion.conftest import Post
 from tests.ingestion.examples import MINIMAL, PATHS
 
@@ -71,6 +72,7 @@ def open_door(path: str, body: str, headers: dict[str, str]) -> Message | None:
         return None
     assert "\0" not in sent.key
     (message,) = sent.messages
+    assert not isinstance(message, Unusable)
     assert_storable(message)
     return message
 

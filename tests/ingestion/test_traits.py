@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from engagement.messages import Identify, decode, encode
+from engagement.messages import Identify
+from ingestion.payloads import decode, encode
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import refusal
 

@@ -12,9 +12,9 @@ from django.db import connection, transaction
 from pytest_django import Settings
 
 from engagement import credentials
-from engagement.messages import decode
 from ingestion import inbox
 from ingestion.models import InboxMessage
+from ingestion.payloads import decode
 from tests.engagement.history import NOON, track
 from tests.ingestion.examples import MINIMAL, PATHS, refusal
 from tests.pipeline.conftest import Post

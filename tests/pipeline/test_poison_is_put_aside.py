@@ -9,11 +9,12 @@ from cryptography.fernet import Fernet
 from django.db import DataError
 from pytest_django import Settings
 
-from engagement.messages import Received, encode
+from engagement.messages import Received
 from engagement.models import Product
 from engagement.recording import record
 from ingestion import processing, quarantine
 from ingestion.models import InboxMessage, IngestionKey, QuarantinedMessage, SeenMessageId
+from ingestion.payloads import encode
 from tests.engagement.history import NOON, identify, track
 from tests.pipeline.waiting import counts, drain, dropped, quarantined, wait, wait_raw, waiting
 

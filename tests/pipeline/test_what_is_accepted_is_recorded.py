@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engagement.messages import Group, Identify, Message
+from engagement.messages import Group, Identify
 from engagement.models import Account, Event, EventName, Product, User
 from ingestion.errors import Refused
+from ingestion.payloads import Payload
 from tests.ingestion.examples import MINIMAL
 from tests.ingestion.test_hostile_input import CONTROL, DOORS, members, paths
 from tests.pipeline.waiting import drain, dropped, quarantined, wait, waiting
@@ -59,7 +60,7 @@ bodies = st.one_of(
 )
 
 
-def accepted(path: str, body: Any) -> list[Message]:
+def accepted(path: str, body: Any) -> list[Payload]:
     try:
         return list(DOORS[path](json.dumps(body), {}, NOW).messages)
     except Refused:
@@ -88,7 +89,7 @@ def test_any_accepted_messages_are_recorded(
         assert_recorded(messages, events, known)
 
 
-def assert_recorded(messages: list[Message], events: int, known: set[str]) -> None:
+def assert_recorded(messages: list[Payload], events: int, known: set[str]) -> None:
     """The ids are there exactly as they were sent, and each track is an event."""
     users = {message.user_id for message in messages if message.user_id is not None}
     assert set(User.objects.values_list("external_id", flat=True)) == known | users

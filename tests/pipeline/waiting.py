@@ -12,16 +12,16 @@ import psycopg
 from django.db import connection
 
 from engagement import credentials, sql
-from engagement.messages import Message, encode
 from engagement.models import DailyCount, Event, EventName, Product, User
 from ingestion import processing
 from ingestion.models import DroppedMessage, InboxMessage, IngestionKey, QuarantinedMessage
+from ingestion.payloads import Payload, encode
 from tests.engagement.history import NOON
 
 Result = TypeVar("Result")
 
 
-def wait(key: str, *messages: Message, received_at: datetime = NOON) -> list[int]:
+def wait(key: str, *messages: Payload, received_at: datetime = NOON) -> list[int]:
     """Have the messages wait in the inbox; their ids."""
     return wait_raw(key, *map(encode, messages), received_at=received_at)
 
@@ -165,5 +165,5 @@ def places_of(secret: str) -> set[str]:
     return found
 
 
-def repeat(messages: Sequence[Message], times: int) -> list[Message]:
+def repeat(messages: Sequence[Payload], times: int) -> list[Payload]:
     return [message for _ in range(times) for message in messages]
