@@ -8,6 +8,7 @@ however many of them there are.
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from datetime import datetime
 from typing import LiteralString, TypeAlias
@@ -26,6 +27,12 @@ logger = logging.getLogger(__name__)
 
 # received_at, key digest, key hint, payload
 Row: TypeAlias = tuple[datetime, bytes, str, bytes]
+
+# A group takes no more than one INSERT can carry in a moment; a larger part makes a group alone.
+GROUP_ROWS = 10_000
+GROUP_BYTES = 4 * 1024 * 1024
+# Over so many bytes that wait to be committed a process takes no more, whoever sends them.
+WAITING_BYTES = 32 * 1024 * 1024
 
 RETRY_AFTER_FAILURE = 2
 RETRY_AFTER_FULL = 30
@@ -55,20 +62,45 @@ def accept(messages: Sequence[Payload], key: str, received_at: datetime) -> None
     Returns once they are on disk; raises Unavailable if they are not. Messages of one call are
     committed together or not at all.
     """
+    if not messages:
+        return
     digest = credentials.digest(key)
     hint = credentials.hint(key, IngestionKey.PREFIX)
     _committer.commit([(received_at, digest, hint, encode(message)) for message in messages])
     wakeups.request()
 
 
+class _Part:
+    """The rows of one sender."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self.rows = rows
+        self.bytes = sum(len(payload) for *_, payload in rows)
+
+
 class _Group:
-    """Rows that are committed together, and the outcome that their senders wait for."""
+    """Parts that are committed together, and the outcome that their senders wait for."""
 
     def __init__(self) -> None:
-        # The rows of each sender.
-        self.parts: list[list[Row]] = []
+        self.parts: list[_Part] = []
+        self.rows = 0
+        self.bytes = 0
         self.settled = threading.Event()
         self.retry_after: int | None = None
+
+    def has_room(self, part: _Part) -> bool:
+        rows, size = self.rows + len(part.rows), self.bytes + part.bytes
+        return rows <= GROUP_ROWS and size <= GROUP_BYTES
+
+    def add(self, part: _Part) -> None:
+        self.parts.append(part)
+        self.rows += len(part.rows)
+        self.bytes += part.bytes
+
+    def remove(self, part: _Part) -> None:
+        self.parts.remove(part)
+        self.rows -= len(part.rows)
+        self.bytes -= part.bytes
 
 
 class Committer:
@@ -79,7 +111,8 @@ class Committer:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._gathering = _Group()
+        # In the order in which they are committed; the last one gathers.
+        self._waiting: deque[_Group] = deque()
         self._arrived = threading.Event()
         self._thread: threading.Thread | None = None
         self._stopping = False
@@ -90,23 +123,32 @@ class Committer:
 
     def commit(self, rows: list[Row]) -> None:
         """Return once the rows are committed; raise Unavailable if that failed."""
+        part = _Part(rows)
         with self._lock:
-            group = self._gathering
-            group.parts.append(rows)
+            group = self._group_for(part)
+            group.add(part)
             if self._thread is None or not self._thread.is_alive():
                 self._start()
         self._arrived.set()
         if not group.settled.wait(COMMIT_TIMEOUT):
-            self._withdraw(group, rows)
+            self._withdraw(group, part)
             raise Unavailable(RETRY_AFTER_FAILURE)
         if group.retry_after is not None:
             raise Unavailable(group.retry_after)
 
-    def _withdraw(self, group: _Group, rows: list[Row]) -> None:
-        """Take back rows that nobody has begun to commit: their sender will send them again."""
+    def _group_for(self, part: _Part) -> _Group:
+        """The group that gathers, or a new one behind it where the part finds no room in it."""
+        if sum(group.bytes for group in self._waiting) + part.bytes > WAITING_BYTES:
+            raise Unavailable(RETRY_AFTER_FAILURE)
+        if not self._waiting or not self._waiting[-1].has_room(part):
+            self._waiting.append(_Group())
+        return self._waiting[-1]
+
+    def _withdraw(self, group: _Group, part: _Part) -> None:
+        """Take back what nobody has begun to commit: its sender will send it again."""
         with self._lock:
-            if group is self._gathering:
-                group.parts = [part for part in group.parts if part is not rows]
+            if group in self._waiting:
+                group.remove(part)
 
     def stop(self) -> None:
         """Commit what is waiting and end the thread with its connection."""
@@ -125,16 +167,21 @@ class Committer:
 
     def _run(self) -> None:
         _leave_the_pool()
-        while self._gathering.parts or not self._stopping:
-            self._arrived.wait(self._tally.due_in())
+        while self._waiting or not self._stopping:
+            if not self._waiting:
+                self._arrived.wait(self._tally.due_in())
             self._arrived.clear()
-            with self._lock:
-                group, self._gathering = self._gathering, _Group()
-            if group.parts:
+            if group := self._next():
                 self._settle(group)
             self._tally.write_if_due()
         self._tally.write()
         connection.close()
+
+    def _next(self) -> _Group | None:
+        """The group whose turn it is; None where nobody waits for one."""
+        with self._lock:
+            group = self._waiting.popleft() if self._waiting else None
+        return group if group and group.parts else None
 
     def _settle(self, group: _Group) -> None:
         try:
@@ -142,9 +189,8 @@ class Committer:
             if self._gauge.is_over_limit():
                 group.retry_after = RETRY_AFTER_FULL
             else:
-                rows = [row for part in group.parts for row in part]
-                _insert(rows)
-                self._tally.add(len(rows))
+                _insert([row for part in group.parts for row in part.rows])
+                self._tally.add(group.rows)
                 self._note_success()
         except Exception as error:
             # Whether the commit reached the disk is unknown: the senders must not be told it did.

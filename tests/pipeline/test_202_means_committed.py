@@ -14,7 +14,7 @@ from pytest_django import Settings
 from engagement import credentials
 from ingestion import inbox
 from ingestion.models import InboxMessage
-from ingestion.payloads import decode
+from ingestion.payloads import decode, encode
 from tests.engagement.history import NOON, track
 from tests.ingestion.examples import MINIMAL, PATHS, refusal
 from tests.pipeline.conftest import Post
@@ -180,6 +180,72 @@ def test_messages_of_one_request_are_committed_together(acme_key: str) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*), count(DISTINCT xmin::text) FROM ingestion_inboxmessage")
         assert cursor.fetchone() == (3, 1)
+
+
+# --- Groups that would be too large ---------------------------------------------------------
+
+
+def rows_of_commits() -> list[int]:
+    """How many messages each commit brought, the smallest first."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM ingestion_inboxmessage GROUP BY xmin::text")
+        return sorted(count for (count,) in cursor.fetchall())
+
+
+def accept_at_once(key: str, senders: int, messages: int) -> list[bool]:
+    """So many senders hand in batches while nothing can be committed; which were accepted."""
+
+    def send() -> bool:
+        try:
+            inbox.accept([track("ada")] * messages, key, NOON)
+        except inbox.Unavailable:
+            return False
+        return True
+
+    with table_locked():
+        sending = Eventually(lambda: at_once(*[send] * senders))
+        until(waits_for_the_table)
+        time.sleep(0.3)
+    return sending.result()
+
+
+def test_a_commit_takes_a_bounded_number_of_messages(
+    monkeypatch: pytest.MonkeyPatch, acme_key: str
+) -> None:
+    monkeypatch.setattr(inbox, "GROUP_ROWS", 10)
+    assert accept_at_once(acme_key, senders=9, messages=4) == [True] * 9
+    assert sum(rows_of_commits()) == 36
+    assert max(rows_of_commits()) == 8
+
+
+def test_a_commit_takes_a_bounded_number_of_bytes(
+    monkeypatch: pytest.MonkeyPatch, acme_key: str
+) -> None:
+    one = len(encode(track("ada")))
+    monkeypatch.setattr(inbox, "GROUP_BYTES", 2 * 4 * one)
+    assert accept_at_once(acme_key, senders=9, messages=4) == [True] * 9
+    assert sum(rows_of_commits()) == 36
+    assert max(rows_of_commits()) == 8
+
+
+def test_what_is_larger_than_a_commit_should_be_is_committed_alone_and_whole(
+    monkeypatch: pytest.MonkeyPatch, acme_key: str
+) -> None:
+    monkeypatch.setattr(inbox, "GROUP_ROWS", 3)
+    assert accept_at_once(acme_key, senders=4, messages=5) == [True] * 4
+    assert rows_of_commits() == [5, 5, 5, 5]
+
+
+def test_over_a_number_of_waiting_bytes_nobody_else_is_let_in(
+    monkeypatch: pytest.MonkeyPatch, acme_key: str, post: Post
+) -> None:
+    one = len(encode(track("ada")))
+    monkeypatch.setattr(inbox, "WAITING_BYTES", 4 * 4 * one)
+    answers = accept_at_once(acme_key, senders=20, messages=4)
+    # Those of the group that is being committed do not wait any more.
+    assert 4 <= answers.count(True) <= 8
+    assert sum(rows_of_commits()) == 4 * answers.count(True)
+    assert post("/v2/track", TRACK).status_code == 202
 
 
 # --- Commits that fail ----------------------------------------------------------------------
