@@ -207,7 +207,7 @@ def _seats(facts: Facts) -> Iterator[Insight]:
         yield Insight(
             "seats_exceeded",
             "notice",
-            f"{_people(active)} active on a license for {licensed:,g}.",
+            f"{_people(active)} active on a license for {_number(licensed)}.",
             numbers,
         )
     elif share < UNUSED_BELOW:
@@ -215,7 +215,7 @@ def _seats(facts: Facts) -> Iterator[Insight]:
             "seats_unused",
             "warning",
             f"Most of the license is unused: {_people(active)} active, and it is for "
-            f"{licensed:,g} ({_percent(share)}).",
+            f"{_number(licensed)} ({_percent(share)}).",
             numbers,
         )
 
@@ -282,6 +282,10 @@ def _in_days(number: int) -> str:
 
 def _people(number: int) -> str:
     return "1 person is" if number == 1 else f"{number:,} people are"
+
+
+def _number(number: float) -> str:
+    return f"{number:,.0f}" if number == int(number) else f"{number:,}"
 
 
 def _percent(share: float) -> str:
