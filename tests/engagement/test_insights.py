@@ -176,9 +176,11 @@ def test_a_little_less_breadth_is_no_news(made_of: list[EventPoints]) -> None:
         (50, 1, "seats_unused", "1 person is active, and it is for 50 (2 %)."),
         (50, 63, "seats_exceeded", "63 people are active on a license for 50."),
         (15000, 20, "seats_unused", "20 people are active, and it is for 15,000 (0 %)."),
+        (2000000, 20, "seats_unused", "20 people are active, and it is for 2,000,000 (0 %)."),
+        (2.5, 5, "seats_exceeded", "5 people are active on a license for 2.5."),
     ],
 )
-def test_licensed_seats(seats: int, active: int, kind: str, says: str) -> None:
+def test_licensed_seats(seats: float, active: int, kind: str, says: str) -> None:
     found = only(insights(facts(traits={"am.tier.number": seats}, active_users=active)))
     assert found.kind == kind and found.text.endswith(says)
     assert found.numbers["license_utilization"] == active / seats

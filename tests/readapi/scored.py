@@ -1,6 +1,7 @@
 """A product with scores that were computed from what its users did."""
 
 from datetime import timedelta
+from typing import Any
 
 from engagement.models import Account, Product, ScoreSet, User, Workspace
 from engagement.rescoring import rescore
@@ -12,7 +13,7 @@ WEEK = 7 * 24
 
 def fill(product: Product) -> Workspace:
     """Initech, which rose and is carried by ann, and hooli, which stopped."""
-    license = {"am.tier.number": 50, "am.maintenanceEndDate": f"{TODAY + timedelta(days=20)}"}
+    license: dict[str, Any] = {"am.tier.number": 50, "am.maintenanceEndDate": f"{TODAY + timedelta(days=20)}"}
     tell(
         product,
         group("initech", -24 * 50, name="Initech", domain="initech.example", **license),
