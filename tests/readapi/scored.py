@@ -13,7 +13,10 @@ WEEK = 7 * 24
 
 def fill(product: Product) -> Workspace:
     """Initech, which rose and is carried by ann, and hooli, which stopped."""
-    license: dict[str, Any] = {"am.tier.number": 50, "am.maintenanceEndDate": f"{TODAY + timedelta(days=20)}"}
+    license: dict[str, Any] = {
+        "am.tier.number": 50,
+        "am.maintenanceEndDate": f"{TODAY + timedelta(days=20)}",
+    }
     tell(
         product,
         group("initech", -24 * 50, name="Initech", domain="initech.example", **license),
