@@ -5,6 +5,7 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from config import operations
+from ingestion import segment_views as segment
 from ingestion import views as ingestion
 from readapi import views as readapi
 
@@ -15,6 +16,14 @@ urlpatterns = [
     path("v1/users", ingestion.LegacyUserView.as_view()),
     path("v1/groups", ingestion.LegacyGroupView.as_view()),
     path("v1/events", ingestion.LegacyEventView.as_view()),
+    path("segment", segment.ForwardedView.as_view()),
+    re_path(r"^segment/v1/(?:batch|import|b)$", segment.BatchView.as_view()),
+    re_path(r"^segment/v1/(?:identify|i)$", segment.IdentifyView.as_view()),
+    re_path(r"^segment/v1/(?:group|g)$", segment.GroupView.as_view()),
+    re_path(r"^segment/v1/(?:track|t)$", segment.TrackView.as_view()),
+    re_path(r"^segment/v1/(?:page|p)$", segment.PageView.as_view()),
+    re_path(r"^segment/v1/(?:screen|s)$", segment.ScreenView.as_view()),
+    re_path(r"^segment/v1/(?:alias|a)$", segment.AliasView.as_view()),
     path("v2/workspaces", readapi.WorkspaceList.as_view()),
     path("v2/workspaces/<int:workspace_id>", readapi.WorkspaceDetail.as_view()),
     path("v2/accounts", readapi.AccountList.as_view()),
@@ -26,7 +35,7 @@ urlpatterns = [
     path("v2/segments/<int:segment_id>/members", readapi.SegmentMembers.as_view()),
     path("v1/accounts", readapi.LegacyAccount.as_view()),
     # Below every API path, because it takes whatever is left under these prefixes.
-    re_path(r"^v[12](/|$)", readapi.UnknownPath.as_view()),
+    re_path(r"^(?:v[12]|segment)(?:/|$)", readapi.UnknownPath.as_view()),
     path("healthz", operations.healthz),
     path("readyz", operations.readyz),
     path("metrics", operations.metrics),

@@ -10,6 +10,7 @@ from ingestion.errors import Refused
 # The limits count bytes after decompression.
 SINGLE_LIMIT = 64 * 1024
 BATCH_LIMIT = 1024 * 1024
+BATCH_MESSAGES = 2_500
 
 BYTE_ORDER_MARK = "\ufeff"
 # zlib's way to say "a gzip header, a gzip trailer, and any window size".
@@ -114,6 +115,12 @@ def _gunzip(body: bytes, limit: int) -> bytes:
 def _too_large(limit: int) -> Refused:
     return Refused(
         413, "payload_too_large", f"The body must be at most {limit:,} bytes, uncompressed."
+    )
+
+
+def too_many() -> Refused:
+    return Refused(
+        413, "payload_too_large", f"A batch must have at most {BATCH_MESSAGES:,} messages."
     )
 
 

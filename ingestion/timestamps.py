@@ -50,6 +50,19 @@ def no_later_than_receipt(moment: datetime, received_at: datetime) -> datetime:
     return received_at if moment - received_at > TOLERANCE else moment
 
 
+def by_our_clock(moment: datetime, sent_at: datetime, received_at: datetime) -> datetime:
+    """*moment* of a sender whose clock showed *sent_at* when the message was received.
+
+    Segment's rule: received - (sentAt - timestamp). A clock that is so wrong that the message
+    would be from before 1970 tells nothing, and *moment* stays as it is.
+    """
+    try:
+        corrected = received_at - (sent_at - moment)
+    except OverflowError:
+        return moment
+    return moment if corrected < EPOCH else corrected
+
+
 def parse_iso(text: str) -> datetime:
     """The time in UTC that *text* gives; raises Refused.
 

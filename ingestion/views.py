@@ -17,11 +17,16 @@ from ingestion.errors import Refused
 from ingestion.headers import Headers
 
 # Any page may send data: a key allows nothing but that, and no cookie is ever looked at.
-CORS = {"Access-Control-Allow-Origin": "*"}
+CORS = {
+    "Access-Control-Allow-Origin": "*",
+    # Otherwise a page would not see when it may try again.
+    "Access-Control-Expose-Headers": "Retry-After",
+}
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "POST",
+    # Segment's browser SDK counts its retries in X-Retry-Count.
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Content-Encoding, "
-    "Idempotency-Key",
+    "Idempotency-Key, X-Retry-Count",
     "Access-Control-Max-Age": "86400",
 }
 
@@ -56,6 +61,10 @@ class IngestionView(APIView):
         del response["Content-Type"]
         return response
 
+    def refusal(self, refused: Refused, headers: dict[str, str] | None = None) -> Response:
+        """The answer to a request that is not accepted."""
+        return errors.response(refused, headers)
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Skip content negotiation, authentication, permissions and throttling.
 
@@ -75,14 +84,14 @@ class IngestionView(APIView):
     def handle_exception(self, exc: Exception) -> Response:
         match exc:
             case Refused():
-                return errors.response(exc)
+                return self.refusal(exc)
             case inbox.Unavailable():
                 message = f"The data could not be stored. Send it again in {exc.retry_after} s."
                 refused = Refused(503, "unavailable", message)
-                return errors.response(refused, {"Retry-After": str(exc.retry_after)})
+                return self.refusal(refused, {"Retry-After": str(exc.retry_after)})
             case MethodNotAllowed():
                 refused = Refused(405, "method_not_allowed", "Use POST at this address.")
-                return errors.response(refused, {"Allow": ", ".join(self.allowed_methods)})
+                return self.refusal(refused, {"Allow": ", ".join(self.allowed_methods)})
         raise exc
 
 

@@ -19,6 +19,26 @@ MINIMAL: dict[str, dict[str, Any]] = {
 }
 PATHS = list(MINIMAL)
 
+SEGMENT_MINIMAL: dict[str, dict[str, Any]] = {
+    "/segment": {"type": "identify", "userId": "ada"},
+    "/segment/v1/batch": {"batch": []},
+    "/segment/v1/import": {"batch": []},
+    "/segment/v1/b": {"batch": []},
+    "/segment/v1/identify": {"userId": "ada"},
+    "/segment/v1/i": {"userId": "ada"},
+    "/segment/v1/group": {"groupId": "initech"},
+    "/segment/v1/g": {"groupId": "initech"},
+    "/segment/v1/track": {"userId": "ada", "event": "Report exported"},
+    "/segment/v1/t": {"userId": "ada", "event": "Report exported"},
+    "/segment/v1/page": {"userId": "ada"},
+    "/segment/v1/p": {"userId": "ada"},
+    "/segment/v1/screen": {"userId": "ada"},
+    "/segment/v1/s": {"userId": "ada"},
+    "/segment/v1/alias": {"userId": "ada"},
+    "/segment/v1/a": {"userId": "ada"},
+}
+SEGMENT_PATHS = list(SEGMENT_MINIMAL)
+
 # Every string field that names something, as (path, field).
 IDENTIFIERS = [
     ("/v2/identify", "userId"),

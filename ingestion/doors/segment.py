@@ -1,0 +1,337 @@
+"""Segment's wire format: messages that say their type, one by one or in batches.
+
+What is written here of SDKs is what they were seen to send (tests/clients): analytics-python,
+analytics-node and analytics-next by Segment, and RudderStack's SDKs for Python and Node.js.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from engagement.messages import Group, Identify, Track, Traits
+from ingestion import fields, timestamps
+from ingestion.bodies import BATCH_MESSAGES, SINGLE_LIMIT, too_many
+from ingestion.doors import Sent
+from ingestion.doors.decoding import decoder
+from ingestion.errors import Refused, invalid
+from ingestion.headers import Headers, basic_key, idempotency_key, storable
+from ingestion.models import DropReason
+from ingestion.payloads import Payload, Unusable
+
+KINDS = ("identify", "group", "track", "page", "screen", "alias")
+
+Check: TypeAlias = Callable[[str | None, str], str | None]
+
+
+class Context(msgspec.Struct, rename="camel"):
+    group_id: Any = None
+    traits: Any = None
+
+
+class Body(msgspec.Struct, rename="camel"):
+    """A message of any type. A field is checked by the types that it means something to."""
+
+    type: Any = None
+    user_id: Any = None
+    anonymous_id: Any = None
+    group_id: Any = None
+    event: Any = None
+    name: Any = None
+    traits: Any = None
+    context: Context | None = None
+    timestamp: Any = None
+    original_timestamp: Any = None
+    sent_at: Any = None
+    received_at: Any = None
+    message_id: Any = None
+    write_key: Any = None
+
+
+class BatchBody(msgspec.Struct, rename="camel"):
+    batch: list[msgspec.Raw] | None = None
+    sent_at: Any = None
+    write_key: Any = None
+
+
+_decode = decoder(Body)
+_decode_batch = decoder(BatchBody)
+
+_NOTHING = re.compile(r"\s*\{\s*\}\s*", re.ASCII)
+# "Basic", and credentials as RFC 7235 spells them: base64 and our raw keys both are.
+_BASIC = re.compile(r"basic +[a-z0-9._~+/-]+=* *", re.ASCII | re.IGNORECASE)
+
+
+def forwarded(body: str, headers: Headers, received_at: datetime) -> Sent:
+    """One message from another pipeline. ``{}`` is how it tests the connection."""
+    sent = _decode(body)
+    key = _forwarders_key(headers, sent)
+    if _NOTHING.fullmatch(body):
+        return Sent((), key)
+    message_id = _message_id(sent, headers)
+    return Sent((_message(sent, sent.type, message_id, _Clock(received_at)),), key)
+
+
+def identify(body: str, headers: Headers, received_at: datetime) -> Sent:
+    return _call("identify", body, headers, received_at)
+
+
+def group(body: str, headers: Headers, received_at: datetime) -> Sent:
+    return _call("group", body, headers, received_at)
+
+
+def track(body: str, headers: Headers, received_at: datetime) -> Sent:
+    return _call("track", body, headers, received_at)
+
+
+def page(body: str, headers: Headers, received_at: datetime) -> Sent:
+    return _call("page", body, headers, received_at)
+
+
+def screen(body: str, headers: Headers, received_at: datetime) -> Sent:
+    return _call("screen", body, headers, received_at)
+
+
+def alias(body: str, headers: Headers, received_at: datetime) -> Sent:
+    return _call("alias", body, headers, received_at)
+
+
+def _call(kind: str, body: str, headers: Headers, received_at: datetime) -> Sent:
+    """One message, of the type that its address says, whatever type it says itself."""
+    sent = _decode(body)
+    message_id = _message_id(sent, headers)
+    message = _message(sent, kind, message_id, _Clock(received_at))
+    return Sent((message,), _key(headers, sent.write_key))
+
+
+def batch(body: str, headers: Headers, received_at: datetime) -> Sent:
+    """Many messages. One that cannot be used is noted to be listed as dropped."""
+    sent = _decode_batch(body)
+    if sent.batch is None:
+        raise Refused(400, "missing_field", "batch is required and must be an array.", "batch")
+    if len(sent.batch) > BATCH_MESSAGES:
+        raise too_many()
+    clock = _Clock(received_at, _time_sent(sent.sent_at))
+    messages = [_of_batch(raw, clock) for raw in sent.batch]
+    return Sent(messages, _key(headers, sent.write_key))
+
+
+# --- Keys -----------------------------------------------------------------------------------
+
+
+def _key(headers: Headers, write_key: object) -> str:
+    """The header's key or, because beacons cannot set headers, the body's."""
+    return basic_key(headers) or (storable(write_key) if isinstance(write_key, str) else "")
+
+
+def _forwarders_key(headers: Headers, sent: Body) -> str:
+    """The key; raises Refused where there is none, which tells who sets up a pipeline."""
+    authorization = headers.get("HTTP_AUTHORIZATION")
+    key = _key(headers, sent.write_key)
+    if authorization and not (_BASIC.fullmatch(authorization) and basic_key(headers)):
+        message = "The Authorization header must be Basic and an ingestion key, or base64 of it."
+        raise invalid("Authorization", message)
+    if not key:
+        message = "The Authorization header is missing: send Basic and an ingestion key."
+        raise Refused(400, "missing_field", message, "Authorization")
+    return key
+
+
+# --- Times ----------------------------------------------------------------------------------
+
+
+class _Clock(NamedTuple):
+    """Our time of receipt and what the sender's clock showed, if a batch says that."""
+
+    received_at: datetime
+    sent_at: datetime | None = None
+
+
+def _time(sent: Body, clock: _Clock) -> datetime:
+    """When it happened. RudderStack's SDKs call that originalTimestamp unless it was given."""
+    text = sent.original_timestamp if sent.timestamp is None else sent.timestamp
+    if text is None:
+        return clock.received_at
+    if not isinstance(text, str):
+        raise timestamps.invalid(timestamps.ISO_RULE)
+    moment = timestamps.parse_iso(text)
+    # A pipeline that received the message before us has corrected its timestamp already.
+    if sent.received_at is None:
+        sent_at = clock.sent_at or _time_sent(sent.sent_at)
+        if sent_at is not None:
+            moment = timestamps.by_our_clock(moment, sent_at, clock.received_at)
+    return timestamps.no_later_than_receipt(moment, clock.received_at)
+
+
+def _time_sent(value: object) -> datetime | None:
+    """The time that sentAt gives; what cannot be read corrects nothing and costs no message."""
+    if not isinstance(value, str):
+        return None
+    try:
+        return timestamps.parse_iso(value)
+    except Refused:
+        return None
+
+
+# --- Messages -------------------------------------------------------------------------------
+
+
+def _of_batch(raw: msgspec.Raw, clock: _Clock) -> Payload:
+    """The message or, where it cannot be used, the note to list it as dropped."""
+    sent = Body()
+    try:
+        if len(raw) > SINGLE_LIMIT:
+            raise _too_large()
+        sent = _decode(str(raw, "utf-8"))
+        message_id = _optional(fields.message_id, sent.message_id, "messageId")
+        return _message(sent, sent.type, message_id, clock)
+    except Refused as refused:
+        # That one speaks of the whole body.
+        is_object = refused.code != "not_an_object"
+        detail = refused.message if is_object else "A message must be a JSON object."
+        return _note(sent, DropReason.UNUSABLE, sent.type, detail)
+
+
+def _message(sent: Body, kind: object, message_id: str | None, clock: _Clock) -> Payload:
+    """What the body says as a message of that kind; raises Refused."""
+    match kind:
+        case "track":
+            return _track(sent, message_id, clock)
+        case "identify":
+            return _identify(sent, message_id, clock)
+        case "group":
+            return _group(sent, message_id, clock)
+        case "page" | "screen":
+            return _view(sent, kind, message_id, clock)
+        case "alias":
+            return _note(sent, DropReason.ALIAS, kind)
+    raise invalid("type", f"type must be one of {', '.join(KINDS)}.")
+
+
+def _identify(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
+    if _is_anonymous(sent):
+        return _note(sent, DropReason.ANONYMOUS, "identify")
+    # RudderStack's SDKs put the traits into the context.
+    traits = _object(sent.context.traits, "context.traits") if sent.context else {}
+    return Identify(
+        user_id=fields.required_id(_string(sent.user_id, "userId"), "userId"),
+        timestamp=_time(sent, clock),
+        traits=fields.traits(traits | _object(sent.traits, "traits")),
+        group_id=_optional(fields.optional_id, sent.group_id, "groupId") or _account(sent),
+        message_id=message_id,
+    )
+
+
+def _group(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
+    # The context's traits would be those of the user.
+    return Group(
+        group_id=fields.required_id(_string(sent.group_id, "groupId"), "groupId"),
+        timestamp=_time(sent, clock),
+        traits=fields.traits(_object(sent.traits, "traits")),
+        user_id=_optional(fields.optional_id, sent.user_id, "userId"),
+        message_id=message_id,
+    )
+
+
+def _track(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
+    if _is_anonymous(sent):
+        return _note(sent, DropReason.ANONYMOUS, "track")
+    event = fields.event_name(_string(sent.event, "event"), "event")
+    return _happened(sent, event, message_id, clock)
+
+
+def _view(sent: Body, kind: str, message_id: str | None, clock: _Clock) -> Payload:
+    """A page or a screen that was looked at, which is a track with a name of its own."""
+    if _is_blank(sent.user_id):
+        return _note(sent, DropReason.ANONYMOUS, kind)
+    noun = kind.title()
+    name = _string(sent.name, "name")
+    if not name or name.isspace():
+        return _happened(sent, f"Viewed {noun}", message_id, clock)
+    room = fields.EVENT_LENGTH - len(f"Viewed  {noun}")
+    if len(name) > room:
+        raise invalid("name", f"name must be at most {room} characters.")
+    event = fields.event_name(f"Viewed {name} {noun}", "name")
+    return _happened(sent, event, message_id, clock)
+
+
+def _happened(sent: Body, event: str, message_id: str | None, clock: _Clock) -> Track:
+    return Track(
+        user_id=fields.required_id(_string(sent.user_id, "userId"), "userId"),
+        event=event,
+        timestamp=_time(sent, clock),
+        group_id=_account(sent),
+        message_id=message_id,
+    )
+
+
+def _account(sent: Body) -> str | None:
+    """The account that the context names."""
+    group_id = sent.context.group_id if sent.context else None
+    return _optional(fields.optional_id, group_id, "context.groupId")
+
+
+# --- What is not recorded -------------------------------------------------------------------
+
+
+def _is_anonymous(sent: Body) -> bool:
+    return _is_blank(sent.user_id) and not _is_blank(sent.anonymous_id)
+
+
+def _is_blank(value: object) -> bool:
+    """Absent, as SDKs say that: some leave a field out, some send null or an empty string."""
+    return value is None or value == ""
+
+
+def _note(sent: Body, reason: DropReason, kind: object, detail: str = "") -> Unusable:
+    return Unusable(
+        reason=reason,
+        kind=kind if isinstance(kind, str) and kind in KINDS else "unknown",
+        detail=detail,
+        event=_if_good(fields.event_name, sent.event),
+        message_id=_if_good(fields.message_id, sent.message_id),
+    )
+
+
+def _if_good(check: Check, value: object) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        return check(value, "")
+    except Refused:
+        return None
+
+
+# --- Fields ---------------------------------------------------------------------------------
+
+
+def _message_id(sent: Body, headers: Headers) -> str | None:
+    """The message id of a message that comes alone, from its body or from the header."""
+    if _is_blank(sent.message_id):
+        return fields.message_id(idempotency_key(headers), "Idempotency-Key")
+    return _optional(fields.message_id, sent.message_id, "messageId")
+
+
+def _optional(check: Check, value: object, field: str) -> str | None:
+    return None if _is_blank(value) else check(_string(value, field), field)
+
+
+def _string(value: object, field: str) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise invalid(field, f"{field} must be a string.")
+
+
+def _object(value: object, field: str) -> Traits:
+    if value is None:
+        return {}
+    if isinstance(value, dict):
+        return value
+    raise invalid(field, f"{field} must be an object.")
+
+
+def _too_large() -> Refused:
+    message = f"A message must be at most {SINGLE_LIMIT:,} bytes."
+    return Refused(413, "payload_too_large", message)

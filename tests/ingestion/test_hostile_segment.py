@@ -1,0 +1,191 @@
+"""Whatever is sent in Segment's name, each message becomes one that can be stored or is noted."""
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ingestion.doors import Door, segment
+from ingestion.errors import Refused
+from ingestion.payloads import Payload, Unusable, decode, encode
+from tests.ingestion.conftest import Post
+from tests.ingestion.examples import SEGMENT_MINIMAL, SEGMENT_PATHS
+from tests.ingestion.test_hostile_input import (
+    CODES,
+    NOW,
+    assert_clean,
+    assert_storable,
+    at_any_pace,
+    headers,
+    texts,
+    values,
+)
+
+CALLS: dict[str, Door] = {
+    "identify": segment.identify,
+    "group": segment.group,
+    "track": segment.track,
+    "page": segment.page,
+    "screen": segment.screen,
+    "alias": segment.alias,
+}
+DOORS: dict[str, Door] = {**CALLS, "": segment.forwarded, "batch": segment.batch}
+NAMES = ["type", "userId", "anonymousId", "groupId", "event", "name", "traits", "context"]
+NAMES += ["timestamp", "originalTimestamp", "sentAt", "receivedAt", "messageId", "writeKey"]
+FULL = {"userId": "ada", "event": "Opened", "groupId": "initech", "name": "Home"}
+
+members = st.dictionaries(st.sampled_from([*NAMES, "properties"]) | texts, values, max_size=6)
+kinds = st.sampled_from([*CALLS, "delete", None])
+messages = st.builds(lambda kind, changes: FULL | {"type": kind} | changes, kinds, members)
+doors = st.sampled_from(sorted(DOORS))
+times = st.datetimes().map(lambda moment: moment.isoformat()) | st.sampled_from(
+    ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00", "1970-01-01", "24:00", ""]
+)
+
+
+def open_door(door: str, body: str, headers: dict[str, str]) -> list[Payload]:
+    """What the door made of the body, after it was checked; nothing where it refused."""
+    try:
+        sent = DOORS[door](body, headers, NOW)
+    except Refused as refused:
+        assert refused.status in {400, 413}
+        assert refused.code in CODES | {"payload_too_large"}
+        refused.message.encode()
+        return []
+    assert "\0" not in sent.key
+    for message in sent.messages:
+        if isinstance(message, Unusable):
+            assert_noted(message)
+        else:
+            assert_storable(message)
+    return list(sent.messages)
+
+
+def assert_noted(note: Unusable) -> None:
+    assert decode(encode(note)) == note
+    assert note.kind in {*segment.KINDS, "unknown"}
+    for text in (note.event, note.message_id):
+        assert_clean(text)
+        assert text is None or 0 < len(text) <= 256
+    assert note.detail == "" or note.detail.endswith(".")
+
+
+@at_any_pace
+@given(doors, st.text(), headers)
+def test_any_text(door: str, body: str, headers: dict[str, str]) -> None:
+    open_door(door, body, headers)
+
+
+@at_any_pace
+@given(doors, values, headers)
+def test_any_json(door: str, body: Any, headers: dict[str, str]) -> None:
+    open_door(door, json.dumps(body), headers)
+
+
+@at_any_pace
+@given(st.sampled_from([*CALLS, ""]), messages, headers)
+@example("page", FULL | {"name": "\ud800"}, {})
+@example("track", FULL | {"context": {"groupId": "\0", "traits": {"a": 10**400}}}, {})
+@example("identify", FULL | {"context": {"traits": {"\ud800": float("inf")}}}, {})
+@example("identify", FULL | {"traits": {str(i): i for i in range(300)}}, {})
+def test_any_message_that_comes_alone(
+    door: str, body: dict[str, Any], headers: dict[str, str]
+) -> None:
+    assert len(open_door(door, json.dumps(body), headers)) <= 1
+
+
+@at_any_pace
+@given(st.lists(messages | values, max_size=5), members, headers)
+@example([10**4200, {"type": "track", "userId": 1e308 * 10}, None], {}, {})
+def test_in_a_batch_each_message_becomes_one(
+    batch: list[Any], changes: dict[str, Any], headers: dict[str, str]
+) -> None:
+    # Python would write what is no JSON at all, and cost the whole batch.
+    body = json.dumps(changes | {"batch": batch}).replace("Infinity", "1e999")
+    body = body.replace("NaN", "-1e999")
+    assert len(open_door("batch", body, headers)) == len(batch)
+
+
+@at_any_pace
+@given(st.lists(messages, min_size=1, max_size=3), st.data())
+def test_a_batch_with_a_piece_cut_out_or_put_in(
+    batch: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    body = json.dumps({"batch": batch})
+    start = data.draw(st.integers(0, len(body)))
+    end = data.draw(st.integers(start, len(body)))
+    open_door("batch", body[:start] + data.draw(st.text(max_size=5)) + body[end:], {})
+
+
+@at_any_pace
+@given(times, times, st.none() | times)
+def test_any_clocks(timestamp: str, sent_at: str, received_at: str | None) -> None:
+    message = FULL | {"type": "track", "timestamp": timestamp, "receivedAt": received_at}
+    (made,) = open_door("batch", json.dumps({"batch": [message], "sentAt": sent_at}), {})
+    assert made.user_id is not None or isinstance(made, Unusable)
+
+
+DEEP = b"[" * 5000 + b"]" * 5000
+HOSTILE = [
+    b"",
+    b"null",
+    b"[]",
+    b'"x"',
+    b"\xff\xfe",
+    b'{"batch": [' + b"0," * 300_000 + b"0]}",
+    b'{"batch": [' + b"{}," * 2499 + b"{}]}",
+    b'{"batch": [{"type": "track", "properties": ' + DEEP + b"}]}",
+    b'{"batch": [{"type": "identify", "userId": "a", "traits": {"a": ' + b"9" * 5000 + b"}}]}",
+    b'{"batch": [{"type": "identify", "userId": "a", "traits": {"a": 1e999}}]}',
+    b'{"batch": [{"type": "identify", "userId": "a", "traits": {"a": "\\ud800"}}]}',
+    b'{"batch": [{"type": "track", "userId": "\\u0000", "event": "\\udfff"}]}',
+    b'{"batch": [{"userId": "' + b"u" * 1_000_000 + b'"}]}',
+    b'{"batch": [{"a": 1}, {"a": ]}',
+    b'{"batch": [' + DEEP + b"]}",
+    b'{"batch": [], "batch": null, "batch": [1]}',
+    b"userId=ada&event=x",
+    b'{"userId": "ada", "event": "x", "groupId": "g", "type": "track", "type": "group"}',
+]
+
+
+@pytest.mark.parametrize("path", SEGMENT_PATHS)
+@pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
+def test_no_body_is_a_server_error(path: str, body: bytes, post: Post) -> None:
+    plain = post(path, body, HTTP_AUTHORIZATION="Basic edk_one")
+    zipped = post(
+        path,
+        gzip.compress(body),
+        HTTP_CONTENT_ENCODING="gzip",
+        HTTP_AUTHORIZATION="Basic edk_one",
+    )
+    assert plain.status_code in {200, 202, 400, 413}
+    assert zipped.status_code == plain.status_code
+
+
+@at_any_pace
+@given(st.sampled_from(SEGMENT_PATHS), st.sampled_from(["identity", "gzip"]), st.binary())
+def test_any_bytes_over_http(path: str, encoding: str, body: bytes) -> None:
+    response = Client().generic(
+        "POST", path, body, "application/json", HTTP_CONTENT_ENCODING=encoding
+    )
+    assert response.status_code == 400
+
+
+@pytest.mark.parametrize("path", SEGMENT_PATHS)
+@pytest.mark.parametrize("position", range(0, 60, 6))
+def test_gzip_damaged_anywhere_over_http(path: str, position: int, post: Post) -> None:
+    body = bytearray(gzip.compress(json.dumps(SEGMENT_MINIMAL[path]).encode(), mtime=0))
+    body[position % len(body)] ^= 0x5A
+    response = post(path, bytes(body), HTTP_CONTENT_ENCODING="gzip")
+    assert response.status_code in {200, 202, 400, 413}
+
+
+@pytest.mark.parametrize("path", ["/segment/", "/segment/v1", "/segment/v2/batch", "/segment/v1/x"])
+def test_an_address_that_is_none_is_said_so_in_json(path: str, post: Post) -> None:
+    response = post(path, {"batch": []})
+    assert response.status_code == 404
+    assert json.loads(response.content)["error"]["code"] == "not_found"

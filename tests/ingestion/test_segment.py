@@ -1,0 +1,552 @@
+"""What speaks Segment's protocol sends here unchanged: pipelines, server SDKs, browsers."""
+
+import base64
+import gzip
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pytest import approx
+
+from engagement.messages import Group, Identify, Track
+from ingestion.models import DropReason
+from ingestion.payloads import Payload, Unusable
+from tests.ingestion.conftest import Accepted, Post
+from tests.ingestion.examples import Response
+
+AT = datetime(2026, 3, 1, 10, 30, tzinfo=UTC)
+ISO = "2026-03-01T10:30:00.000Z"
+KEY = {"HTTP_AUTHORIZATION": "Basic " + base64.b64encode(b"edk_one:").decode()}
+BATCH, FORWARD = "/segment/v1/batch", "/segment"
+ALL_CALLS = {
+    "identify": "i",
+    "group": "g",
+    "track": "t",
+    "page": "p",
+    "screen": "s",
+    "alias": "a",
+}
+SDK_PATHS = [
+    f"/segment/v1/{name}" for name in ("batch", "import", "b", *ALL_CALLS, *ALL_CALLS.values())
+]
+
+TRACK = {"type": "track", "userId": "ada", "event": "Report exported", "timestamp": ISO}
+
+# What a message says, with all that a real one carries beside it, and what becomes of it.
+SAID: list[tuple[dict[str, Any], Payload]] = [
+    (
+        {"type": "identify", "userId": "ada", "traits": {"plan": "pro"}, "messageId": "m1"},
+        Identify("ada", AT, {"plan": "pro"}, None, "m1"),
+    ),
+    (
+        {"type": "identify", "userId": "ada", "context": {"groupId": "initech"}},
+        Identify("ada", AT, {}, "initech"),
+    ),
+    (
+        {"type": "identify", "userId": "ada", "groupId": "initech"},
+        Identify("ada", AT, {}, "initech"),
+    ),
+    # RudderStack's SDKs put an identify's traits into the context.
+    (
+        {"type": "identify", "userId": "ada", "context": {"traits": {"plan": "pro", "a": 1}}},
+        Identify("ada", AT, {"plan": "pro", "a": 1}),
+    ),
+    (
+        {
+            "type": "identify",
+            "userId": "ada",
+            "context": {"traits": {"plan": "free", "a": 1}},
+            "traits": {"plan": "pro"},
+        },
+        Identify("ada", AT, {"plan": "pro", "a": 1}),
+    ),
+    (
+        {
+            "type": "group",
+            "userId": "ada",
+            "groupId": "initech",
+            "traits": {"name": "Initech"},
+            "context": {"traits": {"name": "Ada"}},
+        },
+        Group("initech", AT, {"name": "Initech"}, "ada"),
+    ),
+    # Who belongs to it is unknown, what it is is not.
+    (
+        {"type": "group", "anonymousId": "a1", "groupId": "initech", "userId": None},
+        Group("initech", AT),
+    ),
+    (
+        {"type": "track", "userId": "ada", "event": "Report exported", "messageId": "m1"},
+        Track("ada", "Report exported", AT, None, "m1"),
+    ),
+    (
+        {"type": "track", "userId": "ada", "event": "x", "context": {"groupId": "initech"}},
+        Track("ada", "x", AT, "initech"),
+    ),
+    (
+        {"type": "page", "userId": "ada", "name": "Pricing", "category": "Docs"},
+        Track("ada", "Viewed Pricing Page", AT),
+    ),
+    ({"type": "page", "userId": "ada", "name": ""}, Track("ada", "Viewed Page", AT)),
+    ({"type": "page", "userId": "ada", "name": None}, Track("ada", "Viewed Page", AT)),
+    ({"type": "screen", "userId": "ada"}, Track("ada", "Viewed Screen", AT)),
+    (
+        {
+            "type": "screen",
+            "userId": "ada",
+            "name": "Home",
+            "context": {"groupId": "initech"},
+            "messageId": "m1",
+        },
+        Track("ada", "Viewed Home Screen", AT, "initech", "m1"),
+    ),
+    # Empty strings stand for nothing, as some SDKs send it.
+    (
+        {"type": "identify", "userId": "ada", "groupId": "", "messageId": "", "traits": None},
+        Identify("ada", AT),
+    ),
+    ({"type": "group", "userId": "", "groupId": "initech"}, Group("initech", AT)),
+]
+# What is accepted and not recorded, for which reason.
+NOT_RECORDED: list[tuple[dict[str, Any], Unusable]] = [
+    (
+        {"type": "track", "anonymousId": "a1", "event": "Opened", "messageId": "m1"},
+        Unusable(DropReason.ANONYMOUS, "track", "", "Opened", "m1"),
+    ),
+    (
+        {"type": "track", "userId": "", "anonymousId": "a1", "event": 5},
+        Unusable(DropReason.ANONYMOUS, "track"),
+    ),
+    (
+        {"type": "identify", "anonymousId": "a1", "traits": {"email": "ada@example.com"}},
+        Unusable(DropReason.ANONYMOUS, "identify"),
+    ),
+    ({"type": "page", "anonymousId": "a1"}, Unusable(DropReason.ANONYMOUS, "page")),
+    ({"type": "page", "name": "Pricing"}, Unusable(DropReason.ANONYMOUS, "page")),
+    ({"type": "screen", "userId": None}, Unusable(DropReason.ANONYMOUS, "screen")),
+    (
+        {"type": "alias", "userId": "ada", "previousId": "a1", "messageId": "m1"},
+        Unusable(DropReason.ALIAS, "alias", "", None, "m1"),
+    ),
+]
+# What cannot mean anything: the field at fault and what is said of it.
+BAD: list[tuple[dict[str, Any], str, str]] = [
+    ({"type": "track", "event": "Opened"}, "userId", "userId is required"),
+    ({"type": "track", "userId": " ", "event": "Opened"}, "userId", "userId is required"),
+    ({"type": "track", "userId": 5, "event": "Opened"}, "userId", "userId must be a string."),
+    ({"type": "track", "userId": False, "event": "Opened"}, "userId", "userId must be a string."),
+    ({"type": "track", "userId": "u" * 513, "event": "x"}, "userId", "at most 512 characters"),
+    ({"type": "track", "userId": "ada"}, "event", "event is required"),
+    ({"type": "track", "userId": "ada", "event": ["x"]}, "event", "event must be a string."),
+    ({"type": "track", "userId": "ada", "event": "a\0"}, "event", "control characters"),
+    ({"type": "group", "userId": "ada"}, "groupId", "groupId is required"),
+    ({"type": "group", "groupId": "g", "traits": []}, "traits", "traits must be an object."),
+    ({"type": "group", "groupId": "g", "userId": {}}, "userId", "userId must be a string."),
+    (
+        {"type": "identify", "userId": "ada", "traits": "pro"},
+        "traits",
+        "traits must be an object.",
+    ),
+    (
+        {"type": "identify", "userId": "ada", "context": {"traits": 1}},
+        "context.traits",
+        "context.traits must be an object.",
+    ),
+    ({"type": "track", "userId": "ada", "event": "x", "context": 1}, "context", "an object"),
+    (
+        {"type": "track", "userId": "ada", "event": "x", "context": {"groupId": 1}},
+        "context.groupId",
+        "context.groupId must be a string.",
+    ),
+    ({"type": "page", "userId": "ada", "name": {}}, "name", "name must be a string."),
+    ({"type": "page", "userId": "ada", "name": "n" * 245}, "name", "at most 244 characters"),
+    ({"type": "screen", "userId": "ada", "name": "n\n"}, "name", "control characters"),
+    ({**TRACK, "timestamp": "yesterday"}, "timestamp", "ISO 8601"),
+    ({**TRACK, "timestamp": 1772361000000}, "timestamp", "ISO 8601"),
+    ({**TRACK, "messageId": "m" * 101}, "messageId", "at most 100 characters"),
+    ({**TRACK, "messageId": 7}, "messageId", "messageId must be a string."),
+]
+BAD_TYPES: list[Any] = [None, "", "Track", "delete", 5, [], {"a": 1}]
+
+
+def stamped(said: dict[str, Any]) -> dict[str, Any]:
+    """The message with a time of its own and with what real ones carry beside it."""
+    context = {"library": {"name": "analytics", "version": "1"}, "ip": "203.0.113.7"}
+    return {
+        "timestamp": ISO,
+        "anonymousId": None,
+        "integrations": {"All": True},
+        "properties": {"price": 10},
+        **said,
+        **({"context": {**context, **said.get("context", {})}} if _has_context(said) else {}),
+    }
+
+
+def _has_context(said: dict[str, Any]) -> bool:
+    return isinstance(said.get("context", {}), dict)
+
+
+def body_of(response: Response) -> Any:
+    return json.loads(response.content)
+
+
+# --- What messages become -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("said", "message"), [*SAID, *NOT_RECORDED])
+def test_a_message_becomes_the_same_by_every_way(
+    said: dict[str, Any], message: Payload, post: Post, accepted: list[Accepted]
+) -> None:
+    one = stamped(said)
+    call = {key: value for key, value in one.items() if key != "type"}
+    assert post(FORWARD, one, **KEY).status_code == 202
+    for path in (f"/segment/v1/{said['type']}", f"/segment/v1/{ALL_CALLS[said['type']]}"):
+        assert post(path, call, **KEY).status_code == 200
+    for path in (BATCH, "/segment/v1/import", "/segment/v1/b"):
+        assert post(path, {"batch": [one]}, **KEY).status_code == 200
+    assert [one.message for one in accepted] == [message] * 6
+    assert {one.key for one in accepted} == {"edk_one"}
+
+
+@pytest.mark.parametrize(("said", "field", "sentence"), BAD)
+def test_a_bad_message_that_comes_alone_is_refused_in_both_shapes_of_error(
+    said: dict[str, Any], field: str, sentence: str, post: Post, accepted: list[Accepted]
+) -> None:
+    for path in (FORWARD, f"/segment/v1/{said['type']}"):
+        answer = post(path, said, **KEY)
+        assert answer.status_code == 400
+        told = body_of(answer)
+        assert told["error"]["field"] == field
+        assert sentence in told["message"]
+        assert (told["code"], told["message"]) == (told["error"]["code"], told["error"]["message"])
+    assert not accepted
+
+
+@pytest.mark.parametrize(("said", "field", "sentence"), BAD)
+def test_in_a_batch_a_bad_message_is_noted_and_costs_no_other(
+    said: dict[str, Any], field: str, sentence: str, post: Post, accepted: list[Accepted]
+) -> None:
+    answer = post(BATCH, {"batch": [TRACK, said, TRACK]}, **KEY)
+    assert (answer.status_code, body_of(answer)) == (200, {"success": True})
+    first, bad, last = (one.message for one in accepted)
+    assert first == last == Track("ada", "Report exported", AT)
+    assert isinstance(bad, Unusable)
+    assert bad.reason == DropReason.UNUSABLE
+    assert sentence in bad.detail
+
+
+@pytest.mark.parametrize("kind", BAD_TYPES)
+def test_an_unknown_type_is_bad(kind: Any, post: Post, accepted: list[Accepted]) -> None:
+    said = {**TRACK, "type": kind}
+    answer = post(FORWARD, said, **KEY)
+    assert (answer.status_code, body_of(answer)["error"]["field"]) == (400, "type")
+    assert post(BATCH, {"batch": [said]}, **KEY).status_code == 200
+    (note,) = (one.message for one in accepted)
+    assert note == Unusable(
+        DropReason.UNUSABLE,
+        "unknown",
+        "type must be one of identify, group, track, page, screen, alias.",
+        "Report exported",
+    )
+
+
+@pytest.mark.parametrize("item", [None, 1, "x", [], [TRACK], True])
+def test_what_is_no_message_at_all_is_noted(
+    item: Any, post: Post, accepted: list[Accepted]
+) -> None:
+    assert post(BATCH, {"batch": [item, TRACK]}, **KEY).status_code == 200
+    note, good = (one.message for one in accepted)
+    assert note == Unusable(DropReason.UNUSABLE, "unknown", "A message must be a JSON object.")
+    assert isinstance(good, Track)
+
+
+def test_a_note_keeps_nothing_but_what_helps_to_find_the_message(
+    post: Post, accepted: list[Accepted]
+) -> None:
+    said = {**TRACK, "messageId": "m1", "timestamp": "?", "properties": {"planted": "planted"}}
+    said |= {"context": {"ip": "planted"}, "traits": {"email": "planted"}, "userId": "planted"}
+    post(BATCH, {"batch": [said]}, **KEY)
+    (note,) = (one.message for one in accepted)
+    assert isinstance(note, Unusable)
+    assert (note.kind, note.event, note.message_id) == ("track", "Report exported", "m1")
+    assert "planted" not in repr(note)
+
+
+def test_an_address_decides_the_type_of_its_messages(post: Post, accepted: list[Accepted]) -> None:
+    assert post("/segment/v1/page", {**TRACK, "name": "Home"}, **KEY).status_code == 200
+    assert accepted[0].message == Track("ada", "Viewed Home Page", AT)
+
+
+@pytest.mark.parametrize("path", [FORWARD, "/segment/v1/track"])
+def test_the_idempotency_key_names_a_message_that_comes_alone(
+    path: str, post: Post, accepted: list[Accepted]
+) -> None:
+    post(path, TRACK, HTTP_IDEMPOTENCY_KEY="from the header", **KEY)
+    post(path, {**TRACK, "messageId": "m1"}, HTTP_IDEMPOTENCY_KEY="from the header", **KEY)
+    assert [one.message.message_id for one in accepted] == ["from the header", "m1"]
+
+
+# --- Answers --------------------------------------------------------------------------------
+
+
+def test_pipelines_are_answered_202_with_an_empty_body(
+    post: Post, accepted: list[Accepted]
+) -> None:
+    answer = post(FORWARD, TRACK, **KEY)
+    assert (answer.status_code, answer.content) == (202, b"")
+
+
+@pytest.mark.parametrize("path", SDK_PATHS)
+def test_sdks_are_answered_200_with_success(
+    path: str, post: Post, accepted: list[Accepted]
+) -> None:
+    body = {"batch": [TRACK]} | TRACK | {"groupId": "initech"}
+    answer = post(path, body, **KEY)
+    assert (answer.status_code, body_of(answer)) == (200, {"success": True})
+    assert answer["Content-Type"] == "application/json"
+    assert len(accepted) == 1
+
+
+def test_the_connection_test_is_answered_202_and_leaves_nothing(
+    post: Post, accepted: list[Accepted]
+) -> None:
+    for body in (b"{}", b" {\n } ", b"\xef\xbb\xbf{}"):
+        assert post(FORWARD, body, **KEY).status_code == 202
+    assert not accepted
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Basic",
+        "Basic ",
+        "Basic Og==",
+        "Basic a b",
+        "Basic ö",
+        "Basic \0",
+        "Basic edk_one, Basic edk_two",
+        "Bearer edk_one",
+        "edk_one",
+        'Digest username="edk_one"',
+    ],
+)
+@pytest.mark.parametrize("body", [{}, TRACK])
+def test_a_pipeline_with_a_malformed_authorization_header_is_told(
+    header: str, body: dict[str, Any], post: Post, accepted: list[Accepted]
+) -> None:
+    answer = post(FORWARD, body, HTTP_AUTHORIZATION=header)
+    assert answer.status_code == 400
+    assert "Authorization" in body_of(answer)["message"]
+    assert not accepted
+
+
+def test_a_pipeline_without_a_key_is_told(post: Post, accepted: list[Accepted]) -> None:
+    assert post(FORWARD, TRACK).status_code == 400
+    assert post(FORWARD, b"{}").status_code == 400
+    assert not accepted
+
+
+@pytest.mark.parametrize("header", ["Bearer x", "nonsense", "Basic a b"])
+def test_sdks_with_a_malformed_header_are_answered_200_and_dropped_later(
+    header: str, post: Post, accepted: list[Accepted]
+) -> None:
+    assert post(BATCH, {"batch": [TRACK]}, HTTP_AUTHORIZATION=header).status_code == 200
+    assert len(accepted) == 1
+
+
+# --- Keys -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", [FORWARD, *SDK_PATHS])
+@pytest.mark.parametrize(
+    ("header", "write_key", "key"),
+    [
+        ("Basic edk_one", None, "edk_one"),
+        (KEY["HTTP_AUTHORIZATION"], None, "edk_one"),
+        (KEY["HTTP_AUTHORIZATION"], "edk_two", "edk_one"),
+        (None, "edk_two", "edk_two"),
+    ],
+)
+def test_the_key_is_the_headers_or_the_bodys(
+    path: str,
+    header: str | None,
+    write_key: str | None,
+    key: str,
+    post: Post,
+    accepted: list[Accepted],
+) -> None:
+    body = {"batch": [TRACK]} | TRACK | {"groupId": "initech", "writeKey": write_key}
+    headers = {"HTTP_AUTHORIZATION": header} if header else {}
+    assert post(path, body, **headers).status_code in {200, 202}
+    assert [one.key for one in accepted] == [key]
+
+
+@pytest.mark.parametrize("write_key", [None, 5, "", ["edk_one"], {}])
+def test_what_is_no_string_is_no_key(write_key: Any, post: Post, accepted: list[Accepted]) -> None:
+    body = {"batch": [TRACK], "writeKey": write_key}
+    assert post(BATCH, body).status_code == 200
+    assert [one.key for one in accepted] == [""]
+
+
+# --- Clocks ---------------------------------------------------------------------------------
+
+
+def at(moment: datetime) -> str:
+    return moment.isoformat()
+
+
+def seconds_off(accepted: list[Accepted]) -> float:
+    """By how many seconds the only message lies before its receipt."""
+    (one,) = accepted
+    late: timedelta = one.received_at - one.message.timestamp
+    return late.total_seconds()
+
+
+@pytest.mark.parametrize("wrong_by", [timedelta(hours=-3), timedelta(0), timedelta(days=2)])
+def test_the_senders_clock_is_corrected_by_when_it_sent(
+    wrong_by: timedelta, post: Post, accepted: list[Accepted]
+) -> None:
+    its_now = datetime.now(UTC) + wrong_by
+    message = {**TRACK, "timestamp": at(its_now - timedelta(seconds=90))}
+    post(BATCH, {"batch": [message], "sentAt": at(its_now)}, **KEY)
+    assert seconds_off(accepted) == approx(90)
+
+
+@pytest.mark.parametrize("path", [FORWARD, "/segment/v1/track"])
+def test_a_message_that_comes_alone_says_itself_when_it_was_sent(
+    path: str, post: Post, accepted: list[Accepted]
+) -> None:
+    said = {**TRACK, "timestamp": "2030-01-01T00:00:00Z", "sentAt": "2030-01-01T00:01:00Z"}
+    post(path, said, **KEY)
+    assert seconds_off(accepted) == approx(60)
+
+
+def test_in_a_batch_the_batchs_sent_at_counts_and_else_the_messages(
+    post: Post, accepted: list[Accepted]
+) -> None:
+    said = {**TRACK, "timestamp": "2030-01-01T00:00:00Z", "sentAt": "2030-01-01T00:01:00Z"}
+    post(BATCH, {"batch": [said], "sentAt": "2030-01-01T00:00:10Z"}, **KEY)
+    assert seconds_off(accepted) == approx(10)
+    accepted.clear()
+    post(BATCH, {"batch": [said]}, **KEY)
+    assert seconds_off(accepted) == approx(60)
+
+
+def test_the_original_timestamp_counts_where_no_other_is_given(
+    post: Post, accepted: list[Accepted]
+) -> None:
+    said = {"userId": "ada", "event": "x", "originalTimestamp": ISO}
+    post("/segment/v1/track", said, **KEY)
+    post("/segment/v1/track", {**said, "timestamp": "2026-02-01"}, **KEY)
+    times = [one.message.timestamp for one in accepted if isinstance(one.message, Track)]
+    assert times == [AT, datetime(2026, 2, 1, tzinfo=UTC)]
+
+
+def test_what_somebody_else_received_first_has_been_corrected_there(
+    post: Post, accepted: list[Accepted]
+) -> None:
+    # As Segment forwards it, a day later: its timestamp is right, the device's clock was not.
+    said = {**TRACK, "originalTimestamp": "2026-03-01T08:30:00Z"}
+    said |= {"sentAt": "2026-03-01T08:30:01Z", "receivedAt": "2026-03-01T10:30:01Z"}
+    post(FORWARD, said, **KEY)
+    assert accepted[0].message.timestamp == AT
+
+
+@pytest.mark.parametrize(
+    "sent_at",
+    ["", "soon", 5, None, [], "9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "1969-01-01"],
+)
+def test_a_sent_at_that_tells_nothing_corrects_nothing(
+    sent_at: Any, post: Post, accepted: list[Accepted]
+) -> None:
+    post(BATCH, {"batch": [TRACK], "sentAt": sent_at}, **KEY)
+    assert [one.message for one in accepted] == [Track("ada", "Report exported", AT)]
+
+
+@pytest.mark.parametrize(
+    "sent_at", ["1970-01-01T00:00:00Z", "2026-03-01T10:29:00Z", "2026-02-01T00:00:00Z"]
+)
+def test_what_would_be_from_the_future_is_from_now(
+    sent_at: str, post: Post, accepted: list[Accepted]
+) -> None:
+    post(
+        BATCH, {"batch": [{**TRACK, "timestamp": "2026-03-01T10:40:00Z"}], "sentAt": sent_at}, **KEY
+    )
+    assert seconds_off(accepted) == 0
+
+
+# --- Batches --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [{}, {"batch": None}])
+def test_a_batch_needs_its_array(body: Any, post: Post) -> None:
+    answer = post(BATCH, body, **KEY)
+    assert answer.status_code == 400
+    assert body_of(answer)["error"]["code"] == "missing_field"
+
+
+@pytest.mark.parametrize("items", [{}, "x", 1, True])
+def test_an_array_and_nothing_else(items: Any, post: Post) -> None:
+    told = body_of(post(BATCH, {"batch": items}, **KEY))["error"]
+    assert (told["code"], told["field"]) == ("invalid_field", "batch")
+    assert told["message"] == "batch must be an array."
+
+
+def test_an_empty_batch_is_a_success(post: Post, accepted: list[Accepted]) -> None:
+    assert post(BATCH, {"batch": []}, **KEY).status_code == 200
+    assert not accepted
+
+
+def test_a_batch_keeps_its_order(post: Post, accepted: list[Accepted]) -> None:
+    events = [f"event {number}" for number in range(50)]
+    batch = [{**TRACK, "event": event} for event in events]
+    post(BATCH, {"batch": batch}, **KEY)
+    assert [one.message.event for one in accepted if isinstance(one.message, Track)] == events
+
+
+def test_a_batch_may_have_2500_messages_and_no_more(post: Post, accepted: list[Accepted]) -> None:
+    small = {"type": "page", "userId": "u"}
+    assert post(BATCH, {"batch": [small] * 2500}, **KEY).status_code == 200
+    assert len(accepted) == 2500
+    answer = post(BATCH, {"batch": [small] * 2501}, **KEY)
+    assert (answer.status_code, body_of(answer)["code"]) == (413, "payload_too_large")
+    assert "2,500 messages" in body_of(answer)["message"]
+
+
+def test_a_batch_may_have_1_mib_and_no_more(post: Post, accepted: list[Accepted]) -> None:
+    body = json.dumps({"batch": [TRACK]}).encode()
+    assert post(BATCH, body.ljust(1024 * 1024), **KEY).status_code == 200
+    answer = post(BATCH, body.ljust(1024 * 1024 + 1), **KEY)
+    assert (answer.status_code, body_of(answer)["code"]) == (413, "payload_too_large")
+    assert len(accepted) == 1
+
+
+def test_a_message_that_would_be_too_large_alone_is_too_large_in_a_batch(
+    post: Post, accepted: list[Accepted]
+) -> None:
+    large = {**TRACK, "properties": {"planted": "x" * 64 * 1024}}
+    assert post(FORWARD, large, **KEY).status_code == 413
+    assert post(BATCH, {"batch": [large, TRACK]}, **KEY).status_code == 200
+    note, good = (one.message for one in accepted)
+    assert note == Unusable(
+        DropReason.UNUSABLE, "unknown", "A message must be at most 65,536 bytes."
+    )
+    assert isinstance(good, Track)
+
+
+def test_a_batch_may_be_gzipped(post: Post, accepted: list[Accepted]) -> None:
+    body = gzip.compress(json.dumps({"batch": [TRACK] * 3}).encode())
+    assert post(BATCH, body, HTTP_CONTENT_ENCODING="gzip", **KEY).status_code == 200
+    assert len(accepted) == 3
+    bomb = gzip.compress(b" " * (1024 * 1024 + 1))
+    assert post(BATCH, bomb, HTTP_CONTENT_ENCODING="gzip", **KEY).status_code == 413
+
+
+def test_any_content_type_will_do(post: Post, accepted: list[Accepted], client: Any) -> None:
+    for content_type in ("text/plain", "application/x-www-form-urlencoded", "text/html; x", ""):
+        data = json.dumps({"batch": [TRACK]})
+        answer = client.generic("POST", BATCH, data, content_type, **KEY)
+        assert answer.status_code == 200
+    assert len(accepted) == 4
