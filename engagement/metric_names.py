@@ -28,28 +28,28 @@ ACCOUNTS: tuple[Scope, ...] = ("account",)
 
 @dataclass(frozen=True)
 class Named:
-    """``label`` begins a sentence; ``unit`` follows the number, empty where it needs none."""
+    """What people call a metric, and what its numbers are like."""
 
     label: str
-    unit: str
+    numbers: str
     scopes: tuple[Scope, ...] = BOTH
 
 
 METRICS: dict[MetricName, Named] = {
-    "engagement_score": Named("Engagement score", "of 100"),
+    "engagement_score": Named("Engagement score", "0 to 100"),
+    "score_change": Named("Score change over one period", "-100 to 100"),
+    "score_yesterday": Named("Score a day ago", "0 to 100"),
+    "score_last_period": Named("Score one period ago", "0 to 100"),
+    "percentile": Named("Percentile", "0 to 100"),
     "raw_score": Named("Raw score", "points"),
-    "percentile": Named("Percentile", "%"),
-    "score_yesterday": Named("Score a day ago", "of 100"),
-    "score_last_period": Named("Score one period ago", "of 100"),
-    "score_change": Named("Score change over one period", ""),
     "frequency": Named("Active days in the window", "days"),
-    "adoption": Named("Share of event names used in the window", "(0 to 1)"),
-    "adoption_all_time": Named("Share of event names ever used", "(0 to 1)"),
-    "recently_scored_events": Named("Scored events in the window", ""),
-    "overall_scored_events": Named("Scored events ever", ""),
-    "active_users": Named("Active users", "", ACCOUNTS),
-    "total_users": Named("Number of users", "", ACCOUNTS),
-    "active_share": Named("Share of users who are active", "(0 to 1)", ACCOUNTS),
-    "license_utilization": Named("Active users per licensed seat", "(0 to 1)", ACCOUNTS),
+    "recently_scored_events": Named("Scored events in the window", "number"),
+    "overall_scored_events": Named("Scored events ever", "number"),
+    "adoption": Named("Share of event names used in the window", "0 to 1"),
+    "adoption_all_time": Named("Share of event names ever used", "0 to 1"),
+    "active_users": Named("Active users", "number", ACCOUNTS),
+    "total_users": Named("Number of users", "number", ACCOUNTS),
+    "active_share": Named("Share of users who are active", "0 to 1", ACCOUNTS),
+    "license_utilization": Named("Active users per licensed seat", "1 when all are", ACCOUNTS),
     "tenure_days": Named("Age", "days"),
 }

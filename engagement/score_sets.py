@@ -228,14 +228,24 @@ def with_building(workspaces: QuerySet[Workspace]) -> QuerySet[Workspace]:
     return workspaces.prefetch_related(Prefetch("score_sets", building, to_attr="sets_being_built"))
 
 
+def is_being_built(workspace: Workspace) -> bool:
+    """Whether scores of the workspace (of ``with_building``) are on their way."""
+    return bool(_building(workspace))
+
+
 def progress(workspace: Workspace) -> str:
     """How far the scores of a workspace (of ``with_building``) are, in words."""
-    building: list[ScoreSet] = workspace.sets_being_built  # type: ignore[attr-defined]
+    building = _building(workspace)
     if not building:
         day = workspace.scores and workspace.scores.scored_day
         return f"Of the days up to {date_format(day)}" if day else "Not computed yet"
     old = " The scores shown are those of before the change." if workspace.scores_id else ""
     return f"Being computed: {_done(building[0])}.{old}"
+
+
+def _building(workspace: Workspace) -> list[ScoreSet]:
+    building: list[ScoreSet] = workspace.sets_being_built  # type: ignore[attr-defined]
+    return building
 
 
 def _done(score_set: ScoreSet) -> str:

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, LiteralString
 
 import psycopg
-from django.db import connection
+from django.db import OperationalError, connection, transaction
 
 Row = tuple[Any, ...]
 
@@ -71,3 +71,28 @@ def _cursor() -> psycopg.Cursor[Row]:
     # Django's own loader of text timestamps is slow Python; binary ones are decoded in C.
     cursor.format = psycopg.pq.Format.BINARY
     return cursor
+
+
+class TookTooLong(Exception):
+    """The database stopped a statement that ran longer than it may."""
+
+
+_LIMIT: LiteralString = "SELECT set_config('statement_timeout', %(limit)s, true)"
+_NO_LIMIT: LiteralString = "SET LOCAL statement_timeout TO DEFAULT"
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Have each statement of the block end in time, in a transaction or savepoint of the block's.
+
+    Raises TookTooLong where one does not.
+    """
+    try:
+        with transaction.atomic():
+            execute(_LIMIT, {"limit": f"{seconds * 1000:.0f}"})
+            yield
+            execute(_NO_LIMIT)
+    except OperationalError as error:
+        if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+            raise TookTooLong from error
+        raise

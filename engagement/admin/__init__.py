@@ -2,10 +2,10 @@
 
 from django.contrib import admin
 
-from engagement.admin import products, subjects, workspaces
+from engagement.admin import products, segments, subjects, workspaces
 from engagement.admin.access import close_to_members
 
-__all__ = ["products", "subjects", "workspaces"]
+__all__ = ["products", "segments", "subjects", "workspaces"]
 
 admin.site.site_header = "Engagement Data Service"
 admin.site.site_title = "Engagement Data Service"

@@ -1,4 +1,4 @@
-"""Workspaces: how far they look back and what each event weighs."""
+"""Workspaces: whom they are about, how far they look back and what each event weighs."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -6,18 +6,28 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+from django.utils.html import format_html
 
 from engagement import score_sets
+from engagement.admin import previews
+from engagement.admin.condition_forms import RuleForm, RuleRows
 from engagement.admin.listing import PageAdmin
 from engagement.admin.scoping import ProductFilter, TabularInline
+from engagement.admin.suggestions import suggestions
 from engagement.models import EventName, EventWeight, Workspace
 from engagement.models.activity import EVENT_NAME_LENGTH
+from engagement.rules import Rule, as_json, parse
+from engagement.wording import described
 
-# So many of a product's event names are suggested; any other can be typed.
-SUGGESTED_NAMES = 500
-SCORING_FIELDS = {"lookback_days", "default_weight"}
+SCORING_FIELDS = {"lookback_days", "default_weight", "audience"}
 
 
 class WholeNumber(forms.IntegerField):
@@ -108,7 +118,9 @@ class WeightInline(TabularInline):
         return super().get_queryset(request).select_related("event_name").order_by("event_name")
 
 
-class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
+class WorkspaceForm(RuleForm):
+    """How a workspace scores and, once it is there, whom it is about."""
+
     default_weight = WholeNumber(
         0,
         10,
@@ -124,6 +136,21 @@ class WorkspaceForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         if self.instance.pk and "product" in self.fields:
             self.fields["product"].disabled = True
+        if self.instance.pk:
+            stored = parse(self.instance.audience, "user", for_audience=True)
+            known = suggestions(self.instance.product_id)
+            self.rows = RuleRows(self.sent, stored, known, for_audience=True)
+
+    def clean(self) -> None:
+        super().clean()
+        rule = self.rows and self.rows.shown
+        if rule:
+            self.instance.audience = as_json(rule) if rule.conditions else {}
+
+    @property
+    def changed_data(self) -> list[str]:
+        changed = super().changed_data
+        return [*changed, "audience"] if self.rows and self.rows.has_changed() else changed
 
 
 def rounded(benchmark: float | None) -> str | None:
@@ -139,21 +166,29 @@ class WorkspaceAdmin(PageAdmin):
     search_fields = ["name"]
     ordering = ["product__name", "product_id", "id"]
     inlines = [WeightInline]
-    readonly_fields = ["of_users", "of_accounts", "taken", "progress"]
+    readonly_fields = ["of_users", "of_accounts", "taken", "progress", "audience_in_words"]
+    change_form_template = "admin/engagement/workspace.html"
     benchmarks = (
         "Benchmarks",
         {
-            "fields": readonly_fields,
+            "fields": ["of_users", "of_accounts", "taken", "progress"],
             "description": "The 90th percentiles of the raw scores above zero. A user or account "
             "at the benchmark scores 90.",
         },
     )
 
+    class Media:
+        css = {"all": ["engagement/conditions.css"]}
+        js = ["engagement/conditions.js", "engagement/progress.js"]
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[Workspace]:
         return score_sets.with_building(super().get_queryset(request))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        profile = (None, {"fields": ["product", "name", "lookback_days", "default_weight"]})
+        fields = ["product", "name", "lookback_days", "default_weight"]
+        if obj and not self.has_change_permission(request, obj):
+            fields.append("audience_in_words")
+        profile = (None, {"fields": fields})
         return [profile, self.benchmarks] if obj else [profile]
 
     @admin.display(description="of users")
@@ -170,11 +205,78 @@ class WorkspaceAdmin(PageAdmin):
 
     @admin.display(description="scores")
     def progress(self, workspace: Workspace) -> str:
-        return score_sets.progress(workspace)
+        said = score_sets.progress(workspace)
+        if not score_sets.is_being_built(workspace):
+            return said
+        address = reverse("admin:engagement_workspace_progress", args=[workspace.pk])
+        return format_html('<span data-progress-url="{}">{}</span>', address, said)
 
-    def page_context(self, request: HttpRequest, obj: Workspace) -> dict[str, Any]:
-        names = EventName.objects.filter(product=obj.product_id).values_list("name", flat=True)
-        return {"event_names": names[:SUGGESTED_NAMES]}
+    @admin.display(description="about")
+    def audience_in_words(self, workspace: Workspace) -> str:
+        return described(parse(workspace.audience, "user", for_audience=True))
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any | None = None,
+    ) -> HttpResponse:
+        rows = context["adminform"].form.rows
+        if rows and obj and self.has_change_permission(request, obj):
+            context |= {
+                "rows": rows,
+                "event_names": rows.known.events,
+                "preview": self._preview(obj, rows),
+                "preview_url": reverse("admin:engagement_workspace_preview", args=[obj.pk]),
+            }
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+    # --- Asked for by the pages ---------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        own = {"preview": self.preview_view, "progress": self.progress_view}
+        return [
+            path(
+                f"<int:pk>/{name}/",
+                self.admin_site.admin_view(view),
+                name=f"engagement_workspace_{name}",
+            )
+            for name, view in own.items()
+        ] + super().get_urls()
+
+    def preview_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
+        """Whom the workspace would be about with the conditions that are filled in."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        workspace = self._visible(request, pk)
+        if not self.has_change_permission(request, workspace):
+            raise PermissionDenied
+        known = suggestions(workspace.product_id)
+        rows = RuleRows(request.POST, Rule("user", "all", ()), known, for_audience=True)
+        context = {"preview": self._preview(workspace, rows), "rows": rows}
+        return TemplateResponse(request, "admin/engagement/preview.html", context)
+
+    def progress_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
+        workspace = self._visible(request, pk)
+        is_over = not score_sets.is_being_built(workspace)
+        return JsonResponse({"text": score_sets.progress(workspace), "is_over": is_over})
+
+    def _visible(self, request: HttpRequest, pk: int) -> Workspace:
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        rows = self.get_queryset(request).select_related("scores")
+        return get_object_or_404(rows, pk=pk)
+
+    def _preview(self, workspace: Workspace, rows: RuleRows) -> previews.Preview | None:
+        rule = rows.shown
+        if rule is None or not rule.conditions:
+            return None
+        return previews.of_audience(workspace, rule, timezone.now().date())
+
+    # --- Saving -------------------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: Workspace, form: Any, change: bool) -> None:
         # Not the whole row: scoring writes its columns at the same time.

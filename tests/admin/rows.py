@@ -13,6 +13,7 @@ from engagement.models import (
     EventWeight,
     Product,
     ScoreSet,
+    Segment,
     User,
     UserEngagement,
     Workspace,
@@ -36,6 +37,7 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 class Rows:
     product: Product
     workspace: Workspace
+    segment: Segment
     event_name: EventName
     key: IngestionKey
     token: ApiToken
@@ -52,6 +54,7 @@ class Rows:
         return [
             ("engagement_product", self.product.pk),
             ("engagement_workspace", self.workspace.pk),
+            ("engagement_segment", self.segment.pk),
             ("engagement_account", self.account.pk),
             ("engagement_user", self.user.pk),
             ("ingestion_ingestionkey", self.key.pk),
@@ -89,6 +92,15 @@ def fill(product: Product, number: int = 1) -> Rows:
     return Rows(
         product=product,
         workspace=workspace,
+        segment=Segment.objects.create(
+            workspace=workspace,
+            scope=Segment.Scope.USER,
+            name=f"{called} segment",
+            conditions=[
+                {"kind": "event", "event": event_name.name, "operator": "not_done"},
+                {"kind": "trait", "trait": "plan", "operator": "is_set"},
+            ],
+        ),
         event_name=event_name,
         key=key,
         token=ApiToken.create(product, f"{called} token"),

@@ -54,6 +54,9 @@ VIEWS = {
 OWN_VIEWS = {
     "engagement_product_delete_all": For.SUPERUSERS,
     "engagement_product_add": For.SUPERUSERS,
+    "engagement_segment_preview": For.MANAGERS,
+    "engagement_workspace_preview": For.MANAGERS,
+    "engagement_workspace_progress": For.MEMBERS,
     "engagement_user_forget": For.MANAGERS,
     "engagement_account_forget": For.MANAGERS,
     "ingestion_ingestionkey_reveal": For.MANAGERS,

@@ -1,0 +1,91 @@
+"""Who meets a rule right now: how many, and the first of them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from django.urls import reverse
+
+from engagement import conditions, segments, sql
+from engagement.models import ScoreSet, User, Workspace
+from engagement.rules import Rule
+from engagement.scoring import shown_score
+
+SHOWN = 10
+# People wait for it, so it may not take long.
+SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Member:
+    name: str
+    url: str
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Preview:
+    """``count`` is None where counting takes too long, ``members`` where finding some does;
+    ``reason`` says why there is nothing to see at all."""
+
+    scope: str
+    count: int | None = None
+    members: list[Member] | None = None
+    reason: str = ""
+
+    @property
+    def count_text(self) -> str:
+        one_or_many = self.scope if self.count == 1 else f"{self.scope}s"
+        return f"{self.count:,} {one_or_many}"
+
+
+def of_segment(workspace: Workspace, rule: Rule) -> Preview:
+    """The members of a segment of the workspace with this rule, highest score first."""
+    score_set = workspace.scores
+    if score_set is None:
+        reason = "The workspace is not scored yet; look again in a moment."
+        return Preview(rule.scope, reason=reason)
+    met = segments.members(score_set, rule)
+    found = segments.rows(score_set, rule.scope).filter(met)
+    ranked = found.select_related(rule.scope).defer(f"{rule.scope}__trait_stamps")
+    ranked = ranked.order_by("-raw", f"-{rule.scope}_id")
+    return Preview(
+        rule.scope,
+        _in_time(found.count),
+        _in_time(lambda: [_member(row, rule.scope, score_set) for row in ranked[:SHOWN]]),
+    )
+
+
+def of_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
+    """The users whom the workspace would score if this were the rule of its audience."""
+    known = User.objects.filter(product_id=workspace.product_id, is_identified=True)
+    found = known.filter(conditions.subject_filter(rule, workspace.product_id, today))
+    first = found.defer("trait_stamps").order_by("-id")
+    return Preview(
+        "user",
+        _in_time(found.count),
+        _in_time(lambda: [Member(_name(one), _url(one, "user")) for one in first[:SHOWN]]),
+    )
+
+
+def _in_time(work: Callable[[], Any]) -> Any:
+    try:
+        with sql.time_limit(SECONDS):
+            return work()
+    except sql.TookTooLong:
+        return None
+
+
+def _member(row: Any, scope: str, score_set: ScoreSet) -> Member:
+    subject = getattr(row, scope)
+    score = shown_score(row.raw, getattr(score_set, f"{scope}_benchmark"))
+    return Member(_name(subject), _url(subject, scope), score)
+
+
+def _name(subject: Any) -> str:
+    return str(subject.name or subject.trait_text("email") or subject.external_id)
+
+
+def _url(subject: Any, scope: str) -> str:
+    return reverse(f"admin:engagement_{scope}_change", args=[subject.pk])

@@ -1,0 +1,344 @@
+"""Making segments: rows of conditions, who is in it while one writes, and nothing of others."""
+
+from typing import Any
+
+import pytest
+from django.db.models import Func, Q, Value
+from django.db.models.lookups import IsNull
+from django.test import Client
+from django.urls import reverse
+
+from engagement.models import Product, Segment, Workspace
+from tests.admin.rows import Rows, a_user
+
+LIST = "admin:engagement_segment_changelist"
+ADD = "admin:engagement_segment_add"
+
+
+def page(segment: Segment) -> str:
+    return reverse("admin:engagement_segment_change", args=[segment.pk])
+
+
+def filled_in(*rows: dict[str, Any], match: str = "all", **more: Any) -> dict[str, Any]:
+    """The conditions as a browser sends them."""
+    data: dict[str, Any] = {
+        "conditions-TOTAL_FORMS": len(rows),
+        "conditions-INITIAL_FORMS": 0,
+        "conditions-match": match,
+        **more,
+    }
+    for number, row in enumerate(rows):
+        data |= {f"conditions-{number}-{name}": value for name, value in row.items()}
+    return data
+
+
+def new(rows: Rows, *conditions: dict[str, Any], **more: Any) -> dict[str, Any]:
+    about = {"workspace": rows.workspace.pk, "scope": "user", "name": "Mine"}
+    return filled_in(*conditions, **{**about, **more})
+
+
+TRAIT = {"what": "trait", "trait": "plan", "trait_is": "is", "text": "pro"}
+ADMINS_OF_SEATS = {"what": "trait", "trait": "seats", "trait_is": "at_least", "text": "3"}
+
+
+# --- The list -----------------------------------------------------------------------------------
+
+
+def test_the_list_says_what_members_meet_and_how_many_there_are(
+    root: Client, acme_rows: Rows
+) -> None:
+    html = root.get(reverse(LIST)).content.decode()
+    assert "Most Engaged" in html and "Engagement score is at least 75" in html
+    assert "Event “acme event” not done ever and trait “plan” is set" in html
+    assert html.count('<td class="field-members">1</td>') > 5
+
+
+def test_the_list_costs_few_queries(
+    root: Client, acme_rows: Rows, django_assert_max_num_queries: Any
+) -> None:
+    with django_assert_max_num_queries(14):
+        root.get(reverse(LIST))
+
+
+def test_a_workspace_that_is_not_scored_yet_has_no_counts(root: Client, acme: Product) -> None:
+    html = root.get(reverse(LIST)).content.decode()
+    assert html.count('<td class="field-members">–</td>') == 25
+    segment = Segment.objects.filter(workspace__product=acme).first()
+    assert segment and "is not scored yet" in root.get(page(segment)).content.decode()
+
+
+# --- Default segments ---------------------------------------------------------------------------
+
+
+def test_default_segments_are_to_look_at(root: Client, acme_rows: Rows) -> None:
+    segment = Segment.objects.get(workspace=acme_rows.workspace, scope="user", name="All")
+    html = root.get(page(segment)).content.decode()
+    assert "Everybody" in html and "acme-user" in html and "<strong>1 user</strong>" in html
+    assert 'name="_save"' not in html and "conditions-TOTAL_FORMS" not in html
+    assert root.post(page(segment), filled_in(TRAIT, name="Taken over")).status_code == 403
+    delete = reverse("admin:engagement_segment_delete", args=[segment.pk])
+    assert root.post(delete, {"post": "yes"}).status_code == 403
+    segment.refresh_from_db()
+    assert (segment.name, segment.conditions) == ("All", [])
+
+
+def test_a_segment_begins_like_another(root: Client, acme_rows: Rows) -> None:
+    like = Segment.objects.get(workspace=acme_rows.workspace, scope="user", name="Passive")
+    link = f"{reverse(ADD)}?workspace={acme_rows.workspace.pk}&amp;scope=user&amp;like={like.pk}"
+    assert link in root.get(page(like)).content.decode()
+    html = root.get(link.replace("&amp;", "&")).content.decode()
+    assert '<option value="metric:engagement_score" selected>' in html
+    assert 'value="25"' in html and 'value="49.9"' in html
+
+
+# --- Making one ---------------------------------------------------------------------------------
+
+
+def test_first_one_says_whose_segment_it_is(root: Client, acme_rows: Rows) -> None:
+    html = root.get(reverse(ADD)).content.decode()
+    assert "Acme · Default" in html and '<option value="account">accounts</option>' in html
+    chosen: dict[str, Any] = {"workspace": acme_rows.workspace.pk, "scope": "account"}
+    html = root.get(reverse(ADD), chosen).content.decode()
+    assert "A segment of accounts in Acme · Default." in html
+    assert "Active users (number)" in html and "Trait of the user’s account" not in html
+    assert '<option value="acme event">' in html
+
+
+# Each row as it is filled in, and the condition that it makes.
+MADE: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    (TRAIT, {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}),
+    (
+        {"what": "trait", "trait": " seats ", "trait_is": "at_least", "text": " 2.50 "},
+        {"kind": "trait", "trait": "seats", "operator": "at_least", "value": 2.5},
+    ),
+    (
+        {"what": "trait", "trait": "a", "trait_is": "before", "date": "2025-01-31", "text": "x"},
+        {"kind": "trait", "trait": "a", "operator": "before", "value": "2025-01-31"},
+    ),
+    (
+        {"what": "trait", "trait": "a", "trait_is": "is_set", "text": "left over"},
+        {"kind": "trait", "trait": "a", "operator": "is_set", "value": None},
+    ),
+    (
+        {"what": "account_trait", "account_trait": "plan", "trait": "other", "text": "pro"},
+        {"kind": "account_trait", "trait": "plan", "operator": "is", "value": "pro"},
+    ),
+    (
+        {"what": "event", "event": "acme event", "times": "3", "days": "30"},
+        {"kind": "event", "event": "acme event", "operator": "done", "times": 3,
+         "within_days": 30},
+    ),
+    (
+        {"what": "event", "event": "new ", "event_is": "not_done", "times": "3", "days": ""},
+        {"kind": "event", "event": "new", "operator": "not_done", "times": 1,
+         "within_days": None},
+    ),
+    (
+        {"what": "last_active", "time_is": "more_than_days_ago", "days": "30"},
+        {"kind": "last_active", "operator": "more_than_days_ago", "days": 30},
+    ),
+    (
+        {"what": "created", "time_is": "within_days", "days": ""},
+        {"kind": "created", "operator": "within_days", "days": "window"},
+    ),
+    ({"what": "active", "active": "no"}, {"kind": "active", "active": False}),
+    ({"what": "trend", "trend": "falling"}, {"kind": "trend", "trend": "falling"}),
+    (
+        {"what": "metric:raw_score", "comparison": "at_most", "number": "-5", "upper": "7"},
+        {"kind": "metric", "metric": "raw_score", "operator": "at_most", "value": -5,
+         "upper": None},
+    ),
+    (
+        {"what": "metric:adoption", "comparison": "between", "number": "0.25", "upper": "1"},
+        {"kind": "metric", "metric": "adoption", "operator": "between", "value": 0.25,
+         "upper": 1},
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("row", "condition"), MADE, ids=lambda one: str(one)[:50])
+def test_a_row_makes_a_condition_and_is_filled_in_from_it(
+    member: Client, acme_rows: Rows, row: dict[str, Any], condition: dict[str, Any]
+) -> None:
+    answer = member.post(reverse(ADD), new(acme_rows, {}, row, {"what": ""}, match="any"))
+    assert answer.status_code == 302
+    made = Segment.objects.get(name="Mine")
+    assert (made.scope, made.match, made.conditions) == ("user", "any", [condition])
+    assert (made.workspace, made.is_default) == (acme_rows.workspace, False)
+    # Saved as its page shows it, it stays what it is.
+    form = member.get(page(made)).context["adminform"].form
+    shown = form.rows.rows[0].initial
+    again = {name: "" if value is None else value for name, value in shown.items()}
+    assert member.post(page(made), filled_in(again, match="any", name="Mine")).status_code == 302
+    made.refresh_from_db()
+    assert made.conditions == [condition]
+
+
+@pytest.mark.parametrize(
+    ("row", "sentence"),
+    [
+        ({**TRAIT, "trait": " "}, "Give the trait’s name."),
+        ({**TRAIT, "text": ""}, "Give the text to compare with."),
+        ({**TRAIT, "text": "x" * 513}, "in at most 512 characters"),
+        ({**TRAIT, "text": "a\0"}, "Null characters are not allowed."),
+        ({**TRAIT, "trait_is": "at_least", "text": "many"}, "Give a number, like 75 or 0.5."),
+        ({**TRAIT, "trait_is": "at_least", "text": "1e5"}, "Give a number, like 75 or 0.5."),
+        ({**TRAIT, "trait_is": "at_least", "text": "9" * 30}, "at most 15 digits"),
+        ({**TRAIT, "trait_is": "before", "date": "soon"}, "Give a date as year-month-day"),
+        ({"what": "event", "event": "", "days": "1"}, "Give the event’s name."),
+        ({"what": "event", "event": "a", "times": "0"}, "from 1 to 1,000,000,000"),
+        ({"what": "event", "event": "a", "times": "two"}, "Give a whole number."),
+        ({"what": "event", "event": "a", "days": "-1"}, "Give a whole number."),
+        ({"what": "created", "days": "5000"}, "from 1 to 3,650"),
+        ({"what": "metric:raw_score", "number": ""}, "Give a number, like 75 or 0.5."),
+        ({"what": "metric:raw_score", "comparison": "between", "number": "2", "upper": "1"},
+         "must not be below the first"),
+        ({"what": "metric:active_users", "number": "2"}, "Select a valid choice."),
+        ({"what": "magic"}, "Select a valid choice."),
+        ({"what": "trend", "trend": "up"}, "Select a valid choice."),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_condition_that_cannot_be_used_says_why(
+    member: Client, acme_rows: Rows, row: dict[str, Any], sentence: str
+) -> None:
+    answer = member.post(reverse(ADD), new(acme_rows, TRAIT, row))
+    html = answer.content.decode()
+    assert answer.status_code == 200 and sentence in html
+    # It says so at its row, and what was typed is still there.
+    assert html.index('value="pro"') < html.index(sentence)
+    assert not Segment.objects.filter(name="Mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"name": ""}, "This field is required."),
+        ({"name": "x" * 101}, "at most 100 characters"),
+        ({"name": "acme segment"}, "The workspace already has a segment of this name."),
+        ({"name": "All"}, "The workspace already has a segment of this name."),
+        ({"conditions-TOTAL_FORMS": "0"}, "Give at least one condition."),
+        ({"conditions-TOTAL_FORMS": "many"}, "A condition cannot be used"),
+        ({"conditions-TOTAL_FORMS": "9" * 30}, "A condition cannot be used"),
+        ({"conditions-match": "most"}, "A condition cannot be used"),
+    ],
+)
+def test_a_bad_segment_is_told_what_is_wrong(
+    member: Client, acme_rows: Rows, changes: dict[str, Any], sentence: str
+) -> None:
+    answer = member.post(reverse(ADD), {**new(acme_rows, TRAIT), **changes})
+    assert answer.status_code == 200 and sentence in answer.content.decode()
+    assert not Segment.objects.filter(name="Mine").exists()
+
+
+def test_another_workspace_may_use_the_name_again(member: Client, acme_rows: Rows) -> None:
+    other = Workspace.objects.create(product=acme_rows.product, name="Other")
+    data = new(acme_rows, TRAIT, workspace=other.pk, name="acme segment")
+    assert member.post(reverse(ADD), data).status_code == 302
+
+
+def test_more_conditions_than_a_rule_may_have_are_refused(member: Client, acme_rows: Rows) -> None:
+    answer = member.post(reverse(ADD), new(acme_rows, *[TRAIT] * 21))
+    assert "at most 20" in answer.content.decode()
+
+
+def test_a_segment_is_changed_and_deleted(member: Client, acme_rows: Rows) -> None:
+    segment = acme_rows.segment
+    assert member.post(page(segment), filled_in(TRAIT, name="New name")).status_code == 302
+    segment.refresh_from_db()
+    assert (segment.name, len(segment.conditions), segment.scope) == ("New name", 1, "user")
+    history = reverse("admin:engagement_segment_history", args=[segment.pk])
+    assert "conditions" in member.get(history).content.decode()
+    delete = reverse("admin:engagement_segment_delete", args=[segment.pk])
+    assert member.post(delete, {"post": "yes"}).status_code == 302
+    assert not Segment.objects.filter(pk=segment.pk).exists()
+
+
+# --- Looking before saving ----------------------------------------------------------------------
+
+
+def test_the_buttons_look_and_save_nothing(member: Client, acme_rows: Rows) -> None:
+    a_user(acme_rows.product, "second-user", acme_rows.workspace, acme_rows.account)
+    seats = new(acme_rows, ADMINS_OF_SEATS, name="")
+    html = member.post(reverse(ADD), {**seats, "_preview": "1"}).content.decode()
+    assert "<strong>2 users</strong> right now" in html and "second-user" in html
+    assert "errornote" not in html and "This field is required" not in html
+    html = member.post(reverse(ADD), {**seats, "_add_condition": "1"}).content.decode()
+    assert 'name="conditions-1-what"' in html and "<strong>2 users</strong>" in html
+    segment = acme_rows.segment
+    member.post(page(segment), {**filled_in(ADMINS_OF_SEATS, name="Changed"), "_preview": "1"})
+    segment.refresh_from_db()
+    assert segment.name == "acme segment" and not Segment.objects.filter(name="").exists()
+
+
+def preview(client: Client, workspace: Workspace, scope: str, *rows: dict[str, Any]) -> Any:
+    address = reverse("admin:engagement_segment_preview")
+    return client.post(f"{address}?workspace={workspace.pk}&scope={scope}", filled_in(*rows))
+
+
+def test_members_are_shown_while_one_writes(member: Client, acme_rows: Rows) -> None:
+    workspace = acme_rows.workspace
+    assert "1 user<" in preview(member, workspace, "user", ADMINS_OF_SEATS).content.decode()
+    nobody = preview(member, workspace, "user", TRAIT).content.decode()
+    assert "Nobody" in nobody and "<table>" not in nobody
+    accounts = preview(member, workspace, "account", {"what": "active"}).content.decode()
+    assert "1 account<" in accounts and "acme-account" in accounts
+    nothing = preview(member, workspace, "user").content.decode()
+    assert "Choose a condition" in nothing
+    wrong = preview(member, workspace, "user", TRAIT, {**TRAIT, "text": ""}).content.decode()
+    assert "Condition 2: Give the text to compare with." in wrong
+
+
+def test_what_takes_too_long_is_not_waited_for(
+    root: Client, acme_rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Q(IsNull(Func(Value(1.0), function="pg_sleep"), False))
+    monkeypatch.setattr("engagement.segments.combined", lambda *_: slow)
+    monkeypatch.setattr("engagement.admin.previews.SECONDS", 0.05)
+    monkeypatch.setattr("engagement.admin.segments.COUNTING_SECONDS", 0.05)
+    html = root.get(page(acme_rows.segment)).content.decode()
+    assert "Counting takes too long" in html and "Finding the first of them takes" in html
+    assert root.get(reverse(LIST)).status_code == 200
+    assert Segment.objects.filter(pk=acme_rows.segment.pk).exists()
+
+
+# --- Nothing of others --------------------------------------------------------------------------
+
+
+def test_no_other_products_workspace_is_offered_taken_or_looked_into(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    theirs = globex_rows.workspace
+    assert "Globex" not in member.get(reverse(ADD)).content.decode()
+    assert "Globex" not in member.get(reverse(LIST)).content.decode()
+    given: dict[str, Any] = {"workspace": theirs.pk, "scope": "user"}
+    assert member.get(reverse(ADD), given).status_code == 404
+    data = {**new(acme_rows, TRAIT), "workspace": theirs.pk}
+    assert member.post(reverse(ADD), data).status_code == 404
+    assert preview(member, theirs, "user", ADMINS_OF_SEATS).status_code == 404
+    own = {**given, "workspace": acme_rows.workspace.pk, "like": globex_rows.segment.pk}
+    assert "globex" not in member.get(reverse(ADD), own).content.decode()
+    moved = filled_in(TRAIT, name="Moved", workspace=theirs.pk, scope="account")
+    assert member.post(page(acme_rows.segment), moved).status_code == 302
+    acme_rows.segment.refresh_from_db()
+    assert (acme_rows.segment.workspace, acme_rows.segment.scope) == (acme_rows.workspace, "user")
+    assert not Segment.objects.filter(workspace=theirs, name__in=("Mine", "Moved")).exists()
+
+
+@pytest.mark.parametrize("query", ["", "?workspace=x&scope=user", "?workspace=1", "?scope=user"])
+def test_made_up_addresses_are_not_found(root: Client, acme_rows: Rows, query: str) -> None:
+    address = reverse("admin:engagement_segment_preview")
+    assert root.post(f"{address}{query}", filled_in(TRAIT)).status_code == 404
+    assert root.get(address).status_code == 405
+    if query.count("=") == 2:
+        assert root.get(reverse(ADD) + query).status_code == 404
+
+
+def test_who_may_only_look_makes_and_changes_none(reader: Client, acme_rows: Rows) -> None:
+    assert reader.get(reverse(ADD)).status_code == 403
+    assert reader.post(reverse(ADD), new(acme_rows, TRAIT)).status_code == 403
+    assert reader.post(page(acme_rows.segment), filled_in(TRAIT)).status_code == 403
+    html = reader.get(page(acme_rows.segment)).content.decode()
+    assert "acme event" in html and "conditions-TOTAL_FORMS" not in html
+    assert "Make one like this" not in html
+    assert preview(reader, acme_rows.workspace, "user", TRAIT).status_code == 403
