@@ -21,11 +21,19 @@ BODY = b'{"userId":"user-1","event":"event 1","timestamp":"2026-01-01T00:00:00Z"
 
 @dataclass(frozen=True)
 class Target:
-    """A server under load: the address to post to, and the key to send with it ("" for none)."""
+    """A server under load: the address to post to, and the key to send with it ("" for none).
+
+    *script* makes the requests; *arguments* are what it takes beside the key. *body* is what one
+    request looks like, which is answered *status*.
+    """
 
     name: str
     url: str
     key: str = ""
+    script: Path = SCRIPT
+    arguments: tuple[str, ...] = ()
+    body: bytes = BODY
+    status: int = 202
 
 
 @dataclass(frozen=True)
@@ -115,7 +123,7 @@ def interleaved(
 def run(target: Target, connections: int, seconds: int) -> Figures:
     """One round of load with *connections* open all the time, each with one request under way."""
     command = [_wrk(), "-t1", f"-c{connections}", f"-d{seconds}s", f"--timeout={ANSWER_TIMEOUT}s"]
-    command += [f"--script={SCRIPT}", target.url, "--", target.key]
+    command += [f"--script={target.script}", target.url, "--", target.key, *target.arguments]
     limit = seconds + 3 * ANSWER_TIMEOUT
     ended = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     for line in ended.stdout.splitlines():
@@ -125,15 +133,15 @@ def run(target: Target, connections: int, seconds: int) -> Figures:
 
 
 def check(target: Target) -> None:
-    """Post once; Failed unless the answer is 202, which is what the load will count on."""
+    """Post once; Failed unless the answer is what the load will count on."""
     address = urlsplit(target.url)
     headers = {"Authorization": f"Basic {target.key}"} if target.key else {}
     connection = http.client.HTTPConnection(address.netloc, timeout=ANSWER_TIMEOUT)
     try:
         headers["Content-Type"] = "application/json"
-        connection.request("POST", address.path, BODY, headers)
+        connection.request("POST", address.path, target.body, headers)
         answer = connection.getresponse()
-        if answer.status != 202:
+        if answer.status != target.status:
             raise Failed(f"{target.name} answered {answer.status}: {answer.read()[:500]!r}")
     finally:
         connection.close()
