@@ -1,7 +1,7 @@
 """One page of licenses into the licenses that are stored and the traits of their accounts."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
@@ -65,7 +65,7 @@ def import_page(
             _write(product_id, changed, run)
             moved = {stored[key].cloud_id for key in changed if key in stored}
             cloud_ids = moved | {license.cloud_id for license in changed.values()}
-            counted += _write_traits(product_id, cloud_ids, run, now)
+            counted += _write_traits(product_id, cloud_ids, changed, run, now)
         _list_failed(run, outcomes)
         runs.advance(run, to, recent, counted)
 
@@ -176,9 +176,10 @@ def _write(product_id: int, changed: dict[str, Imported], run: SyncRun) -> None:
 
 # --- Accounts -------------------------------------------------------------------------------
 
-_LICENSES_OF: LiteralString = """
+_OTHER_LICENSES: LiteralString = """
     SELECT cloud_id, key, fields::text FROM marketplace_license
     WHERE product_id = %(product)s AND cloud_id = ANY(%(cloud_ids)b::text[])
+      AND key <> ALL(%(keys)b::text[])
 """
 _ACCOUNTS: LiteralString = """
     SELECT external_id, traits::text, trait_stamps::text FROM engagement_account
@@ -191,13 +192,17 @@ _ARRIVALS: LiteralString = """
 
 
 def _write_traits(
-    product_id: int, cloud_ids: Collection[str], run: SyncRun, now: datetime
+    product_id: int,
+    cloud_ids: Collection[str],
+    changed: Mapping[str, Imported],
+    run: SyncRun,
+    now: datetime,
 ) -> Counter[str]:
     """Give each account the traits of the best of its licenses; what the counters grow by."""
     # Sorted by the key, as every batch is.
     ordered = sorted(cloud_ids)
     named = {"product": product_id, "cloud_ids": ordered}
-    wanted = _wanted(named)
+    wanted = _wanted(named, changed)
     accounts = _accounts(named)
     counted: Counter[str] = Counter()
     patches = {}
@@ -211,10 +216,12 @@ def _write_traits(
     return counted
 
 
-def _wanted(named: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The traits of each account, from all of its licenses."""
+def _wanted(named: dict[str, Any], changed: Mapping[str, Imported]) -> dict[str, dict[str, Any]]:
+    """The traits of each account, from all of its licenses: those at hand and the others."""
     found: dict[str, dict[str, Fields]] = defaultdict(dict)
-    for cloud_id, key, fields in sql.fetch(_LICENSES_OF, named):
+    for license in changed.values():
+        found[license.cloud_id][license.key] = license.fields
+    for cloud_id, key, fields in sql.fetch(_OTHER_LICENSES, {**named, "keys": list(changed)}):
         found[cloud_id][key] = msgspec.json.decode(fields)
     return {
         cloud_id: licenses.traits(some[licenses.best(some)]) for cloud_id, some in found.items()

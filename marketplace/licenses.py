@@ -150,12 +150,11 @@ def _fields(record: dict[str, Any]) -> Fields:
 
 def _value(value: Any) -> Any:
     """A field's value as received; None for what is absent or can be no trait."""
-    if isinstance(value, str):
-        kept = _present(value)
-        if kept is None or len(kept) > LONGEST_VALUE:
+    if type(value) is str:
+        if value.strip() in _ABSENT or len(value) > LONGEST_VALUE:
             return None
         # The database holds no NUL.
-        return kept.replace("\0", "\ufffd")
+        return value.replace("\0", "\ufffd") if "\0" in value else value
     if isinstance(value, bool | float):
         return value
     if isinstance(value, int) and -(2**63) <= value < 2**63:
