@@ -1,7 +1,8 @@
-"""Keeps what only people's pages need out of the way of machines."""
+"""Keeps what only people's pages need out of the way of machines, and pages safe."""
 
 from collections.abc import Callable
 
+from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import SimpleTemplateResponse
@@ -30,4 +31,39 @@ class MachineLane:
             response = response.render()
         if isinstance(response, HttpResponse) and not response.has_header("Content-Length"):
             response.headers["Content-Length"] = str(len(response.content))
+        return response
+
+
+# Scripts, styles, images and requests are the service's own, in files of their own. What is inline
+# is not run, whoever got it into a page.
+CONTENT_SECURITY_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "frame-ancestors 'none'",
+        "base-uri 'none'",
+    )
+)
+# None of these is of any use to our pages.
+PERMISSIONS_POLICY = (
+    "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+)
+
+
+class PageSafety:
+    """Tells browsers what a page may do. A view that sets a policy of its own keeps it."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        response = self.get_response(request)
+        response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
+        # Django's debug pages carry their style and script with them.
+        if not (settings.DEBUG and response.status_code >= 400):
+            response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
         return response

@@ -77,9 +77,16 @@ SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 SECURE_HSTS_PRELOAD = HTTPS
+# Where a request's META says who asks: that proxy adds the address to the others' list.
+CLIENT_ADDRESS_KEY = "HTTP_X_FORWARDED_FOR" if HTTPS else "REMOTE_ADDR"
 SESSION_COOKIE_SECURE = HTTPS
+# A login lasts a working day.
+SESSION_COOKIE_AGE = 12 * 60 * 60
 CSRF_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_HTTPONLY = True
+# Browsers keep cookies of these names from other hosts and from plain HTTP.
+SESSION_COOKIE_NAME = "__Host-eds-session" if HTTPS else "eds-session"
+CSRF_COOKIE_NAME = "__Host-eds-csrf" if HTTPS else "csrftoken"
 X_FRAME_OPTIONS = "DENY"
 
 ROOT_URLCONF = "config.urls"
@@ -107,6 +114,7 @@ MIDDLEWARE = [
     # Requests of machines go straight to their views; what follows is for people's pages.
     "config.middleware.MachineLane",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.middleware.PageSafety",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

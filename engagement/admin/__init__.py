@@ -4,6 +4,7 @@ from django.contrib import admin
 
 from engagement.admin import products, segments, subjects, workspaces
 from engagement.admin.access import close_to_members
+from engagement.admin.login import LoginForm
 
 __all__ = ["products", "segments", "subjects", "workspaces"]
 
@@ -14,4 +15,5 @@ admin.site.index_title = "Overview"
 admin.site.site_url = None
 # The lists have many columns and need its room.
 admin.site.enable_nav_sidebar = False
+admin.site.login_form = LoginForm
 close_to_members()

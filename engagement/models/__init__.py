@@ -5,6 +5,7 @@ from engagement.models.activity import DailyCount, Event, EventName
 from engagement.models.chores import Chore
 from engagement.models.credentials import Credential
 from engagement.models.forgotten import ForgottenSubject
+from engagement.models.logins import LoginAttempts
 from engagement.models.measures import Measure
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
 from engagement.models.scores import (
@@ -29,6 +30,7 @@ __all__ = [
     "EventName",
     "EventWeight",
     "ForgottenSubject",
+    "LoginAttempts",
     "Measure",
     "Membership",
     "Product",

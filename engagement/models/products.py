@@ -73,7 +73,8 @@ class ProductMember(models.Model):
         ]
 
     def __str__(self) -> str:
-        return str(self.user)
+        connections = " who may manage connections" if self.may_manage_connections else ""
+        return f"{self.user}, {self.get_role_display().lower()}{connections}"
 
 
 class Workspace(models.Model):

@@ -1,0 +1,44 @@
+"""The admin's login form, which lets nobody guess for long."""
+
+from datetime import timedelta
+from math import ceil
+from typing import Any
+
+from django.conf import settings
+from django.contrib.admin.forms import AdminAuthenticationForm
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.utils import timezone
+
+from engagement import logins
+
+
+class LoginForm(AdminAuthenticationForm):
+    def clean(self) -> dict[str, Any]:
+        name, password = (self.cleaned_data.get(key) for key in ("username", "password"))
+        if not name or not password:
+            return super().clean()
+        attempt = logins.Attempt(name, client_address(self.request))
+        wait = logins.wait_before(attempt, timezone.now())
+        if wait:
+            told = f"Too many failed attempts to log in. Try again in {in_words(wait)}."
+            raise ValidationError(told, code="too_many_attempts")
+        # Raises where the password is wrong; the attempt then stays counted as failed.
+        cleaned = super().clean()
+        logins.succeeded(attempt, timezone.now())
+        return cleaned
+
+
+def client_address(request: HttpRequest | None) -> str:
+    """Who asks, as far as we can trust it: behind a proxy the last address that it added."""
+    told: str = request.META.get(settings.CLIENT_ADDRESS_KEY, "") if request else ""
+    return told.rsplit(",", 1)[-1].strip()
+
+
+def in_words(wait: timedelta) -> str:
+    """A wait in whole seconds or minutes, rounded up."""
+    seconds = ceil(wait.total_seconds())
+    if seconds < 60:
+        return f"{seconds} second{'' if seconds == 1 else 's'}"
+    minutes = ceil(seconds / 60)
+    return f"{minutes} minute{'' if minutes == 1 else 's'}"

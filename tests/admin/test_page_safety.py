@@ -1,0 +1,84 @@
+"""What browsers are told about pages, and that machines' requests do not pay for it."""
+
+import pytest
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.test import Client
+from django.urls import reverse
+from django_celery_beat.models import CrontabSchedule, PeriodicTask
+from pytest_django import Settings
+
+from config.middleware import PageSafety
+from tests.start.running import manage
+
+pytestmark = pytest.mark.django_db
+
+
+def test_every_page_forbids_what_is_inline_and_what_is_elsewhere() -> None:
+    for address in (reverse("admin:login"), "/admin/nothing/", "/nothing"):
+        policy = Client().get(address).headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy and "*" not in policy
+
+
+def test_pages_carry_the_other_headers() -> None:
+    headers = Client().get(reverse("admin:login")).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Referrer-Policy"] == "same-origin"
+    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+    assert "camera=()" in headers["Permissions-Policy"]
+    assert "no-store" in headers["Cache-Control"]
+
+
+def test_machines_are_told_nothing_of_it() -> None:
+    answer = Client().get("/healthz")
+    assert "Content-Security-Policy" not in answer.headers
+    assert "Permissions-Policy" not in answer.headers
+
+
+def test_a_view_may_set_a_policy_of_its_own() -> None:
+    def view(request: HttpRequest) -> HttpResponse:
+        return HttpResponse(headers={"Content-Security-Policy": "default-src 'self'"})
+
+    answer = PageSafety(view)(HttpRequest())
+    assert answer.headers["Content-Security-Policy"] == "default-src 'self'"
+
+
+def test_debug_pages_keep_their_style(settings: Settings) -> None:
+    settings.DEBUG = True
+    answer = PageSafety(lambda request: HttpResponse(status=500))(HttpRequest())
+    assert "Content-Security-Policy" not in answer.headers
+
+
+def test_cookies_are_for_our_pages_alone() -> None:
+    assert settings.SESSION_COOKIE_HTTPONLY and settings.CSRF_COOKIE_HTTPONLY
+    assert settings.SESSION_COOKIE_SAMESITE == settings.CSRF_COOKIE_SAMESITE == "Lax"
+    assert settings.SESSION_COOKIE_AGE == 12 * 3600
+
+
+def test_behind_https_cookies_are_bound_to_the_host() -> None:
+    show = (
+        "from django.conf import settings as s; print(s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, "
+        "s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.CLIENT_ADDRESS_KEY)"
+    )
+    told = manage(settings.DATA_DIR, "shell", "--no-imports", "-c", show, EDS_HTTPS="true")
+    assert told.stdout.split() == [
+        "__Host-eds-session",
+        "__Host-eds-csrf",
+        "True",
+        "True",
+        "HTTP_X_FORWARDED_FOR",
+    ], told.stderr
+
+
+def test_the_page_of_a_periodic_task_has_no_script_in_it(root: Client) -> None:
+    nightly = CrontabSchedule.objects.create(minute="0", hour="3")
+    task = PeriodicTask.objects.create(name="nightly", task="x", crontab=nightly)
+    every = reverse("admin:django_celery_beat_periodictask_change", args=[task.pk])
+    html = root.get(every).content.decode()
+    scripts = html.split("<script")[1:]
+    assert scripts and all(" src=" in script.split(">", 1)[0] for script in scripts)
+    # What the script would say when the crontab changes stands there from the beginning.
+    assert "At 03:00" in html
+    assert root.get(reverse("admin:django_celery_beat_periodictask_changelist")).status_code == 200
