@@ -5,7 +5,7 @@ each message takes effect exactly once, and several drains may run side by side.
 """
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import LiteralString, NamedTuple
@@ -90,6 +90,8 @@ def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) ->
     dropped, quarantined, or put back for another attempt. One transaction."""
     with collector_paused(), transaction.atomic(durable=True):
         claimed = _claim(now, batch_size, after)
+        # For the whole of the batch: whoever forgets somebody then also finds what is put aside.
+        senders = _senders({bytes(one.key_digest) for one in claimed})
         # Apart, because what failed before would spoil the batch again.
         for together in (
             [one for one in claimed if not one.attempts],
@@ -98,7 +100,7 @@ def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) ->
             if together:
                 settle_or_split(
                     together,
-                    lambda some: _settle(some, now),
+                    lambda some: _settle(some, senders, now),
                     lambda one, error: _put_aside(one, error, now),
                 )
     return claimed
@@ -163,26 +165,25 @@ def _storable(text: str) -> str:
 
 
 class Sender(NamedTuple):
-    """The key that a message came with, as the database knows it."""
+    """The key that a message came with, as the database knows it; ``product_id`` is None where the
+    product is being deleted."""
 
     key_id: int
-    product_id: int
+    product_id: int | None
     revoked_at: datetime | None
     last_used_at: datetime | None
 
 
-def _settle(claimed: Sequence[Claimed], now: datetime) -> None:
+def _settle(claimed: Sequence[Claimed], senders: dict[bytes, Sender], now: datetime) -> None:
     """Record the messages or list them as dropped. Raises where one of them cannot be handled."""
-    senders = _senders({bytes(one.key_digest) for one in claimed})
-    products = locks.hold_products({sender.product_id for sender in senders.values()})
     recorded: list[Received] = []
     dropped: list[Dropped] = []
     hints: dict[int, str] = {}
     for one in claimed:
         message = decode(one.payload)
         sender = senders.get(bytes(one.key_digest))
-        if sender is None or sender.product_id not in products or sender.revoked_at is not None:
-            dropped.append(_without_key(one, sender, message, products))
+        if sender is None or sender.product_id is None or sender.revoked_at is not None:
+            dropped.append(_without_key(one, sender, message))
         elif isinstance(message, Unusable):
             dropped.append(_unusable(one, sender.product_id, message))
         else:
@@ -194,13 +195,21 @@ def _settle(claimed: Sequence[Claimed], now: datetime) -> None:
         dropped += (_dropped(one, reason, hints[one.arrival]) for one in some)
     # Last, because workers wait for each other at the counts: each adds to the same few rows.
     drops.list_dropped(dropped, now)
-    _note_use(list(senders.values()), now)
+    used = {bytes(one.key_digest) for one in claimed}
+    _note_use([sender for digest, sender in senders.items() if digest in used], now)
 
 
 def _senders(digests: set[bytes]) -> dict[bytes, Sender]:
-    keys = IngestionKey.objects.filter(digest__in=digests).defer("secret")
+    """Whose keys these are. Their products are held until the transaction ends."""
+    keys = list(IngestionKey.objects.filter(digest__in=digests).defer("secret"))
+    held = locks.hold_products({key.product_id for key in keys})
     return {
-        bytes(key.digest): Sender(key.pk, key.product_id, key.revoked_at, key.last_used_at)
+        bytes(key.digest): Sender(
+            key.pk,
+            key.product_id if key.product_id in held else None,
+            key.revoked_at,
+            key.last_used_at,
+        )
         for key in keys
     }
 
@@ -209,10 +218,8 @@ def _senders(digests: set[bytes]) -> dict[bytes, Sender]:
 _NO_KEY = credentials.digest("")
 
 
-def _without_key(
-    one: Claimed, sender: Sender | None, message: Payload, products: Collection[int]
-) -> Dropped:
-    product_id = sender.product_id if sender and sender.product_id in products else None
+def _without_key(one: Claimed, sender: Sender | None, message: Payload) -> Dropped:
+    product_id = sender.product_id if sender else None
     if product_id is not None:
         reason = DropReason.REVOKED_KEY
     elif sender is not None:

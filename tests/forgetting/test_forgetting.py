@@ -20,6 +20,7 @@ from engagement.models import (
     UserEngagement,
 )
 from engagement.rescoring import rescore
+from ingestion import processing
 from ingestion.models import DropCount, DroppedMessage, InboxMessage
 from tests.engagement.history import NOON, group, identify, state, tell, track
 from tests.pipeline.waiting import (
@@ -328,6 +329,28 @@ def test_a_drain_that_is_recording_the_user_is_waited_for(acme: Product, acme_ke
     drain()
     assert not User.objects.exists()
     assert places_of(ADA) == set()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_message_that_is_being_put_into_quarantine_is_found(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_raw(acme_key, b"\xc1 something of " + ADA.encode())
+    for minute in range(2):
+        drain(NOON + timedelta(minutes=minute))
+    forgettings: list[Eventually[bool]] = []
+
+    def forget_meanwhile(error: str) -> str:
+        forgettings.append(Eventually(partial(forget, user(acme))))
+        until_somebody_waits_for_a_lock()
+        return error
+
+    monkeypatch.setattr(processing, "_storable", forget_meanwhile)
+    drain(NOON + timedelta(minutes=2))
+    for one in forgettings:
+        one.result()
+    assert len(forgettings) == 1
+    assert (waiting(), quarantined()) == ([], [])
 
 
 @pytest.mark.django_db(transaction=True)

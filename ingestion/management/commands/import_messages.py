@@ -64,11 +64,12 @@ class Command(BaseCommand):
         **options: Any,
     ) -> None:
         found = product_named(product) if product is not None else _product_of(key or "")
-        for name in files:
-            self._import(name, found, problems, again)
-        self.stdout.write(AFTERWARDS)
+        imported = [self._import(name, found, problems, again) for name in files]
+        if any(imported):
+            self.stdout.write(AFTERWARDS)
 
-    def _import(self, name: str, product: Product, given: Path | None, again: bool) -> None:
+    def _import(self, name: str, product: Product, given: Path | None, again: bool) -> bool:
+        """Import the file; whether there was anything to do."""
         imported = _begin(name, product, again)
         problems = given or Path(f"{imported.name}.problems.txt")
         if imported.finished_at is not None:
@@ -76,7 +77,7 @@ class Command(BaseCommand):
                 f"{name} was imported on {imported.finished_at:%Y-%m-%d %H:%M} UTC already; "
                 "nothing to do. --again imports it once more, and everything in it counts again."
             )
-            return
+            return False
         if imported.position:
             self.stdout.write(f"{name}: going on after line {imported.lines:,}.")
         elif given is None:
@@ -88,6 +89,7 @@ class Command(BaseCommand):
         except (Unreadable, importing.Stopped) as error:
             raise _stopped(name, imported, str(error)) from None
         self.stdout.write(_summary(name, imported, problems))
+        return True
 
     def _run(self, name: str, imported: ImportedFile, problems: Path) -> None:
         with ExitStack() as stack:
