@@ -2,7 +2,7 @@
 
 import time
 from datetime import date, datetime, timedelta
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from django.db import transaction
 
@@ -16,8 +16,9 @@ TIME_SHARE = 0.02
 QUANTILES = 1000
 # History goes back so many days, today included.
 HISTORY_DAYS = 90
-# Benchmarks of the past are taken from so many subjects, picked evenly, or from all if fewer.
-SAMPLE = 10_000
+# Benchmarks of the past are taken from so many users and accounts, picked evenly, or from all if
+# fewer: an account has the counts of all its users.
+SAMPLED_USERS, SAMPLED_ACCOUNTS = 10_000, 3_000
 
 _POINTS = [(number + 0.5) / QUANTILES for number in range(QUANTILES)]
 
@@ -112,30 +113,35 @@ def on_day(score_set: ScoreSet, day: date) -> tuple[float | None, float | None]:
 
 # --- Those of the past ----------------------------------------------------------------------
 
-# A grid of subjects and days, because a window also has a sum on days without an event.
+# Subject by subject, so that memory is bounded. A grid of days, because a window also has a sum on
+# days without an event; its sums are floats, because those of integers are numeric and slow.
 _PAST: LiteralString = """
     WITH sample AS MATERIALIZED (
         SELECT {subject} AS subject FROM {table}
         WHERE score_set_id = %(score_set)s AND last_active_at >= %(grid_from)s
           AND (hashint8({subject}) & 2147483647) %% %(one_in)s = 0),
-    points AS MATERIALIZED (
-        SELECT d.{subject} AS subject, d.day,
-               sum(d.count * COALESCE(w.weight, %(default_weight)s)) AS points
-        FROM sample JOIN engagement_dailycount d ON d.{subject} = sample.subject {counted}
-        LEFT JOIN engagement_scoredevent w
-            ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
-        WHERE d.product_id = %(product)s AND d.day BETWEEN %(grid_from)s AND %(past_until)s
-        GROUP BY 1, 2),
-    moving AS (
-        SELECT grid.day, sum(COALESCE(points.points, 0)) OVER (
-                   PARTITION BY subject ORDER BY grid.day
+    grid AS MATERIALIZED (
+        SELECT day::date AS day FROM generate_series(
+            %(grid_from)s::date, %(past_until)s::date, interval '1 day') AS day)
+    SELECT day, percentile_cont(0.9) WITHIN GROUP (ORDER BY raw)
+    FROM sample CROSS JOIN LATERAL (
+        SELECT grid.day, sum(points) OVER (
+                   ORDER BY grid.day
                    ROWS BETWEEN %(lookback_days)s - 1 PRECEDING AND CURRENT ROW) AS raw
-        FROM sample
-        CROSS JOIN (SELECT day::date FROM generate_series(
-            %(grid_from)s::date, %(past_until)s::date, interval '1 day') AS day) grid
-        LEFT JOIN points USING (subject, day))
-    SELECT day, percentile_cont(0.9) WITHIN GROUP (ORDER BY raw) FROM moving
+        FROM grid LEFT JOIN (
+            SELECT d.day, sum(d.count * COALESCE(w.weight, %(default_weight)s))::float8 AS points
+            FROM engagement_dailycount d {counted}
+            LEFT JOIN engagement_scoredevent w
+                ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
+            WHERE d.product_id = %(product)s AND d.{subject} = sample.subject
+              AND d.day BETWEEN %(grid_from)s AND %(past_until)s
+            GROUP BY d.day) counted USING (day)) moving
     WHERE day >= %(past_from)s AND raw > 0 GROUP BY day
+"""
+# Rows have the raw scores of two days of the past: their benchmarks need no sample.
+_COMPARED: LiteralString = """
+    SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY {raw})
+    FROM {table} WHERE score_set_id = %(score_set)s AND {raw} > 0
 """
 _COUNT: LiteralString = """
     SELECT count(*) FROM {table}
@@ -146,7 +152,8 @@ _COUNT: LiteralString = """
 def take_past(score_set: ScoreSet, today: date) -> None:
     """Take the benchmarks of the days before *today* that history reaches back to.
 
-    From SAMPLE of the subjects, or all if there are fewer. A day on which nobody scored has None.
+    Those that scores are compared with are of all subjects, the others of a sample where there are
+    many. A day on which nobody scored has None.
     """
     past = {
         **parameters(score_set, today),
@@ -155,9 +162,9 @@ def take_past(score_set: ScoreSet, today: date) -> None:
         "past_until": today - timedelta(days=1),
         "grid_from": today - timedelta(days=HISTORY_DAYS + score_set.lookback_days - 2),
     }
-    users = _past("engagement_userengagement", "user_id", "", past)
+    users = _past("engagement_userengagement", "user_id", "", past, SAMPLED_USERS)
     counted = IN_AUDIENCE if score_set.audience else KNOWN
-    accounts = _past("engagement_accountengagement", "account_id", counted, past)
+    accounts = _past("engagement_accountengagement", "account_id", counted, past, SAMPLED_ACCOUNTS)
     days = [past["past_from"] + timedelta(days=n) for n in range(HISTORY_DAYS - 1)]
     DailyBenchmark.objects.bulk_create(
         (
@@ -173,11 +180,20 @@ def take_past(score_set: ScoreSet, today: date) -> None:
 
 
 def _past(
-    table: LiteralString, subject: LiteralString, counted: LiteralString, past: dict[str, object]
+    table: LiteralString,
+    subject: LiteralString,
+    counted: LiteralString,
+    past: dict[str, Any],
+    sampled: int,
 ) -> dict[date, float]:
     ((active,),) = sql.fetch(_COUNT.format(table=table), past)
     statement = _PAST.format(table=table, subject=subject, counted=counted)
-    return dict(sql.fetch(statement, past | {"one_in": -(-active // SAMPLE) or 1}))
+    taken = dict(sql.fetch(statement, past | {"one_in": -(-active // sampled) or 1}))
+    last_period = past["today"] - timedelta(days=past["lookback_days"])
+    # A lookback of a day makes both of them yesterday.
+    for day, raw in ((last_period, "raw_last_period"), (past["past_until"], "raw_yesterday")):
+        ((taken[day],),) = sql.fetch(_COMPARED.format(table=table, raw=raw), past)
+    return taken
 
 
 def forget_past(today: date) -> None:

@@ -13,25 +13,39 @@ USERS_SEEN_WITHIN = 90
 
 # Subjects are found by id alone: a condition on their product as well would tempt the planner, as
 # long as a young table has no statistics, to walk all of the product's subjects instead.
-SCORED: LiteralString = """
+_WEIGHED: LiteralString = """
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
-    WHERE d.product_id = %(product)s AND COALESCE(w.weight, %(default_weight)s) > 0
 """
-_POINTS: LiteralString = "d.count * COALESCE(w.weight, %(default_weight)s)"
-_NUMBERS: LiteralString = (
-    f"""
-    sum({_POINTS}) FILTER (WHERE d.day >= %(first_day)s) AS raw,
-    sum({_POINTS}) FILTER (WHERE d.day >= %(yesterday_from)s AND d.day < %(today)s)
-        AS raw_yesterday,
-    sum({_POINTS}) FILTER (WHERE d.day < %(first_day)s) AS raw_last_period,"""
-    """
-    sum(d.count) FILTER (WHERE d.day >= %(first_day)s) AS event_count,
-    count(DISTINCT d.day) FILTER (WHERE d.day >= %(first_day)s) AS active_days,
-    count(DISTINCT d.event_name_id) FILTER (WHERE d.day >= %(first_day)s) AS name_count,
-    max(d.last_at) AS last_at
+_WEIGHT: LiteralString = "COALESCE(w.weight, %(default_weight)s)"
+SCORED: LiteralString = f"""
+    {_WEIGHED} WHERE d.product_id = %(product)s AND {_WEIGHT} > 0
 """
-)
+# A subject's counts by event name (and user, {by}): a few sums, so that what follows (weights, who
+# is known) is looked up once for each and not for every count. Days of a window are bits, because
+# counting distinct ones would sort every subject's counts.
+_BY_NAME: LiteralString = """
+    SELECT d.product_id, {by} d.event_name_id,
+           sum(d.count) FILTER (WHERE d.day >= %(first_day)s) AS recent,
+           sum(d.count) FILTER (WHERE d.day >= %(yesterday_from)s AND d.day < %(today)s)
+               AS yesterday,
+           sum(d.count) FILTER (WHERE d.day >= %(last_period_from)s AND d.day < %(first_day)s)
+               AS last_period,
+           bit_or(1 << (%(today)s::date - d.day)) FILTER (WHERE d.day >= %(first_day)s) AS days,
+           max(d.last_at) AS last_at
+    FROM engagement_dailycount d
+    WHERE d.product_id = %(product)s AND d.{subject} AND d.day BETWEEN {since} AND %(today)s
+    GROUP BY d.product_id, {by} d.event_name_id
+"""
+_NUMBERS: LiteralString = f"""
+    sum(d.recent * {_WEIGHT}) AS raw,
+    sum(d.yesterday * {_WEIGHT}) AS raw_yesterday,
+    sum(d.last_period * {_WEIGHT}) AS raw_last_period,
+    sum(d.recent) FILTER (WHERE {_WEIGHT} > 0) AS event_count,
+    bit_count(bit_or(d.days) FILTER (WHERE {_WEIGHT} > 0)::bit(32)) AS active_days,
+    count(DISTINCT d.event_name_id) FILTER (WHERE d.recent > 0 AND {_WEIGHT} > 0) AS name_count,
+    max(d.last_at) FILTER (WHERE {_WEIGHT} > 0) AS last_at
+"""
 _COLUMNS: LiteralString = """
     raw, raw_yesterday, raw_last_period, event_count, active_days, name_count, last_active_at
 """
@@ -54,19 +68,25 @@ _NEW: LiteralString = """
     EXCLUDED.raw, EXCLUDED.raw_yesterday, EXCLUDED.raw_last_period, EXCLUDED.event_count,
     EXCLUDED.active_days, EXCLUDED.name_count, EXCLUDED.last_active_at
 """
-_LAST_TWO_PERIODS: LiteralString = "d.day BETWEEN %(last_period_from)s AND %(today)s"
-_EARLIER: LiteralString = "n.last_at IS NULL AND d.day < %(last_period_from)s"
+# The windows of now and of a lookback ago follow each other; an account's users take longer.
+_TWO_WINDOWS: LiteralString = "%(last_period_from)s"
+_SEEN: LiteralString = "%(seen_from)s"
+_OF_USER = _BY_NAME.format(by="", subject="user_id = u.id", since=_TWO_WINDOWS)
+_OF_ACCOUNT = _BY_NAME.format(by="d.user_id,", subject="account_id = a.id", since=_SEEN)
+# The last scored event of a subject that has none in the days that were summed up.
+_EARLIER: LiteralString = """
+    AND n.last_at IS NULL AND d.day < {since} ORDER BY d.day DESC, d.last_at DESC LIMIT 1
+"""
 
 _SCORE_USERS: LiteralString = f"""
     INSERT INTO engagement_userengagement AS e (product_id, score_set_id, user_id, {_COLUMNS})
     SELECT u.product_id, %(score_set)s, u.id, {_VALUES}
     FROM engagement_user u
     LEFT JOIN LATERAL (
-        SELECT {_NUMBERS} FROM engagement_dailycount d
-        {SCORED} AND d.user_id = u.id AND {_LAST_TWO_PERIODS}) n ON true
+        SELECT {_NUMBERS} FROM ({_OF_USER}) d {SCORED}) n ON true
     LEFT JOIN LATERAL (
-        SELECT max(d.last_at) AS last_at FROM engagement_dailycount d
-        {SCORED} AND d.user_id = u.id AND {_EARLIER}) earlier ON true
+        SELECT d.last_at FROM engagement_dailycount d
+        {SCORED} AND d.user_id = u.id {_EARLIER.format(since=_TWO_WINDOWS)}) earlier ON true
     WHERE u.id = ANY(%(subjects)b::bigint[]) AND u.is_identified
     ORDER BY u.id
     ON CONFLICT (product_id, score_set_id, user_id) DO UPDATE SET {_SET}
@@ -81,20 +101,17 @@ IN_AUDIENCE: LiteralString = """
 _SCORE_ACCOUNTS: LiteralString = f"""
     INSERT INTO engagement_accountengagement AS e
         (product_id, score_set_id, account_id, active_users, total_users, {_COLUMNS})
-    SELECT a.product_id, %(score_set)s, a.id, COALESCE(n.active_users, 0), seen.users, {_VALUES}
+    SELECT a.product_id, %(score_set)s, a.id, n.active_users, n.total_users, {_VALUES}
     FROM engagement_account a
     LEFT JOIN LATERAL (
-        SELECT count(DISTINCT d.user_id) FILTER (WHERE d.day >= %(first_day)s) AS active_users,
+        SELECT count(DISTINCT d.user_id) FILTER (WHERE d.recent > 0 AND {_WEIGHT} > 0)
+                   AS active_users,
+               count(DISTINCT d.user_id) AS total_users,
                {_NUMBERS}
-        FROM engagement_dailycount d {{counted}}
-        {SCORED} AND d.account_id = a.id AND {_LAST_TWO_PERIODS}) n ON true
+        FROM ({_OF_ACCOUNT}) d {{counted}} {_WEIGHED}) n ON true
     LEFT JOIN LATERAL (
-        SELECT max(d.last_at) AS last_at FROM engagement_dailycount d {{counted}}
-        {SCORED} AND d.account_id = a.id AND {_EARLIER}) earlier ON true
-    LEFT JOIN LATERAL (
-        SELECT count(DISTINCT d.user_id) AS users FROM engagement_dailycount d {{counted}}
-        WHERE d.product_id = %(product)s AND d.account_id = a.id
-          AND d.day BETWEEN %(seen_from)s AND %(today)s) seen ON true
+        SELECT d.last_at FROM engagement_dailycount d {{counted}}
+        {SCORED} AND d.account_id = a.id {_EARLIER.format(since=_SEEN)}) earlier ON true
     WHERE a.id = ANY(%(subjects)b::bigint[]) AND a.is_identified
     ORDER BY a.id
     ON CONFLICT (product_id, score_set_id, account_id) DO UPDATE

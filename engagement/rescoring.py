@@ -7,6 +7,7 @@ from typing import LiteralString
 from django.db import transaction
 
 from engagement import audiences, benchmarks, days, locks, raw_scores, score_sets, sql
+from engagement.models import ScoreSet
 
 # So many marks are worked off in one transaction: seconds of work where each is of another
 # subject, much less where busy subjects have many.
@@ -77,12 +78,27 @@ def _rescore_some(product_id: int, today: date) -> tuple[int, bool]:
         accounts = {account for _, account, _ in marks if account is not None}
         for score_set in score_sets.live(product_id):
             possibly = users | audiences.users_to_look_at(score_set, accounts)
-            turned = raw_scores.score_users(score_set, possibly, today)
+            turned = raw_scores.score_users(
+                score_set, _passed(score_set, ScoreSet.Phase.USERS, possibly), today
+            )
+            concerned = accounts | audiences.accounts_of(score_set, turned)
             raw_scores.score_accounts(
-                score_set, accounts | audiences.accounts_of(score_set, turned), today
+                score_set, _passed(score_set, ScoreSet.Phase.ACCOUNTS, concerned), today
             )
     _raise_last_seen(sorted(users))
     return len(marks), sum(count for _, _, count in marks) == MARKS_PER_TRANSACTION
+
+
+def _passed(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) -> set[int]:
+    """Those of the users or accounts that are not still ahead of the set's building, which will
+    read what made them stale: after an import that is nearly everybody."""
+    phases = list(ScoreSet.Phase)
+    if score_set.state != ScoreSet.State.BUILDING:
+        return ids
+    come_to = phases.index(ScoreSet.Phase(score_set.phase)) - phases.index(phase)
+    if come_to == 0:
+        return {id for id in ids if id <= score_set.built_until}
+    return ids if come_to > 0 else set()
 
 
 # Sorted and short: recording identifies users while this runs.
