@@ -9,8 +9,8 @@ from engagement.history import EventPoints
 from engagement.metric_names import Scope
 from engagement.metrics import AccountMetrics, Metrics
 from engagement.models import Workspace
-from readapi import queries, serializers
-from readapi.serializers import Record, score_set
+from readapi import queries, records, serializers
+from readapi.serializers import score_set
 
 if TYPE_CHECKING:
     from readapi.queries import RankedAccount, RankedUser
@@ -27,22 +27,22 @@ class Detail:
         self.row = row
         self.subject = subject
 
-    def expanded(self, names: Sequence[str]) -> Record:
+    def expanded(self, names: Sequence[str]) -> dict[str, Any]:
         """The asked expansions, each under its name."""
         return {name: getattr(self, f"{name}_record")() for name in names}
 
-    def traits_record(self) -> Record:
+    def traits_record(self) -> dict[str, Any]:
         return serializers.traits(self.subject)
 
-    def segments_record(self) -> list[Record]:
+    def segments_record(self) -> list[records.SegmentName]:
         known = queries.segments(self.workspace, scope=self.scope)
         found = segments.containing(self.score_set, list(known), self.row)
         return [serializers.segment_name(segment) for segment in found]
 
-    def events_record(self) -> list[Record]:
+    def events_record(self) -> list[records.EventPoints]:
         return [serializers.event_points(event) for event in self.made_of if event.count]
 
-    def history_record(self) -> list[Record]:
+    def history_record(self) -> list[records.DayScore]:
         return [serializers.day_score(day) for day in history.history(self.score_set, self.row)]
 
     @cached_property
@@ -66,7 +66,7 @@ class AccountDetail(Detail):
     def metrics(self) -> AccountMetrics:
         return metrics.of_account(self.row, self.score_set, self.overall, self.subject.traits)
 
-    def insights_record(self) -> list[Record]:
+    def insights_record(self) -> list[records.Insight]:
         found = insights.about(self.score_set, self.row, self.metrics, self.made_of)
         return [serializers.insight(one) for one in found]
 
@@ -86,5 +86,5 @@ class UserDetail(Detail):
     def metrics(self) -> Metrics:
         return metrics.of_user(self.row, self.score_set, self.overall)
 
-    def traits_record(self) -> Record:
+    def traits_record(self) -> dict[str, Any]:
         return serializers.traits(self.subject, self.trait_names)

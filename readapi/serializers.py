@@ -1,26 +1,27 @@
 """Records as the read API shows them. Every key is always there; what is unknown is null."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, cast
 
 from engagement import metrics
 from engagement.history import DayScore, EventPoints
 from engagement.insights import Insight
+from engagement.metric_names import Scope
 from engagement.metrics import AccountMetrics, Metrics
 from engagement.models import Account, ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject
+from engagement.rules import Match
 from engagement.tenure import tenure_days
 from engagement.traits import canonical_name
+from readapi import records
 from readapi.links import Links
 from readapi.queries import Stats
 
 if TYPE_CHECKING:
     from readapi.queries import RankedAccount, RankedUser
 
-Record: TypeAlias = dict[str, Any]
 
-
-def workspace(shown: Workspace, product_name: str, links: Links) -> Record:
+def workspace(shown: Workspace, product_name: str, links: Links) -> records.Workspace:
     return {
         "id": shown.id,
         "name": shown.name,
@@ -28,8 +29,8 @@ def workspace(shown: Workspace, product_name: str, links: Links) -> Record:
         # Of the scores that are shown: an edit takes effect when they are computed anew.
         "lookback_days": (shown.scores or shown).lookback_days,
         "benchmarks": {
-            "users": shown.scores and shown.scores.user_benchmark,
-            "accounts": shown.scores and shown.scores.account_benchmark,
+            "users": shown.scores.user_benchmark if shown.scores else None,
+            "accounts": shown.scores.account_benchmark if shown.scores else None,
         },
         "updated_at": time(shown.updated_at),
         "_links": {
@@ -41,7 +42,7 @@ def workspace(shown: Workspace, product_name: str, links: Links) -> Record:
     }
 
 
-def stats(counted: Stats) -> Record:
+def stats(counted: Stats) -> records.Stats:
     return {
         "total_users": counted.total_users,
         "total_accounts": counted.total_accounts,
@@ -50,7 +51,7 @@ def stats(counted: Stats) -> Record:
     }
 
 
-def lean_account(row: "RankedAccount", workspace: Workspace, links: Links) -> Record:
+def lean_account(row: "RankedAccount", workspace: Workspace, links: Links) -> records.Account:
     scores = metrics.account_scores(row, score_set(workspace))
     return {
         "id": row.account_id,
@@ -59,14 +60,14 @@ def lean_account(row: "RankedAccount", workspace: Workspace, links: Links) -> Re
         "score": scores.now,
         "score_change": scores.change,
         "active_users": row.active_users,
-        "last_active_at": time(row.last_active_at),
+        "last_active_at": _time_if_any(row.last_active_at),
         "_links": {"self": links.account(row.account_id, workspace.id)},
     }
 
 
 def full_account(
     row: "RankedAccount", workspace: Workspace, known: AccountMetrics, links: Links
-) -> Record:
+) -> records.FullAccount:
     return {
         **lean_account(row, workspace, links),
         "metrics": _account_metrics(known),
@@ -74,7 +75,7 @@ def full_account(
     }
 
 
-def lean_user(row: "RankedUser", workspace: Workspace, links: Links) -> Record:
+def lean_user(row: "RankedUser", workspace: Workspace, links: Links) -> records.User:
     scores = metrics.user_scores(row, score_set(workspace))
     return {
         "id": row.user_id,
@@ -83,13 +84,15 @@ def lean_user(row: "RankedUser", workspace: Workspace, links: Links) -> Record:
         "name": text(row.user_name),
         "score": scores.now,
         "score_change": scores.change,
-        "last_active_at": time(row.last_active_at),
+        "last_active_at": _time_if_any(row.last_active_at),
         "account": _current_account(row),
         "_links": {"self": links.user(row.user_id, workspace.id)},
     }
 
 
-def full_user(row: "RankedUser", workspace: Workspace, known: Metrics, links: Links) -> Record:
+def full_user(
+    row: "RankedUser", workspace: Workspace, known: Metrics, links: Links
+) -> records.FullUser:
     return {
         **lean_user(row, workspace, links),
         "metrics": _metrics(known),
@@ -97,27 +100,31 @@ def full_user(row: "RankedUser", workspace: Workspace, known: Metrics, links: Li
     }
 
 
-def legacy_account(row: "RankedAccount", known: AccountMetrics) -> Record:
-    """The account as the legacy look-up shows it: scores are fractions from 0 to 1."""
-    shown = _account_metrics(known)
-    for name in ("engagement_score", "score_yesterday", "score_last_period", "score_change"):
-        # One decimal of a hundred is three of one.
-        shown[name] = round(shown[name] / 100, 3)
+def legacy_account(row: "RankedAccount", known: AccountMetrics) -> records.LegacyAccount:
+    """The account as the legacy look-up shows it, but for what is expanded."""
     return {
         "id": row.account_id,
         "tracking_id": row.account.external_id,
         "name": text(row.account_name),
-        "metrics": {**shown, "last_seen": time(row.account.last_seen_at)},
+        "metrics": {
+            **_account_metrics(known),
+            "engagement_score": _fraction(known.scores.now),
+            "score_yesterday": _fraction(known.scores.yesterday),
+            "score_last_period": _fraction(known.scores.last_period),
+            "score_change": _fraction(known.scores.change),
+            "last_seen": time(row.account.last_seen_at),
+        },
     }
 
 
-def segment(shown: Segment, links: Links) -> Record:
+def segment(shown: Segment, links: Links) -> records.Segment:
     return {
         "id": shown.pk,
         "name": shown.name,
-        "scope": shown.scope,
+        # The database allows no others.
+        "scope": cast(Scope, shown.scope),
         "is_default": shown.is_default,
-        "match": shown.match,
+        "match": cast(Match, shown.match),
         "conditions": shown.conditions,
         "_links": {
             "self": links.segment(shown.pk, shown.workspace_id),
@@ -126,11 +133,11 @@ def segment(shown: Segment, links: Links) -> Record:
     }
 
 
-def segment_name(shown: Segment) -> Record:
+def segment_name(shown: Segment) -> records.SegmentName:
     return {"id": shown.pk, "name": shown.name}
 
 
-def event_points(event: EventPoints) -> Record:
+def event_points(event: EventPoints) -> records.EventPoints:
     """What an event name adds to the raw score: points are count times weight."""
     return {
         "name": event.name,
@@ -140,12 +147,17 @@ def event_points(event: EventPoints) -> Record:
     }
 
 
-def day_score(day: DayScore) -> Record:
+def day_score(day: DayScore) -> records.DayScore:
     return {"day": day.day.isoformat(), "score": day.score}
 
 
-def insight(found: Insight) -> Record:
-    return found._asdict()
+def insight(found: Insight) -> records.Insight:
+    return {
+        "kind": found.kind,
+        "severity": found.severity,
+        "text": found.text,
+        "numbers": found.numbers,
+    }
 
 
 def score_set(workspace: Workspace) -> ScoreSet:
@@ -154,18 +166,20 @@ def score_set(workspace: Workspace) -> ScoreSet:
     return workspace.scores
 
 
-def traits(subject: Subject, names: list[str] | None = None) -> Record:
+def traits(subject: Subject, names: list[str] | None = None) -> dict[str, Any]:
     """All traits, or those named, with null for a name that the subject has no trait of."""
     if names is None:
         return dict(subject.traits)
     return {name: subject.traits.get(canonical_name(name)) for name in names}
 
 
-def time(moment: datetime | None) -> str | None:
+def time(moment: datetime) -> str:
     """ISO 8601 in UTC with microseconds and ``Z``."""
-    if moment is None:
-        return None
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _time_if_any(moment: datetime | None) -> str | None:
+    return None if moment is None else time(moment)
 
 
 def text(value: Any) -> str | None:
@@ -173,7 +187,12 @@ def text(value: Any) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _current_account(row: "RankedUser") -> Record | None:
+def _fraction(score: float) -> float:
+    """A score from 0 to 1: one decimal of a hundred is three of one."""
+    return round(score / 100, 3)
+
+
+def _current_account(row: "RankedUser") -> records.AccountName | None:
     account: Account | None = row.user.account
     if account is None or not account.is_identified:
         return None
@@ -184,7 +203,7 @@ def _current_account(row: "RankedUser") -> Record | None:
     }
 
 
-def _metrics(known: Metrics) -> Record:
+def _metrics(known: Metrics) -> records.Metrics:
     return {
         "engagement_score": known.scores.now,
         "raw_score": known.raw_score,
@@ -198,11 +217,11 @@ def _metrics(known: Metrics) -> Record:
         "adoption_all_time": known.adoption_all_time,
         "recently_scored_events": known.recently_scored_events,
         "overall_scored_events": known.overall_scored_events,
-        "last_active_at": time(known.last_active_at),
+        "last_active_at": _time_if_any(known.last_active_at),
     }
 
 
-def _account_metrics(known: AccountMetrics) -> Record:
+def _account_metrics(known: AccountMetrics) -> records.AccountMetrics:
     return {
         **_metrics(known),
         "active_users": known.active_users,
@@ -212,7 +231,7 @@ def _account_metrics(known: AccountMetrics) -> Record:
     }
 
 
-def _times(subject: Subject, score_set: ScoreSet) -> Record:
+def _times(subject: Subject, score_set: ScoreSet) -> records.Times:
     created = subject.created_at or subject.first_seen_at
     # Of the day that the scores are of, so that the age agrees with the segments that ask for it.
     assert score_set.scored_day is not None, "A set that readers see has been scored."

@@ -1,6 +1,6 @@
 """The read API: workspaces, and their accounts and users, ranked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from rest_framework.renderers import JSONRenderer
@@ -15,7 +15,6 @@ from readapi.links import Links
 from readapi.models import ApiToken
 from readapi.pagination import Page
 from readapi.parameters import Parameters
-from readapi.serializers import Record
 from readapi.throttling import PerToken
 
 
@@ -53,10 +52,15 @@ class ReadView(JsonView):
         self.parameters: Parameters = parameters.parse(request.META["QUERY_STRING"])
         self.links = Links(request._request)
 
-    def one(self, record: Record, expansions: Sequence[str]) -> Response:
+    def one(self, record: Mapping[str, object], expansions: Sequence[str]) -> Response:
         return Response({"data": record, "_expansions": expansions})
 
-    def many(self, page: Page[Any], records: list[Record], expansions: Sequence[str]) -> Response:
+    def many(
+        self,
+        page: Page[Any],
+        records: Sequence[Mapping[str, object]],
+        expansions: Sequence[str],
+    ) -> Response:
         links = {"self": self.links.request}
         if page.next is not None:
             links["next"] = self.links.page(self.parameters, page.next)

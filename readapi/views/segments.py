@@ -8,7 +8,7 @@ from rest_framework.response import Response
 from engagement import segments
 from engagement.models import Segment, Workspace
 from readapi import pagination, parameters, queries, serializers
-from readapi.serializers import Record
+from readapi.records import Segment as Record
 from readapi.views.base import ReadView
 
 

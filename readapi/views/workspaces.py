@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from engagement.models import Workspace
 from readapi import pagination, parameters, queries, serializers
-from readapi.serializers import Record
+from readapi.records import Workspace as Record
 from readapi.views.base import ReadView
 
 

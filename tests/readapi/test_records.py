@@ -257,4 +257,3 @@ def test_times_are_utc_with_microseconds() -> None:
     moment = datetime(2026, 6, 1, 12, tzinfo=UTC)
     assert serializers.time(moment) == "2026-06-01T12:00:00.000000Z"
     assert serializers.time(moment.replace(year=987)) == "0987-06-01T12:00:00.000000Z"
-    assert serializers.time(None) is None
