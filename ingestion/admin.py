@@ -1,11 +1,8 @@
 """The way of a message as people see it: keys, inbox, quarantine, and what was dropped."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, ClassVar
 
-import msgspec
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, Q, QuerySet, Subquery
@@ -25,7 +22,6 @@ from engagement.admin.scoping import (
     sees_everything,
     visible_products,
 )
-from engagement.messages import Track
 from ingestion import quarantine
 from ingestion.models import (
     DropCount,
@@ -35,21 +31,7 @@ from ingestion.models import (
     IngestionKey,
     QuarantinedMessage,
 )
-from ingestion.payloads import Unusable, decode
-
-REMEDIES = {
-    DropReason.UNKNOWN_KEY: "Send an ingestion key of the product, as its page shows it.",
-    DropReason.REVOKED_KEY: "Make a new ingestion key and send that one instead.",
-    DropReason.MISSING_KEY: "Send the product's ingestion key with each request.",
-    DropReason.DUPLICATE: "Nothing is lost if this was a retry. Otherwise give each message a "
-    "message id of its own.",
-    DropReason.FORGOTTEN: "Nothing: this is what was asked for. `python manage.py forget` with "
-    "--allow-again lets later messages in again.",
-    DropReason.DELETED_PRODUCT: "Stop sending with keys of the deleted product.",
-    DropReason.ANONYMOUS: "Call identify before anything else, so that messages carry a userId.",
-    DropReason.ALIAS: "Send the id that you keep as userId from the start.",
-    DropReason.UNUSABLE: "Compare what your application sends with the API's description.",
-}
+from ingestion.wording import REMEDIES, Summary, age, short_reason, summary
 
 
 @admin.register(IngestionKey)
@@ -62,53 +44,6 @@ class IngestionKeyInline(CredentialInline):
 
 
 ProductAdmin.show_rows(IngestionKeyInline)
-
-
-@dataclass(frozen=True)
-class Summary:
-    """What a stored message is about, without its traits."""
-
-    kind: str
-    user: str = ""
-    account: str = ""
-    event: str = ""
-    message_id: str = ""
-    timestamp: datetime | None = None
-
-    def __str__(self) -> str:
-        parts = [
-            self.kind,
-            self.event and f"“{self.event}”",
-            self.user and f"user {self.user}",
-            self.account and f"account {self.account}",
-        ]
-        return " · ".join(part for part in parts if part)
-
-
-def summary(payload: bytes) -> Summary:
-    """What the payload is about; what cannot be decoded is said to be undecodable."""
-    try:
-        message = decode(payload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Summary("undecodable")
-    if isinstance(message, Unusable):
-        return Summary(f"unusable {message.kind}", message_id=message.message_id or "")
-    return Summary(
-        kind=type(message).__name__.lower(),
-        user=message.user_id or "",
-        account=message.group_id or "",
-        event=message.event if isinstance(message, Track) else "",
-        message_id=message.message_id or "",
-        timestamp=message.timestamp,
-    )
-
-
-def age(seconds: float) -> str:
-    """A waiting time in its largest whole unit."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
 
 
 class StoredMessageAdmin(PageAdmin):
@@ -266,8 +201,7 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
 
     @admin.display(description="reason", ordering="reason")
     def short_reason(self, message: DroppedMessage) -> str:
-        short: str = message.get_reason_display().split(":", 1)[0]
-        return f"{short}: {message.detail}" if message.detail else short
+        return short_reason(message.reason, message.detail)
 
     @admin.display(description="message")
     def about(self, message: DroppedMessage) -> str:
