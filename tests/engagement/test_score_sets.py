@@ -16,6 +16,7 @@ from engagement.models import (
     Product,
     ScoredEvent,
     ScoreSet,
+    User,
     UserEngagement,
     Workspace,
 )
@@ -94,6 +95,34 @@ def test_what_happens_while_a_set_is_built_is_in_both(busy: Product) -> None:
     assert shown(busy) == {"ann": 18, "bob": 10, "cyd": 9}
     accounts = AccountEngagement.objects.filter(score_set=workspace_of(busy).scores)
     assert dict(accounts.values_list("account__external_id", "raw")) == {"initech": 18, "hooli": 19}
+
+
+def test_marks_of_whom_building_still_comes_to_are_not_worked_off_twice(
+    busy: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_sets, "IDS_PER_STEP", 1)
+    ann = User.objects.get(external_id="ann").pk
+    weigh(busy, "opened", 9)
+    building = ScoreSet.objects.filter(state="building")
+    building.update(built_until=ann, scored_day=NOON.date())
+    tell(busy, track("ann", "opened"), track("bob", "opened"))
+
+    def scored(model: type[UserEngagement] | type[AccountEngagement]) -> list[int]:
+        rows = model.objects.filter(score_set__in=building)
+        return list(rows.order_by("pk").values_list("raw", flat=True))
+
+    monkeypatch.setattr(score_sets, "build", lambda *_: None)
+    assert rescore(NOON) > 0
+    # Bob and all accounts are still to come.
+    assert (scored(UserEngagement), scored(AccountEngagement)) == ([18], [])
+    building.update(phase="accounts", built_until=0)
+    tell(busy, track("bob", "opened"))
+    rescore(NOON)
+    assert (scored(UserEngagement), scored(AccountEngagement)) == ([18, 28], [])
+    building.update(phase="benchmarks")
+    tell(busy, track("bob", "opened"))
+    rescore(NOON)
+    assert (scored(UserEngagement), scored(AccountEngagement)) == ([18, 37], [37])
 
 
 def test_a_second_edit_gives_up_the_set_that_was_being_built(busy: Product) -> None:

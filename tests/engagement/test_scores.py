@@ -300,6 +300,21 @@ def test_a_benchmark_that_takes_long_is_taken_less_often(acme: Product) -> None:
     assert scores_of(acme).user_benchmark is None
 
 
+def test_a_sample_decides_on_history_only_and_never_on_what_scores_are_compared_with(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benchmarks, "SAMPLED_USERS", 1)
+    people = [f"user {number}" for number in range(20)]
+    tell(acme, *(identify(name) for name in people))
+    for raw, name in enumerate(people, 1):
+        tell(acme, *(track(name, hours=-24 * day) for day in (1, 7) for _ in range(raw)))
+    rescore(NOON)
+    scores = scores_of(acme)
+    # The 90th percentile of 2, 4, … 40, which is a day ago, and of 1, 2, … 20, a lookback ago.
+    compared = (scores.user_benchmark_yesterday, scores.user_benchmark_last_period)
+    assert compared == (pytest.approx(36.2), pytest.approx(18.1))
+
+
 def test_a_benchmark_goes_when_no_score_is_left(acme: Product) -> None:
     tell(acme, identify("ann"), track("ann"))
     rescore(NOON)
