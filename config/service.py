@@ -18,6 +18,9 @@ from config.failures import StartFailed
 from config.postgres import EmbeddedPostgres
 from config.supervisor import Child, Console, Supervisor, python_module, spawn
 
+# Seconds after the other roles.
+SYNCS_AFTER = 5.0
+
 
 def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> None:
     """Run the service until Ctrl-C or SIGTERM; StartFailed where it cannot start."""
@@ -91,14 +94,17 @@ def _start_roles(
     # Stopped in reverse: first nothing is accepted, then nothing is asked for, then nothing done.
     roles = {
         "worker": _worker("--queues", "default"),
-        # It waits for the marketplace most of the time, so that recording does not.
-        "syncs": _worker("--queues", "marketplace", "--concurrency", "1", "--hostname", "syncs@%h"),
         "beat": python_module("celery", "--quiet", "--app", "config", "beat"),
         "web": gunicorn.command(host, port, settings.WEB_WORKERS),
     }
     for name, command in roles.items():
         start = partial(spawn, command, settings.BASE_DIR, variables)
         supervisor.start(Child(name, start, signal.SIGTERM))
+    # License syncs have a worker of their own, so that messages do not wait for them. Nobody waits
+    # for it in the first seconds, when the others need the processor.
+    syncs = _worker("--queues", "marketplace", "--concurrency", "1", "--hostname", "syncs@%h")
+    start = partial(spawn, syncs, settings.BASE_DIR, variables)
+    supervisor.start_later(Child("syncs", start, signal.SIGTERM), SYNCS_AFTER)
 
 
 def _worker(*options: str) -> list[str]:

@@ -113,6 +113,11 @@ class Supervisor:
         self.children.append(child)
         self._launch(child)
 
+    def start_later(self, child: Child, seconds: float) -> None:
+        """Start the child only when so many seconds have passed; otherwise as ``start``."""
+        self.children.append(child)
+        child.due_at = time.monotonic() + seconds
+
     def run(self) -> None:
         """Bring crashed children back until a signal arrives."""
         while not self.stopping:
