@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from django.core.management import call_command
 
 from engagement.models import Product
@@ -78,9 +77,3 @@ class Folder:
         written = io.StringIO()
         call_command(*map(str, arguments), stdout=written)
         return written.getvalue()
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    monkeypatch.chdir(tmp_path)
-    return Folder(tmp_path)

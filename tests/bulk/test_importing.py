@@ -23,11 +23,10 @@ from engagement.recording import record
 from engagement.rescoring import rescore
 from ingestion import files, importing
 from ingestion.models import DroppedMessage, ImportedFile, IngestionKey, SeenMessageId
-from tests.bulk.lines import Folder, events, folder, go_on, import_bytes, json_lines, opened
+from tests.bulk.lines import Folder, events, go_on, import_bytes, json_lines, opened
 from tests.engagement.history import NOON, group, identify, state, tell, track
 from tests.pipeline.waiting import counts, drain, dropped, wait
 
-__all__ = ["folder"]
 pytestmark = pytest.mark.django_db
 
 ADA = {"type": "identify", "userId": "ada", "groupId": "initech", "traits": {"plan": "pro"}}

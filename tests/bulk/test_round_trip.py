@@ -20,12 +20,10 @@ from engagement.recording import record
 from engagement.rescoring import rescore
 from engagement.traits import Source
 from ingestion import exporting
-from tests.bulk.lines import Folder, folder, import_bytes, json_lines
+from tests.bulk.lines import Folder, import_bytes, json_lines
 from tests.engagement.history import NOON, group, identify, received, state, tell, track
 from tests.engagement.test_order_does_not_matter import scores
 from tests.pipeline.waiting import at_once
-
-__all__ = ["folder"]
 
 # An export takes a snapshot of its own.
 pytestmark = pytest.mark.django_db(transaction=True)
