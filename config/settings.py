@@ -101,6 +101,8 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "django.contrib.postgres",
     "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "django_celery_beat",
     "config",
     "engagement",
@@ -164,6 +166,16 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "UNAUTHENTICATED_USER": None,
+    "DEFAULT_SCHEMA_CLASS": "config.openapi.assembly.Described",
+}
+SPECTACULAR_SETTINGS = {
+    "OAS_VERSION": "3.1.0",
+    "TITLE": "Engagement Data Service",
+    "VERSION": "2",
+    # In the order of the addresses.
+    "SORT_OPERATIONS": False,
+    "PREPROCESSING_HOOKS": ["config.openapi.assembly.each_address"],
+    "POSTPROCESSING_HOOKS": ["config.openapi.assembly.complete"],
 }
 
 # --- Celery -----------------------------------------------------------------------------------
@@ -226,9 +238,10 @@ CELERY_BEAT_SCHEDULE = {
 
 # --- Promises that an operator may want to change ---------------------------------------------
 
-# Over this many waiting messages the ingestion API answers 503 until the backlog is smaller.
+# How many requests a read token may make in a minute; 0 for any number.
 READ_REQUESTS_PER_MINUTE = environment.integer("EDS_READ_REQUESTS_PER_MINUTE", 600)
 METRICS_TOKEN = environment.text("EDS_METRICS_TOKEN")
+# Over this many waiting messages the ingestion API answers 503 until the backlog is smaller.
 INBOX_LIMIT = environment.integer("EDS_INBOX_LIMIT", 1_000_000, minimum=1)
 EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)
 # A repeated message id takes no effect for so many days.

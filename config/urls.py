@@ -5,6 +5,7 @@ from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from config import operations
+from config.openapi import pages
 from ingestion import segment_views as segment
 from ingestion import views as ingestion
 from readapi import views as readapi
@@ -36,6 +37,8 @@ urlpatterns = [
     path("v1/accounts", readapi.LegacyAccount.as_view()),
     # Below every API path, because it takes whatever is left under these prefixes.
     re_path(r"^(?:v[12]|segment)(?:/|$)", readapi.UnknownPath.as_view()),
+    path("openapi.json", pages.openapi, name="openapi"),
+    path("docs", pages.docs),
     path("healthz", operations.healthz),
     path("readyz", operations.readyz),
     path("metrics", operations.metrics),

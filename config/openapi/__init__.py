@@ -1,0 +1,1 @@
+"""The OpenAPI description of both APIs, and the page that shows it."""

@@ -1,0 +1,161 @@
+"""Examples of what the read API answers. A test holds each against its schema."""
+
+from config.openapi.pieces import Json
+
+_HOST = "https://eds.example.com"
+_V2 = f"{_HOST}/v2"
+
+WORKSPACE: Json = {
+    "id": 1,
+    "name": "Default",
+    "product": {"id": 1, "name": "Example App"},
+    "lookback_days": 7,
+    "benchmarks": {"users": 41.5, "accounts": 208.2},
+    "updated_at": "2026-09-24T09:30:00.000000Z",
+    "_links": {
+        "self": f"{_V2}/workspaces/1",
+        "users": f"{_V2}/users?workspace_id=1",
+        "accounts": f"{_V2}/accounts?workspace_id=1",
+        "segments": f"{_V2}/segments?workspace_id=1",
+    },
+}
+STATS = {"total_users": 1840, "total_accounts": 212, "active_users": 633, "active_accounts": 148}
+
+ACCOUNT: Json = {
+    "id": 17,
+    "tracking_id": "a1",
+    "name": "Example Ltd",
+    "score": 80.8,
+    "score_change": 23.4,
+    "active_users": 4,
+    "last_active_at": "2026-09-24T08:12:44.120000Z",
+    "_links": {"self": f"{_V2}/accounts/17?workspace_id=1"},
+}
+USER: Json = {
+    "id": 52,
+    "tracking_id": "u1",
+    "email": "ada@example.com",
+    "name": "Ada",
+    "score": 67.3,
+    "score_change": -2.1,
+    "last_active_at": "2026-09-24T08:12:44.120000Z",
+    "account": {"id": 17, "tracking_id": "a1", "name": "Example Ltd"},
+    "_links": {"self": f"{_V2}/users/52?workspace_id=1"},
+}
+_METRICS: Json = {
+    "engagement_score": 80.8,
+    "raw_score": 149,
+    "percentile": 78.4,
+    "score_yesterday": 79.9,
+    "score_last_period": 57.4,
+    "score_change": 23.4,
+    "trend": "rising",
+    "frequency": 5,
+    "adoption": 0.4,
+    "adoption_all_time": 0.7,
+    "recently_scored_events": 96,
+    "overall_scored_events": 2310,
+    "last_active_at": "2026-09-24T08:12:44.120000Z",
+}
+_OF_ACCOUNT: Json = {
+    "active_users": 4,
+    "total_users": 6,
+    "active_share": 0.6666666666666666,
+    "license_utilization": 0.08,
+}
+_TIMES: Json = {
+    "first_seen_at": "2026-01-05T08:00:00.000000Z",
+    "created_at": "2026-01-05T08:00:00.000000Z",
+    "tenure_days": 262,
+    "updated_at": "2026-09-23T16:41:07.000000Z",
+}
+_EXPANDED: Json = {
+    "traits": {"name": "Example Ltd", "domain": "example.com", "am.tier.number": 50},
+    "segments": [{"id": 14, "name": "All"}, {"id": 22, "name": "Red Hot"}],
+    "events": [
+        {"name": "Report shared", "count": 15, "weight": 5, "points": 75},
+        {"name": "Report created", "count": 74, "weight": 1, "points": 74},
+    ],
+    "history": [{"day": "2026-09-23", "score": 79.9}, {"day": "2026-09-24", "score": 80.8}],
+}
+_INSIGHTS: Json = {
+    "insights": [
+        {
+            "kind": "seats_unused",
+            "severity": "warning",
+            "text": "Most of the license is unused: 4 people are active, and it is for 50 (8 %).",
+            "numbers": {"active_users": 4, "seats": 50, "license_utilization": 0.08},
+        }
+    ]
+}
+FULL_ACCOUNT: Json = {**ACCOUNT, "metrics": {**_METRICS, **_OF_ACCOUNT}, **_TIMES}
+EXPANDED_ACCOUNT: Json = FULL_ACCOUNT | _INSIGHTS | _EXPANDED
+FULL_USER: Json = {
+    **USER,
+    "metrics": _METRICS
+    | {"engagement_score": 67.3, "raw_score": 20, "score_last_period": 69.4}
+    | {"score_change": -2.1, "trend": "steady", "score_yesterday": 67.3},
+    **_TIMES,
+}
+EXPANDED_USER: Json = FULL_USER | {
+    "traits": {"name": "Ada", "email": "ada@example.com", "plan": "pro"},
+    "segments": [{"id": 1, "name": "All"}, {"id": 5, "name": "Slightly Engaged"}],
+    "events": [{"name": "Report created", "count": 20, "weight": 1, "points": 20}],
+    "history": [{"day": "2026-09-23", "score": 67.3}, {"day": "2026-09-24", "score": 67.3}],
+}
+SEGMENT: Json = {
+    "id": 22,
+    "name": "Red Hot",
+    "scope": "account",
+    "is_default": True,
+    "match": "all",
+    "conditions": [
+        {
+            "kind": "metric",
+            "metric": "score_change",
+            "operator": "at_least",
+            "value": 10,
+            "upper": None,
+        }
+    ],
+    "_links": {
+        "self": f"{_V2}/segments/22?workspace_id=1",
+        "members": f"{_V2}/segments/22/members?workspace_id=1",
+    },
+}
+LEGACY_ACCOUNT: Json = {
+    "id": 17,
+    "tracking_id": "a1",
+    "name": "Example Ltd",
+    "metrics": _METRICS
+    | {
+        "engagement_score": 0.808,
+        "score_yesterday": 0.799,
+        "score_last_period": 0.574,
+        "score_change": 0.234,
+    }
+    | _OF_ACCOUNT
+    | {"last_seen": "2026-09-23T16:41:07.000000Z"},
+    "_expansions": [],
+}
+
+
+def page(record: Json, path: str, *expansions: str) -> Json:
+    """A page of one record, with more to come."""
+    address = f"{_V2}/{path}"
+    if expansions:
+        address += ("&" if "?" in address else "?") + f"expand={','.join(expansions)}"
+    joint = "&" if "?" in address else "?"
+    return {
+        "data": [record],
+        "pagination": {"limit": 1, "offset": 0, "has_more": True},
+        "_expansions": list(expansions),
+        "_links": {
+            "self": f"{address}{joint}limit=1",
+            "next": f"{address}{joint}limit=1&cursor=AZSqYWNjb3VudHMvMZLMlRHCAQ",
+        },
+    }
+
+
+def one(record: Json, *expansions: str) -> Json:
+    return {"data": record, "_expansions": list(expansions)}

@@ -1,0 +1,67 @@
+"""A running service, and what the clients need that Python's packages do not bring.
+
+``tests/clients/run`` installs all of it and has missing tools fail. Without that they are skipped:
+the rest of the tests needs nothing but Python.
+"""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from tests.clients.service import Service
+from tests.start.running import Up
+
+HERE = Path(__file__).parent
+HOW = "run tests/clients/run once, which installs it"
+
+
+def need(found: object, what: str) -> None:
+    """Fail where the tools are promised, and skip elsewhere."""
+    if not found:
+        tell = pytest.fail if os.environ.get("CLIENTS") == "required" else pytest.skip
+        tell(f"{what} is not installed; {HOW}")
+
+
+@pytest.fixture(scope="session")
+def service() -> Iterator[Service]:
+    # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
+    folder = Path(tempfile.mkdtemp(prefix="eds-clients-"))
+    folder.chmod(0o711)
+    up = Up(folder)
+    try:
+        running = Service(up.wait_until_running())
+        yield running
+        running.close()
+    finally:
+        if up.process.poll() is None:
+            up.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def node() -> str:
+    """Node.js, with the SDKs of package.json."""
+    found = shutil.which("node")
+    need(found, "Node.js")
+    need((HERE / "node_modules").is_dir(), "what tests/clients/package.json names")
+    assert found
+    return found
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    need(found, "Chromium")
+    assert found
+    return found
+
+
+@pytest.fixture
+def prefix() -> str:
+    """What the ids of a test start with: all tests share one service."""
+    return f"{uuid4().hex[:8]}-"

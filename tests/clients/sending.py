@@ -1,0 +1,62 @@
+"""The server SDKs, each in a process of its own that reads calls and makes them."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from tests.clients.conftest import HERE
+
+Call: TypeAlias = dict[str, Any]
+
+PYTHON = [sys.executable, str(HERE / "programs" / "python_sdk.py")]
+NODE = ["node", str(HERE / "programs" / "node_sdk.mjs")]
+PROGRAMS: dict[str, list[str]] = {
+    "segment-analytics-python": [*PYTHON, "segment"],
+    "rudder-sdk-python": [*PYTHON, "rudder"],
+    "@segment/analytics-node": [*NODE, "segment"],
+    "@rudderstack/rudder-sdk-node": [*NODE, "rudder"],
+}
+SDKS = list(PROGRAMS)
+# Longer than any of them waits between two attempts.
+PATIENCE = 150.0
+
+
+class Sending:
+    """An SDK at work; it must not give up anything."""
+
+    def __init__(self, sdk: str, process: "subprocess.Popen[str]") -> None:
+        self._sdk = sdk
+        self._process = process
+
+    def wait(self) -> None:
+        """Return once it has sent everything."""
+        output, _ = self._process.communicate(timeout=PATIENCE)
+        assert self._process.returncode == 0, f"{self._sdk}: {output}"
+
+
+@contextmanager
+def sending(
+    sdk: str, address: str, key: str, calls: Sequence[Call], pause: float = 0.0
+) -> Iterator[Sending]:
+    """Have the SDK make the calls, with so many seconds between them."""
+    process = subprocess.Popen(
+        [*PROGRAMS[sdk], address, key, str(pause)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert process.stdin is not None
+        process.stdin.writelines(json.dumps(call) + "\n" for call in calls)
+        # What is read is few enough for the pipe to hold it.
+        process.stdin.close()
+        process.stdin = None
+        yield Sending(sdk, process)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()

@@ -1,0 +1,118 @@
+"""The service as it runs for people, what arrived in it, and what can happen to it."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from typing import Any, LiteralString, NamedTuple
+
+import psutil
+import psycopg
+
+from config.postgres import DATABASE, ROLE, EmbeddedPostgres
+from tests.start.running import Up, survivors, until
+
+PATIENCE = 90.0
+
+_USERS: LiteralString = """
+    SELECT external_id, traits FROM engagement_user
+    WHERE is_identified AND starts_with(external_id, %s)
+"""
+_ACCOUNTS: LiteralString = """
+    SELECT external_id, traits FROM engagement_account WHERE starts_with(external_id, %s)
+"""
+_EVENTS: LiteralString = """
+    SELECT u.external_id, n.name, a.external_id, e.occurred_at
+    FROM engagement_event e
+    JOIN engagement_user u ON u.id = e.user_id
+    JOIN engagement_eventname n ON n.id = e.event_name_id
+    LEFT JOIN engagement_account a ON a.id = e.account_id
+    WHERE starts_with(u.external_id, %s)
+    ORDER BY e.occurred_at, e.arrival
+"""
+_DROPPED: LiteralString = "SELECT reason, sum(count)::int FROM ingestion_dropcount GROUP BY reason"
+
+
+class Happened(NamedTuple):
+    """An event as it is stored, by the customers' names."""
+
+    user: str
+    event: str
+    account: str | None
+    at: datetime
+
+
+class Service:
+    """``up``, and a connection of the test's own to its database."""
+
+    def __init__(self, up: Up) -> None:
+        self.up = up
+        self.host = f"127.0.0.1:{up.port}"
+        self.address = f"http://{self.host}"
+        self.key: str = up.credentials["ingestion_key"]
+        postgres = EmbeddedPostgres(up.data_dir / "postgres")
+        self._database = psycopg.connect(
+            host=str(postgres.socket_dir), user=ROLE, dbname=DATABASE, autocommit=True
+        )
+
+    def close(self) -> None:
+        self._database.close()
+
+    # --- What arrived ------------------------------------------------------------------------
+
+    def users(self, prefix: str) -> dict[str, Any]:
+        """The traits of each user whose id starts so."""
+        return dict(self._database.execute(_USERS, [prefix]).fetchall())
+
+    def accounts(self, prefix: str) -> dict[str, Any]:
+        return dict(self._database.execute(_ACCOUNTS, [prefix]).fetchall())
+
+    def events(self, prefix: str) -> list[Happened]:
+        """What the users did whose ids start so, in the order of time."""
+        return [Happened(*row) for row in self._database.execute(_EVENTS, [prefix]).fetchall()]
+
+    def counts(self, prefix: str) -> Counter[tuple[str, str]]:
+        return Counter((one.user, one.event) for one in self.events(prefix))
+
+    def dropped(self) -> Counter[str]:
+        """How many messages were ever dropped for each reason."""
+        return Counter(dict(self._database.execute(_DROPPED).fetchall()))
+
+    def until_arrived(self, prefix: str, number: int) -> None:
+        """Return once at least so many events have arrived."""
+        until(lambda: len(self.events(prefix)) >= number, f"{number} events", PATIENCE)
+
+    def until_events(self, prefix: str, number: int) -> None:
+        """Return once so many events have arrived and nothing waits any more."""
+        self.until_arrived(prefix, number)
+        self.until_drained()
+
+    def until_drained(self) -> None:
+        def nothing_waits() -> bool:
+            row = self._database.execute("SELECT count(*) FROM ingestion_inboxmessage").fetchone()
+            return row == (0,)
+
+        until(nothing_waits, "the inbox to be empty", PATIENCE)
+
+    # --- What can happen to it ---------------------------------------------------------------
+
+    @contextmanager
+    def outage(self) -> Iterator[None]:
+        """While nothing can be committed: every message is answered 503."""
+        self._database.execute("ALTER TABLE ingestion_inboxmessage RENAME TO elsewhere")
+        try:
+            yield
+        finally:
+            self._database.execute("ALTER TABLE elsewhere RENAME TO ingestion_inboxmessage")
+
+    def kill_the_web_role(self) -> None:
+        """Kill the web server and its workers as a crash does; ``up`` starts them again."""
+        web = self.up.named("gunicorn")
+        assert web
+        for process in web:
+            with suppress(psutil.NoSuchProcess):
+                os.kill(process.pid, signal.SIGKILL)
+        until(lambda: not survivors(web), "the web role to be dead")
+        until(lambda: self.up.status_of("/admin/login/") == 200, "the web role to be back")
