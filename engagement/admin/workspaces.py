@@ -1,7 +1,6 @@
 """Workspaces: whom they are about, how far they look back and what each event weighs."""
 
 from collections.abc import Iterable
-from datetime import datetime
 from typing import Any
 
 from django import forms
@@ -14,6 +13,7 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
+from django.utils.formats import localize
 from django.utils.html import format_html
 
 from engagement import score_sets
@@ -153,8 +153,8 @@ class WorkspaceForm(RuleForm):
         return [*changed, "audience"] if self.rows and self.rows.has_changed() else changed
 
 
-def rounded(benchmark: float | None) -> str | None:
-    return None if benchmark is None else f"{benchmark:.1f}"
+def rounded(benchmark: float | None) -> str:
+    return "None yet: nobody scored" if benchmark is None else f"{benchmark:.1f}"
 
 
 @admin.register(Workspace)
@@ -192,16 +192,17 @@ class WorkspaceAdmin(PageAdmin):
         return [profile, self.benchmarks] if obj else [profile]
 
     @admin.display(description="of users")
-    def of_users(self, workspace: Workspace) -> str | None:
+    def of_users(self, workspace: Workspace) -> str:
         return rounded(workspace.scores.user_benchmark if workspace.scores else None)
 
     @admin.display(description="of accounts")
-    def of_accounts(self, workspace: Workspace) -> str | None:
+    def of_accounts(self, workspace: Workspace) -> str:
         return rounded(workspace.scores.account_benchmark if workspace.scores else None)
 
     @admin.display(description="taken")
-    def taken(self, workspace: Workspace) -> datetime | None:
-        return workspace.scores.benchmarks_at if workspace.scores else None
+    def taken(self, workspace: Workspace) -> str:
+        at = workspace.scores and workspace.scores.benchmarks_at
+        return localize(at) if at else "–"
 
     @admin.display(description="scores")
     def progress(self, workspace: Workspace) -> str:
