@@ -30,6 +30,19 @@ what to do, and `field` is there where one field or parameter is at fault. Any a
 method that it does not know with `405` and `Allow`.
 """
 
+TAGS = [
+    {"name": "Sending", "description": "Users, accounts and events, as they happen."},
+    {"name": "Workspaces", "description": "The scoring profiles that a token may read."},
+    {"name": "Accounts", "description": "Ranked, looked up, and one with all that is known."},
+    {"name": "Users", "description": "Ranked, looked up, and one with all that is known."},
+    {"name": "Segments", "description": "Named rules, and who meets them now."},
+    {
+        "name": "Segment-compatible",
+        "description": "For existing SDKs and pipelines that speak Segment's protocol.",
+    },
+    {"name": "Version 1 (legacy)", "description": "For older clients; it stays functional."},
+]
+
 OPERATIONS = reading.OPERATIONS | sending.OPERATIONS
 
 Endpoint: TypeAlias = tuple[str, str, str, Callable[..., Any]]
@@ -45,7 +58,9 @@ class Described(AutoSchema):
         operation: Json = {**OPERATIONS[view]}
         if "description" not in operation and view.__doc__:
             operation["description"] = inspect.cleandoc(view.__doc__)
-        operation["operationId"] += _alias(path)
+        if alias := _alias(path):
+            operation["operationId"] += f"_{alias}"
+            operation["summary"] = "The same at another address"
         return operation
 
 
@@ -72,7 +87,7 @@ def _alias(path: str) -> str:
     last = path.rpartition("/")[2]
     if not path.startswith("/segment/v1/") or last in _FIRST_ADDRESSES:
         return ""
-    return f"_{last}"
+    return last
 
 
 _FIRST_ADDRESSES = {"batch", "identify", "group", "track", "page", "screen", "alias"}
@@ -90,7 +105,7 @@ def complete(result: Json, **_: Any) -> Json:
     return {
         **result,
         "info": {**result["info"], "description": ABOUT.strip()},
-        "servers": [{"url": "/"}],
+        "tags": TAGS,
         "components": {
             "schemas": reading.schemas() | sending.SCHEMAS | {"Members": reading.MEMBERS},
             "securitySchemes": {

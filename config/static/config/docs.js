@@ -1,6 +1,11 @@
 "use strict";
 
 const place = document.getElementById("docs");
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", follow);
+follow();
 
 SwaggerUIBundle({
   url: place.dataset.description,
@@ -11,5 +16,4 @@ SwaggerUIBundle({
   // The badge of a validator on the internet.
   validatorUrl: null,
   defaultModelsExpandDepth: 0,
-  docExpansion: "list",
 });
