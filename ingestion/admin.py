@@ -23,12 +23,14 @@ from engagement.admin.scoping import (
     visible_products,
 )
 from ingestion import quarantine
+from ingestion.log_admin import IngestionLogAdmin
 from ingestion.models import (
     DropCount,
     DroppedMessage,
     DropReason,
     InboxMessage,
     IngestionKey,
+    IngestionLog,
     QuarantinedMessage,
 )
 from ingestion.wording import REMEDIES, Summary, age, short_reason, summary
@@ -44,6 +46,8 @@ class IngestionKeyInline(CredentialInline):
 
 
 ProductAdmin.show_rows(IngestionKeyInline)
+ProductAdmin.show_link("Ingestion log", "admin:ingestion_ingestionlog_change")
+admin.site.register(IngestionLog, IngestionLogAdmin)
 
 
 class StoredMessageAdmin(PageAdmin):
@@ -177,8 +181,10 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
     list_filter = ["reason", ("product", ProductFilter)]
     list_select_related = ["product"]
     date_hierarchy = "dropped_at"
-    search_fields = ["user_external_id", "account_external_id", "event", "message_id"]
-    search_help_text = "Search by a whole user id, account id, event name or message id."
+    search_fields = ["user_external_id", "account_external_id", "event", "message_id", "key_hint"]
+    search_help_text = (
+        "Search by a whole user id, account id, event name, message id or key prefix."
+    )
     fields = ["reason", "detail", "remedy", "arrival", "product", "key_hint", *ABOUT]
     fields += ["received_at", "dropped_at"]
     show_full_result_count = False

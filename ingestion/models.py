@@ -182,3 +182,12 @@ class ImportedFile(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class IngestionLog(Product):
+    """A product as the ingestion log is about it; the admin's pages hang on it."""
+
+    class Meta:
+        proxy = True
+        verbose_name = "ingestion log"
+        verbose_name_plural = "ingestion log"

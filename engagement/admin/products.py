@@ -72,6 +72,14 @@ class ProductAdmin(PageAdmin):
     readonly_fields = ["created_at", "deletion"]
     inlines: ClassVar[list[type[Inline]]] = [WorkspaceInline, MemberInline]
 
+    # Other pages about the product: what a button says, and the name of its address.
+    links: ClassVar[list[tuple[str, str]]] = []
+
+    @classmethod
+    def show_link(cls, label: str, address_name: str) -> None:
+        """Lead from a product's page to another app's page about it."""
+        cls.links = [*cls.links, (label, address_name)]
+
     @classmethod
     def show_rows(cls, inline: type[LinkedRows]) -> None:
         """Show another app's rows on a product's page; imports point from that app to this one."""
@@ -114,9 +122,11 @@ class ProductAdmin(PageAdmin):
         return [path("<path:object_id>/delete-all/", view, name=name), *super().get_urls()]
 
     def page_actions(self, request: HttpRequest, obj: Product) -> Sequence[PageAction]:
-        if obj.deletion_requested_at or not self.may_delete(request, obj):
-            return []
-        return [PageAction("Delete", reverse("admin:engagement_product_delete_all", args=[obj.pk]))]
+        actions = [PageAction(label, reverse(name, args=[obj.pk])) for label, name in self.links]
+        if not obj.deletion_requested_at and self.may_delete(request, obj):
+            address = reverse("admin:engagement_product_delete_all", args=[obj.pk])
+            actions.append(PageAction("Delete", address))
+        return actions
 
     def delete_product_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         product = self.get_object(request, object_id)

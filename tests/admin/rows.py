@@ -62,6 +62,7 @@ class Rows:
             ("ingestion_quarantinedmessage", self.quarantined.pk),
             ("ingestion_droppedmessage", self.dropped.pk),
             ("ingestion_dropcount", self.drop_count.pk),
+            ("ingestion_ingestionlog", self.product.pk),
             ("readapi_apitoken", self.token.pk),
             ("marketplace_connection", self.connection.pk),
         ]

@@ -1,0 +1,179 @@
+"""The ingestion log's pages: what they say, to whom, and at what cost."""
+
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from engagement.models import Product
+from ingestion.models import DropCount, DroppedMessage, DropReason, IngestionKey
+from tests.admin.rows import Rows
+from tests.engagement.history import identify, track
+from tests.pipeline.waiting import drain, wait
+
+LIST = "/admin/ingestion/ingestionlog/"
+
+
+def log(who: Client, product: Product, **asked: str) -> str:
+    answer = who.get(reverse("admin:ingestion_ingestionlog_change", args=[product.pk]), asked)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def results(html: str) -> str:
+    """The text of the table of messages."""
+    table = html.split('<table class="eds-log">')[1].split("</table>")[0]
+    return " ".join(re.sub(r"<[^>]+>", " ", table).split())
+
+
+def dropped_of_nobody(number: int = 9000, hint: str = "edk_wrong") -> None:
+    now = timezone.now()
+    DroppedMessage.objects.create(
+        id=number,
+        reason=DropReason.UNKNOWN_KEY,
+        key_hint=hint,
+        kind="track",
+        user_external_id="stray",
+        received_at=now,
+        dropped_at=now,
+    )
+    DropCount.objects.get_or_create(
+        day=now.date(), reason=DropReason.UNKNOWN_KEY, product=None, defaults={"count": 1}
+    )
+
+
+def test_it_leads_from_the_product_to_the_log_and_back(member: Client, acme: Product) -> None:
+    product = reverse("admin:engagement_product_change", args=[acme.pk])
+    address = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
+    assert f'href="{address}"' in member.get(product).content.decode()
+    assert f'href="{product}"' in log(member, acme)
+    assert f'href="{address}"' in member.get(LIST).content.decode()
+
+
+def test_a_message_is_told_with_its_state_reason_and_remedy(
+    member: Client, acme: Product, acme_key: str
+) -> None:
+    said = identify("ada"), track("ada", "opened"), track("bob", "opened")
+    wait(acme_key, *said, received_at=timezone.now())
+    drain()
+    told = results(log(member, acme, q="opened"))
+    assert "Recorded Counts on 2026-09-24 for the user and no account." in told
+    assert "Waiting for its user to be identified" in told
+    assert "Send an identify with the userId “bob”." in told
+
+
+def test_a_quarantined_message_is_tried_again_from_here_by_managers(
+    member: Client, reader: Client, acme_rows: Rows
+) -> None:
+    again = reverse("admin:ingestion_quarantinedmessage_try_again", args=[acme_rows.quarantined.pk])
+    assert f'action="{again}"' in log(member, acme_rows.product, q="acme-user")
+    html = log(reader, acme_rows.product, q="acme-user")
+    assert "In quarantine" in html and "Try again" not in results(html).replace("Try it", "")
+    assert f'action="{again}"' not in html
+
+
+def test_a_user_that_was_asked_for_is_linked(member: Client, acme: Product, acme_key: str) -> None:
+    wait(acme_key, identify("ada", name="Ada"), track("bob"))
+    drain()
+    assert re.search(
+        r'<a href="/admin/engagement/user/\d+/change/">Ada</a>', log(member, acme, q="ada")
+    )
+    assert "has not been identified yet" in log(member, acme, q="bob")
+
+
+def test_nothing_found_says_what_to_look_at(member: Client, acme: Product) -> None:
+    live = IngestionKey.create(acme, "web")
+    html = log(member, acme, q="nobody")
+    assert "Nothing names “nobody”." in html
+    assert f"{live.hint}…" in html and "never used" in html and live.secret not in html
+
+
+def test_a_product_without_a_key_is_offered_one(
+    member: Client, reader: Client, acme: Product
+) -> None:
+    add = f"{reverse('admin:ingestion_ingestionkey_add')}?product={acme.pk}"
+    assert add in log(member, acme, q="nobody")
+    assert add not in log(reader, acme, q="nobody")
+
+
+def test_a_new_products_log_is_empty_and_says_so(member: Client, acme: Product) -> None:
+    assert "No messages yet." in log(member, acme)
+
+
+def test_drops_are_drawn_by_reason_and_each_leads_to_its_messages(
+    member: Client, acme_rows: Rows
+) -> None:
+    DropCount.objects.filter(pk=acme_rows.drop_count.pk).update(day=timezone.now().date(), count=7)
+    html = log(member, acme_rows.product, q="a b")
+    assert "7 in all: Duplicate 7." in html
+    assert 'href="?q=a+b&amp;reason=duplicate"' in html
+    found = log(member, acme_rows.product, reason="duplicate")
+    assert "dropped: Duplicate" in found and "acme-message" in found
+    assert "No messages were dropped for this reason" in log(
+        member, acme_rows.product, reason="unusable"
+    )
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"q": "\x00"},
+        {"q": "<script>alert(1)</script>"},
+        {"q": "%' OR 1=1 --"},
+        {"q": "x" * 5000},
+        {"q": "\ud800"},
+        {"reason": "no reason"},
+        {"reason": "duplicate", "q": "acme-user", "e": "1"},
+    ],
+)
+def test_whatever_is_asked_is_answered(
+    member: Client, acme_rows: Rows, asked: dict[str, str]
+) -> None:
+    address = reverse("admin:ingestion_ingestionlog_change", args=[acme_rows.product.pk])
+    asked = {key: value.encode("utf-8", "replace").decode() for key, value in asked.items()}
+    answer = member.get(address, asked)
+    assert answer.status_code == 200
+    assert b"<script>alert" not in answer.content
+
+
+def test_unknown_senders_are_shown_to_superusers_only(
+    root: Client, member: Client, acme_rows: Rows
+) -> None:
+    dropped_of_nobody()
+    seen = root.get(LIST).content.decode()
+    assert "edk_wrong…" in seen and "Unknown key" in seen
+    assert "stray" not in log(root, acme_rows.product)
+    for html in (member.get(LIST).content.decode(), log(member, acme_rows.product, q="stray")):
+        assert "edk_wrong" not in html and "unknown senders" not in html
+
+
+def test_an_unknown_senders_messages_are_a_click_away(root: Client, acme_rows: Rows) -> None:
+    dropped_of_nobody()
+    dropped_of_nobody(9001, "edk_other")
+    html = root.get(LIST).content.decode()
+    (link,) = re.findall(r'href="([^"]+q=edk_wrong)"', html)
+    answer = root.get(link.replace("&amp;", "&"))
+    assert [row.pk for row in answer.context["cl"].result_list] == [9000]
+
+
+def test_the_pages_have_no_inline_script_or_style(root: Client, acme_rows: Rows) -> None:
+    dropped_of_nobody()
+    for html in (root.get(LIST).content.decode(), log(root, acme_rows.product)):
+        assert "<style" not in html and " style=" not in html and " onclick=" not in html
+        scripts = html.split("<script")[1:]
+        assert all(" src=" in script.split(">", 1)[0] for script in scripts)
+
+
+@pytest.mark.parametrize("many", [1, 40])
+def test_a_page_costs_the_same_queries_however_many_messages(
+    root: Client, acme: Product, acme_key: str, django_assert_max_num_queries: Any, many: int
+) -> None:
+    people = [f"user {number}" for number in range(many)]
+    wait(acme_key, *map(identify, people), *map(track, people))
+    drain()
+    wait(acme_key, *map(track, people))
+    with django_assert_max_num_queries(30):
+        assert "user 0" in log(root, acme)

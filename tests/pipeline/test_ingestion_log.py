@@ -1,0 +1,308 @@
+"""Why did my event not arrive? The log finds every accepted message, wherever it ended."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from engagement import sql
+from engagement.models import Product
+from ingestion import log, standing
+from ingestion.log import Entry, State
+from ingestion.models import DropReason, IngestionKey
+from ingestion.payloads import Unusable
+from tests.engagement.history import NOON, group, identify, track
+from tests.pipeline.waiting import drain, wait, wait_raw
+
+LATER = NOON + timedelta(minutes=3)
+
+
+def find(product: Product, term: str = "", **options: Any) -> list[Entry]:
+    found = log.find(product, term, LATER, **options)
+    assert found.too_slow == []
+    return found.entries
+
+
+def states(product: Product, term: str = "", **options: Any) -> list[tuple[int, State]]:
+    return [(entry.arrival, entry.state) for entry in find(product, term, **options)]
+
+
+def quarantine(key: str, *messages: Any) -> list[int]:
+    """Have messages that PostgreSQL cannot store fail until they are put aside."""
+    ids = wait(key, *messages)
+    for attempt in range(4):
+        drain(NOON + timedelta(minutes=attempt))
+    return ids
+
+
+def test_each_message_is_found_by_each_of_its_names(acme: Product, acme_key: str) -> None:
+    wait(acme_key, identify("ada", group="org"))
+    drain()
+    (sent,) = wait(acme_key, replace(track("ada", "opened", group="org"), message_id="m1"))
+    for when in ("waiting", "recorded"):
+        for term in ("ada", "org", "opened", "m1"):
+            found = dict(states(acme, term))
+            expected = State.WAITING if when == "waiting" else State.RECORDED
+            assert found[sent] == expected, (when, term)
+        drain()
+
+
+def test_part_of_a_name_finds_nothing(acme: Product, acme_key: str) -> None:
+    wait(acme_key, identify("ada"), track("ada", "opened"))
+    for term in ("ad", "open", "ADA", "opened "):
+        assert states(acme, term) == []
+
+
+def test_a_recorded_event_says_what_it_changed(acme: Product, acme_key: str) -> None:
+    wait(acme_key, identify("ada", group="org"), track("ada", "opened"))
+    drain()
+    (entry,) = find(acme, "opened")
+    assert entry.told == "Counts on 2026-09-24 for the user and account org."
+    assert str(entry.message) == "track · “opened” · user ada · account org"
+    assert (entry.received_at, entry.message.timestamp, entry.remedy) == (NOON, NOON, "")
+
+
+def test_an_event_of_a_stranger_waits_for_an_identify(acme: Product, acme_key: str) -> None:
+    (sent,) = wait(acme_key, track("ada", "opened"))
+    drain()
+    (entry,) = find(acme, "ada")
+    assert (entry.arrival, entry.state) == (sent, State.STRANGER)
+    assert entry.remedy == "Send an identify with the userId “ada”."
+    wait(acme_key, identify("ada"))
+    drain()
+    assert (sent, State.RECORDED) in states(acme, "ada")
+
+
+def test_identifies_and_groups_are_found_by_the_traits_they_left(
+    acme: Product, acme_key: str
+) -> None:
+    first, second, third = wait(
+        acme_key,
+        identify("ada", name="Ada", role="user"),
+        identify("ada", 1, name="Ada L."),
+        group("org", plan="free"),
+    )
+    drain()
+    told = {entry.arrival: entry.told for entry in find(acme, "ada")}
+    assert told == {first: "Wrote these traits: role.", second: "Wrote these traits: name."}
+    assert [entry.told for entry in find(acme, "org")] == ["Wrote these traits: plan."]
+    assert [entry.arrival for entry in find(acme, "org")] == [third]
+
+
+def test_a_user_without_events_is_said_to_be_known(acme: Product, acme_key: str) -> None:
+    wait(acme_key, identify("ada"), group("org"))
+    drain()
+    user, account = (log.find(acme, term, LATER) for term in ("ada", "org"))
+    assert user.user is not None and user.user.is_identified and not user.entries
+    assert account.account is not None and account.account.is_identified
+
+
+def test_a_repeat_is_dropped_and_its_first_is_named(acme: Product, acme_key: str) -> None:
+    named = replace(track("ada", "opened"), message_id="m1")
+    wait(acme_key, identify("ada"))
+    first, second = wait(acme_key, named, named)
+    drain()
+    found = log.find(acme, "m1", LATER)
+    assert found.seen_at == NOON
+    dropped = next(entry for entry in found.entries if entry.state == State.DROPPED)
+    assert (dropped.arrival, dropped.told) == (second, "Duplicate")
+    assert "retry" in dropped.remedy
+    recorded = next(entry for entry in found.entries if entry.state == State.RECORDED)
+    assert (recorded.arrival, recorded.message.message_id) == (first, "m1")
+
+
+def test_a_batch_shares_its_time_and_only_a_lone_event_is_given_the_id(
+    acme: Product, acme_key: str
+) -> None:
+    wait(acme_key, identify("ada"))
+    wait(acme_key, replace(track("ada", "opened"), message_id="m1"), track("ada", "closed"))
+    drain()
+    found = find(acme, "m1")
+    assert [entry.message.event for entry in found] == ["closed", "opened"]
+    assert [entry.message.message_id for entry in found] == ["", ""]
+
+
+def test_what_is_quarantined_is_found_with_its_error(acme: Product, acme_key: str) -> None:
+    (bad,) = quarantine(acme_key, track("ada", "\0"))
+    (entry,) = find(acme, "ada")
+    assert (entry.arrival, entry.state) == (bad, State.QUARANTINED)
+    assert entry.told.startswith("Failed attempts: 3. DataError:")
+    assert "Try it again" in entry.remedy
+
+
+def test_what_failed_once_says_when_it_is_tried_again(acme: Product, acme_key: str) -> None:
+    wait(acme_key, track("ada", "\0"))
+    drain()
+    (entry,) = log.find(acme, "ada", NOON).entries
+    assert entry.told == "Failed attempts so far: 1. The next one is in 5 s."
+
+
+def test_what_is_dropped_says_why_and_what_to_do(acme: Product, acme_key: str) -> None:
+    (sent,) = wait(acme_key, track("ada", "opened"))
+    IngestionKey.objects.update(revoked_at=NOON)
+    drain()
+    for term in ("ada", "opened", ""):
+        (entry,) = find(acme, term)
+        assert (entry.arrival, entry.state, entry.told) == (sent, State.DROPPED, "Revoked key")
+        assert "Make a new ingestion key" in entry.remedy
+
+
+def test_what_a_door_could_not_use_says_what_is_wrong(acme: Product, acme_key: str) -> None:
+    wait(acme_key, Unusable(DropReason.UNUSABLE, "track", "userId is missing.", "opened", "m1"))
+    for term in ("opened", "m1"):
+        assert [entry.state for entry in find(acme, term)] == [State.WAITING]
+    drain()
+    for term in ("opened", "m1"):
+        (entry,) = find(acme, term)
+        assert entry.told == "Unusable message: userId is missing."
+
+
+def test_without_a_name_the_newest_of_all_kinds_are_shown(acme: Product, acme_key: str) -> None:
+    wait(acme_key, identify("ada"))
+    named = replace(track("ada"), message_id="m1")
+    recorded, repeated, strange = wait(acme_key, named, named, track("bob"))
+    drain()
+    (waits,) = wait(acme_key, track("ada"))
+    assert states(acme) == [
+        (waits, State.WAITING),
+        (strange, State.STRANGER),
+        (repeated, State.DROPPED),
+        (recorded, State.RECORDED),
+    ]
+
+
+def test_the_newest_come_first_and_no_more_than_fit(acme: Product, acme_key: str) -> None:
+    ids = wait(acme_key, identify("ada"), *[track("ada")] * (log.SHOWN + 9))
+    drain()
+    assert [entry.arrival for entry in find(acme, "ada")] == ids[: -log.SHOWN - 1 : -1]
+    assert [entry.arrival for entry in find(acme, "opened")] == ids[: -log.SHOWN - 1 : -1]
+
+
+def test_an_event_of_long_ago_that_came_lately_is_among_the_newest(
+    acme: Product, acme_key: str
+) -> None:
+    wait(acme_key, identify("ada"))
+    (sent,) = wait(acme_key, track("ada", hours=-24 * 200))
+    drain()
+    (entry,) = find(acme)
+    assert (entry.arrival, entry.told[:20]) == (sent, "Counts on 2026-03-08")
+
+
+def test_what_came_days_ago_is_found_and_what_came_months_ago_by_its_user(
+    acme: Product, acme_key: str
+) -> None:
+    old, older = NOON - timedelta(days=20), NOON - timedelta(days=90)
+    wait(acme_key, identify("ada"))
+    (lately,) = wait(acme_key, track("ada", hours=-24 * 20), received_at=old)
+    (once,) = wait(acme_key, track("ada", "left", hours=-24 * 90), received_at=older)
+    drain()
+    assert states(acme, "opened") == [(lately, State.RECORDED)]
+    assert states(acme, "left") == []
+    assert (once, State.RECORDED) in states(acme, "ada")
+
+
+def test_a_reason_shows_only_what_was_dropped_for_it(acme: Product, acme_key: str) -> None:
+    named = replace(track("ada"), message_id="m1")
+    _, repeated = wait(acme_key, named, named)
+    drain()
+    wait(acme_key, track("ada"))
+    assert states(acme, reason="duplicate") == [(repeated, State.DROPPED)]
+    assert states(acme, "ada", reason="duplicate") == [(repeated, State.DROPPED)]
+    assert states(acme, reason="unusable") == []
+
+
+def test_another_products_messages_are_not_found(
+    acme: Product, acme_key: str, globex: Product
+) -> None:
+    theirs = IngestionKey.create(globex, "theirs").secret
+    named = replace(track("ada", "opened", group="org"), message_id="m1")
+    wait(theirs, identify("ada", group="org", name="Ada"), named, named)
+    quarantine(theirs, track("ada", "\0"))
+    wait(theirs, track("ada", "opened"))
+    for term in ("", "ada", "org", "opened", "m1"):
+        assert log.find(acme, term, LATER) == log.Found(), term
+
+
+def test_messages_with_unknown_keys_are_in_no_products_log(acme: Product) -> None:
+    wait("edk_of_nobody", track("ada"))
+    for _ in range(2):
+        assert states(acme) == states(acme, "ada") == []
+        drain()
+
+
+def test_what_takes_too_long_is_said_and_the_rest_is_shown(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sent,) = wait(acme_key, track("ada", "opened"))
+    drain()
+    (waits,) = wait(acme_key, track("ada", "opened"))
+    slow = "SELECT pg_sleep(5), %(product)s, %(id)s, %(since)s, %(limit)s"
+    monkeypatch.setattr(log, "_OF_NAME", slow)
+    monkeypatch.setattr(log, "PATIENCE", 0.2)
+    found = log.find(acme, "opened", LATER)
+    assert found.too_slow == ["events of this name"]
+    assert [entry.arrival for entry in found.entries] == [waits]
+    assert (sent, State.STRANGER) in states(acme, "ada")
+
+
+# --- How a product stands -------------------------------------------------------------------
+
+
+def test_it_says_what_waits_is_put_aside_and_was_dropped(
+    acme: Product, acme_key: str, globex: Product
+) -> None:
+    quarantine(acme_key, track("ada", "\0"))
+    named = replace(track("ada"), message_id="m1")
+    wait(acme_key, *[named] * 4)
+    wait("edk_of_nobody", track("ada"))
+    drain(LATER)
+    wait(acme_key, track("ada"), received_at=LATER)
+    wait(acme_key, track("ada"), received_at=NOON)
+    stands = standing.of_product(acme.pk, LATER)
+    assert (stands.waiting, stands.oldest, stands.quarantined) == (2, NOON, 1)
+    assert (stands.drops.total, stands.drops.today) == (3, 3)
+    assert stands.drops.by_reason == {DropReason.DUPLICATE: [0] * 29 + [3]}
+    nothing = standing.of_product(globex.pk, LATER)
+    assert (nothing.waiting, nothing.oldest, nothing.drops.by_reason) == (0, None, {})
+
+
+def test_drops_are_sorted_by_day_and_old_ones_are_left_out(acme: Product, acme_key: str) -> None:
+    named = replace(track("ada"), message_id="m1")
+    for days in (0, 1, 29, 30):
+        wait(acme_key, named, named)
+        drain(NOON - timedelta(days=days))
+    drops = standing.drops(acme.pk, NOON)
+    assert drops.days[0] == (NOON - timedelta(days=29)).date()
+    assert drops.days[-1] == NOON.date()
+    (counts,) = drops.by_reason.values()
+    assert sum(counts) == drops.total
+    # The very first message was no repeat.
+    assert (counts[-1], counts[-2], counts[0]) == (1, 2, 2)
+
+
+def test_unknown_senders_are_told_apart_by_key_prefix_and_reason(acme: Product) -> None:
+    wait("edk_of_nobody", track("ada"), track("ada"))
+    wait("some other text", track("ada"))
+    wait("", track("ada"), received_at=LATER)
+    drain()
+    senders = [
+        (one.key_hint, one.reason, one.count, one.last_at) for one in standing.unknown_senders()
+    ]
+    assert senders[0] == ("", DropReason.MISSING_KEY, 1, LATER)
+    assert sorted(senders[1:]) == [
+        ("", DropReason.UNKNOWN_KEY, 1, NOON),
+        ("edk_of_no", DropReason.UNKNOWN_KEY, 2, NOON),
+    ]
+
+
+def test_counting_a_deep_inbox_is_given_up(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_slow(*_: Any) -> None:
+        raise sql.TookTooLong
+
+    wait_raw(acme_key, b"x")
+    monkeypatch.setattr(sql, "fetch", too_slow)
+    stands = standing.of_product(acme.pk, NOON)
+    assert (stands.waiting, stands.oldest) == (None, None)
