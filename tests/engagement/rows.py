@@ -15,6 +15,11 @@ from tests.engagement.history import NOON
 TODAY = NOON.date()
 
 
+def named(given: object) -> str:
+    """A test's name for what it is given: sets always in the same order."""
+    return ", ".join(sorted(given)) if isinstance(given, set) else str(given)
+
+
 def ago(days: float) -> datetime:
     return NOON - timedelta(days=days)
 

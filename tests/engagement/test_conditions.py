@@ -12,6 +12,7 @@ from engagement.messages import Identify
 from engagement.models import Product, User
 from engagement.rules import UnusableRule
 from tests.engagement.history import NOON, group, identify, tell, track
+from tests.engagement.rows import named
 
 TODAY = NOON.date()
 
@@ -105,7 +106,7 @@ NOT_NONE = set(VALUES)
         (trait("is", "pro", name="X"), set()),
         (trait("is_set", name="a'b\"c%s"), set()),
     ],
-    ids=str,
+    ids=named,
 )
 def test_traits(acme: Product, asked: dict[str, Any], expected: set[str]) -> None:
     tell(acme, identify("none"), *(identify(name, x=value) for name, value in VALUES.items()))
@@ -138,7 +139,7 @@ def test_marketplace_traits_ignore_case_in_their_name(acme: Product) -> None:
         (trait("is_not_set"), {"bob", "cara"}),
         (trait("at_least", 1), set()),
     ],
-    ids=str,
+    ids=named,
 )
 def test_who_is_in_no_account_has_none_of_its_traits(
     acme: Product, asked: dict[str, Any], expected: set[str]
@@ -172,7 +173,7 @@ def test_who_is_in_no_account_has_none_of_its_traits(
             {"twice today", "three days ago", "now and then", "never", "other"},
         ),
     ],
-    ids=str,
+    ids=named,
 )
 def test_events(acme: Product, globex: Product, asked: dict[str, Any], expected: set[str]) -> None:
     tell(globex, identify("never"), track("never"), track("never", "closed"))
@@ -202,7 +203,7 @@ def test_events(acme: Product, globex: Product, asked: dict[str, Any], expected:
         (when("created", "more_than_days_ago", 267), set()),
         (when("created", "within_days", 267), {"today", "yesterday", "said long ago"}),
     ],
-    ids=str,
+    ids=named,
 )
 def test_times(acme: Product, asked: dict[str, Any], expected: set[str]) -> None:
     tell(acme, identify("today", hours=-12), identify("yesterday", hours=-12.1))
@@ -243,7 +244,7 @@ def test_no_conditions_let_everybody_in(acme: Product, match: str) -> None:
         (when("created", "within_days", 7), True, False),
         (when("first_seen", "more_than_days_ago", 7), True, False),
     ],
-    ids=str,
+    ids=named,
 )
 def test_what_a_rule_depends_on(
     asked: dict[str, Any], uses_time: bool, uses_account_traits: bool
@@ -267,7 +268,7 @@ def test_what_a_rule_depends_on(
         {"kind": "metric", "metric": "adoption", "operator": "at_most", "value": 0.5},
         {"kind": "metric", "metric": "raw_score", "operator": "between", "value": 1, "upper": 5},
     ],
-    ids=str,
+    ids=named,
 )
 def test_a_rule_is_stored_as_it_is_shown(asked: dict[str, Any]) -> None:
     rule = rules.parse({"match": "any", "conditions": [asked]}, "account")

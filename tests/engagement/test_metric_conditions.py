@@ -14,7 +14,7 @@ from engagement.metric_names import BOTH, METRICS, Scope
 from engagement.models import DailyCount, EventName, ScoredEvent, ScoreSet, Segment, User
 from engagement.models.activity import NO_ACCOUNT
 from engagement.scoring import shown_score
-from tests.engagement.rows import MAKE, TODAY, account, ago, members, user
+from tests.engagement.rows import MAKE, TODAY, account, ago, members, named, user
 
 pytestmark = pytest.mark.django_db
 
@@ -126,7 +126,7 @@ USERS_ONLY_YESTERDAY = [
         ({"kind": "active", "active": True}, {"low", "sixty", "sixty-one", "hundred"}),
         ({"kind": "active", "active": False}, {"idle", "gone"}),
     ],
-    ids=str,
+    ids=named,
 )
 def test_metrics_of_both(
     scores: ScoreSet, scope: Scope, asked: dict[str, Any], expected: set[str]
@@ -136,7 +136,7 @@ def test_metrics_of_both(
     assert members(scores, scope, asked) == expected
 
 
-@pytest.mark.parametrize(("asked", "expected"), USERS_ONLY_YESTERDAY, ids=str)
+@pytest.mark.parametrize(("asked", "expected"), USERS_ONLY_YESTERDAY, ids=named)
 def test_scores_of_a_day_ago(scores: ScoreSet, asked: dict[str, Any], expected: set[str]) -> None:
     for name, numbers in SUBJECTS.items():
         user(scores, name, **numbers)
@@ -206,7 +206,7 @@ CASES = [(1, *case) for case in ALL_TIME] + [(0, *case) for case in LISTED_ONLY]
 
 
 @pytest.mark.parametrize("scope", BOTH)
-@pytest.mark.parametrize(("default_weight", "asked", "expected"), CASES, ids=str)
+@pytest.mark.parametrize(("default_weight", "asked", "expected"), CASES, ids=named)
 def test_metrics_of_all_time(
     scores: ScoreSet, scope: Scope, default_weight: int, asked: dict[str, Any], expected: set[str]
 ) -> None:
@@ -282,7 +282,7 @@ WITHOUT_SEATS = {"empty", "text", "none", "tiny", "huge", "unlimited"}
         (between("license_utilization", 0.1, 0.5), {"one of two", "all ten"}),
         (at_least("license_utilization", 0), set(ACCOUNTS) - WITHOUT_SEATS),
     ],
-    ids=str,
+    ids=named,
 )
 def test_metrics_of_accounts(scores: ScoreSet, asked: dict[str, Any], expected: set[str]) -> None:
     for name, numbers in ACCOUNTS.items():
@@ -311,7 +311,7 @@ def test_metrics_of_accounts(scores: ScoreSet, asked: dict[str, Any], expected: 
         (at_most("tenure_days", -1), set()),
         (between("tenure_days", 0.5, 1), {"yesterday"}),
     ],
-    ids=str,
+    ids=named,
 )
 def test_age(scores: ScoreSet, scope: Scope, asked: dict[str, Any], expected: set[str]) -> None:
     assert (TODAY - TODAY.replace(year=1, month=1, day=1)).days == 739882
@@ -362,9 +362,9 @@ def test_all_or_any_of_the_conditions(scores: ScoreSet, scope: Scope) -> None:
 
 
 def test_every_metric_has_a_name_for_people_and_a_condition(scores: ScoreSet) -> None:
-    for name, named in METRICS.items():
-        assert named.label[0].isupper()
-        for scope in named.scopes:
+    for name, metric in METRICS.items():
+        assert metric.label[0].isupper()
+        for scope in metric.scopes:
             assert members(scores, scope, between(name, -1e15, 1e15)) == set()
 
 

@@ -312,7 +312,7 @@ def test_a_sample_decides_on_history_only_and_never_on_what_scores_are_compared_
     scores = scores_of(acme)
     # The 90th percentile of 2, 4, … 40, which is a day ago, and of 1, 2, … 20, a lookback ago.
     compared = (scores.user_benchmark_yesterday, scores.user_benchmark_last_period)
-    assert compared == (pytest.approx(36.2), pytest.approx(18.1))
+    assert compared == pytest.approx((36.2, 18.1))
 
 
 def test_a_benchmark_goes_when_no_score_is_left(acme: Product) -> None:

@@ -11,7 +11,7 @@ import pytest
 from engagement import segments
 from engagement.metric_names import BOTH, Scope
 from engagement.models import Product, ScoreSet, Segment, Workspace
-from tests.engagement.rows import MAKE, account, ago, members, user
+from tests.engagement.rows import MAKE, account, ago, members, named, user
 
 pytestmark = pytest.mark.django_db
 
@@ -74,7 +74,7 @@ SUBJECTS: list[tuple[dict[str, Any], set[str]]] = [
 
 
 @pytest.mark.parametrize("scope", BOTH)
-@pytest.mark.parametrize(("numbers", "expected"), SUBJECTS, ids=lambda given: str(given)[:60])
+@pytest.mark.parametrize(("numbers", "expected"), SUBJECTS, ids=lambda given: named(given)[:60])
 def test_who_is_in_the_default_segments(
     scores: ScoreSet, scope: Scope, numbers: dict[str, Any], expected: set[str]
 ) -> None:

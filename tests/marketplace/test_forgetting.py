@@ -1,4 +1,4 @@
-"""A forgotten account's licenses go with it, and come back with the next full sync or not at all."""
+"""A forgotten account's licenses go with it, and come back with a full sync or not at all."""
 
 import pytest
 
