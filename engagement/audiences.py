@@ -43,9 +43,9 @@ def users_to_look_at(score_set: ScoreSet, account_ids: Collection[int]) -> set[i
     return {id for (id,) in sql.fetch(_USERS_NOW_IN, {"accounts": list(account_ids)})}
 
 
-_ACCOUNTS_OF: LiteralString = """
+_ACCOUNTS_OF: LiteralString = f"""
     SELECT DISTINCT account_id FROM engagement_dailycount
-    WHERE product_id = %(product)s AND user_id = ANY(%(users)b::bigint[]) AND account_id <> 0
+    WHERE product_id = {sql.PRODUCT} AND user_id = ANY(%(users)b::bigint[]) AND account_id <> 0
 """
 
 

@@ -133,7 +133,7 @@ _PAST: LiteralString = """
             FROM engagement_dailycount d {counted}
             LEFT JOIN engagement_scoredevent w
                 ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
-            WHERE d.product_id = %(product)s AND d.{subject} = sample.subject
+            WHERE d.product_id = {product} AND d.{subject} = sample.subject
               AND d.day BETWEEN %(grid_from)s AND %(past_until)s
             GROUP BY d.day) counted USING (day)) moving
     WHERE day >= %(past_from)s AND raw > 0 GROUP BY day
@@ -187,7 +187,7 @@ def _past(
     sampled: int,
 ) -> dict[date, float]:
     ((active,),) = sql.fetch(_COUNT.format(table=table), past)
-    statement = _PAST.format(table=table, subject=subject, counted=counted)
+    statement = _PAST.format(table=table, subject=subject, counted=counted, product=sql.PRODUCT)
     taken = dict(sql.fetch(statement, past | {"one_in": -(-active // sampled) or 1}))
     last_period = past["today"] - timedelta(days=past["lookback_days"])
     # A lookback of a day makes both of them yesterday.

@@ -11,15 +11,13 @@ from engagement.scoring import window
 # An account's users are those with any event in so many days.
 USERS_SEEN_WITHIN = 90
 
-# Subjects are found by id alone: a condition on their product as well would tempt the planner, as
-# long as a young table has no statistics, to walk all of the product's subjects instead.
 _WEIGHED: LiteralString = """
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
 """
 _WEIGHT: LiteralString = "COALESCE(w.weight, %(default_weight)s)"
 SCORED: LiteralString = f"""
-    {_WEIGHED} WHERE d.product_id = %(product)s AND {_WEIGHT} > 0
+    {_WEIGHED} WHERE d.product_id = {sql.PRODUCT} AND {_WEIGHT} > 0
 """
 # A subject's counts by event name (and user, {by}): a few sums, so that what follows (weights, who
 # is known) is looked up once for each and not for every count. Days of a window are bits, because
@@ -34,7 +32,7 @@ _BY_NAME: LiteralString = """
            bit_or(1 << (%(today)s::date - d.day)) FILTER (WHERE d.day >= %(first_day)s) AS days,
            max(d.last_at) AS last_at
     FROM engagement_dailycount d
-    WHERE d.product_id = %(product)s AND d.{subject} AND d.day BETWEEN {since} AND %(today)s
+    WHERE d.product_id = {product} AND d.{subject} AND d.day BETWEEN {since} AND %(today)s
     GROUP BY d.product_id, {by} d.event_name_id
 """
 _NUMBERS: LiteralString = f"""
@@ -71,13 +69,17 @@ _NEW: LiteralString = """
 # The windows of now and of a lookback ago follow each other; an account's users take longer.
 _TWO_WINDOWS: LiteralString = "%(last_period_from)s"
 _SEEN: LiteralString = "%(seen_from)s"
-_OF_USER = _BY_NAME.format(by="", subject="user_id = u.id", since=_TWO_WINDOWS)
-_OF_ACCOUNT = _BY_NAME.format(by="d.user_id,", subject="account_id = a.id", since=_SEEN)
+_OF_USER = _BY_NAME.format(by="", product=sql.PRODUCT, subject="user_id = u.id", since=_TWO_WINDOWS)
+_OF_ACCOUNT = _BY_NAME.format(
+    by="d.user_id,", product=sql.PRODUCT, subject="account_id = a.id", since=_SEEN
+)
 # The last scored event of a subject that has none in the days that were summed up.
 _EARLIER: LiteralString = """
     AND n.last_at IS NULL AND d.day < {since} ORDER BY d.day DESC, d.last_at DESC LIMIT 1
 """
 
+# Subjects are found by id alone: a condition on their product as well would tempt the planner, as
+# long as a young table has no statistics, to walk all of the product's subjects instead.
 _SCORE_USERS: LiteralString = f"""
     INSERT INTO engagement_userengagement AS e (product_id, score_set_id, user_id, {_COLUMNS})
     SELECT u.product_id, %(score_set)s, u.id, {_VALUES}
@@ -94,9 +96,9 @@ _SCORE_USERS: LiteralString = f"""
 """
 # An account's numbers count the users that are known, and of these the ones in the audience.
 KNOWN: LiteralString = "JOIN engagement_user u ON u.id = d.user_id AND u.is_identified"
-IN_AUDIENCE: LiteralString = """
+IN_AUDIENCE: LiteralString = f"""
     JOIN engagement_userengagement u ON u.product_id = d.product_id
-        AND u.score_set_id = %(score_set)s AND u.user_id = d.user_id
+        AND u.score_set_id = {sql.SCORE_SET} AND u.user_id = d.user_id
 """
 _SCORE_ACCOUNTS: LiteralString = f"""
     INSERT INTO engagement_accountengagement AS e

@@ -15,6 +15,12 @@ from django.db import OperationalError, connection, transaction
 
 Row = tuple[Any, ...]
 
+# The product and the set of scores that a statement is about, so that the planner does not see
+# which. Of one that its statistics do not know yet it expects a single row, whatever else is asked:
+# it then takes any index that begins with it, and reads all of a new product for each subject.
+PRODUCT: LiteralString = "(SELECT %(product)s::bigint)"
+SCORE_SET: LiteralString = "(SELECT %(score_set)s::bigint)"
+
 
 def fetch(statement: LiteralString, parameters: dict[str, Any] | None = None) -> list[Row]:
     """The rows that the statement returns. Raises Django's database errors."""

@@ -1,0 +1,87 @@
+"""A new product beside a large one is scored and read at its own cost.
+
+The planner's statistics know the large one only, and expect a single row of any other.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection
+
+from engagement import history, segments, sql
+from engagement.models import Product, UserEngagement
+from engagement.rescoring import rescore
+from engagement.rules import parse
+from tests.engagement.history import NOON, identify, tell, track
+
+USERS, DAYS = 100, 10
+COUNTS = USERS * DAYS
+
+_LARGE = """
+    INSERT INTO engagement_dailycount
+        (product_id, user_id, day, event_name_id, account_id, count, last_at)
+    SELECT %s, 1000000 + n / 20, date %s - n %% 20, 1000000, 1000000 + n / 100, 1, %s
+    FROM generate_series(1, 40000) AS n
+"""
+_READ = """
+    SELECT COALESCE(seq_tup_read, 0) + COALESCE(idx_tup_fetch, 0)
+    FROM pg_stat_xact_user_tables WHERE relname = 'engagement_dailycount'
+"""
+
+
+@pytest.fixture
+def newcomer(acme: Product, globex: Product) -> Product:
+    """Globex, new beside Acme: a hundred users in five accounts, each active on ten days."""
+    with connection.cursor() as cursor:
+        cursor.execute(_LARGE, [acme.pk, NOON.date(), NOON])
+        cursor.execute("ANALYZE engagement_dailycount")
+    people = [f"user {number}" for number in range(USERS)]
+    tell(globex, *(identify(name, -300, f"account {len(name)}") for name in people))
+    tell(globex, *(track(name, hours=-24 * day) for name in people for day in range(DAYS)))
+    return globex
+
+
+@contextmanager
+def rows_read(at_most: int) -> Iterator[None]:
+    """Hold how many daily counts the block reads."""
+    ((before,),) = sql.fetch(_READ)
+    yield
+    ((after,),) = sql.fetch(_READ)
+    assert after - before <= at_most
+
+
+def test_scoring_reads_each_count_a_few_times(newcomer: Product) -> None:
+    # Users, accounts, the benchmarks of the past for both, and who was seen last.
+    with rows_read(at_most=8 * COUNTS):
+        rescore(NOON)
+    assert UserEngagement.objects.filter(product=newcomer, raw=7).count() == USERS
+
+
+def test_an_audience_costs_no_more(newcomer: Product) -> None:
+    opened = {"kind": "event", "event": "opened", "operator": "done", "times": 10}
+    newcomer.workspaces.update(audience={"match": "all", "conditions": [opened]})
+    with rows_read(at_most=10 * COUNTS):
+        rescore(NOON)
+    assert UserEngagement.objects.filter(product=newcomer).count() == USERS
+
+
+def test_a_single_user_is_read_at_their_own_cost(newcomer: Product) -> None:
+    rescore(NOON)
+    workspace = newcomer.workspaces.select_related("scores").get()
+    row = UserEngagement.objects.filter(product=newcomer)[0]
+    assert workspace.scores is not None
+    with rows_read(at_most=3 * DAYS):
+        assert history.overall(workspace.scores, "user", row.user_id).events == DAYS
+        assert sum(one.points for one in history.breakdown(workspace.scores, "user", row.user_id))
+        assert history.history(workspace.scores, row)[-1].day == NOON.date()
+
+
+def test_a_segment_by_events_reads_each_count_once(newcomer: Product) -> None:
+    rescore(NOON)
+    workspace = newcomer.workspaces.select_related("scores").get()
+    opened = {"kind": "event", "event": "opened", "operator": "done", "times": 10}
+    rule = parse({"match": "all", "conditions": [opened]}, "user")
+    assert workspace.scores is not None
+    with rows_read(at_most=2 * COUNTS):
+        assert segments.count(workspace.scores, rule) == USERS
