@@ -173,15 +173,11 @@ SCHEMAS: Json = {
         },
     ),
     "SegmentSuccess": _object("Accepted.", ["success"], {"success": {"const": True}}),
-    "SegmentRefusal": {
-        "description": "The error, and its code and message once more where these clients look.",
-        "allOf": [
-            reference("Refusal"),
-            _object(
-                "", ["code", "message"], {"code": {"type": "string"}, "message": {"type": "string"}}
-            ),
-        ],
-    },
+    "SegmentRefusal": _object(
+        "The error, and its code and message once more where these clients look for them.",
+        ["error", "code", "message"],
+        {"error": reference("Error"), "code": {"type": "string"}, "message": {"type": "string"}},
+    ),
 }
 
 # --- Parameters and answers -----------------------------------------------------------------
