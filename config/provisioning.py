@@ -1,5 +1,6 @@
 """Products that are ready to use: with a workspace, an ingestion key and a read token."""
 
+import json
 from dataclasses import asdict, dataclass
 
 from django.core.exceptions import ValidationError
@@ -25,6 +26,22 @@ class Provisioned:
 
     def as_dict(self) -> dict[str, int | str]:
         return asdict(self)
+
+    def as_json(self) -> str:
+        return json.dumps(self.as_dict())
+
+    def as_text(self) -> str:
+        """A line for each, for people."""
+        lines = [f"  {label + ':':<15}{getattr(self, key)}" for key, label in _LABELS.items()]
+        return "\n".join(lines)
+
+
+_LABELS = {
+    "product_id": "product id",
+    "workspace_id": "workspace id",
+    "ingestion_key": "ingestion key",
+    "api_token": "read token",
+}
 
 
 def create_product(name: str) -> Provisioned:

@@ -1,6 +1,5 @@
 """``python manage.py create_product NAME``: another product, ready to use."""
 
-import json
 from argparse import ArgumentParser
 from typing import Any
 
@@ -18,20 +17,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, name: str, json: bool, **options: Any) -> None:
-        made = create_product(name).as_dict()
-        self.stdout.write(_as_json(made) if json else _as_text(name, made))
-
-
-def _as_json(made: dict[str, int | str]) -> str:
-    return json.dumps(made)
-
-
-def _as_text(name: str, made: dict[str, int | str]) -> str:
-    labels = {
-        "product_id": "product id",
-        "workspace_id": "workspace id",
-        "ingestion_key": "ingestion key",
-        "api_token": "read token",
-    }
-    lines = [f"  {labels[key] + ':':<15}{value}" for key, value in made.items()]
-    return "\n".join([f"Created the product {name}.", *lines])
+        made = create_product(name)
+        self.stdout.write(
+            made.as_json() if json else f"Created the product {name}.\n{made.as_text()}"
+        )

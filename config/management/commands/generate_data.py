@@ -1,0 +1,92 @@
+"""``python manage.py generate_data``: a product with invented users, accounts and events."""
+
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from config.provisioning import create_product
+from engagement.demo import loading, vocabulary
+from engagement.demo.population import Size
+from engagement.models import Product
+from engagement.progress import Progress
+
+
+def number(least: int, most: int) -> Callable[[str], int]:
+    """Reads an option that is a whole number from *least* to *most*."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise ArgumentTypeError(f"give a whole number from {least:,} to {most:,}")
+        return int(text)
+
+    return read
+
+
+class Command(BaseCommand):
+    help = (
+        "Make a product with invented accounts and users who follow believable stories, from a "
+        "handful to millions, and score them. It prints the product's key and token in the end."
+    )
+    requires_system_checks = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--name", default="Generated", help="the product's name")
+        parser.add_argument("--accounts", type=number(1, 10_000_000), default=300)
+        parser.add_argument("--users", type=number(0, 100_000_000), default=5000)
+        parser.add_argument("--days", type=number(1, 400), default=90, help="today the last one")
+        parser.add_argument(
+            "--event-days",
+            type=number(0, 400),
+            default=0,
+            help="of so many days single events besides the daily counts",
+        )
+        parser.add_argument(
+            "--activity",
+            type=number(1, 100),
+            default=25,
+            help="on so many percent of days an ordinary user does anything",
+        )
+        parser.add_argument("--seed", type=number(0, 2**31), default=1, help="same seed, same data")
+
+        parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+    def handle(self, *args: Any, name: str, seed: int, json: bool, **options: Any) -> None:
+        size = Size(
+            options["accounts"],
+            options["users"],
+            options["days"],
+            min(options["event_days"], options["days"]),
+            options["activity"] / 100,
+        )
+        made = create_product(name)
+        try:
+            _load(Product.objects.get(pk=made.product_id), size, seed)
+        except KeyboardInterrupt:
+            raise CommandError(
+                f"interrupted. `python manage.py delete_product {made.product_id}` deletes what "
+                "was made until then.",
+                returncode=130,
+            ) from None
+        said = f"{name} has {size.accounts:,} accounts and {size.users:,} users, and is scored."
+        self.stdout.write(made.as_json() if json else f"{said}\n{made.as_text()}")
+
+
+def _load(product: Product, size: Size, seed: int) -> None:
+    progress = Progress(sys.stderr, size.users)
+    done = 0
+
+    def scoring(how_far: str) -> bool:
+        progress.show(done, how_far)
+        return False
+
+    try:
+        for users in loading.fill(product, vocabulary.BOARDS, size, timezone.now(), seed=seed):
+            done += users
+            progress.show(done, f"{done:,} users")
+        loading.score([product], timezone.now, scoring)
+    finally:
+        progress.finish()

@@ -1,0 +1,264 @@
+"""Invented customers, their people, and what these do from day to day.
+
+The same seed, size and moment make the same population. Customers follow stories: most are steady,
+some rise, fall, fall asleep, have just come or have never really begun. A few are very large and
+most are small; a few people do most of the work, hardly any of it on weekends.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+from math import log
+from random import Random
+from typing import Any, NamedTuple, TypeAlias
+
+from engagement.demo import vocabulary
+from engagement.demo.vocabulary import Catalog, Company, Feature
+
+# How much is done on a weekday, Monday first.
+WEEK = (1.0, 1.05, 1.05, 1.0, 0.85, 0.14, 0.1)
+# The smaller, the more of all people work for a few customers.
+CONCENTRATION = 1.4
+# On how many of their days in the product somebody uses a feature that they use at all.
+FEATURE_ON_A_DAY = 0.4
+WORKDAY_SECONDS = 9 * 3600
+_DAY_SECONDS = 24 * 3600
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many customers with how many people in all, over how many days, today the last.
+
+    Of the last ``event_days`` days single events are made, of the others daily counts.
+    ``activity`` is the share of days on which an ordinary person uses the product.
+    """
+
+    accounts: int
+    users: int
+    days: int = 90
+    event_days: int = 0
+    activity: float = 0.25
+
+
+class Done(NamedTuple):
+    """What one person did of one kind on one day, how often, and when last; ``times`` are the
+    single events, if made."""
+
+    event: str
+    last_at: datetime
+    often: int
+    times: Sequence[datetime]
+
+
+class Person(NamedTuple):
+    """Somebody who works for a customer, first seen at ``seen_at``."""
+
+    external_id: str
+    traits: dict[str, Any]
+    seen_at: datetime
+    done: list[Done]
+
+
+class Customer(NamedTuple):
+    """An account with its people."""
+
+    external_id: str
+    traits: dict[str, Any]
+    seen_at: datetime
+    people: list[Person]
+
+
+# How active a customer is on each day.
+Course: TypeAlias = list[float]
+
+
+def generate(
+    catalog: Catalog,
+    size: Size,
+    now: datetime,
+    seed: int,
+    company: Callable[[int], Company] = vocabulary.company,
+) -> Iterator[Customer]:
+    """The population, customer by customer; *company* names them by their number."""
+    chance = Random(seed)
+    world = _World(catalog, size, now, chance)
+    first_user = 0
+    for number, users in enumerate(_team_sizes(size, chance)):
+        yield world.customer(company(number), first_user, users)
+        first_user += users
+
+
+def _team_sizes(size: Size, chance: Random) -> Iterator[int]:
+    """How many people each customer has: at least one where there are enough, and all in all as
+    many as asked for."""
+    shares = array("d", (chance.paretovariate(CONCENTRATION) for _ in range(size.accounts)))
+    each = 1 if size.users >= size.accounts else 0
+    whole, left, gone, given = sum(shares), size.users - each * size.accounts, 0.0, 0
+    for share in shares:
+        gone += share
+        until = min(left, round(left * gone / whole))
+        yield each + until - given
+        given = until
+
+
+class _World:
+    """What all customers of a population have in common."""
+
+    def __init__(self, catalog: Catalog, size: Size, now: datetime, chance: Random) -> None:
+        self._features = catalog.features
+        self._size = size
+        self._now = now.astimezone(UTC)
+        self._chance = chance
+        today = self._now.date()
+        first = today - timedelta(days=size.days - 1)
+        self._midnights = [
+            datetime.combine(first + timedelta(days=n), time(), UTC) for n in range(size.days)
+        ]
+        self._week = [WEEK[midnight.weekday()] for midnight in self._midnights]
+        self._elapsed = int((self._now - self._midnights[-1]).total_seconds())
+        self._week[-1] *= self._elapsed / _DAY_SECONDS
+
+    def customer(self, company: Company, first_user: int, users: int) -> Customer:
+        chance = self._chance
+        begins, course = self._course()
+        created = self._created(begins)
+        seen_at = max(created, self._midnights[0])
+        traits = {
+            "name": company.name,
+            "domain": company.domain,
+            "country": company.country,
+            "industry": chance.choice(vocabulary.INDUSTRIES),
+            "plan": next(plan for least, plan in vocabulary.PLANS if users >= least),
+            "createdAt": created.isoformat(),
+        }
+        opens = min(max(8 - company.hours, 0), 14) * 3600
+        addresses: set[str] = set()
+        people = [
+            self._person(company, first_user + n, begins, course, opens, addresses, n == 0)
+            for n in range(users)
+        ]
+        return Customer(company.external_id, traits, seen_at, people)
+
+    def _course(self) -> tuple[int, Course]:
+        """The day on which the customer comes (negative: before all days), and its course."""
+        days, chance = self._size.days, self._chance
+        story = chance.choices(_STORIES, _WEIGHTS)[0]
+        begins, levels = story(days, chance)
+        return begins, [level * week for level, week in zip(levels, self._week, strict=True)]
+
+    def _created(self, begins: int) -> datetime:
+        """A moment on the day of that number, which lies in the past where it is negative."""
+        seconds = self._chance.randrange(_DAY_SECONDS)
+        created = self._midnights[0] + timedelta(days=begins, seconds=seconds)
+        return min(created, self._now - timedelta(minutes=1))
+
+    def _person(
+        self,
+        company: Company,
+        number: int,
+        begins: int,
+        course: Course,
+        opens: int,
+        addresses: set[str],
+        is_first: bool,
+    ) -> Person:
+        chance = self._chance
+        given, given_plain = chance.choice(vocabulary.GIVEN)
+        family, family_plain = chance.choice(vocabulary.FAMILY)
+        address = f"{given_plain}.{family_plain}"
+        if address in addresses:
+            address = f"{address}{len(addresses)}"
+        addresses.add(address)
+        # Colleagues come one after the other, and some after the customer has begun.
+        joins = begins if is_first else begins + int(chance.expovariate(1 / 60))
+        created = self._created(min(joins, self._size.days - 1))
+        traits = {
+            "name": f"{given} {family}",
+            "email": f"{address}@{company.domain}",
+            "role": "admin" if is_first else chance.choice(vocabulary.ROLES),
+            "language": chance.choice(vocabulary.LANGUAGES),
+            "createdAt": created.isoformat(),
+        }
+        seen_at = max(created, self._midnights[0])
+        done = self._work(seen_at, course, opens)
+        return Person(f"u-{number + 1:07d}", traits, seen_at, done)
+
+    def _repertoire(self) -> list[Feature]:
+        """What somebody uses of the product; the first feature everybody does."""
+        random = self._chance.random
+        return [feature for feature in self._features if random() < feature.share]
+
+    def _work(self, seen_at: datetime, course: Course, opens: int) -> list[Done]:
+        """What somebody did on all days from the one on which they were first seen."""
+        random = self._chance.random
+        rate = self._size.activity * self._chance.lognormvariate(0.0, 0.8)
+        repertoire = self._repertoire()
+        single_from = self._size.days - self._size.event_days
+        first, last = (seen_at - self._midnights[0]).days, self._size.days - 1
+        done: list[Done] = []
+        for day in range(first, last + 1):
+            if random() >= min(rate, 0.97) * course[day]:
+                continue
+            begins, seconds = (opens, WORKDAY_SECONDS) if day < last else (0, self._elapsed)
+            midnight = self._midnights[day]
+            earliest = seen_at if day == first else midnight
+            for place, (event, _, _, often) in enumerate(repertoire):
+                if place and random() >= FEATURE_ON_A_DAY:
+                    continue
+                count = 1 + int(-log(1.0 - random()) * often)
+                made = count if day >= single_from else 1
+                times = sorted(
+                    max(earliest, midnight + timedelta(seconds=begins + random() * seconds))
+                    for _ in range(made)
+                )
+                done.append(Done(event, times[-1], count, times if day >= single_from else ()))
+        return done
+
+
+# --- Stories --------------------------------------------------------------------------------
+
+# How long ago customers came that were there before the first day.
+_LONGEST_AGO = 900
+
+
+def _long_ago(chance: Random) -> int:
+    return -chance.randrange(1, _LONGEST_AGO)
+
+
+def _steady(days: int, chance: Random) -> tuple[int, Course]:
+    level = chance.uniform(0.6, 1.2)
+    return _long_ago(chance), [level] * days
+
+
+def _rising(days: int, chance: Random) -> tuple[int, Course]:
+    return _long_ago(chance), _slope(days, chance.uniform(0.15, 0.5), chance.uniform(1.2, 2.0))
+
+
+def _falling(days: int, chance: Random) -> tuple[int, Course]:
+    return _long_ago(chance), _slope(days, chance.uniform(1.0, 1.8), chance.uniform(0.05, 0.4))
+
+
+def _sleeping(days: int, chance: Random) -> tuple[int, Course]:
+    """Active until some day, and then nothing."""
+    ends = chance.randrange(days // 4, days * 4 // 5 + 1)
+    level = chance.uniform(0.6, 1.4)
+    return _long_ago(chance), [level if day < ends else 0.0 for day in range(days)]
+
+
+def _newcomer(days: int, chance: Random) -> tuple[int, Course]:
+    begins = chance.randrange(days * 3 // 4, days)
+    return begins, _slope(days, 0.4, 1.5)
+
+
+def _dabbling(days: int, chance: Random) -> tuple[int, Course]:
+    return _long_ago(chance), [0.06] * days
+
+
+def _slope(days: int, start: float, end: float) -> Course:
+    step = (end - start) / max(1, days - 1)
+    return [start + step * day for day in range(days)]
+
+
+_STORIES = (_steady, _rising, _falling, _sleeping, _newcomer, _dabbling)
+_WEIGHTS = (50, 12, 12, 10, 8, 8)

@@ -1,0 +1,65 @@
+"""``generate_data`` makes a product of any size that is ready to be read."""
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from engagement.demo import loading
+from engagement.models import Account, AccountEngagement, Event, Product, User
+from readapi.models import ApiToken
+from tests.start.test_commands import output_of
+
+pytestmark = pytest.mark.django_db
+
+SMALL = ("generate_data", "--accounts", "6", "--users", "30", "--days", "10")
+
+
+def test_it_makes_a_product_and_prints_what_a_program_needs() -> None:
+    made = json.loads(output_of(*SMALL, "--name", "Rocket", "--json"))
+    product = Product.objects.get(name="Rocket")
+    assert (product.pk, product.workspaces.get().pk) == (made["product_id"], made["workspace_id"])
+    assert ApiToken.objects.get(product=product).secret == made["api_token"]
+    assert (Account.objects.count(), User.objects.count(), Event.objects.count()) == (6, 30, 0)
+    shown = AccountEngagement.objects.filter(score_set=product.workspaces.get().scores)
+    assert shown.filter(raw__gt=0).count() > 1
+
+
+def test_it_tells_people_how_to_go_on() -> None:
+    text = output_of(*SMALL)
+    assert "Generated has 6 accounts and 30 users, and is scored." in text
+    assert ApiToken.objects.get().secret in text
+
+
+def test_single_events_are_made_where_asked_for() -> None:
+    output_of(*SMALL, "--event-days", "400", "--activity", "100")
+    assert Event.objects.count() > 300
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "range"),
+    [
+        ("--accounts", "0", "from 1 to 10,000,000"),
+        ("--users", "many", "from 0 to 100,000,000"),
+        ("--days", "-1", "from 1 to 400"),
+        ("--activity", "101", "from 1 to 100"),
+        ("--seed", "1.5", "from 0 to"),
+    ],
+)
+def test_a_size_that_is_none_is_refused(option: str, value: str, range: str) -> None:
+    with pytest.raises(CommandError, match=f"{option}: give a whole number {range}"):
+        call_command("generate_data", f"{option}={value}")
+    assert not Product.objects.exists()
+
+
+def test_whoever_interrupts_it_is_told_how_to_delete_what_was_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*args: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(loading, "fill", interrupted)
+    with pytest.raises(CommandError, match="interrupted") as raised:
+        call_command(*SMALL)
+    assert f"manage.py delete_product {Product.objects.get().pk}" in str(raised.value)
+    assert raised.value.returncode == 130

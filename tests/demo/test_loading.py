@@ -1,0 +1,179 @@
+"""An invented population is the same whether it is recorded or copied, and is scored at the end."""
+
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db.models import Count, Sum
+
+from engagement.demo import copied, loading, recorded, vocabulary
+from engagement.demo.population import Customer, Size, generate
+from engagement.demo.vocabulary import BOARDS
+from engagement.models import (
+    Account,
+    AccountEngagement,
+    DailyCount,
+    Event,
+    EventName,
+    Product,
+    StaleMark,
+    User,
+    UserEngagement,
+)
+from engagement.rescoring import rescore
+from tests.engagement.history import state
+
+NOW = datetime(2026, 9, 24, 14, 30, tzinfo=UTC)
+SIZE = Size(accounts=8, users=60, days=25, event_days=4)
+
+pytestmark = pytest.mark.django_db
+
+Write = Callable[[int, Iterable[Customer]], Iterator[int]]
+
+
+def fill(product: Product, size: Size = SIZE) -> None:
+    assert sum(loading.fill(product, BOARDS, size, NOW)) == size.users
+
+
+def score(product: Product) -> None:
+    loading.score([product], lambda: NOW, lambda how_far: False)
+
+
+def without_arrivals(product: Product) -> dict[str, Any]:
+    """What is there, but for the places in the order of arrival."""
+    found = state(product)
+    users = {
+        name: (traits, {name: at for name, (at, _) in stamps.items()}, *others)
+        for name, (traits, stamps, *others) in found["users"].items()
+    }
+    accounts = {
+        name: (traits, {name: at for name, (at, _) in stamps.items()}, *others)
+        for name, (traits, stamps, *others) in found["accounts"].items()
+    }
+    events = sorted(event[1:] for event in found["events"])
+    sightings = sorted(found["sightings"])
+    return {**found, "users": users, "accounts": accounts, "events": events, "sightings": sightings}
+
+
+def seen(product: Product) -> dict[str, list[tuple[Any, ...]]]:
+    """The times that ``state`` leaves out."""
+    times = ("external_id", "last_seen_at", "created_at")
+    return {
+        "users": sorted(User.objects.filter(product=product).values_list(*times)),
+        "accounts": sorted(Account.objects.filter(product=product).values_list(*times)),
+    }
+
+
+def scores(product: Product) -> dict[str, Any]:
+    numbers = ("raw", "raw_yesterday", "raw_last_period", "event_count", "active_days")
+    users = UserEngagement.objects.filter(product=product)
+    accounts = AccountEngagement.objects.filter(product=product)
+    return {
+        "users": sorted(users.values_list("user__external_id", *numbers)),
+        "accounts": sorted(
+            accounts.values_list("account__external_id", "active_users", "total_users", *numbers)
+        ),
+    }
+
+
+def test_what_is_copied_is_what_would_have_been_recorded(
+    acme: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(acme)
+    monkeypatch.setattr(loading, "RECORDED_UP_TO", 0)
+    monkeypatch.setattr(copied, "PEOPLE_PER_PIECE", 7)
+    fill(globex)
+    score(acme)
+    score(globex)
+    assert without_arrivals(globex) == without_arrivals(acme)
+    assert seen(globex) == seen(acme)
+    assert scores(globex) == scores(acme)
+    assert StaleMark.objects.count() == 0
+
+
+@pytest.mark.parametrize("recorded_up_to", [0, 1000], ids=["copied", "recorded"])
+def test_daily_counts_agree_with_the_population_and_with_single_events(
+    acme: Product, recorded_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "RECORDED_UP_TO", recorded_up_to)
+    fill(acme)
+    done = [
+        done
+        for customer in generate(BOARDS, SIZE, NOW, seed=1)
+        for person in customer.people
+        for done in person.done
+    ]
+    assert DailyCount.objects.aggregate(n=Sum("count"))["n"] == sum(one.often for one in done)
+    recent = NOW.date() - timedelta(days=SIZE.event_days - 1)
+    counted = DailyCount.objects.filter(day__gte=recent).values("user_id", "day", "event_name_id")
+    events = Event.objects.values("user_id", "occurred_at__date", "event_name_id")
+    assert sorted(counted.values_list("user_id", "day", "event_name_id", "count")) == sorted(
+        events.annotate(n=Count("pk")).values_list(
+            "user_id", "occurred_at__date", "event_name_id", "n"
+        )
+    )
+
+
+@pytest.mark.parametrize("recorded_up_to", [0, 1000], ids=["copied", "recorded"])
+def test_raw_scores_are_counts_times_the_catalogs_weights(
+    acme: Product, recorded_up_to: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "RECORDED_UP_TO", recorded_up_to)
+    fill(acme)
+    score(acme)
+    weights = {feature.event: feature.weight for feature in BOARDS.features}
+    since = NOW.date() - timedelta(days=6)
+    expected = {
+        customer.external_id: sum(
+            done.often * weights[done.event]
+            for person in customer.people
+            for done in person.done
+            if done.last_at.date() >= since
+        )
+        for customer in generate(BOARDS, SIZE, NOW, seed=1)
+    }
+    rows = AccountEngagement.objects.filter(product=acme)
+    assert dict(rows.values_list("account__external_id", "raw")) == expected
+    assert sum(expected.values()) > 0
+
+
+def test_all_workspaces_are_scored_and_published_with_90_days_of_history(acme: Product) -> None:
+    loading.add_workspaces(acme)
+    fill(acme)
+    score(acme)
+    shown = acme.workspaces.select_related("scores").order_by("pk")
+    assert [workspace.name for workspace in shown] == ["Default", "Monthly", "Admins"]
+    for workspace in shown:
+        assert workspace.scores is not None and workspace.scores.account_benchmark
+        assert workspace.scores.daily_benchmarks.count() == 90
+        assert workspace.segments.filter(is_default=False).count() == len(vocabulary.SEGMENTS)
+    admins = UserEngagement.objects.filter(score_set=shown[2].scores)
+    assert set(admins.values_list("user__traits__role", flat=True)) == {"admin"}
+
+
+def test_people_who_ask_for_no_users_get_accounts(acme: Product) -> None:
+    fill(acme, Size(accounts=3, users=0, days=5))
+    score(acme)
+    assert AccountEngagement.objects.filter(product=acme, raw=0).count() == 3
+
+
+def test_waiting_for_the_scores_ends_when_told_so(acme: Product) -> None:
+    fill(acme)
+    loading.score([acme], lambda: NOW, lambda how_far: True)
+    assert not acme.workspaces.exclude(scores=None).exists()
+    rescore(NOW)
+    assert acme.workspaces.exclude(scores=None).exists()
+
+
+@pytest.mark.parametrize("write", [recorded.write, copied.write])
+def test_writing_goes_on_in_bounded_pieces(
+    acme: Product, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorded, "MESSAGES_PER_BATCH", 300)
+    monkeypatch.setattr(copied, "PEOPLE_PER_PIECE", 10)
+    EventName.objects.bulk_create(
+        EventName(product=acme, name=feature.event) for feature in BOARDS.features
+    )
+    pieces = list(write(acme.pk, generate(BOARDS, SIZE, NOW, seed=1)))
+    assert len(pieces) >= 3 and sum(pieces) == SIZE.users

@@ -1,0 +1,159 @@
+"""Invented populations are believable, of the size asked for, and the same each time."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from statistics import median
+
+import pytest
+
+from engagement.demo import vocabulary
+from engagement.demo.population import Customer, Size, generate
+from engagement.demo.vocabulary import BOARDS, Company, company
+from engagement.rules import parse
+from engagement.tenure import stated
+
+# A Thursday, at half past two.
+NOW = datetime(2026, 9, 24, 14, 30, tzinfo=UTC)
+SIZE = Size(accounts=60, users=900, days=60, event_days=5)
+
+
+@pytest.fixture(scope="module")
+def customers() -> list[Customer]:
+    return list(generate(BOARDS, SIZE, NOW, seed=1))
+
+
+def test_the_same_seed_makes_the_same_population(customers: list[Customer]) -> None:
+    assert list(generate(BOARDS, SIZE, NOW, seed=1)) == customers
+    assert list(generate(BOARDS, SIZE, NOW, seed=2)) != customers
+
+
+@pytest.mark.parametrize(
+    ("accounts", "users"), [(1, 0), (1, 1), (5, 3), (7, 7), (10, 1000), (300, 301)]
+)
+def test_it_has_as_many_as_asked_for(accounts: int, users: int) -> None:
+    found = list(generate(BOARDS, Size(accounts, users, days=2), NOW, seed=1))
+    teams = [len(customer.people) for customer in found]
+    assert (len(found), sum(teams)) == (accounts, users)
+    assert users < accounts or min(teams) >= 1
+
+
+def test_everybody_has_a_name_an_address_and_an_id_of_their_own(customers: list[Customer]) -> None:
+    people = [person for customer in customers for person in customer.people]
+    for values in (
+        [customer.external_id for customer in customers],
+        [customer.traits["domain"] for customer in customers],
+        [person.external_id for person in people],
+        [person.traits["email"] for person in people],
+    ):
+        assert len(set(values)) == len(values)
+    assert all(person.traits["email"].isascii() for person in people)
+    assert all(
+        person.traits["email"].endswith("@" + customer.traits["domain"])
+        for customer in customers
+        for person in customer.people
+    )
+
+
+def test_companies_stay_distinct_beyond_all_pairs_of_words() -> None:
+    names = [company(number) for number in range(40_000)]
+    assert len({one.name for one in names}) == len({one.domain for one in names}) == 40_000
+
+
+def test_companies_can_be_named_by_whoever_asks() -> None:
+    def named(number: int) -> Company:
+        return Company(f"cloud-{number}", f"Site {number}", f"site-{number}.example", "Chile", -4)
+
+    (found,) = islice(generate(BOARDS, SIZE, NOW, 1, named), 1)
+    assert (found.external_id, found.traits["name"]) == ("cloud-0", "Site 0")
+    assert found.traits["country"] == "Chile"
+
+
+def test_nothing_happens_in_the_future_or_before_somebody_is_there(
+    customers: list[Customer],
+) -> None:
+    for customer in customers:
+        assert customer.seen_at < NOW
+        for person in customer.people:
+            assert customer.seen_at.date() <= person.seen_at.date() and person.seen_at < NOW
+            created = stated(person.traits)
+            assert created is not None and created <= person.seen_at
+            for done in person.done:
+                assert person.seen_at <= done.last_at <= NOW
+
+
+def test_single_events_are_made_of_recent_days_only_and_are_as_many_as_are_counted(
+    customers: list[Customer],
+) -> None:
+    first = NOW.date() - timedelta(days=SIZE.event_days - 1)
+    recent = 0
+    for person in (person for customer in customers for person in customer.people):
+        for done in person.done:
+            if done.last_at.date() < first:
+                assert not done.times
+                continue
+            recent += len(done.times)
+            assert len(done.times) == done.often and max(done.times) == done.last_at
+            assert {at.date() for at in done.times} == {done.last_at.date()}
+    assert recent > 500
+
+
+def test_weeks_have_their_rhythm(customers: list[Customer]) -> None:
+    days = Counter(
+        done.last_at.weekday()
+        for customer in customers
+        for person in customer.people
+        for done in person.done
+    )
+    assert min(days[day] for day in range(5)) > 3 * max(days[5], days[6])
+
+
+def test_a_few_customers_are_large_and_a_few_people_do_most(customers: list[Customer]) -> None:
+    teams = sorted(len(customer.people) for customer in customers)
+    assert teams[-1] > 4 * median(teams)
+    work = sorted(
+        sum(done.often for done in person.done)
+        for customer in customers
+        for person in customer.people
+    )
+    busiest = work[-len(work) // 5 :]
+    assert sum(busiest) > 0.5 * sum(work)
+
+
+def test_some_rise_some_fall_and_some_fall_asleep() -> None:
+    found = generate(BOARDS, Size(accounts=80, users=4000, days=60), NOW, seed=3)
+    middle = NOW - timedelta(days=30)
+    asleep = NOW - timedelta(days=14)
+    stories: Counter[str] = Counter()
+    for customer in found:
+        times = [done.last_at for person in customer.people for done in person.done]
+        early, late = sum(at < middle for at in times), sum(at >= middle for at in times)
+        if customer.seen_at >= NOW - timedelta(days=16):
+            stories["new"] += 1
+        elif early > 20 and max(times) < asleep:
+            stories["asleep"] += 1
+        elif late > 1.5 * early and late > 20:
+            stories["rising"] += 1
+        elif early > 1.5 * late and early > 20:
+            stories["falling"] += 1
+        else:
+            stories["steady"] += 1
+    assert min(stories[story] for story in ("new", "asleep", "rising", "falling")) >= 2, stories
+    assert stories["steady"] > 20
+
+
+@pytest.mark.parametrize("catalog", [BOARDS, vocabulary.INVOICES, vocabulary.NOTES])
+def test_catalogs_weigh_events_from_1_to_10_and_begin_with_what_everybody_does(
+    catalog: vocabulary.Catalog,
+) -> None:
+    assert catalog.features[0].share == 1.0
+    assert all(1 <= feature.weight <= 10 for feature in catalog.features)
+    names = [feature.event for feature in catalog.features]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(("scope", "name", "conditions"), vocabulary.SEGMENTS)
+def test_the_demos_segments_are_rules(
+    scope: vocabulary.Scope, name: str, conditions: list[dict[str, object]]
+) -> None:
+    assert len(parse({"match": "all", "conditions": conditions}, scope).conditions) == 2
