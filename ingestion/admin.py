@@ -1,4 +1,4 @@
-"""The way of a message as people see it: keys, inbox, quarantine, and what was dropped."""
+"""The way of a message as people see it: inbox, quarantine, and what was dropped."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -12,7 +12,6 @@ from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
-from engagement.admin.credentials import CredentialAdmin, CredentialInline
 from engagement.admin.listing import LargeTableAdmin, PageAction, PageAdmin
 from engagement.admin.products import ProductAdmin
 from engagement.admin.scoping import (
@@ -23,6 +22,7 @@ from engagement.admin.scoping import (
     visible_products,
 )
 from ingestion import quarantine
+from ingestion.key_admin import IngestionKeyAdmin, IngestionKeyInline, first_event
 from ingestion.log_admin import IngestionLogAdmin
 from ingestion.models import (
     DropCount,
@@ -35,19 +35,11 @@ from ingestion.models import (
 )
 from ingestion.wording import REMEDIES, Summary, age, short_reason, summary
 
-
-@admin.register(IngestionKey)
-class IngestionKeyAdmin(CredentialAdmin):
-    usage = "Give it to the applications that send data of this product."
-
-
-class IngestionKeyInline(CredentialInline):
-    model = IngestionKey
-
-
-ProductAdmin.show_rows(IngestionKeyInline)
-ProductAdmin.show_link("Ingestion log", "admin:ingestion_ingestionlog_change")
+admin.site.register(IngestionKey, IngestionKeyAdmin)
 admin.site.register(IngestionLog, IngestionLogAdmin)
+ProductAdmin.show_rows(IngestionKeyInline)
+ProductAdmin.show_section(first_event)
+ProductAdmin.show_link("Ingestion log", "admin:ingestion_ingestionlog_change")
 
 
 class StoredMessageAdmin(PageAdmin):

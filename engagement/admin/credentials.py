@@ -20,7 +20,8 @@ from django.shortcuts import redirect
 from django.template.defaultfilters import date
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from engagement.admin.listing import PageAction, PageAdmin
 from engagement.admin.products import LinkedRows
@@ -64,9 +65,37 @@ class StateFilter(admin.SimpleListFilter):
 
 
 class CredentialInline(CredentialColumns, LinkedRows):
-    """A product's keys or tokens on the product's page."""
+    """A product's keys or tokens on the product's page, with their buttons for managers."""
 
-    fields = readonly_fields = ("name", *CredentialColumns.DESCRIBED)
+    readonly_fields = ("name", *CredentialColumns.DESCRIBED, "buttons")
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        shown = ["name", *self.DESCRIBED]
+        page = self.admin_site.get_model_admin(self.model)
+        assert isinstance(page, CredentialAdmin)
+        may_press = obj is not None and obj.pk in page.changeable_products(request)
+        return [*shown, "buttons"] if may_press else shown
+
+    @admin.display(description="")
+    def buttons(self, credential: Credential) -> SafeString:
+        if credential.revoked_at is not None:
+            return mark_safe("")
+        # Of a form of its own beside the page's, as no form can be inside another.
+        post = '<button class="eds-row-action" form="eds-row-actions" formaction="{}">{}</button>'
+        link = '<a class="eds-row-action" href="{}">{}</a>'
+        pressed = [("reveal", "Reveal", post), ("rotate", "Rotate", post)]
+        return format_html_join(
+            " ",
+            "{}",
+            (
+                (format_html(button, self._url(view, credential), label),)
+                for view, label, button in [*pressed, ("revoke", "Revoke", link)]
+            ),
+        )
+
+    def _url(self, view: str, credential: Credential) -> str:
+        name = f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{view}"
+        return reverse(name, args=[credential.pk])
 
 
 class CredentialAdmin(CredentialColumns, PageAdmin):
@@ -95,19 +124,33 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
     def page_actions(self, request: HttpRequest, obj: Credential) -> Sequence[PageAction]:
         if not self.has_change_permission(request, obj):
             return []
-        actions = [PageAction("Reveal", self._url("reveal", obj), post=True)]
-        if obj.revoked_at is None:
-            actions.append(PageAction("Revoke", self._url("revoke", obj)))
-        return actions
+        if obj.revoked_at is not None:
+            return [PageAction("Reveal", self._url("reveal", obj), post=True)]
+        return [
+            PageAction("Reveal", self._url("reveal", obj), post=True),
+            PageAction("Rotate", self._url("rotate", obj), post=True),
+            PageAction("Revoke", self._url("revoke", obj)),
+        ]
+
+    def usage_context(
+        self, request: HttpRequest, credential: Credential, secret: str | None
+    ) -> dict[str, Any]:
+        """What the page shows of how to use it, with *secret* where that is to be shown."""
+        return {}
 
     def get_urls(self) -> list[URLPattern]:
+        views = {
+            "reveal": self.reveal_view,
+            "rotate": self.rotate_view,
+            "revoke": self.revoke_view,
+        }
         own = [
             path(
                 f"<path:object_id>/{name}/",
                 self.admin_site.admin_view(view),
                 name=f"{self.opts.app_label}_{self.opts.model_name}_{name}",
             )
-            for name, view in {"reveal": self.reveal_view, "revoke": self.revoke_view}.items()
+            for name, view in views.items()
         ]
         return own + super().get_urls()
 
@@ -134,10 +177,13 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
+        secret = None
         if request.method == "GET" and request.session.get(TO_BE_SHOWN) == self._ticket(object_id):
             del request.session[TO_BE_SHOWN]
-            self._show_secret(request, object_id)
-        return super().change_view(request, object_id, form_url, extra_context)
+            secret = self._show_secret(request, object_id)
+        credential = self.get_object(request, object_id)
+        usage = self.usage_context(request, credential, secret) if credential else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **usage})
 
     def reveal_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         """Record that somebody asked for the secret, and let their next page show it."""
@@ -147,6 +193,27 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         self.log_change(request, credential, "Revealed the secret.")
         self._show_on_next_page(request, credential)
         return redirect(self._url("change", credential))
+
+    def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        """Make a new one beside it, so that whoever uses the old one has time to change over."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        old = self._changeable(request, object_id)
+        if old.revoked_at is not None:
+            self.message_user(request, "It is revoked; make a new one instead.", messages.WARNING)
+            return redirect(self._url("change", old))
+        with transaction.atomic():
+            new = type(old).create(old.product, old.name)
+            self.log_change(request, old, f"Rotated: {new.hint}… is to take its place.")
+            self.log_addition(request, new, f"Made to take the place of {old.hint}….")
+        told = format_html(
+            'The one before it, <a href="{}">{}</a>, stays live until you revoke it.',
+            self._url("change", old),
+            old,
+        )
+        self.message_user(request, told, messages.WARNING)
+        self._show_on_next_page(request, new)
+        return redirect(self._url("change", new))
 
     def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         credential = self._changeable(request, object_id)
@@ -202,17 +269,22 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
     def _show_on_next_page(self, request: HttpRequest, credential: Credential) -> None:
         request.session[TO_BE_SHOWN] = self._ticket(credential.pk)
 
-    def _show_secret(self, request: HttpRequest, object_id: str) -> None:
+    def _show_secret(self, request: HttpRequest, object_id: str) -> str | None:
+        """Show the secret above the page, and return it for the page itself."""
         credential = self._changeable(request, object_id)
         try:
             secret = credential.secret
         except Undecryptable as error:
             self.message_user(request, str(error), messages.ERROR)
-            return
+            return None
         shown = format_html(
-            "The secret of {}: <code class='secret'>{}</code> {}", credential, secret, self.usage
+            "The secret of {}: <code class='secret' data-copy>{}</code> {}",
+            credential,
+            secret,
+            self.usage,
         )
         self.message_user(request, shown, messages.SUCCESS)
+        return secret
 
     def _ticket(self, object_id: object) -> list[str]:
         return [self.opts.label_lower, str(object_id)]

@@ -1,6 +1,7 @@
 """Products: their workspaces, members and, from the apps that keep them, keys and tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from django.contrib import admin
@@ -45,6 +46,14 @@ class LinkedRows(ReadOnly, TabularInline):
         return formset
 
 
+@dataclass(frozen=True)
+class Section:
+    """A part of a product's page: a template, and what it shows as ``section.context``."""
+
+    template: str
+    context: dict[str, Any]
+
+
 class WorkspaceInline(LinkedRows):
     model = Workspace
     fields = readonly_fields = ("name", "lookback_days", "default_weight", "created_at")
@@ -72,8 +81,16 @@ class ProductAdmin(PageAdmin):
     readonly_fields = ["created_at", "deletion"]
     inlines: ClassVar[list[type[Inline]]] = [WorkspaceInline, MemberInline]
 
+    change_form_template = "admin/engagement/product.html"
+    # What other apps show below the rows.
+    sections: ClassVar[list[Callable[[HttpRequest, Product], Section]]] = []
     # Other pages about the product: what a button says, and the name of its address.
     links: ClassVar[list[tuple[str, str]]] = []
+
+    @classmethod
+    def show_section(cls, section: Callable[[HttpRequest, Product], Section]) -> None:
+        """Show another app's part of a product's page below its rows."""
+        cls.sections = [*cls.sections, section]
 
     @classmethod
     def show_link(cls, label: str, address_name: str) -> None:
@@ -127,6 +144,9 @@ class ProductAdmin(PageAdmin):
             address = reverse("admin:engagement_product_delete_all", args=[obj.pk])
             actions.append(PageAction("Delete", address))
         return actions
+
+    def page_context(self, request: HttpRequest, obj: Product) -> dict[str, Any]:
+        return {"sections": [section(request, obj) for section in self.sections]}
 
     def delete_product_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         product = self.get_object(request, object_id)

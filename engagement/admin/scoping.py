@@ -115,6 +115,7 @@ class ProductScopedAdmin(ModelAdmin):
 
     class Media:
         css = {"all": ["engagement/admin.css", "engagement/charts.css"]}
+        js = ["engagement/copy.js"]
 
     # --- Who may what -------------------------------------------------------------------------
 

@@ -165,6 +165,54 @@ def test_revoking_asks_first_and_is_final(member: Client, acme: Product, kind: t
 
 
 @KINDS
+def test_rotating_makes_a_new_one_and_leaves_the_old_live(
+    member: Client, acme: Product, kind: type[Any]
+) -> None:
+    old = kind.create(acme, "web")
+    assert member.get(address(kind, "rotate", old.pk)).status_code == 405
+    answer = member.post(address(kind, "rotate", old.pk))
+    new = kind.objects.exclude(pk=old.pk).get()
+    assert there(answer) == address(kind, "change", new.pk)
+    page = member.get(there(answer)).content.decode()
+    assert new.secret in page and old.secret not in page
+    assert f'<a href="{address(kind, "change", old.pk)}">' in page and "stays live" in page
+    old.refresh_from_db()
+    assert (new.name, new.product, new.revoked_at, old.revoked_at) == ("web", acme, None, None)
+    assert new.secret != old.secret
+    said = dict(LogEntry.objects.values_list("object_id", "change_message"))
+    assert said == {
+        str(old.pk): f"Rotated: {new.hint}… is to take its place.",
+        str(new.pk): f"Made to take the place of {old.hint}….",
+    }
+
+
+@KINDS
+def test_a_revoked_one_is_not_rotated(member: Client, acme: Product, kind: type[Any]) -> None:
+    old = kind.create(acme, "web")
+    member.post(address(kind, "revoke", old.pk))
+    page = member.post(address(kind, "rotate", old.pk), follow=True).content.decode()
+    assert "make a new one instead" in page
+    assert kind.objects.count() == 1
+
+
+@KINDS
+def test_the_products_page_has_each_ones_buttons_for_managers(
+    member: Client, reader: Client, acme: Product, kind: type[Any]
+) -> None:
+    live, revoked = kind.create(acme, "live"), kind.create(acme, "revoked")
+    member.post(address(kind, "revoke", revoked.pk))
+    page = reverse("admin:engagement_product_change", args=[acme.pk])
+    html, seen = (who.get(page).content.decode() for who in (member, reader))
+    for view in ("reveal", "rotate"):
+        assert f'formaction="{address(kind, view, live.pk)}"' in html
+        assert address(kind, view, revoked.pk) not in html
+        assert address(kind, view, live.pk) not in seen
+    # Pressing Enter in the product's name saves it and presses none of them.
+    assert html.count('form="eds-row-actions"') == html.count("formaction=")
+    assert "live" in seen and live.secret not in html + seen
+
+
+@KINDS
 def test_the_action_asks_first_and_revokes_the_selected(
     member: Client, acme: Product, kind: type[Any]
 ) -> None:

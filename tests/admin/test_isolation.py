@@ -16,8 +16,8 @@ from tests.admin.rows import Rows, quarantined, waiting
 REFUSED = {302, 403, 404}
 ONE_ROW = ["change", "history", "delete"]
 OWN_VIEWS = {
-    "ingestion_ingestionkey": ["reveal", "revoke"],
-    "readapi_apitoken": ["reveal", "revoke"],
+    "ingestion_ingestionkey": ["reveal", "rotate", "revoke"],
+    "readapi_apitoken": ["reveal", "rotate", "revoke"],
     "ingestion_quarantinedmessage": ["try_again"],
     "marketplace_connection": ["details", "status", "test", "sync", "full_sync", "disconnect"],
 }

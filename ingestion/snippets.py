@@ -1,0 +1,58 @@
+"""Code to paste that sends a first event, in the languages that people ask for."""
+
+from dataclasses import dataclass
+
+# What stands where the key belongs, for whoever may not see it or has not asked to.
+PLACEHOLDER = "YOUR_INGESTION_KEY"
+
+
+@dataclass(frozen=True)
+class Snippet:
+    language: str
+    code: str
+
+
+_CURL = """\
+curl -X POST {address}/v2/identify -H 'Authorization: Basic {key}' \\
+  -d '{{"userId": "u1", "traits": {{"name": "Ada", "email": "ada@example.com"}}}}'
+curl -X POST {address}/v2/track -H 'Authorization: Basic {key}' \\
+  -d '{{"userId": "u1", "event": "Report created"}}'
+"""
+_PYTHON = """\
+import requests
+
+def send(path, message):
+    answer = requests.post(
+        "{address}/v2/" + path,
+        json=message,
+        headers={{"Authorization": "Basic {key}"}},
+        timeout=10,
+    )
+    answer.raise_for_status()
+
+send("identify", {{"userId": "u1", "traits": {{"name": "Ada", "email": "ada@example.com"}}}})
+send("track", {{"userId": "u1", "event": "Report created"}})
+"""
+_JAVASCRIPT = """\
+async function send(path, message) {{
+  const answer = await fetch("{address}/v2/" + path, {{
+    method: "POST",
+    headers: {{ Authorization: "Basic {key}" }},
+    body: JSON.stringify(message),
+  }});
+  if (!answer.ok) throw new Error(await answer.text());
+}}
+
+await send("identify", {{ userId: "u1", traits: {{ name: "Ada", email: "ada@example.com" }} }});
+await send("track", {{ userId: "u1", event: "Report created" }});
+"""
+
+
+def snippets(address: str, key: str = PLACEHOLDER) -> list[Snippet]:
+    """How to introduce a user and send an event to the service at *address* with *key*."""
+    templates = {"curl": _CURL, "Python": _PYTHON, "JavaScript": _JAVASCRIPT}
+    address = address.rstrip("/")
+    return [
+        Snippet(language, template.format(address=address, key=key))
+        for language, template in templates.items()
+    ]

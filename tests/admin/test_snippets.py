@@ -1,0 +1,90 @@
+"""The lines that a product's page offers to paste do what they say."""
+
+import html
+import re
+import subprocess
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from engagement.models import Product, User
+from ingestion import processing
+from ingestion.models import IngestionKey
+from ingestion.snippets import PLACEHOLDER, snippets
+from tests.engagement.history import NOON
+from tests.pipeline.waiting import counts
+
+
+def shown(who: Client, product: Product) -> str:
+    answer = who.get(reverse("admin:engagement_product_change", args=[product.pk]))
+    return answer.content.decode()
+
+
+def code(page: str) -> list[str]:
+    return [
+        html.unescape(found) for found in re.findall(r"<pre[^>]*><code>(.*?)</code>", page, re.S)
+    ]
+
+
+def test_a_product_page_offers_three_languages_and_no_key(
+    member: Client, reader: Client, acme: Product, acme_key: str
+) -> None:
+    for who in (member, reader):
+        page = shown(who, acme)
+        offered = code(page)
+        assert [one.split()[0] for one in offered] == ["curl", "import", "async"]
+        assert all(PLACEHOLDER in one and "http://testserver/v2/" in one for one in offered)
+        assert acme_key not in page and acme_key[:9] in page
+    assert "once you reveal it" in shown(member, acme)
+    assert "once you reveal it" not in shown(reader, acme)
+
+
+def test_a_product_without_a_key_is_offered_to_make_one(
+    member: Client, reader: Client, acme: Product
+) -> None:
+    assert "There is none yet" in shown(member, acme)
+    assert "There is none yet" not in shown(reader, acme)
+
+
+def test_a_revealed_keys_page_has_the_key_in_the_lines_once(
+    member: Client, acme: Product, acme_key: str
+) -> None:
+    key = IngestionKey.objects.get()
+    member.post(reverse("admin:ingestion_ingestionkey_reveal", args=[key.pk]))
+    address = reverse("admin:ingestion_ingestionkey_change", args=[key.pk])
+    first, second = (member.get(address).content.decode() for _ in range(2))
+    assert all(acme_key in one for one in code(first))
+    assert all(PLACEHOLDER in one for one in code(second)) and acme_key not in second
+
+
+def test_a_revoked_keys_page_offers_nothing_to_paste(
+    member: Client, acme: Product, acme_key: str
+) -> None:
+    key = IngestionKey.objects.get()
+    member.post(reverse("admin:ingestion_ingestionkey_revoke", args=[key.pk]))
+    page = member.get(reverse("admin:ingestion_ingestionkey_change", args=[key.pk]))
+    assert code(page.content.decode()) == []
+
+
+def run_in_a_shell(script: str) -> None:
+    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def run_in_python(script: str) -> None:
+    exec(script, {})
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("language", ["curl", "Python"])
+def test_the_lines_introduce_a_user_and_count_an_event(
+    acme: Product, acme_key: str, live_server: Any, language: str
+) -> None:
+    offered = {one.language: one.code for one in snippets(f"{live_server.url}/", acme_key)}
+    run = {"curl": run_in_a_shell, "Python": run_in_python}[language]
+    run(offered[language])
+    processing.drain(lambda: NOON)
+    assert counts(acme) == {("u1", "Report created"): 1}
+    assert User.objects.get().email == "ada@example.com"
