@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from engagement.models import Workspace
+from engagement.models import Segment, Workspace
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, make_user
 
 UNKNOWN = 999_999_999
+NOWHERE = {"account": UNKNOWN, "user": UNKNOWN, "segment": UNKNOWN}
 
 IN_ACMES_WORKSPACE = [
     "/v2/workspaces/{workspace}",
@@ -20,7 +21,8 @@ IN_ACMES_WORKSPACE = [
     "/v2/accounts?workspace_id={workspace}&match_type=name&match_value=Initech",
     "/v2/accounts?workspace_id={workspace}&match_type=tracking_id&match_value=initech",
     "/v2/accounts/{account}?workspace_id={workspace}",
-    "/v2/accounts/{account}?workspace_id={workspace}&expand=traits",
+    "/v2/accounts/{account}?workspace_id={workspace}"
+    "&expand=insights,traits,segments,events,history",
     "/v2/users?workspace_id={workspace}",
     "/v2/users?workspace_id={workspace}&cursor={users_cursor}",
     "/v2/users?workspace_id={workspace}&match_type=email&match_value=milton@initech.example",
@@ -28,10 +30,21 @@ IN_ACMES_WORKSPACE = [
     "/v2/users?workspace_id={workspace}&match_type=plan&match_value=pro",
     "/v2/users/{user}?workspace_id={workspace}",
     "/v2/users/{user}?workspace_id={workspace}&expand=traits&traits=plan",
+    "/v2/users/{user}?workspace_id={workspace}&expand=segments,events,history",
+    "/v2/segments?workspace_id={workspace}&expand=counts",
+    "/v2/segments?workspace_id={workspace}&cursor={segments_cursor}",
+    "/v2/segments/{segment}?workspace_id={workspace}",
+    "/v2/segments/{segment}/members?workspace_id={workspace}",
+    "/v2/segments/{segment}/members?workspace_id={workspace}&cursor={members_cursor}",
+    "/v1/accounts?workspace_id={workspace}&id={account}",
+    "/v1/accounts?workspace_id={workspace}&match_type=domain&match_value=initech.example",
 ]
 ACMES_IDS_IN_GLOBEX_WORKSPACE = [
     "/v2/accounts/{account}?workspace_id={globex_workspace}",
     "/v2/users/{user}?workspace_id={globex_workspace}",
+    "/v2/segments/{segment}?workspace_id={globex_workspace}",
+    "/v2/segments/{segment}/members?workspace_id={globex_workspace}",
+    "/v1/accounts?workspace_id={globex_workspace}&id={account}",
 ]
 LOOK_UPS_IN_GLOBEX_WORKSPACE = [
     "/v2/accounts?workspace_id={globex_workspace}",
@@ -54,15 +67,19 @@ def places(acme_reads: Reads, workspace: Workspace, globex_workspace: Workspace)
     traits = {"email": "milton@initech.example", "plan": "pro"}
     user = make_user(workspace, "u-1", 5, traits=traits, account=account)
     make_user(workspace, "u-2", 9)
+    segment = Segment.objects.get(workspace=workspace, scope="user", name="All")
+    members = f"segments/{segment.pk}/members"
     cursors = {}
-    for kind in ("accounts", "users"):
-        first = acme_reads(f"/v2/{kind}", workspace_id=workspace.id, limit=1).json()
+    for path in ("accounts", "users", "segments", members):
+        first = acme_reads(f"/v2/{path}", workspace_id=workspace.id, limit=1).json()
+        kind = path.rpartition("/")[2]
         cursors[f"{kind}_cursor"] = first["_links"]["next"].rpartition("cursor=")[2]
     return {
         "workspace": workspace.id,
         "globex_workspace": globex_workspace.id,
         "account": account.id,
         "user": user.id,
+        "segment": segment.pk,
         **cursors,
     }
 
@@ -74,7 +91,7 @@ def test_a_foreign_token_gets_the_answer_to_an_unknown_id(
     assert acme_reads(address.format(**places)).status_code == 200
 
     foreign = globex_reads(address.format(**places))
-    nowhere = {**places, "workspace": UNKNOWN, "account": UNKNOWN, "user": UNKNOWN}
+    nowhere = {**places, "workspace": UNKNOWN, **NOWHERE}
     unknown = globex_reads(address.format(**nowhere))
     assert foreign.status_code == 404
     assert foreign.json()["error"]["code"] == "not_found"
@@ -87,7 +104,7 @@ def test_an_own_workspace_opens_no_foreign_id(
     address: str, places: dict[str, Any], globex_reads: Reads
 ) -> None:
     foreign = globex_reads(address.format(**places))
-    unknown = globex_reads(address.format(**{**places, "account": UNKNOWN, "user": UNKNOWN}))
+    unknown = globex_reads(address.format(**{**places, **NOWHERE}))
     assert foreign.status_code == 404
     assert foreign.content == unknown.content
 
@@ -99,7 +116,7 @@ def test_lists_and_look_ups_in_an_own_workspace_find_nothing_foreign(
     assert globex_reads(address.format(**places)).json()["data"] == []
 
 
-@pytest.mark.parametrize("kind", ["accounts", "users"])
+@pytest.mark.parametrize("kind", ["accounts", "users", "segments"])
 def test_a_foreign_cursor_is_refused_in_an_own_workspace(
     kind: str, places: dict[str, Any], globex_reads: Reads
 ) -> None:

@@ -1,0 +1,146 @@
+"""Every statement of an answer finds its rows in the large tables by an index."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from engagement import sql
+from engagement.models import Product, Segment, Workspace
+from tests.readapi.conftest import Reads
+from tests.readapi.scored import account_id, fill, user_id
+
+# All that grow with the number of users.
+LARGE = {
+    "engagement_user",
+    "engagement_account",
+    "engagement_userengagement",
+    "engagement_accountengagement",
+    "engagement_dailycount",
+    "engagement_event",
+    "engagement_membership",
+}
+
+
+@pytest.fixture
+def filled(acme: Product) -> Workspace:
+    return fill(acme)
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Asks for an address and gives the plans of its statements, as for large tables."""
+    direct: list[dict[str, Any]] = []
+    fetch = sql.fetch
+
+    def planned(statement: Any, parameters: Any = None) -> list[sql.Row]:
+        if statement.lstrip().upper().startswith(("SELECT", "WITH")):
+            direct.append(fetch("EXPLAIN (FORMAT JSON) " + statement, parameters)[0][0][0])
+        return fetch(statement, parameters)
+
+    def asked(reads: Reads, address: str) -> list[dict[str, Any]]:
+        direct.clear()
+        with connection.cursor() as cursor:
+            # A sequential scan pays on the few rows of a test.
+            cursor.execute("SET LOCAL enable_seqscan = off")
+        with monkeypatch.context() as patch, CaptureQueriesContext(connection) as seen:
+            patch.setattr(sql, "fetch", planned)
+            response = reads(address)
+            assert response.status_code == 200, response.content
+        selects = [query["sql"] for query in seen if query["sql"].startswith("SELECT")]
+        return [*direct, *(explained(select) for select in selects)]
+
+    return asked
+
+
+def explained(select: str) -> dict[str, Any]:
+    with connection.cursor() as cursor:
+        cursor.execute("EXPLAIN (FORMAT JSON) " + select)
+        plan: dict[str, Any] = cursor.fetchone()[0][0]
+        return plan
+
+
+def nodes(plan: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(plan, list):
+        for item in plan:
+            yield from nodes(item)
+    elif isinstance(plan, dict):
+        if "Node Type" in plan:
+            yield plan
+        for value in plan.values():
+            yield from nodes(value)
+
+
+def unbounded(plan: dict[str, Any]) -> list[str]:
+    """The large tables that the plan walks over from end to end."""
+    found = []
+    for node in nodes(plan):
+        table = node.get("Relation Name", "")
+        # A bitmap's rows were found by an index below it.
+        is_walk = "Index Cond" not in node and node["Node Type"] != "Bitmap Heap Scan"
+        if table in LARGE and is_walk:
+            found.append(f"{node['Node Type']} on {table}")
+    return found
+
+
+ADDRESSES = [
+    "/v2/accounts?workspace_id={workspace}",
+    "/v2/accounts?workspace_id={workspace}&offset=1",
+    "/v2/accounts?workspace_id={workspace}&match_type=tracking_id&match_value=initech",
+    "/v2/accounts?workspace_id={workspace}&match_type=domain&match_value=initech.example",
+    "/v2/users?workspace_id={workspace}",
+    "/v2/users?workspace_id={workspace}&match_type=tracking_id&match_value=ann",
+    "/v2/users?workspace_id={workspace}&match_type=email&match_value=ann@initech.example",
+    "/v2/users?workspace_id={workspace}&match_type=plan&match_value=pro",
+    "/v2/accounts/{account}?workspace_id={workspace}"
+    "&expand=insights,traits,segments,events,history",
+    "/v2/users/{user}?workspace_id={workspace}&expand=traits,segments,events,history",
+    "/v1/accounts?workspace_id={workspace}&match_type=name&match_value=Initech",
+    "/v2/segments?workspace_id={workspace}&expand=counts&limit=100",
+    "/v2/workspaces?expand=stats",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_no_large_table_is_walked_over(
+    address: str, plans: Any, acme_reads: Reads, acme: Product, filled: Workspace
+) -> None:
+    found = plans(
+        acme_reads,
+        address.format(
+            workspace=filled.pk,
+            account=account_id(acme, "initech"),
+            user=user_id(acme, "ann"),
+        ),
+    )
+    assert found
+    assert [walk for plan in found for walk in unbounded(plan)] == []
+
+
+def test_no_segment_walks_over_a_large_table(
+    plans: Any, acme_reads: Reads, filled: Workspace
+) -> None:
+    for segment in Segment.objects.filter(workspace=filled):
+        address = f"/v2/segments/{segment.pk}/members?workspace_id={filled.pk}"
+        found = [walk for plan in plans(acme_reads, address) for walk in unbounded(plan)]
+        assert found == [], segment.name
+
+
+@pytest.mark.parametrize("scope", ["user", "account"])
+@pytest.mark.parametrize("name", ["All", "All Active", "Most Engaged", "Slightly Engaged"])
+def test_members_by_score_are_one_range_of_the_ranking_index(
+    scope: str, name: str, plans: Any, acme_reads: Reads, filled: Workspace
+) -> None:
+    """A threshold of the score is one of the raw score, so that nothing else is looked at."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_sort = off")
+    segment = Segment.objects.get(workspace=filled, scope=scope, name=name)
+    address = f"/v2/segments/{segment.pk}/members?workspace_id={filled.pk}"
+    *_, page = plans(acme_reads, address)
+    (ranked,) = (node for node in nodes(page) if node.get("Index Name") == f"{scope}_ranking")
+    assert ("raw" in ranked["Index Cond"]) == (name != "All")
+    # Which says nothing on top of the set: a set is of one product.
+    assert ranked["Filter"] == f"(product_id = {filled.product_id})"
+    assert not [node for node in nodes(page) if node["Node Type"] == "Sort"]
