@@ -36,9 +36,6 @@ class Place:
 
     ``audience`` is the set of scores whose users alone count for an account; None counts all users
     that are known. ``event_names`` are the product's that the conditions ask for, by name.
-    ``at_once`` has sums over events taken for all subjects in one go, which costs as much as it
-    costs to read them all; otherwise they are taken for each row that is looked at, which is quick
-    for a page and for one subject.
     """
 
     scope: Scope
@@ -49,7 +46,6 @@ class Place:
     id: str
     audience: int | None
     event_names: dict[str, int]
-    at_once: bool = False
 
 
 def subject_filter(rule: Rule, product_id: int, today: date) -> Q:
@@ -109,51 +105,48 @@ def time_met(condition: Any, column: Any, place: Place) -> Q:
 
 # --- Events ---------------------------------------------------------------------------------
 
+# Sums over events are taken for each subject that is looked at, never for all of them at once and
+# then joined: of a product that its statistics do not know yet, the planner expects one row, and
+# would go through what it joins again and again.
+
 
 def _event(condition: EventCondition, place: Place) -> Q:
     name = place.event_names.get(condition.event)
     if name is None:
         # Nobody has done what has never been seen.
         return Q(Value(condition.operator == "not_done"))
-    counts = counted(place).filter(event_name_id=name)
+    counts = counts_of_subject(place).filter(event_name_id=name)
     if condition.within_days is not None:
         first_day = start_of(place.today, 1 - condition.within_days).date()
         counts = counts.filter(day__range=(first_day, place.today))
     if condition.operator == "not_done":
-        return Q(~Exists(of_subject(counts, place)))
+        return Q(~Exists(counts))
     if condition.times == 1:
-        return Q(Exists(of_subject(counts, place)))
-    return at_least(counts, Sum("count"), condition.times, place)
+        return Q(Exists(counts))
+    return Q(GreaterThanOrEqual(total(counts, Sum("count")), condition.times))
 
 
-def counted(place: Place) -> QuerySet[DailyCount]:
-    """The daily counts that count for the place's subjects."""
-    counts = DailyCount.objects.filter(product_id=place.product_id)
+def counts_of_subject(place: Place) -> QuerySet[DailyCount]:
+    """The daily counts that count for the subject of the outer query's row."""
+    own = {f"{place.scope}_id": OuterRef(place.id)}
+    counts = DailyCount.objects.filter(product_id=_hidden(place.product_id), **own)
     if place.scope == "user":
         return counts
     if place.audience is None:
         return counts.filter(user__is_identified=True)
     users = UserEngagement.objects.filter(
-        product_id=place.product_id, score_set_id=place.audience, user_id=OuterRef("user_id")
+        product_id=_hidden(place.product_id),
+        score_set_id=_hidden(place.audience),
+        user_id=OuterRef("user_id"),
     )
     return counts.filter(Exists(users))
 
 
-def of_subject(counts: QuerySet[DailyCount], place: Place) -> QuerySet[DailyCount]:
-    """Those of the subject of the outer query's row."""
-    return counts.filter(**{f"{place.scope}_id": OuterRef(place.id)})
+def total(counts: QuerySet[DailyCount], of: Any) -> Subquery:
+    """An aggregate over the counts of one subject; NULL where there are none."""
+    return Subquery(counts.order_by().values("product_id").annotate(of=of).values("of"))
 
 
-def total(counts: QuerySet[DailyCount], of: Any, place: Place) -> Subquery:
-    """An aggregate over the counts of the row's subject; NULL where there are none."""
-    own = of_subject(counts, place).order_by()
-    return Subquery(own.values("product_id").annotate(of=of).values("of"))
-
-
-def at_least(counts: QuerySet[DailyCount], of: Any, number: int, place: Place) -> Q:
-    """Whether an aggregate over the counts of the row's subject is *number* or more, above 0."""
-    if not place.at_once:
-        return Q(GreaterThanOrEqual(total(counts, of, place), number))
-    subject = f"{place.scope}_id"
-    enough = counts.order_by().values(subject).annotate(of=of).filter(of__gte=number)
-    return Q(**{f"{place.id}__in": enough.values(subject)})
+def _hidden(id: int) -> RawSQL:
+    """An id that the planner does not see, for the reason that ``sql.PRODUCT`` gives."""
+    return RawSQL("(SELECT %s::bigint)", (id,))

@@ -39,6 +39,7 @@ from engagement.trait_filters import TraitNumber, TraitType, start_of
 # No raw score or count comes near.
 _UNREACHED = 2**62
 _HIGHEST_TENTH = 1000
+_NUMBERS: Any = ArrayField(BigIntegerField())
 
 Shown = Callable[[int], float | None]
 _NOBODY = Q(Value(False))
@@ -175,11 +176,15 @@ class _ScoreInTenths(Func):
     output_field = IntegerField()
 
     def __init__(self, raw: str, benchmark: float | None) -> None:
-        steps = Value(list(_steps(benchmark)), ArrayField(BigIntegerField()))
-        super().__init__(F(raw), steps)
+        super().__init__(F(raw), Cast(Value(_steps_text(benchmark)), _NUMBERS))
 
 
 @lru_cache(maxsize=100)
+def _steps_text(benchmark: float | None) -> str:
+    """The steps as PostgreSQL writes a list: Django and psycopg would look at each number."""
+    return f"{{{','.join(map(str, _steps(benchmark)))}}}"
+
+
 def _steps(benchmark: float | None) -> tuple[int, ...]:
     """The lowest raw scores that show 0.1, 0.2, … 100.0."""
     if not benchmark:

@@ -78,7 +78,7 @@ def containing(
     flags = {name: Case(When(q, then=Value(True)), default=Value(False)) for name, q in met.items()}
     subject_id = getattr(row, f"{scope}_id")
     of_subject = rows(score_set, scope).filter(**{f"{scope}_id": subject_id})
-    found = of_subject.values(**flags).first() or {}
+    found = next(iter(of_subject.values(**flags)), {})
     return [segment for segment in asked if found.get(_name(segment))]
 
 
@@ -119,7 +119,17 @@ def _condition_met(condition: Condition, score_set: ScoreSet, place: Place) -> Q
         case TrendCondition():
             return metric_expressions.trend_met(condition, score_set, place)
         case LastActiveCondition():
-            return time_met(condition, F("last_active_at"), place)
+            return _last_active(condition, place)
         case ActiveCondition():
-            return Q(raw__gt=0) if condition.active else Q(raw__lte=0)
+            return Q(raw__gt=0) if condition.active else Q(raw=0)
     return without_scores(condition, place)
+
+
+def _last_active(condition: LastActiveCondition, place: Place) -> Q:
+    met = time_met(condition, F("last_active_at"), place)
+    days = place.lookback_days if condition.days == "window" else condition.days
+    if condition.operator == "more_than_days_ago" and days >= place.lookback_days:
+        # Whoever was last active before the window has no points in it. Said for the planner: the
+        # indexes user_idle and account_idle hold those without points.
+        met &= Q(raw=0)
+    return met

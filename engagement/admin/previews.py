@@ -46,13 +46,12 @@ def of_segment(workspace: Workspace, rule: Rule) -> Preview:
     if score_set is None:
         reason = "The workspace is not scored yet; look again in a moment."
         return Preview(rule.scope, reason=reason)
-    met = segments.members(score_set, rule)
-    found = segments.rows(score_set, rule.scope).filter(met)
+    found = segments.rows(score_set, rule.scope).filter(segments.members(score_set, rule))
     ranked = found.select_related(rule.scope).defer(f"{rule.scope}__trait_stamps")
     ranked = ranked.order_by("-raw", f"-{rule.scope}_id")
     return Preview(
         rule.scope,
-        _in_time(found.count),
+        _in_time(lambda: segments.count(score_set, rule)),
         _in_time(lambda: [_member(row, rule.scope, score_set) for row in ranked[:SHOWN]]),
     )
 

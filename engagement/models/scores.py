@@ -164,6 +164,11 @@ class UserEngagement(Engagement):
         indexes = [
             # The ranking, page by page, and the percentiles above zero.
             models.Index(F("score_set"), F("raw").desc(), F("user").desc(), name="user_ranking"),
+            # Segments of those who went quiet before the window; they have no points. Whoever is
+            # active is not in it, so that scoring them costs nothing more.
+            models.Index(
+                fields=["score_set", "last_active_at"], condition=Q(raw=0), name="user_idle"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -193,6 +198,10 @@ class AccountEngagement(Engagement):
             # The ranking, page by page, and the percentiles above zero.
             models.Index(
                 F("score_set"), F("raw").desc(), F("account").desc(), name="account_ranking"
+            ),
+            # As user_idle.
+            models.Index(
+                fields=["score_set", "last_active_at"], condition=Q(raw=0), name="account_idle"
             ),
         ]
 

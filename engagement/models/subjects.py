@@ -4,7 +4,7 @@ from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Left, Lower
+from django.db.models.functions import Coalesce, Left, Lower
 
 EXTERNAL_ID_LENGTH = 512
 # A longer text does not fit an index entry, and no e-mail address or domain is longer.
@@ -69,6 +69,8 @@ class Account(Subject):
                 Lower(Left(KeyTextTransform("domain", "traits"), INDEXED_TEXT_LENGTH)),
                 name="account_domain",
             ),
+            # Segments of those who are new, which may be few: then nobody ranks all to find them.
+            models.Index(Coalesce("created_at", "first_seen_at"), name="account_created"),
         ]
 
     @property
@@ -106,6 +108,8 @@ class User(Subject):
                 Lower(Left(KeyTextTransform("email", "traits"), INDEXED_TEXT_LENGTH)),
                 name="user_email",
             ),
+            # As account_created.
+            models.Index(Coalesce("created_at", "first_seen_at"), name="user_created"),
         ]
 
     @property
