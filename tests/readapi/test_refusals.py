@@ -19,6 +19,15 @@ from tests.readapi.rows import make_account, make_user
 BAD_INTEGERS = ["", " ", "x", "-1", "+1", "1.0", "1e2", "0x10", " 1", "1 ", "1_0", "\u0661", "²",
                 "1" * 20, "1" * 6000, "null", "1,2", "\u200b1"]  # fmt: skip
 
+LISTS = ["/v2/workspaces", "/v2/accounts", "/v2/users", "/v2/segments"]
+WITHIN_A_WORKSPACE = [
+    *LISTS[1:],
+    "/v2/accounts/1",
+    "/v2/users/1",
+    "/v2/segments/1",
+    "/v2/segments/1/members",
+]
+
 
 def refusal(reads: Reads, address: str, **parameters: Any) -> tuple[str, str | None]:
     response = reads(address, **parameters)
@@ -29,7 +38,7 @@ def refusal(reads: Reads, address: str, **parameters: Any) -> tuple[str, str | N
     return error["code"], error.get("field")
 
 
-@pytest.mark.parametrize("address", ["/v2/accounts", "/v2/users", "/v2/accounts/1", "/v2/users/1"])
+@pytest.mark.parametrize("address", WITHIN_A_WORKSPACE)
 class TestWorkspaceId:
     def test_is_required(self, address: str, acme_reads: Reads) -> None:
         expected = ("missing_workspace_id", "workspace_id")
@@ -48,7 +57,7 @@ class TestWorkspaceId:
 
 
 @pytest.mark.parametrize("value", [*BAD_INTEGERS, "0", "101", str(2**63)])
-@pytest.mark.parametrize("address", ["/v2/workspaces", "/v2/accounts", "/v2/users"])
+@pytest.mark.parametrize("address", LISTS)
 def test_a_limit_is_from_1_to_100(
     address: str, value: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -57,7 +66,7 @@ def test_a_limit_is_from_1_to_100(
 
 
 @pytest.mark.parametrize("value", [*BAD_INTEGERS, str(2**63)])
-@pytest.mark.parametrize("address", ["/v2/workspaces", "/v2/accounts", "/v2/users"])
+@pytest.mark.parametrize("address", LISTS)
 def test_an_offset_is_from_0(
     address: str, value: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -79,6 +88,8 @@ def test_offset_and_cursor_exclude_each_other(acme_reads: Reads, workspace: Work
         ("/v2/accounts/1", "traits"),
         ("/v2/users", "not available"),
         ("/v2/users/1", "traits"),
+        ("/v2/segments/1", "not available"),
+        ("/v2/segments/1/members", "not available"),
     ],
 )
 @pytest.mark.parametrize("value", ["everything", "Traits", "stats,everything", "traits;stats"])
@@ -157,7 +168,7 @@ def test_a_query_string_is_utf_8_without_nul_and_names_each_parameter_once(
     assert response.json()["error"]["code"] == "invalid_parameter"
 
 
-@pytest.mark.parametrize("resource", ["workspaces", "accounts", "users"])
+@pytest.mark.parametrize("resource", ["workspaces", "accounts", "users", "segments"])
 @pytest.mark.parametrize(
     "id",
     [
@@ -199,10 +210,7 @@ def test_a_bad_path_is_not_found_in_json(path: str, method: str, client: Client)
         assert response.json()["error"]["code"] == "not_found"
 
 
-READ_PATHS = [
-    "/v2/workspaces", "/v2/workspaces/1", "/v2/accounts", "/v2/accounts/1", "/v2/users",
-    "/v2/users/1",
-]  # fmt: skip
+READ_PATHS = ["/v2/workspaces", "/v2/workspaces/1", *WITHIN_A_WORKSPACE, "/v1/accounts"]
 
 
 @pytest.mark.parametrize("path", READ_PATHS)
