@@ -35,9 +35,9 @@ def met(condition: TraitCondition, traits: str) -> Q:
     name, value = condition.trait, condition.value
     match condition.operator:
         case "is":
-            return has(traits, name, str(value))
+            return has_trait(traits, name, str(value))
         case "is_not":
-            return negation(has(traits, name, str(value)))
+            return negation(has_trait(traits, name, str(value)))
         case "contains":
             return Q(_Contains(traits, name, str(value)))
         case "is_set":
@@ -54,7 +54,7 @@ def met(condition: TraitCondition, traits: str) -> Q:
             return Q(GreaterThanOrEqual(_Time(traits, name), start_of(_day(value), 1)))
 
 
-def has(traits: str, name: str, value: str) -> Q:
+def has_trait(traits: str, name: str, value: str) -> Q:
     """The trait is the text *value*, or the JSON number or boolean that is written like it.
 
     Containment is what the GIN indexes user_traits and account_traits answer.

@@ -1,12 +1,9 @@
 """What the read API asks the database. Everything stays inside one product and one workspace."""
 
-import re
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
-import msgspec
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Left, Lower
@@ -24,7 +21,7 @@ from engagement.models import (
     Workspace,
 )
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
-from engagement.traits import canonical_name
+from engagement.trait_filters import has_trait
 from readapi.errors import NotFound
 from readapi.pagination import Order
 from readapi.parameters import Match
@@ -34,10 +31,6 @@ USER_RANKING = Order(("raw", "user_id"), descending=True)
 ACCOUNT_RANKING = Order(("raw", "account_id"), descending=True)
 WORKSPACE_ORDER = Order(("id",))
 SEGMENT_ORDER = Order(("id",))
-
-_JSON_SCALAR = re.compile(
-    r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false", flags=re.ASCII
-)
 
 
 class AccountNames(TypedDict):
@@ -250,7 +243,7 @@ def _matches(match: Match, ignoring_case: str) -> Q:
         return Q(external_id=match.value)
     if match.kind == ignoring_case:
         return _same_text(match.kind, match.value)
-    return _has_trait(match.kind, match.value)
+    return has_trait("traits", match.kind, match.value)
 
 
 def _same_text(name: str, value: str) -> Q:
@@ -265,17 +258,3 @@ def _same_text(name: str, value: str) -> Q:
         Exact(indexed, Lower(Left(Value(value), INDEXED_TEXT_LENGTH))),
         Exact(Lower(trait), Lower(Value(value))),
     )
-
-
-def _has_trait(name: str, value: str) -> Q:
-    """The trait is the text *value*, or the JSON number or boolean that is written like it.
-
-    Containment is what the GIN indexes user_traits and account_traits answer.
-    """
-    name = canonical_name(name)
-    found = Q(traits__contains={name: value})
-    if _JSON_SCALAR.fullmatch(value):
-        # A number that cannot be decoded is larger than any trait may hold.
-        with suppress(msgspec.DecodeError):
-            found |= Q(traits__contains={name: msgspec.json.decode(value)})
-    return found
