@@ -10,6 +10,7 @@ import pytest
 from engagement.demo import vocabulary
 from engagement.demo.population import Customer, Size, generate
 from engagement.demo.vocabulary import BOARDS, Company, company
+from engagement.metric_names import Scope
 from engagement.rules import parse
 from engagement.tenure import stated
 
@@ -154,6 +155,6 @@ def test_catalogs_weigh_events_from_1_to_10_and_begin_with_what_everybody_does(
 
 @pytest.mark.parametrize(("scope", "name", "conditions"), vocabulary.SEGMENTS)
 def test_the_demos_segments_are_rules(
-    scope: vocabulary.Scope, name: str, conditions: list[dict[str, object]]
+    scope: Scope, name: str, conditions: list[dict[str, object]]
 ) -> None:
     assert len(parse({"match": "all", "conditions": conditions}, scope).conditions) == 2
