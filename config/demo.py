@@ -1,32 +1,49 @@
-"""The demo of ``up --demo``: a product to look at, with invented data and nothing to set up.
+"""The demo of ``up --demo``: products to look at, with invented data and nothing to set up.
 
-Its licenses come from a simulated marketplace that runs beside the service. Everything here may be
-done again on each start.
+The licenses of one of them come from a simulated marketplace that runs beside the service.
+Everything here may be done again on each start.
 """
 
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import partial
+from typing import IO
 
 from django.db import transaction
 from django.db.models import QuerySet
 
 from config.failures import StartFailed
-from engagement.models import Product
+from config.provisioning import create_product
+from engagement.demo import loading, vocabulary
+from engagement.demo.population import Size
+from engagement.demo.vocabulary import Company
+from engagement.models import Product, User
+from engagement.progress import Progress
 from marketplace import connecting
 from marketplace.client import BRIEF, Client, Credentials, new_session
 from marketplace.models import Connection
+from marketplace.simulator.records import site
 from marketplace.simulator.server import LOOPBACK
 from marketplace.simulator.vendor import vendor
 
 PRODUCT_NAME = "Board Lens (demo)"
-LICENSES = 300
+# Some sites have two licenses, and some customers have a license and do nothing with it.
+LICENSES = 190
 # A vendor that nobody meets who starts a simulator by hand.
 SEED = 2026
 VENDOR = vendor(SEED)
+# What the products have: 300 customers with 5,000 people, of whom single events are recent only.
+DAYS, EVENT_DAYS = 90, 7
+CONNECTED = Size(160, 2800, DAYS, EVENT_DAYS)
+OTHERS = {
+    "Ledgerly (demo)": (vocabulary.INVOICES, Size(90, 1500, DAYS, EVENT_DAYS)),
+    "Fieldnote (demo)": (vocabulary.NOTES, Size(50, 700, DAYS, EVENT_DAYS)),
+}
+PEOPLE = CONNECTED.users + sum(size.users for _, size in OTHERS.values())
 # Seconds that the simulated marketplace may take until it listens.
 PATIENCE = 30.0
 
@@ -86,6 +103,72 @@ def load(marketplace_url: str, now: datetime) -> Product:
         product = connection.product if connection else Product.create_with_workspace(PRODUCT_NAME)
         connecting.save(product, checked, now)
     return product
+
+
+def is_empty(connected: Product) -> bool:
+    """Whether the demo's data is still to be made."""
+    return not User.objects.filter(product=connected).exists()
+
+
+def fill(
+    connected: Product,
+    clock: Callable[[], datetime],
+    output: IO[str],
+    stopping: Callable[[], bool] = lambda: False,
+) -> None:
+    """Give *connected*, whose licenses come from the simulated marketplace, invented data, make
+    the other products, and have all of them scored.
+
+    The data is made wholly or not at all: not where *stopping* asks to end.
+    """
+    progress, done = Progress(output, PEOPLE), 0
+    try:
+        with transaction.atomic():
+            products = [connected, *_make_others()]
+            for people in _fill(products, clock()):
+                done += people
+                progress.show(done, f"{done:,} of {PEOPLE:,} people")
+                if stopping():
+                    transaction.set_rollback(True)
+                    return
+
+        def scoring(how_far: str) -> bool:
+            progress.show(done, how_far)
+            return stopping()
+
+        loading.score(products, clock, scoring)
+    finally:
+        progress.finish()
+
+
+def _make_others() -> list[Product]:
+    known = Product.objects.filter(name__in=OTHERS).values_list("name", flat=True)
+    missing = OTHERS.keys() - set(known)
+    made = [create_product(name).product_id for name in OTHERS if name in missing]
+    return list(Product.objects.filter(pk__in=made).order_by("pk"))
+
+
+def _fill(products: list[Product], now: datetime) -> Iterator[int]:
+    connected, *others = products
+    for product in products:
+        loading.add_workspaces(product)
+    yield from loading.fill(connected, vocabulary.BOARDS, CONNECTED, now, company=_site)
+    for seed, product in enumerate(others):
+        catalog, size = OTHERS[product.name]
+        yield from loading.fill(product, catalog, size, now, seed=seed, company=_customer_of(seed))
+
+
+def _site(number: int) -> Company:
+    """The customer to whom licenses of the simulated marketplace belong."""
+    at, like = site(SEED, number), vocabulary.company(number)
+    return like._replace(
+        external_id=at.cloud_id, name=at.company, domain=at.hostname, country=at.country
+    )
+
+
+def _customer_of(seed: int) -> Callable[[int], Company]:
+    """Other customers for each product."""
+    return lambda number: vocabulary.company(1000 * (seed + 1) + number)
 
 
 def disconnect(now: datetime) -> None:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import TextIO
+from typing import IO
 
 BAR_WIDTH = 30
 # Seconds between two looks of the bar, and between two lines where there is no terminal.
@@ -15,7 +15,7 @@ class Progress:
 
     def __init__(
         self,
-        output: TextIO,
+        output: IO[str],
         total: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

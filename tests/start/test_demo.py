@@ -1,8 +1,9 @@
 """``up --demo`` shows a newcomer a live connection, and leaves none behind that is not real."""
 
+import io
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,11 @@ import pytest
 
 from config import demo
 from config.failures import StartFailed
-from engagement.models import Product
+from engagement.demo.population import Size
+from engagement.models import Account, AccountEngagement, Product, User
 from marketplace.connecting import DetailsRejected
 from marketplace.models import Connection
+from marketplace.simulator.records import site
 from marketplace.simulator.server import Simulator
 from tests.admin.rows import a_connection
 from tests.start.clicking import Admin
@@ -66,6 +69,56 @@ def test_nothing_is_made_where_the_marketplace_refuses_the_demo(marketplace: Sim
     assert not Product.objects.exists()
 
 
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A demo with few people."""
+    monkeypatch.setattr(demo, "CONNECTED", Size(6, 30, days=20, event_days=3))
+    others = {name: (catalog, Size(2, 10, days=20)) for name, (catalog, _) in demo.OTHERS.items()}
+    monkeypatch.setattr(demo, "OTHERS", others)
+
+
+def fill(product: Product, stopping: Callable[[], bool] = lambda: False) -> None:
+    demo.fill(product, lambda: NOW, io.StringIO(), stopping)
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("small")
+def test_three_products_are_filled_and_scored(acme: Product) -> None:
+    assert demo.is_empty(acme)
+    fill(acme)
+    assert not demo.is_empty(acme)
+    products = Product.objects.order_by("pk")
+    assert [product.name for product in products] == ["Acme", *demo.OTHERS]
+    for product in products:
+        assert product.workspaces.count() == 3
+        for workspace in product.workspaces.select_related("scores"):
+            assert workspace.scores is not None and workspace.scores.state == "current"
+    default = acme.workspaces.get(name="Default")
+    shown = AccountEngagement.objects.filter(score_set=default.scores_id)
+    assert shown.filter(raw__gt=0).count() > 1
+    assert User.objects.count() == 50
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("small")
+def test_the_connected_products_customers_are_those_whose_licenses_are_served(
+    acme: Product, marketplace: Simulator
+) -> None:
+    fill(acme)
+    known = set(Account.objects.filter(product=acme).values_list("external_id", flat=True))
+    assert known == {site(demo.SEED, number).cloud_id for number in range(6)}
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("small")
+def test_a_start_that_is_ended_leaves_no_half_of_the_data(acme: Product) -> None:
+    fill(acme, stopping=lambda: True)
+    assert demo.is_empty(acme)
+    assert Product.objects.get() == acme
+    fill(acme)
+    assert not demo.is_empty(acme)
+
+
 @pytest.mark.django_db
 @pytest.mark.parametrize(
     ("fields", "is_refused"),
@@ -109,6 +162,7 @@ def test_a_newcomer_sees_a_live_connection(folder: Path) -> None:
         assert f'data-label="Licenses seen">{demo.LICENSES}<' in page
         assert f"{demo.PRODUCT_NAME} is connected to a simulated marketplace" in up.text
         assert demo.VENDOR.token not in up.text
+        assert "300 accounts, 5,000 users" in up.text
     finally:
         up.end()
     assert survivors(processes) == []
