@@ -7,6 +7,7 @@ import pytest
 from django.db import connection
 
 from engagement.models import Account, Product, User, Workspace
+from engagement.trait_filters import has_trait
 from readapi import queries
 from readapi.parameters import Match
 from tests.readapi.conftest import Reads
@@ -183,6 +184,6 @@ def test_look_ups_by_e_mail_and_domain_use_their_indexes(workspace: Workspace) -
 
 @pytest.mark.usefixtures("crowd")
 def test_look_ups_by_trait_use_their_indexes(acme: Product) -> None:
-    has_trait = queries._has_trait("seats", "5")
-    assert "user_traits" in User.objects.filter(has_trait, product=acme).explain()
-    assert "account_traits" in Account.objects.filter(has_trait, product=acme).explain()
+    has_five = has_trait("traits", "seats", "5")
+    assert "user_traits" in User.objects.filter(has_five, product=acme).explain()
+    assert "account_traits" in Account.objects.filter(has_five, product=acme).explain()
