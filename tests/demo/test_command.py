@@ -5,6 +5,7 @@ import json
 import pytest
 from django.core.management import CommandError, call_command
 
+from engagement import progress
 from engagement.demo import loading
 from engagement.models import Account, AccountEngagement, Event, Product, User
 from readapi.models import ApiToken
@@ -34,6 +35,17 @@ def test_it_tells_people_how_to_go_on() -> None:
 def test_single_events_are_made_where_asked_for() -> None:
     output_of(*SMALL, "--event-days", "400", "--activity", "100")
     assert Event.objects.count() > 300
+
+
+def test_it_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "LINE_INTERVAL", 0.0)
+    printed = output_of(*SMALL, "--json")
+    lines = capsys.readouterr().err.splitlines()
+    assert "100% done, 30 users" in lines
+    assert lines[-1].startswith("100% done, scoring")
+    assert json.loads(printed)["product_id"] == Product.objects.get().pk
 
 
 @pytest.mark.parametrize(
