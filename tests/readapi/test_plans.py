@@ -26,7 +26,26 @@ LARGE = {
 
 @pytest.fixture
 def filled(acme: Product) -> Workspace:
-    return fill(acme)
+    workspace = fill(acme)
+    forget_statistics()
+    return workspace
+
+
+def forget_statistics() -> None:
+    """Have the planner know as little of the tables as where nothing was ever analyzed.
+
+    What it believed would otherwise depend on which tests ran before. The test's rollback takes
+    this back.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "DELETE FROM pg_statistic WHERE starelid IN "
+            "(SELECT oid FROM pg_class WHERE relname LIKE 'engagement\\_%')"
+        )
+        cursor.execute(
+            "UPDATE pg_class SET reltuples = -1, relpages = 0 "
+            "WHERE relname LIKE 'engagement\\_%' AND relkind IN ('r', 'i')"
+        )
 
 
 @pytest.fixture
