@@ -1,0 +1,50 @@
+"""``python manage.py migrate``: Django's, but it never makes a running service wait for long."""
+
+import time
+from typing import Any
+
+from django.core.management.commands import migrate
+from django.db import OperationalError, connections
+from psycopg.errors import LockNotAvailable
+
+from config.failures import StartFailed
+
+# A statement that waits for a table's lock makes everybody wait who comes after it.
+LOCK_TIMEOUT = "3s"
+ATTEMPTS = 5
+# Seconds in which those who waited get their turn.
+PAUSE = 5.0
+
+
+class Command(migrate.Command):
+    help = f"{migrate.Command.help} Gives up a lock after {LOCK_TIMEOUT} and tries again."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Migrate; StartFailed where somebody holds a lock through all attempts.
+
+        What was migrated until then stays so, and the next call goes on from there.
+        """
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._migrate_with_timeout(*args, **options)
+            except OperationalError as error:
+                if not isinstance(error.__cause__, LockNotAvailable):
+                    raise
+            if attempt < ATTEMPTS:
+                self.stderr.write(f"A table is locked; trying again in {PAUSE:.0f} s.")
+                time.sleep(PAUSE)
+        raise StartFailed(
+            "a table that has to be changed is locked by a long transaction, so the migration gave "
+            "up and left the service undisturbed; end that transaction (pg_stat_activity shows "
+            "it) or wait for it, and run `python manage.py migrate` again."
+        )
+
+    def _migrate_with_timeout(self, *args: Any, **options: Any) -> None:
+        connection = connections[options["database"]]
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('lock_timeout', %s, false)", [LOCK_TIMEOUT])
+        try:
+            super().handle(*args, **options)
+        finally:
+            with connection.cursor() as cursor:
+                cursor.execute("RESET lock_timeout")

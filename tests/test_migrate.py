@@ -1,0 +1,52 @@
+"""``migrate`` beside a running service: it waits for a lock for a moment only, then tries again."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from config.failures import StartFailed
+from config.management.commands import migrate
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def holder(monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseDatabaseWrapper]:
+    """Somebody else's transaction that holds a lock which migrating needs."""
+    monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "20ms")
+    monkeypatch.setattr(migrate, "PAUSE", 0.0)
+    other = connection.copy()
+    other.set_autocommit(False)
+    with other.cursor() as cursor:
+        cursor.execute("LOCK TABLE django_migrations IN ACCESS EXCLUSIVE MODE")
+    yield other
+    other.rollback()
+    other.close()
+
+
+def lock_timeout() -> str:
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW lock_timeout")
+        return str(cursor.fetchone()[0])
+
+
+def test_a_lock_that_stays_is_told_in_a_sentence(holder: BaseDatabaseWrapper) -> None:
+    with pytest.raises(StartFailed, match="locked by a long transaction"):
+        call_command("migrate", verbosity=0)
+
+
+def test_a_lock_that_is_let_go_is_waited_for(
+    holder: BaseDatabaseWrapper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: holder.rollback())
+    call_command("migrate", verbosity=0)
+
+
+def test_the_timeout_ends_with_the_command() -> None:
+    before = lock_timeout()
+    call_command("migrate", verbosity=0)
+    assert lock_timeout() == before
