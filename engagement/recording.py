@@ -80,7 +80,7 @@ def record(received: Sequence[Received]) -> list[Received]:
 def _record(batch: Batch) -> None:
     events = {track.event for track in batch.tracks} | {one.event for one in batch.counts}
     event_names = _ensure_event_names(events)
-    account_ids = subjects.ensure_accounts({**batch.mentioned, **batch.accounts})
+    account_ids, whole = subjects.ensure_accounts({**batch.mentioned, **batch.accounts})
     linked = {link.user for link in batch.links}
     written = linked | {key for key, sighting in batch.users.items() if sighting.identified}
     users = subjects.ensure_users(batch.users, written)
@@ -91,13 +91,15 @@ def _record(batch: Batch) -> None:
 
     _write_users(batch, users, written)
     entered = attribution.accounts_of(user for user in newcomers if not user.created)
+    made = {account_id for _, account_id in whole}
+    sightings = {account_ids[key]: sighting for key, sighting in batch.accounts.items()}
     appeared = subjects.write_accounts(
-        {account_ids[key]: sighting for key, sighting in batch.accounts.items()},
+        {id: said for id, said in sightings.items() if id not in made},
         {account_id for _, account_id in entered},
     )
     stale.mark(
         _stale(newcomers, moved | counted)
-        | {stale.account(*account) for account in (*entered, *appeared)}
+        | {stale.account(*account) for account in (*entered, *appeared, *whole)}
         | _described(batch, users, account_ids)
     )
 

@@ -70,52 +70,69 @@ _FIND_ACCOUNTS: LiteralString = """
     FROM unnest(%(products)b::bigint[], %(ids)b::text[]) AS k(product_id, external_id)
     JOIN engagement_account a USING (product_id, external_id)
 """
-_CREATE: LiteralString = """
-    INSERT INTO {table} (product_id, external_id, traits, trait_stamps, is_identified,
-                         first_seen_at, last_seen_at)
-    SELECT product_id, external_id, '{{}}', '{{}}', false, first_at, last_at
-    FROM unnest(%(products)b::bigint[], %(ids)b::text[],
-                %(first)b::timestamptz[], %(last)b::timestamptz[])
-         AS k(product_id, external_id, first_at, last_at)
+_CREATE_ACCOUNTS: LiteralString = """
+    INSERT INTO engagement_account (product_id, external_id, traits, trait_stamps, created_at,
+                                    is_identified, first_seen_at, last_seen_at)
+    SELECT product_id, external_id, COALESCE(traits, '{}')::jsonb, COALESCE(stamps, '{}')::jsonb,
+           created_at, identified, first_at, last_at
+    FROM unnest(%(products)b::bigint[], %(ids)b::text[], %(identified)b::boolean[],
+                %(first)b::timestamptz[], %(last)b::timestamptz[],
+                %(traits)b::text[], %(stamps)b::text[], %(created)b::timestamptz[])
+         AS k(product_id, external_id, identified, first_at, last_at, traits, stamps, created_at)
     ON CONFLICT (product_id, external_id) DO NOTHING
     RETURNING product_id, external_id, id
 """
-_CREATE_ACCOUNTS = _CREATE.format(table="engagement_account")
-_CREATE_USERS = _CREATE.format(table="engagement_user")
 
 
-def ensure_accounts(sightings: dict[Key, Sighting]) -> dict[Key, int]:
-    """The id of each account, created where there is none."""
+class Ensured(NamedTuple):
+    """Accounts that exist: the id of each, and those (product id, id) that were created whole, with
+    nothing left to be written of what the batch says."""
+
+    ids: dict[Key, int]
+    whole: set[tuple[int, int]]
+
+
+def ensure_accounts(sightings: dict[Key, Sighting]) -> Ensured:
+    """The accounts, created where there are none."""
     if not sightings:
-        return {}
+        return Ensured({}, set())
     ids = _find_accounts(sightings)
+    whole: set[tuple[int, int]] = set()
     if missing := sightings.keys() - ids.keys():
-        created = _create(_CREATE_ACCOUNTS, missing, sightings)
-        ids |= {(product, external): id for product, external, id in created}
+        created = _create_accounts(missing, sightings)
+        ids |= created
+        whole = {(key[0], id) for key, id in created.items() if sightings[key].identified}
     if missing := sightings.keys() - ids.keys():
         # Another worker made these in the meantime.
         ids |= _find_accounts(missing)
-    return ids
+    return Ensured(ids, whole)
+
+
+def _create_accounts(keys: Collection[Key], sightings: dict[Key, Sighting]) -> dict[Key, int]:
+    """Create those that are introduced with all that is said of them: a second write of the row
+    would cost as much as the first."""
+    # Sorted, so that two workers that create the same subjects cannot deadlock.
+    ordered = sorted(keys)
+    found = [sightings[key] for key in ordered]
+    merged = [
+        _merged({}, {}, one.patches) if one.identified and one.patches else None for one in found
+    ]
+    rows = sql.fetch(
+        _CREATE_ACCOUNTS,
+        {
+            **_key_arrays(ordered),
+            "identified": [one.identified for one in found],
+            "first": [one.first_at for one in found],
+            "last": [one.last_at for one in found],
+            **_trait_arrays(merged),
+        },
+    )
+    return {(product, external): id for product, external, id in rows}
 
 
 def _find_accounts(keys: Iterable[Key]) -> dict[Key, int]:
     rows = sql.fetch(_FIND_ACCOUNTS, _key_arrays(keys))
     return {(product, external): id for product, external, id in rows}
-
-
-def _create(
-    statement: LiteralString, keys: Collection[Key], sightings: dict[Key, Sighting]
-) -> list[sql.Row]:
-    # Sorted, so that two workers that create the same subjects cannot deadlock.
-    ordered = sorted(keys)
-    return sql.fetch(
-        statement,
-        {
-            **_key_arrays(ordered),
-            "first": [sightings[key].first_at for key in ordered],
-            "last": [sightings[key].last_at for key in ordered],
-        },
-    )
 
 
 def _key_arrays(keys: Iterable[Key]) -> dict[str, Any]:
@@ -155,8 +172,9 @@ _IDENTIFY_ACCOUNTS: LiteralString = """
 def write_accounts(sightings: dict[int, Sighting], entered: set[int]) -> list[tuple[int, int]]:
     """Merge what the batch says of accounts, by id; (product id, id) of the newly identified.
 
-    *entered* are accounts that the batch does not name, but that a newly identified user was in.
-    These are the last locks that a batch takes, because many batches name the same accounts.
+    Those that were created whole are not among them. *entered* are accounts that the batch does
+    not name, but that a newly identified user was in. These are the last locks that a batch takes,
+    because many batches name the same accounts.
     """
     if not sightings and not entered:
         return []
@@ -182,7 +200,7 @@ def _merge_accounts(keys: list[tuple[int, int]], sightings: dict[int, Sighting])
             "identified": [sighting.identified for sighting in found],
             "first": [sighting.first_at for sighting in found],
             "last": [sighting.last_at for sighting in found],
-            **_trait_arrays(merged, [id for id, _ in keys]),
+            **_trait_arrays([merged.get(id) for id, _ in keys]),
         },
     )
 
@@ -211,15 +229,18 @@ def _merged_traits(table: LiteralString, patches: dict[int, list[Patch]]) -> dic
     merged = {}
     for id, traits, stamps in sql.fetch(_READ_TRAITS.format(table=table), {"ids": ids}):
         values, written = msgspec.json.decode(traits), msgspec.json.decode(stamps)
-        for patch, stamp in patches[id]:
-            merge(values, written, patch, stamp)
-        merged[id] = Merged(_json(values), _json(written), stated(values))
+        merged[id] = _merged(values, written, patches[id])
     return merged
 
 
-def _trait_arrays(merged: dict[int, Merged], ids: list[int]) -> dict[str, list[Any]]:
-    """The merged traits in the order of *ids*, with None for who has no patch."""
-    rows = [merged.get(id) for id in ids]
+def _merged(values: dict[str, Any], written: dict[str, Any], patches: Iterable[Patch]) -> Merged:
+    for patch, stamp in patches:
+        merge(values, written, patch, stamp)
+    return Merged(_json(values), _json(written), stated(values))
+
+
+def _trait_arrays(rows: list[Merged | None]) -> dict[str, list[Any]]:
+    """The merged traits, with None for who has no patch."""
     return {
         "traits": [row and row.traits for row in rows],
         "stamps": [row and row.stamps for row in rows],
@@ -241,6 +262,16 @@ _LOCK_USERS: LiteralString = """
     ORDER BY u.id
     FOR {strength} OF u
 """
+_CREATE_USERS: LiteralString = """
+    INSERT INTO engagement_user (product_id, external_id, traits, trait_stamps, is_identified,
+                                 first_seen_at, last_seen_at)
+    SELECT product_id, external_id, '{}', '{}', false, first_at, last_at
+    FROM unnest(%(products)b::bigint[], %(ids)b::text[],
+                %(first)b::timestamptz[], %(last)b::timestamptz[])
+         AS k(product_id, external_id, first_at, last_at)
+    ON CONFLICT (product_id, external_id) DO NOTHING
+    RETURNING product_id, external_id, id
+"""
 _LOCK_TO_READ = _LOCK_USERS.format(strength="KEY SHARE")
 _LOCK_TO_WRITE = _LOCK_USERS.format(strength="NO KEY UPDATE")
 _LOCK_TO_MOVE: LiteralString = """
@@ -254,7 +285,7 @@ def ensure_users(sightings: dict[Key, Sighting], written: Collection[Key]) -> di
     read = sightings.keys() - set(written)
     users = _lock(_LOCK_TO_WRITE, written) | _lock(_LOCK_TO_READ, read)
     if missing := sightings.keys() - users.keys():
-        for product, external, id in _create(_CREATE_USERS, missing, sightings):
+        for product, external, id in _create_users(missing, sightings):
             sighting = sightings[product, external]
             users[product, external] = UserState(
                 id, product, False, None, None, sighting.first_at, sighting.last_at, True
@@ -263,6 +294,19 @@ def ensure_users(sightings: dict[Key, Sighting], written: Collection[Key]) -> di
         # Another worker made these in the meantime.
         users |= _lock(_LOCK_TO_WRITE, missing)
     return users
+
+
+def _create_users(keys: Collection[Key], sightings: dict[Key, Sighting]) -> list[sql.Row]:
+    # Sorted, so that two workers that create the same subjects cannot deadlock.
+    ordered = sorted(keys)
+    return sql.fetch(
+        _CREATE_USERS,
+        {
+            **_key_arrays(ordered),
+            "first": [sightings[key].first_at for key in ordered],
+            "last": [sightings[key].last_at for key in ordered],
+        },
+    )
 
 
 def lock_to_move(user_ids: Iterable[int]) -> None:
@@ -311,7 +355,7 @@ def write_users(users: Iterable[UserState], patches: dict[int, list[Patch]]) -> 
             "since": [user.account_since for user in ordered],
             "first": [user.first_seen_at for user in ordered],
             "last": [user.last_seen_at for user in ordered],
-            **_trait_arrays(merged, [user.id for user in ordered]),
+            **_trait_arrays([merged.get(user.id) for user in ordered]),
         },
     )
 
