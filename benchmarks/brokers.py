@@ -24,19 +24,22 @@ class Broker:
     name: str
 
     @contextmanager
-    def started(self, folder: Path) -> Iterator[str]:
-        """Run the broker with its files in *folder*; its address, empty for the service's own."""
+    def started(self, folder: Path, host: str = HOST, port: int = 0) -> Iterator[str]:
+        """Run the broker with its files in *folder*; its address, empty for the service's own.
+
+        It listens on *host*, on the loopback, and on *port* or any that is free.
+        """
         yield ""
 
 
 class Redis(Broker):
     @contextmanager
-    def started(self, folder: Path) -> Iterator[str]:
-        port = free_port()
-        command = [_program("redis-server"), "--bind", HOST, "--port", str(port), "--save", ""]
+    def started(self, folder: Path, host: str = HOST, port: int = 0) -> Iterator[str]:
+        port = port or free_port()
+        command = [_program("redis-server"), "--bind", host, "--port", str(port), "--save", ""]
         with _running([*command, "--dir", str(folder)], folder / "redis.log", {}):
-            until(lambda: _listens(port), "Redis", PATIENCE)
-            yield f"redis://{HOST}:{port}/0"
+            until(lambda: _listens(host, port), "Redis", PATIENCE)
+            yield f"redis://{host}:{port}/0"
 
 
 class RabbitMQ(Broker):
@@ -45,14 +48,14 @@ class RabbitMQ(Broker):
     DIST_PORT_OFFSET: ClassVar[int] = 20_000
 
     @contextmanager
-    def started(self, folder: Path) -> Iterator[str]:
-        port, dist_port = free_port(), free_port()
+    def started(self, folder: Path, host: str = HOST, port: int = 0) -> Iterator[str]:
+        port, dist_port = port or free_port(), free_port()
         home = folder / "rabbitmq"
         home.mkdir()
         variables = {
             "HOME": str(home),
             "RABBITMQ_NODENAME": f"eds{port}@localhost",
-            "RABBITMQ_NODE_IP_ADDRESS": HOST,
+            "RABBITMQ_NODE_IP_ADDRESS": host,
             "RABBITMQ_NODE_PORT": str(port),
             "RABBITMQ_DIST_PORT": str(dist_port),
             "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
@@ -63,8 +66,8 @@ class RabbitMQ(Broker):
             "PATH": "/usr/lib/rabbitmq/bin:/usr/sbin:/usr/bin:/bin",
         }
         with _running([_program("rabbitmq-server")], folder / "rabbitmq.log", variables):
-            until(lambda: _listens(port), "RabbitMQ", PATIENCE)
-            yield f"amqp://guest:guest@{HOST}:{port}//"
+            until(lambda: _listens(host, port), "RabbitMQ", PATIENCE)
+            yield f"amqp://guest:guest@{host}:{port}//"
 
 
 BROKERS = {
@@ -98,7 +101,7 @@ def _program(name: str) -> str:
     return found
 
 
-def _listens(port: int) -> bool:
+def _listens(host: str, port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1)
-        return probe.connect_ex((HOST, port)) == 0
+        return probe.connect_ex((host, port)) == 0

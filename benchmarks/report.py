@@ -36,10 +36,10 @@ def verdict(name: str, figure: float, *, at_least: float = 0.0, at_most: float =
     """A line that holds the figure against its bar."""
     good = figure >= at_least if at_least else figure <= at_most
     bar = f"at least {at_least:,g}" if at_least else f"at most {at_most:,g}"
-    return f"{name}: {_rounded(figure)} ({bar}: {'met' if good else 'MISSED'})"
+    return f"{name}: {rounded(figure)} ({bar}: {'met' if good else 'MISSED'})"
 
 
-def _rounded(figure: float) -> str:
+def rounded(figure: float) -> str:
     return f"{figure:,.0f}" if figure >= 1000 else f"{figure:.2f}"
 
 
