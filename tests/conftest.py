@@ -11,6 +11,15 @@ from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 
 
+@pytest.fixture(scope="session", autouse=True)
+def counted_at_the_end_only() -> Iterator[None]:
+    """Have the inbox's thread write how much was accepted when it ends, and not some seconds later,
+    in the middle of a test that may not touch the database."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(inbox, "TALLY_EVERY", 3600.0)
+        yield
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """End the inbox's thread before the test database is dropped: it holds a connection, and
