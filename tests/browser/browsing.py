@@ -1,0 +1,151 @@
+"""A headless Chromium that somebody clicks through the admin with."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
+
+PATIENCE = 20
+WIDE, NARROW = 1280, 390
+# Nobody resolves names and nobody but the service under test is asked.
+ARGUMENTS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost",
+)
+
+
+class Browser:
+    """``with Browser(chromium, chromedriver, address) as browser``."""
+
+    def __init__(self, chromium: str, chromedriver: str, address: str) -> None:
+        self.address = address
+        options = webdriver.ChromeOptions()
+        options.binary_location = chromium
+        for argument in ARGUMENTS:
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(
+            options=options, service=webdriver.ChromeService(executable_path=chromedriver)
+        )
+        self.resize(WIDE)
+
+    def __enter__(self) -> "Browser":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.driver.quit()
+
+    # --- Going somewhere ----------------------------------------------------------------------
+
+    def open(self, path: str) -> None:
+        self.driver.get(self.address + path)
+
+    def log_in(self, name: str, password: str) -> None:
+        self.open("/admin/")
+        self.fill("id_username", name)
+        self.fill("id_password", password)
+        self.press("input[type=submit]")
+
+    def follow(self, text: str) -> None:
+        """Click the link that says so."""
+        self.click(self.driver.find_element(By.LINK_TEXT, text))
+
+    def press(self, selector: str) -> None:
+        self.click(self.find(selector))
+
+    def press_labelled(self, label: str) -> None:
+        """Click the button that says so."""
+        self.click(self.driver.find_element(By.XPATH, f'//button[normalize-space()="{label}"]'))
+
+    def click(self, element: WebElement) -> None:
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+        element.click()
+
+    def fill(self, element_id: str, text: str) -> None:
+        field = self.driver.find_element(By.ID, element_id)
+        field.clear()
+        field.send_keys(text)
+
+    # --- How it looks -------------------------------------------------------------------------
+
+    def resize(self, width: int) -> None:
+        self._devtools(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == NARROW},
+        )
+
+    def prefer(self, scheme: str) -> None:
+        """Have the person prefer "light" or "dark" pages."""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self._devtools("Emulation.setEmulatedMedia", {"features": [feature]})
+
+    def style(self, selector: str, name: str) -> str:
+        """The computed style of the first such element."""
+        script = "return getComputedStyle(arguments[0]).getPropertyValue(arguments[1])"
+        return str(self.driver.execute_script(script, self.find(selector), name))
+
+    def is_too_wide(self) -> bool:
+        """Whether the page as a whole must be scrolled sideways."""
+        root = "document.documentElement"
+        return bool(self.driver.execute_script(f"return {root}.scrollWidth > {root}.clientWidth"))
+
+    # --- What is there ------------------------------------------------------------------------
+
+    @property
+    def path(self) -> str:
+        return self.driver.current_url.removeprefix(self.address)
+
+    @property
+    def text(self) -> str:
+        return self.find("body").text
+
+    def find(self, selector: str) -> WebElement:
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector: str) -> Sequence[WebElement]:
+        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def labels(self) -> list[str]:
+        """What the buttons and the links that look like one say."""
+        return [one.text for one in self.all("button, .object-tools a, .eds-row-action")]
+
+    def wait_for(self, selector: str) -> WebElement:
+        found = WebDriverWait(self.driver, PATIENCE).until(lambda _: self.all(selector))
+        return found[0]
+
+    def wait_for_text(self, text: str) -> None:
+        WebDriverWait(self.driver, PATIENCE).until(lambda _: text in self.text)
+
+    def run(self, script: str) -> Any:
+        """What the page's own asynchronous script returns."""
+        return self.driver.execute_async_script(
+            "const done = arguments[arguments.length - 1];"
+            f"(async () => {{ {script} }})()"
+            ".then(() => done('done'), error => done(String(error)));"
+        )
+
+    def complaints(self) -> list[str]:
+        """What the browser complained of since the last time: violated policies, broken files."""
+        logged = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [
+            entry["message"]
+            for entry in logged
+            if entry["level"] == "SEVERE" and "favicon.ico" not in entry["message"]
+        ]
+
+    def _devtools(self, command: str, parameters: dict[str, Any]) -> None:
+        self.driver.execute_cdp_cmd(command, parameters)

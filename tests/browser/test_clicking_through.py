@@ -1,0 +1,133 @@
+"""A newcomer, a manager and a viewer click through the admin."""
+
+import pytest
+from django.contrib.auth.models import User as AdminUser
+from django.utils import timezone
+
+from engagement.models import Product, ProductMember, User
+from ingestion import processing
+from ingestion.models import IngestionKey, QuarantinedMessage
+from ingestion.snippets import PLACEHOLDER
+from tests.admin.rows import quarantined
+from tests.browser.browsing import Browser
+from tests.browser.conftest import PASSWORD, LogIn
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+
+def test_a_newcomer_sends_a_first_event_and_finds_it(browser: Browser) -> None:
+    AdminUser.objects.create_superuser("root", password=PASSWORD)
+    product = Product.create_with_workspace("Acme")
+    browser.log_in("root", "a slip of the fingers")
+    assert "Please enter the correct username and password" in browser.text
+    browser.fill("id_password", PASSWORD)
+    browser.press("input[type=submit]")
+    # To the product, which says what to do next.
+    browser.follow("Products")
+    browser.follow("Acme")
+    assert "There is none yet: make one." in browser.text
+    browser.follow("make one")
+    browser.fill("id_name", "web")
+    browser.press("input[name=_save]")
+    # The key's page shows it once, and lines to paste with it in them.
+    key = IngestionKey.objects.get()
+    assert key.secret in browser.find(".messagelist").text
+    snippets = [one.get_attribute("textContent") or "" for one in browser.all("pre code")]
+    assert all(key.secret in one for one in snippets)
+    browser.press(".messagelist .eds-copy")
+    browser.wait_for_text("ed")
+    # What it says for JavaScript is run as it stands.
+    assert browser.run(snippets[2]) == "done"
+    processing.drain(timezone.now)
+    assert User.objects.get(product=product).email == "ada@example.com"
+    # And the ingestion log knows.
+    browser.follow("ingestion log")
+    browser.fill("log-term", "u1")
+    browser.press(".eds-log-search input[type=submit]")
+    assert "Ada is a user of Acme" in browser.text
+    assert "track · “Report created” · user u1" in browser.text and "Recorded" in browser.text
+    # Asked again, the key's page keeps the secret.
+    browser.open(f"/admin/ingestion/ingestionkey/{key.pk}/change/")
+    assert key.secret not in browser.driver.page_source and PLACEHOLDER in browser.text
+    assert browser.complaints() == []
+
+
+def test_a_manager_rotates_a_key_and_revokes_the_old_one(as_member: LogIn, acme: Product) -> None:
+    old = IngestionKey.create(acme, "web")
+    browser = as_member("manager")
+    browser.open(f"/admin/engagement/product/{acme.pk}/change/")
+    browser.press_labelled("Rotate")
+    new = IngestionKey.objects.exclude(pk=old.pk).get()
+    assert new.secret in browser.text and "stays live until you revoke it" in browser.text
+    browser.follow(f"web ({old.hint}…)")
+    browser.follow("REVOKE")
+    assert "Whatever still uses this one stops working at once." in browser.text
+    browser.press("input[value=Revoke]")
+    live = IngestionKey.objects.filter(revoked_at=None)
+    assert [key.pk for key in live] == [new.pk]
+    assert browser.complaints() == []
+
+
+def test_enter_in_a_products_name_saves_it_and_reveals_nothing(
+    as_member: LogIn, acme: Product
+) -> None:
+    key = IngestionKey.create(acme, "web")
+    browser = as_member("manager")
+    browser.open(f"/admin/engagement/product/{acme.pk}/change/")
+    browser.fill("id_name", "Acme & Sons\n")
+    browser.wait_for(".messagelist")
+    acme.refresh_from_db()
+    assert acme.name == "Acme & Sons"
+    assert key.secret not in browser.driver.page_source
+
+
+def test_a_manager_tries_a_quarantined_message_again_from_the_log(
+    as_member: LogIn, acme: Product
+) -> None:
+    key = IngestionKey.create(acme, "web")
+    quarantined(acme, 1_000_001, key, "ada")
+    browser = as_member("manager")
+    browser.follow("Ingestion log")
+    browser.follow("Acme")
+    assert "In quarantine" in browser.text
+    browser.press_labelled("Try again")
+    assert "1 message is back in the inbox" in browser.text
+    assert not QuarantinedMessage.objects.exists()
+    processing.drain(timezone.now)
+    assert User.objects.get().external_id == "ada"
+
+
+def test_a_viewer_meets_no_button_that_changes_something(as_member: LogIn, acme: Product) -> None:
+    key = IngestionKey.create(acme, "web")
+    quarantined(acme, 1_000_001, key, "ada")
+    browser = as_member("viewer", "vera")
+    for path in (
+        f"/admin/engagement/product/{acme.pk}/change/",
+        f"/admin/ingestion/ingestionkey/{key.pk}/change/",
+        f"/admin/ingestion/ingestionlog/{acme.pk}/change/",
+        "/admin/ingestion/quarantinedmessage/1000001/change/",
+        f"/admin/engagement/workspace/{acme.workspaces.get().pk}/change/",
+    ):
+        browser.open(path)
+        assert "Acme" in browser.text
+        pressed = {label.lower() for label in browser.labels()}
+        forbidden = {"reveal", "rotate", "revoke", "try again", "delete", "save"}
+        assert not pressed & forbidden, (path, pressed)
+        assert key.secret not in browser.driver.page_source
+    assert browser.complaints() == []
+
+
+def test_a_superuser_names_a_member_by_the_first_letters(as_root: Browser, acme: Product) -> None:
+    AdminUser.objects.create_user("vera", is_staff=True)
+    as_root.open(f"/admin/engagement/product/{acme.pk}/change/")
+    as_root.follow("Add another Member")
+    as_root.press("#productmember_set-0 .select2-selection")
+    as_root.wait_for(".select2-search__field").send_keys("ver")
+    as_root.wait_for_text("vera")
+    as_root.press(".select2-results__option--highlighted")
+    as_root.press("#id_productmember_set-0-role option[value=viewer]")
+    as_root.press("input[name=_save]")
+    as_root.wait_for(".messagelist")
+    member = ProductMember.objects.get()
+    assert (member.user.get_username(), member.role) == ("vera", "viewer")
+    assert as_root.complaints() == []

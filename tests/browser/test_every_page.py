@@ -1,0 +1,65 @@
+"""Every page under the strict policy, on a phone, in light and in dark."""
+
+import pytest
+from django.utils import timezone
+
+from engagement.models import Product
+from ingestion.models import DropCount, DropReason
+from tests.admin.rows import Rows, fill
+from tests.admin.test_permissions import For, addresses
+from tests.browser.browsing import NARROW, Browser
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+# These take what they do from a form.
+NO_PAGES = {"logout", "view_on_site", "autocomplete", "jsi18n"}
+
+
+@pytest.fixture
+def rows(acme: Product) -> Rows:
+    return fill(acme)
+
+
+def test_no_page_violates_the_policy_or_is_too_wide_for_a_phone(
+    as_root: Browser, rows: Rows
+) -> None:
+    as_root.resize(NARROW)
+    found = []
+    for address in addresses(rows):
+        if address.name in NO_PAGES or address.whom is For.ANYBODY:
+            continue
+        as_root.open(address.url)
+        refused = ("status of 405", "status of 403", "status of 404")
+        complaints = [one for one in as_root.complaints() if not any(r in one for r in refused)]
+        found += [(address.name, complaint) for complaint in complaints]
+        # Django's own lists of the schedule are for superusers at a desk.
+        if as_root.is_too_wide() and not address.name.startswith("django_celery_beat"):
+            found.append((address.name, "too wide"))
+    assert found == []
+
+
+def test_a_widget_that_opens_and_the_theme_button_need_no_exception(as_root: Browser) -> None:
+    as_root.open("/admin/django_celery_beat/clockedschedule/add/")
+    as_root.press(".datetimeshortcuts .date-icon")
+    as_root.press(".clock-icon")
+    before = as_root.style("body", "background-color")
+    as_root.press(".theme-toggle")
+    assert as_root.style("body", "background-color") != before
+    assert as_root.complaints() == []
+
+
+def test_charts_follow_the_colours_that_somebody_prefers(as_root: Browser, rows: Rows) -> None:
+    DropCount.objects.create(
+        product=rows.product, day=timezone.now().date(), reason=DropReason.UNUSABLE, count=3
+    )
+    colours = {}
+    for scheme in ("light", "dark"):
+        as_root.prefer(scheme)
+        as_root.open(f"/admin/ingestion/ingestionlog/{rows.product.pk}/change/")
+        bar = as_root.style(".eds-chart rect[class^=tone]", "fill")
+        colours[scheme] = (as_root.style("body", "background-color"), bar)
+    assert colours["light"][0] != colours["dark"][0]
+    assert colours["light"][1] != colours["dark"][1]
+    assert "rgb(0, 0, 0)" not in str(colours)
+    # What it shows is also there as a table.
+    as_root.press(".eds-chart-table summary")
+    assert "unusable message" in as_root.find(".eds-chart-table table").text.lower()
