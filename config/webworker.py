@@ -4,6 +4,7 @@ import errno
 import gc
 import socket
 import time
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,14 +16,18 @@ from gevent.socket import wait_read
 from gunicorn import util
 from gunicorn.http import errors
 from gunicorn.http.parser import RequestParser
+from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.ggevent import GeventWorker
 
 from config import gunicorn
 
-# Seconds that a client may take for the head of a request once it began, and that it may be
-# silent in the middle of a body or not take what we send.
+# Seconds that a client may take for the head of a request once it began, and then for its body;
+# and that it may be silent in the middle of either or not take what we send.
 HEAD_TIMEOUT = 10
+BODY_TIMEOUT = 60
 SILENCE_TIMEOUT = 30
+# So many places for new connections are kept free, at the cost of those that wait the longest.
+SPARE_CONNECTIONS = 50
 # What of a body that nobody wanted is read away, so that the client sees our answer.
 LINGER_BYTES = 8 * 1024 * 1024
 LINGER_SECONDS = 2.0
@@ -31,16 +36,55 @@ READ_SIZE = 64 * 1024
 GONE = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF, errno.ETIMEDOUT}
 
 
+class Reader(SocketUnreader):  # type: ignore[misc]
+    """Reads from a client that may take only so long, and knows whether we wait for it."""
+
+    def __init__(self, client: Any) -> None:
+        super().__init__(client)
+        self.is_idle = False
+        self.is_waiting = False
+        self._deadline = 0.0
+
+    def allow(self, seconds: float) -> None:
+        """What is read from now on must come within so many seconds."""
+        self._deadline = time.monotonic() + seconds
+
+    def chunk(self, size_hint: int | None = None) -> bytes:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self.sock.settimeout(min(left, SILENCE_TIMEOUT))
+        self.is_waiting = True
+        try:
+            data: bytes = super().chunk(size_hint)
+            return data
+        finally:
+            self.is_waiting = False
+            self.sock.settimeout(SILENCE_TIMEOUT)
+
+    def wait_for_request(self, seconds: float) -> None:
+        """Wait for the first byte of a request; TimeoutError where none comes."""
+        self.is_idle = self.is_waiting = True
+        try:
+            wait_read(self.sock.fileno(), timeout=seconds)
+        finally:
+            self.is_idle = self.is_waiting = False
+
+
 class Worker(GeventWorker):  # type: ignore[misc]
     """Serves HTTP/1 connections, each in a greenlet of its own.
 
     After each request a connection gives way to the others. gevent switches only where a read
     would block, so a client that keeps its next request ready would be served on and on while
     others wait for seconds.
+
+    Where its connections become too many it closes those that wait for their clients, whoever began
+    to wait first: clients that hold connections without using them cannot keep others out.
     """
 
     def init_process(self) -> None:
-        self._idle: set[Any] = set()
+        # In the order in which they began to wait for their request.
+        self._open: dict[Any, Reader] = {}
         self._stopping = Event()
         super().init_process()
 
@@ -58,8 +102,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
             self._stopping.wait(1.0)
         for server in servers:
             server.close()
-        for client in list(self._idle):
-            client.shutdown(socket.SHUT_RD)
+        for client in [client for client, reader in self._open.items() if reader.is_idle]:
+            _read_no_more(client)
         with _within(self.cfg.graceful_timeout):
             for server in servers:
                 server.pool.join()  # type: ignore[union-attr]
@@ -67,7 +111,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
     def _listen(self, listener: Any) -> StreamServer:
         listener.setblocking(1)
         pool = Pool(self.worker_connections)
-        server = StreamServer(listener, handle=partial(self.handle, listener), spawn=pool)
+        server = StreamServer(listener, handle=partial(self.handle, listener, pool), spawn=pool)
         if not gunicorn.SPREADS_CONNECTIONS and self.cfg.workers > 1:
             # Leave connections on the shared socket to the others.
             server.max_accept = 1
@@ -78,15 +122,18 @@ class Worker(GeventWorker):  # type: ignore[misc]
         super().handle_exit(sig, frame)
         self._stopping.set()
 
-    def handle(self, listener: Any, client: Any, addr: Any) -> None:
+    def handle(self, listener: Any, pool: Pool, client: Any, addr: Any) -> None:
+        if pool.free_count() < SPARE_CONNECTIONS:
+            self._make_room()
         client.settimeout(SILENCE_TIMEOUT)
         parser = RequestParser(self.cfg, client, addr)
+        reader = parser.unreader = Reader(client)
         request = None
         try:
             name = listener.getsockname()
-            while request := self._next_request(parser, client):
+            while request := self._next_request(parser, reader):
                 self.handle_request(name, request, client, addr)
-                if not self._finish(parser, client):
+                if not self._finish(parser, reader):
                     break
                 gevent.sleep(0)
         except (errors.NoMoreData, StopIteration, TimeoutError):
@@ -97,24 +144,35 @@ class Worker(GeventWorker):  # type: ignore[misc]
         except Exception as error:
             self.handle_error(request, client, addr, error)
         finally:
+            self._open.pop(client, None)
             util.close(client)
 
-    def _next_request(self, parser: Any, client: Any) -> Any:
+    def _make_room(self) -> None:
+        """Close the connection that has waited for its client for the longest time, if any does."""
+        for client, reader in self._open.items():
+            if reader.is_waiting:
+                del self._open[client]
+                _read_no_more(client)
+                return
+
+    def _next_request(self, parser: Any, reader: Reader) -> Any:
         """The connection's next request; None or TimeoutError where there is none to come."""
         if not self.alive:
             return None
-        if not parser.unreader.buf.getbuffer().nbytes:
-            self._idle.add(client)
-            try:
-                wait_read(client.fileno(), timeout=self.cfg.keepalive)
-            finally:
-                self._idle.discard(client)
+        self._open.pop(reader.sock, None)
+        self._open[reader.sock] = reader
+        if not reader.buf.getbuffer().nbytes:
+            reader.wait_for_request(self.cfg.keepalive)
         # TimeoutError, as from a socket: whoever calls us closes the connection.
-        with gevent.Timeout(HEAD_TIMEOUT, TimeoutError):
-            return next(parser)
+        reader.allow(HEAD_TIMEOUT)
+        request = next(parser)
+        reader.allow(BODY_TIMEOUT)
+        return request
 
-    def _finish(self, parser: Any, client: Any) -> bool:
+    def _finish(self, parser: Any, reader: Reader) -> bool:
         """Read what is left of the body; False where that is too much and the connection ends."""
+        client = reader.sock
+        reader.allow(LINGER_SECONDS)
         if parser.finish_body(deadline=time.monotonic() + LINGER_SECONDS):
             return True
         # Closing while unread data waits would reset the connection, and the client could lose
@@ -125,6 +183,13 @@ class Worker(GeventWorker):  # type: ignore[misc]
             while left > 0 and (data := client.recv(READ_SIZE)):
                 left -= len(data)
         return False
+
+
+def _read_no_more(client: Any) -> None:
+    """Have the connection end as if its client had closed it; what it sent before is read."""
+    # It may have gone already.
+    with suppress(OSError):
+        client.shutdown(socket.SHUT_RD)
 
 
 def _within(seconds: float) -> Any:

@@ -1,0 +1,106 @@
+"""Clients that hold connections without using them do not keep others out."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from django.conf import settings
+
+from config import webworker
+from config.postgres import stop_process
+from tests.start.running import free_port, until
+
+# One worker that takes so many connections, of which it keeps fifty free.
+CONNECTIONS = 60
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    port = free_port()
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:config.gunicorn"]
+    command += ["--bind", f"127.0.0.1:{port}", "--workers", "1"]
+    command += ["--worker-connections", str(CONNECTIONS), "tests.start.idle:application"]
+    process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=dict(os.environ))
+    try:
+        until(lambda: listens(port), "the server")
+        yield port
+    finally:
+        stop_process(process, signal.SIGTERM, timeout=10)
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def connect(port: int, stack: ExitStack, said: bytes) -> socket.socket:
+    client = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=20))
+    client.sendall(said)
+    return client
+
+
+def is_answered(client: socket.socket) -> bool:
+    said = b""
+    while not said.endswith(b"\r\n\r\nok") and (part := client.recv(1000)):
+        said += part
+    return said.startswith(b"HTTP/1.1 200 OK")
+
+
+def test_idle_connections_make_room_for_new_ones(port: int, stack: ExitStack) -> None:
+    idle = []
+    for _ in range(4 * CONNECTIONS):
+        client = connect(port, stack, REQUEST)
+        assert is_answered(client)
+        idle.append(client)
+    # The one that was idle for the longest time is closed, the latest may go on.
+    assert idle[0].recv(1) == b""
+    idle[-1].sendall(REQUEST)
+    assert is_answered(idle[-1])
+
+
+def test_a_connection_in_use_is_not_the_one_that_goes(port: int, stack: ExitStack) -> None:
+    busy = connect(port, stack, REQUEST)
+    for _ in range(4 * CONNECTIONS):
+        assert is_answered(connect(port, stack, REQUEST))
+        assert is_answered(busy)
+        busy.sendall(REQUEST)
+    assert is_answered(busy)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET", HEAD + b"X-Slow: ", HEAD + b"\r\n12345"])
+def test_clients_that_never_finish_a_request_make_room(
+    said: bytes, port: int, stack: ExitStack
+) -> None:
+    for _ in range(4 * CONNECTIONS):
+        connect(port, stack, said)
+    assert is_answered(connect(port, stack, REQUEST))
+
+
+def test_what_a_client_sends_must_come_in_time_however_steadily() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        reader = webworker.Reader(ours)
+        reader.allow(0.2)
+        began = time.monotonic()
+        with pytest.raises(TimeoutError):
+            while time.monotonic() - began < 20:
+                theirs.send(b"a")
+                assert reader.chunk() == b"a"
+        with pytest.raises(TimeoutError):
+            reader.chunk()
