@@ -1,7 +1,6 @@
 """Users and accounts: what is known of them and how they score. Nothing here can be changed."""
 
 import json
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from django.contrib import admin
@@ -13,23 +12,15 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from engagement.admin import subject_pages
 from engagement.admin.forgetting import ForgettableAdmin
 from engagement.admin.scoping import ProductFilter, visible_products
 from engagement.admission import Scope
-from engagement.models import Account, AccountEngagement, ScoreSet, User, UserEngagement, Workspace
+from engagement.models import Account, ScoreSet, User
 from engagement.models.subjects import INDEXED_TEXT_LENGTH, Subject
 from engagement.scoring import score
 
 USERS_SHOWN = 50
-
-
-@dataclass(frozen=True)
-class Scored:
-    """A subject in one workspace; ``numbers`` is None until it has been scored there."""
-
-    workspace: Workspace
-    numbers: UserEngagement | AccountEngagement | None
-    score: str
 
 
 def scored(raw: int | None, benchmark: float | None) -> str:
@@ -59,7 +50,6 @@ class SubjectAdmin(ForgettableAdmin):
     # Shows the search box; get_search_results does the work.
     search_fields = ["external_id"]
     search_trait: ClassVar[str]
-    benchmark: ClassVar[str]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request).filter(is_identified=True)
@@ -81,22 +71,14 @@ class SubjectAdmin(ForgettableAdmin):
         return found, False
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        workspaces = subject_pages.workspaces(obj.product_id)
+        workspace = subject_pages.chosen(workspaces, request.GET.get("workspace"))
         return {
             "traits": readable_traits(obj),
-            "scores": self.scores(obj),
-            "of_account": isinstance(obj, Account),
+            "workspaces": workspaces,
+            "workspace": workspace,
+            "numbers": workspace and subject_pages.numbers(workspace, obj),
         }
-
-    def scores(self, subject: Any) -> list[Scored]:
-        """The subject's numbers in each workspace of its product."""
-        numbers = {row.score_set_id: row for row in subject.engagements.all()}
-        rows = []
-        workspaces = Workspace.objects.filter(product=subject.product_id)
-        for workspace in workspaces.select_related("scores"):
-            found = numbers.get(workspace.scores_id)
-            benchmark = getattr(workspace.scores, self.benchmark, None)
-            rows.append(Scored(workspace, found, scored(found and found.raw, benchmark)))
-        return rows
 
 
 @admin.register(User)
@@ -109,7 +91,6 @@ class UserAdmin(SubjectAdmin):
     fields += ["first_seen_at", "last_seen_at"]
     search_help_text = "Search by the beginning of the user id or by the whole e-mail address."
     search_trait = "email"
-    benchmark = "user_benchmark"
 
     @admin.display(description="name")
     def shown_name(self, user: User) -> str | None:
@@ -136,7 +117,6 @@ class AccountAdmin(SubjectAdmin):
     fields += ["first_seen_at", "last_seen_at"]
     search_help_text = "Search by the beginning of the account id or by the whole domain."
     search_trait = "domain"
-    benchmark = "account_benchmark"
 
     @admin.display(description="name")
     def shown_name(self, account: Account) -> str | None:
@@ -147,8 +127,8 @@ class AccountAdmin(SubjectAdmin):
         return account.domain
 
     def page_context(self, request: HttpRequest, obj: Account) -> dict[str, Any]:
-        workspaces = Workspace.objects.filter(product=obj.product_id)
-        workspace = workspaces.select_related("scores").first()
+        context = super().page_context(request, obj)
+        workspace = context["workspace"]
         score_set = workspace and workspace.scores
         users = (
             [
@@ -158,12 +138,7 @@ class AccountAdmin(SubjectAdmin):
             if score_set
             else []
         )
-        return {
-            **super().page_context(request, obj),
-            "users": users,
-            "users_shown": USERS_SHOWN,
-            "ranking": workspace,
-        }
+        return {**context, "users": users, "users_shown": USERS_SHOWN, "of_account": True}
 
 
 def ranked_users(account: Account, score_set: ScoreSet) -> QuerySet[Any]:

@@ -1,0 +1,165 @@
+"""What the page of a user or an account shows: their numbers in one workspace, in words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db.models import QuerySet
+from django.http import Http404
+from django.utils.safestring import SafeString
+
+from engagement import charts, history, metrics, segments
+from engagement.benchmarks import HISTORY_DAYS
+from engagement.history import EventPoints
+from engagement.metric_names import METRICS, MetricName, Scope
+from engagement.metrics import AccountMetrics, Metrics
+from engagement.models import Account, ScoreSet, Segment, Workspace
+from engagement.rules import UnusableRule
+
+NOT_COMPUTED = "The scores of this workspace are not computed yet; look again in a moment."
+# So many event names are listed; a score is hardly ever made of more.
+EVENTS_LISTED = 25
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A subject's numbers in one workspace. ``reason`` says why there are none."""
+
+    reason: str = ""
+    score: str = ""
+    trend: str = ""
+    period: str = ""
+    curve: SafeString | None = None
+    made_of: Sequence[EventPoints] = ()
+    # Event names that are not listed.
+    more_names: int = 0
+    metrics: Sequence[tuple[str, str]] = ()
+    segments: Sequence[Segment] = field(default_factory=list)
+
+
+def workspaces(product_id: int) -> list[Workspace]:
+    """The product's workspaces with their scores, in the order in which they were made."""
+    found = Workspace.objects.filter(product=product_id).select_related("scores")
+    return list(found.order_by("id"))
+
+
+def chosen(offered: Sequence[Workspace], asked: str | None) -> Workspace | None:
+    """The workspace whose id is *asked* for, the first where none is; Http404 where it is not one
+    of those that are offered."""
+    if asked is None:
+        return offered[0] if offered else None
+    for workspace in offered:
+        if str(workspace.pk) == asked:
+            return workspace
+    raise Http404
+
+
+def numbers(workspace: Workspace, subject: Any) -> Numbers:
+    """The subject's numbers in the workspace of its product."""
+    scope: Scope = "account" if isinstance(subject, Account) else "user"
+    score_set = workspace.scores
+    if score_set is None or score_set.scored_day is None:
+        return Numbers(reason=NOT_COMPUTED)
+    row = segments.rows(score_set, scope).filter(**{f"{scope}_id": subject.pk}).first()
+    if row is None:
+        return Numbers(reason=_why_unscored(score_set, scope))
+    setattr(row, scope, subject)
+    made_of = history.breakdown(score_set, scope, subject.pk)
+    counted = [event for event in made_of if event.count]
+    known = _known(score_set, scope, row)
+    return Numbers(
+        score=f"{known.scores.now:.1f}",
+        trend=_trend(known),
+        period=_days(score_set.lookback_days),
+        curve=_curve(score_set, row),
+        made_of=counted[:EVENTS_LISTED],
+        more_names=max(0, len(counted) - EVENTS_LISTED),
+        metrics=told(known),
+        segments=segments.containing(score_set, _usable_segments(workspace, scope), row),
+    )
+
+
+def told(known: Metrics) -> list[tuple[str, str]]:
+    """The metrics with their labels, as people read them."""
+    scores = known.scores
+    texts: dict[MetricName, str] = {
+        "score_yesterday": f"{scores.yesterday:.1f}",
+        "score_last_period": f"{scores.last_period:.1f}",
+        "percentile": f"Above {known.percentile:.1f} % of those who scored",
+        "raw_score": f"{known.raw_score:,} points",
+        "frequency": f"{known.frequency:,}",
+        "recently_scored_events": f"{known.recently_scored_events:,}",
+        "overall_scored_events": f"{known.overall_scored_events:,}",
+        "adoption": _percent(known.adoption),
+        "adoption_all_time": _percent(known.adoption_all_time),
+    }
+    if isinstance(known, AccountMetrics):
+        texts |= {
+            "active_users": f"{known.active_users:,}",
+            "total_users": f"{known.total_users:,}",
+            "active_share": _percent(known.active_share),
+            "license_utilization": _percent(known.license_utilization),
+        }
+    return [(METRICS[name].label, text) for name, text in texts.items()]
+
+
+def _known(score_set: ScoreSet, scope: Scope, row: Any) -> Metrics:
+    if scope == "user":
+        return metrics.of_user(row, score_set, history.overall(score_set, scope, row.user_id))
+    overall = history.overall(score_set, scope, row.account_id)
+    return metrics.of_account(row, score_set, overall, row.account.traits)
+
+
+def _curve(score_set: ScoreSet, row: Any) -> SafeString:
+    days = history.history(score_set, row)
+    return charts.line(
+        f"Score of the last {HISTORY_DAYS} days",
+        [charts.day(one.day) for one in days],
+        [charts.Series("Score", [one.score for one in days])],
+        top=100,
+    )
+
+
+def _usable_segments(workspace: Workspace, scope: Scope) -> list[Segment]:
+    """Those of the workspace's segments that have a rule; one that has none has no members."""
+    return [one for one in offered_segments(workspace, scope) if _is_usable(one)]
+
+
+def offered_segments(workspace: Workspace, scope: Scope) -> QuerySet[Segment]:
+    """The workspace's segments of users or of accounts, in their order."""
+    return Segment.objects.filter(workspace=workspace, scope=scope)
+
+
+def _is_usable(segment: Segment) -> bool:
+    try:
+        segments.rule_of(segment)
+    except UnusableRule:
+        return False
+    return True
+
+
+# --- Words ----------------------------------------------------------------------------------
+
+
+def _why_unscored(score_set: ScoreSet, scope: Scope) -> str:
+    if score_set.audience and scope == "user":
+        return (
+            "There is no score here: the workspace is about some users only, and this is none of "
+            "them. Who has just become one is scored in a moment."
+        )
+    return f"This {scope} is not scored here yet; look again in a moment."
+
+
+def _trend(known: Metrics) -> str:
+    scores = known.scores
+    if not scores.change:
+        return f"{scores.trend}, as one period ago"
+    return f"{scores.trend}, {scores.change:+.1f} since one period ago"
+
+
+def _days(number: int) -> str:
+    return "1 day" if number == 1 else f"{number:,} days"
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.0f} %"

@@ -1,0 +1,181 @@
+"""The pages of users and accounts: how they score, what of, and who they are."""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from engagement.models import (
+    DailyBenchmark,
+    DailyCount,
+    EventName,
+    ScoredEvent,
+    ScoreSet,
+    Segment,
+    UserEngagement,
+    Workspace,
+)
+from tests.admin.rows import NOON, Rows
+
+
+def user_page(rows: Rows, **query: Any) -> str:
+    return reverse("admin:engagement_user_change", args=[rows.user.pk], query=query)
+
+
+def account_page(rows: Rows, **query: Any) -> str:
+    return reverse("admin:engagement_account_change", args=[rows.account.pk], query=query)
+
+
+def counted(rows: Rows, event: str = "acme event", count: int = 20) -> None:
+    """The user did the event today, in the account."""
+    name, _ = EventName.objects.get_or_create(product=rows.product, name=event)
+    DailyCount.objects.create(
+        product=rows.product,
+        user=rows.user,
+        account_id=rows.account.pk,
+        event_name=name,
+        day=NOON.date(),
+        count=count,
+        last_at=NOON,
+    )
+
+
+def second_workspace(rows: Rows, raw: int = 5) -> Workspace:
+    """Another workspace of the product, in which the user has *raw* points."""
+    workspace = Workspace.objects.create(product=rows.product, name="Second")
+    workspace.scores = ScoreSet.objects.create(
+        product=rows.product,
+        workspace=workspace,
+        state=ScoreSet.State.CURRENT,
+        lookback_days=30,
+        default_weight=1,
+        scored_day=NOON.date(),
+        user_benchmark=5,
+    )
+    workspace.save(update_fields=["scores"])
+    UserEngagement.objects.create(
+        product=rows.product,
+        score_set=workspace.scores,
+        user=rows.user,
+        raw=raw,
+        event_count=raw,
+        active_days=1,
+    )
+    return workspace
+
+
+def test_a_page_says_what_the_score_is_made_of(root: Client, acme_rows: Rows) -> None:
+    assert acme_rows.workspace.scores is not None
+    ScoredEvent.objects.create(
+        score_set=acme_rows.workspace.scores, event_name=acme_rows.event_name, weight=5
+    )
+    counted(acme_rows)
+    counted(acme_rows, "another", 3)
+    for address in (user_page(acme_rows), account_page(acme_rows)):
+        numbers = root.get(address).context["numbers"]
+        assert [(one.name, one.points) for one in numbers.made_of] == [
+            ("acme event", 100),
+            ("another", 3),
+        ]
+
+
+def test_a_page_draws_the_score_of_the_last_ninety_days(root: Client, acme_rows: Rows) -> None:
+    assert acme_rows.workspace.scores is not None
+    DailyBenchmark.objects.create(
+        score_set=acme_rows.workspace.scores, day=NOON.date(), users=100, accounts=200
+    )
+    html = root.get(user_page(acme_rows)).content.decode()
+    assert "Score of the last 90 days" in html and "Score: 90 on 2 Mar" in html
+
+
+def test_metrics_have_labels_that_people_read(root: Client, acme_rows: Rows) -> None:
+    counted(acme_rows)
+    of_user = dict(root.get(user_page(acme_rows)).context["numbers"].metrics)
+    assert of_user["Raw score"] == "100 points"
+    assert of_user["Active days in the window"] == "2"
+    assert of_user["Scored events ever"] == "20"
+    assert "Active users" not in of_user
+    of_account = dict(root.get(account_page(acme_rows)).context["numbers"].metrics)
+    assert of_account["Active users"] == "2"
+    assert of_account["Active users per licensed seat"] == "–"
+
+
+def test_a_page_names_the_segments(root: Client, acme_rows: Rows) -> None:
+    shown = root.get(user_page(acme_rows))
+    # Its conditions: the event not done, and a plan.
+    assert "acme segment" in [one.name for one in shown.context["numbers"].segments]
+    counted(acme_rows)
+    shown = root.get(user_page(acme_rows))
+    assert "acme segment" not in [one.name for one in shown.context["numbers"].segments]
+
+
+def test_a_segment_whose_rule_cannot_be_used_is_passed_over(root: Client, acme_rows: Rows) -> None:
+    Segment.objects.filter(pk=acme_rows.segment.pk).update(conditions=[{"kind": "of old"}])
+    assert root.get(user_page(acme_rows)).status_code == 200
+
+
+def test_a_workspace_is_chosen_by_a_link(root: Client, acme_rows: Rows) -> None:
+    second = second_workspace(acme_rows)
+    first = root.get(user_page(acme_rows))
+    assert first.context["numbers"].score == "90.0"
+    link = f"?workspace={second.pk}"
+    assert f'href="{link}"' in first.content.decode()
+    assert root.get(user_page(acme_rows) + link).context["workspace"] == second
+
+
+def test_a_product_with_one_workspace_offers_no_choice(root: Client, acme_rows: Rows) -> None:
+    assert "eds-switch" not in root.get(user_page(acme_rows)).content.decode()
+
+
+def test_scores_that_are_not_computed_yet_are_said_so(root: Client, acme_rows: Rows) -> None:
+    Workspace.objects.update(scores=None)
+    for address in (user_page(acme_rows), account_page(acme_rows)):
+        assert "are not computed yet" in root.get(address).content.decode()
+    Workspace.objects.update(scores=acme_rows.workspace.scores)
+    ScoreSet.objects.update(scored_day=None)
+    for address in (user_page(acme_rows), account_page(acme_rows)):
+        assert "are not computed yet" in root.get(address).content.decode()
+
+
+def test_who_is_not_scored_is_told_why(root: Client, acme_rows: Rows) -> None:
+    UserEngagement.objects.all().delete()
+    assert "This user is not scored here yet" in root.get(user_page(acme_rows)).content.decode()
+    ScoreSet.objects.update(audience={"match": "all", "conditions": []} | {"some": "rule"})
+    assert "is about some users only" in root.get(user_page(acme_rows)).content.decode()
+
+
+def test_a_product_without_a_workspace_scores_nothing(root: Client, acme_rows: Rows) -> None:
+    Workspace.objects.all().delete()
+    for address in (user_page(acme_rows), account_page(acme_rows)):
+        assert "The product has no workspace" in root.get(address).content.decode()
+
+
+@pytest.mark.parametrize("page", [user_page, account_page])
+def test_no_workspace_of_another_product_is_taken(
+    root: Client, member: Client, acme_rows: Rows, globex_rows: Rows, page: Any
+) -> None:
+    for who in (root, member):
+        for asked in (globex_rows.workspace.pk, 0, -1, "", "x", "9" * 30, "\x00"):
+            answer = who.get(page(acme_rows, workspace=asked))
+            assert answer.status_code == 404
+            assert b"Globex" not in answer.content
+    own = member.get(page(acme_rows, workspace=acme_rows.workspace.pk))
+    assert own.status_code == 200 and b"Globex" not in own.content
+
+
+@pytest.mark.parametrize(("page", "budget"), [(user_page, 14), (account_page, 15)])
+@pytest.mark.parametrize("many", [1, 30])
+def test_a_page_costs_the_same_queries_however_much_is_known(
+    root: Client,
+    acme_rows: Rows,
+    django_assert_max_num_queries: Any,
+    page: Any,
+    budget: int,
+    many: int,
+) -> None:
+    for number in range(many):
+        counted(acme_rows, f"event {number}")
+        Workspace.objects.create(product=acme_rows.product, name=f"Workspace {number}")
+    with django_assert_max_num_queries(budget):
+        assert root.get(page(acme_rows)).status_code == 200
