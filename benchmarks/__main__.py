@@ -132,7 +132,12 @@ PROMISES = (
     Promise("drain", "drain", judge_drain, ("--messages=60000",)),
     Promise("mixed, end to end", "mixed", judge_mixed, ("--seconds=10",)),
     Promise("reading", "reading", judge_reading, (*SMALL, "--depth=50", "--rounds=10")),
-    Promise("rescoring", "rescoring", judge_rescoring, ()),
+    Promise(
+        "rescoring",
+        "rescoring",
+        judge_rescoring,
+        ("--users=5000", "--counts=100000", "--rounds=1"),
+    ),
     Promise("license sync", "license_sync", judge_license_sync, ("--licenses=2000",)),
     Promise("start", "start", judge_start, ("--rounds=1",)),
 )

@@ -15,15 +15,16 @@ from typing import Any, LiteralString
 import django
 import msgspec
 import psutil
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 django.setup()
 
 # The apps must be loaded first.
 from benchmarks.messages import generate  # noqa: E402
-from engagement import credentials, sql  # noqa: E402
+from engagement import credentials, score_sets, sql  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
+from engagement.models import EventName, EventWeight, Workspace  # noqa: E402
 from ingestion import exporting, files, importing, processing, tasks  # noqa: E402
 from ingestion.models import IngestionKey  # noqa: E402
 from ingestion.payloads import encode  # noqa: E402
@@ -76,6 +77,19 @@ class Stopwatch:
 
     def read(self) -> dict[str, float]:
         return {name: now - self._before[name] for name, now in self._read().items()}
+
+
+def change_weight(workspace_id: str, weight: str) -> dict[str, Any]:
+    """Give the workspace's first event name the weight, as the admin does; ``at`` is when that was
+    committed."""
+    workspace = Workspace.objects.get(pk=int(workspace_id))
+    name = EventName.objects.filter(product_id=workspace.product_id).earliest("pk")
+    with transaction.atomic():
+        EventWeight.objects.update_or_create(
+            workspace=workspace, event_name=name, defaults={"weight": int(weight)}
+        )
+        score_sets.request(workspace.pk)
+    return {"at": time.time()}
 
 
 def drain() -> dict[str, Any]:
@@ -132,6 +146,7 @@ def export_lines(path: str, product_id: str) -> dict[str, Any]:
 COMMANDS = {
     "fill": fill,
     "fill_and_wake": fill_and_wake,
+    "change_weight": change_weight,
     "drain": drain,
     "write_lines": write_lines,
     "import_lines": import_lines,
