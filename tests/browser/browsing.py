@@ -1,12 +1,14 @@
 """A headless Chromium that somebody clicks through the admin with."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
 PATIENCE = 20
@@ -72,8 +74,26 @@ class Browser:
         self.click(self.driver.find_element(By.XPATH, f'//button[normalize-space()="{label}"]'))
 
     def click(self, element: WebElement) -> None:
+        """Click, and wait for the page that the click leads to, where it leads to one."""
+        page = self.find("html") if self._leads_elsewhere(element) else None
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()
+        if page is not None:
+            WebDriverWait(self.driver, PATIENCE).until(staleness_of(page))
+            WebDriverWait(self.driver, PATIENCE).until(lambda _: self._is_loaded())
+
+    def _leads_elsewhere(self, element: WebElement) -> bool:
+        return bool(
+            self.driver.execute_script(
+                "const one = arguments[0];"
+                "return one.tagName === 'A' ? !one.getAttribute('href').startsWith('#')"
+                " : one.type === 'submit' && one.form !== null;",
+                element,
+            )
+        )
+
+    def _is_loaded(self) -> bool:
+        return bool(self.driver.execute_script("return document.readyState === 'complete'"))
 
     def fill(self, element_id: str, text: str) -> None:
         field = self.driver.find_element(By.ID, element_id)
@@ -128,7 +148,17 @@ class Browser:
         return found[0]
 
     def wait_for_text(self, text: str) -> None:
-        WebDriverWait(self.driver, PATIENCE).until(lambda _: text in self.text)
+        self.wait_until(lambda: text in self.text)
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait; what vanishes while one looks at it is looked for again."""
+        waiting = WebDriverWait(
+            self.driver, PATIENCE, ignored_exceptions=[StaleElementReferenceException]
+        )
+        waiting.until(lambda _: condition())
+
+    def texts(self, selector: str) -> list[str]:
+        return [one.text for one in self.all(selector)]
 
     def run(self, script: str) -> Any:
         """What the page's own asynchronous script returns."""
