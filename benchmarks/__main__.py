@@ -11,16 +11,21 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import accept, batch, drain, license_sync, mixed, report, start, usual_way
+from benchmarks import (
+    accept,
+    batch,
+    drain,
+    license_sync,
+    mixed,
+    reading,
+    report,
+    rescoring,
+    start,
+    usual_way,
+)
 from benchmarks.command import Figures
 from benchmarks.report import progress
 from benchmarks.service import PROJECT
-
-# The pages of quality that the bar of reading is about, and how much longer each may take.
-READING = ("first page", "deep page", "account, expanded")
-TIMES_THE_SMALL = 1.5
-# A changed weight is to be scored in seconds, not minutes.
-RESCORING_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -99,14 +104,14 @@ def judge_mixed(figures: Figures) -> Iterator[Measured]:
 
 def judge_reading(figures: Figures) -> Iterator[Measured]:
     for page in figures["pages"]:
-        if page["page"] in READING:
+        if page["page"] in reading.COMPARED:
             times = page["large_ms"] / page["small_ms"]
-            yield Measured(f"{page['page']}: large / small", times, at_most=TIMES_THE_SMALL)
+            yield Measured(f"{page['page']}: large / small", times, at_most=reading.TIMES_THE_SMALL)
 
 
 def judge_rescoring(figures: Figures) -> Iterator[Measured]:
     seconds = figures["seconds"]
-    yield Measured("a changed weight, seconds", seconds, at_most=RESCORING_SECONDS)
+    yield Measured("a changed weight, seconds", seconds, at_most=rescoring.SECONDS)
 
 
 def judge_license_sync(figures: Figures) -> Iterator[Measured]:

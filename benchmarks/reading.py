@@ -2,6 +2,7 @@
 
 Each size has a database and a web server of its own; the same requests go to both in turns. The
 large one is also read with the limit of requests a minute switched on, which is held against off.
+What each page asks the database is counted on the large one.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from benchmarks import report
@@ -24,6 +25,14 @@ PAGE = 100
 EXPANSIONS = "insights,traits,segments,events,history"
 GENERATING = 6 * 3600.0
 NEVER_REACHED = "1000000000"
+FIRST, DEEP, ACCOUNT = "first page", "deep page", "account, expanded"
+MEMBERS, COUNTS = "segment members", "segment counts"
+# The pages that may take so many times as long as on the small side.
+COMPARED = (FIRST, DEEP, ACCOUNT)
+TIMES_THE_SMALL = 1.5
+# The pages of a list that may ask the database so often.
+LISTS = (FIRST, DEEP, MEMBERS)
+STATEMENTS_A_PAGE = 6
 
 
 class Reader:
@@ -54,32 +63,44 @@ class Reader:
         return time.perf_counter() - started
 
 
-def requests(reader: Reader, depth: int) -> dict[str, str]:
-    """What is measured, by name; the deep page is the last one where there are fewer."""
+class Requests(NamedTuple):
+    """What is measured, by name, and which page the deep one is: the last where there are fewer."""
+
+    paths: dict[str, str]
+    depth: int
+
+
+def requests(reader: Reader, depth: int) -> Requests:
     first = reader.path("/v2/accounts", limit=PAGE)
-    pages = list(walk(reader, first, depth))
+    deep, reached = walk(reader, first, depth)
     account = reader.get(first)["data"][0]["id"]
-    segments = reader.get(reader.path("/v2/segments", scope="account"))["data"]
-    members = f"/v2/segments/{segments[0]['id']}/members"
-    return {
-        "first page": first,
-        "deep page": pages[-1],
-        "account, expanded": reader.path(f"/v2/accounts/{account}", expand=EXPANSIONS),
-        "segment members": reader.path(members, limit=PAGE),
-        "segment counts": reader.path("/v2/segments", expand="counts"),
+    members = f"/v2/segments/{largest_segment(reader)}/members"
+    paths = {
+        FIRST: first,
+        DEEP: deep,
+        ACCOUNT: reader.path(f"/v2/accounts/{account}", expand=EXPANSIONS),
+        MEMBERS: reader.path(members, limit=PAGE),
+        COUNTS: reader.path("/v2/segments", expand="counts"),
     }
+    return Requests(paths, reached)
 
 
-def walk(reader: Reader, first: str, depth: int) -> Iterator[str]:
-    path: str | None = first
-    for _ in range(depth):
-        if path is None:
-            return
-        yield path
+def walk(reader: Reader, path: str, depth: int) -> tuple[str, int]:
+    """The page of that number, or the last one, and its number."""
+    for number in range(1, depth):
         following = reader.get(path)["_links"].get("next")
-        if isinstance(following, dict):
-            following = following["href"]
-        path = None if following is None else "{0.path}?{0.query}".format(urlsplit(following))
+        if following is None:
+            return path, number
+        path = "{0.path}?{0.query}".format(urlsplit(following))
+    return path, depth
+
+
+def largest_segment(reader: Reader) -> int:
+    """Of the segments that are not everybody, the one with most accounts in it."""
+    path = reader.path("/v2/segments", scope="account", expand="counts", limit=PAGE)
+    limited = [one for one in reader.get(path)["data"] if one["conditions"]]
+    largest: int = max(limited, key=lambda one: int(one["member_count"]))["id"]
+    return largest
 
 
 def generate(service: Service, accounts: int, users: int, days: int) -> dict[str, Any]:
@@ -102,41 +123,95 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         few = Reader(small.start_web("small", **off), made)
         many = Reader(large.start_web("large", **off), much)
         limited = Reader(large.start_web("limited", **on), much)
-        return compared(few, many, limited, options)
+        progress(f"Walking to page {options.depth:,}.")
+        fewer, more = requests(few, options.depth), requests(many, options.depth)
+        progress("Reading in turns.")
+        readers = {"small_ms": few, "large_ms": many, "limited_ms": limited}
+        paths = {"small_ms": fewer.paths, "large_ms": more.paths, "limited_ms": more.paths}
+        asked = statements(large, much["api_token"], list(more.paths.values()))
+        return {
+            "accounts": options.accounts,
+            "users": options.users,
+            "depth": {"small": fewer.depth, "large": more.depth, "asked": options.depth},
+            "explain": options.explain,
+            "pages": [
+                {
+                    "page": name,
+                    **in_turns(
+                        {side: (readers[side], paths[side][name]) for side in readers},
+                        options.rounds,
+                    ),
+                    "statements": asked[path],
+                }
+                for name, path in more.paths.items()
+            ],
+        }
 
 
-def compared(
-    few: Reader, many: Reader, limited: Reader, options: argparse.Namespace
-) -> dict[str, Any]:
-    small, large = requests(few, options.depth), requests(many, options.depth)
-    rows = []
-    for name in large:
-        times: list[list[float]] = [[], [], []]
-        for turn in range(options.rounds + 1):
-            asked = ((few, small[name]), (many, large[name]), (limited, large[name]))
-            for place, (reader, path) in enumerate(asked):
-                taken = reader.seconds(path)
-                if turn:  # The first turn warms up.
-                    times[place].append(taken * 1000)
-        a, b, c = (median(values) for values in times)
-        rows.append({"page": name, "small_ms": a, "large_ms": b, "limited_ms": c})
-    return {"accounts": options.accounts, "users": options.users, "pages": rows}
+def in_turns(sides: dict[str, tuple[Reader, str]], rounds: int) -> dict[str, float]:
+    """The median milliseconds of each side; who comes first changes with each round."""
+    times: dict[str, list[float]] = {side: [] for side in sides}
+    for number in range(rounds + 1):
+        for side in sorted(sides, reverse=bool(number % 2)):
+            reader, path = sides[side]
+            taken = reader.seconds(path)
+            if number:  # The first round warms up.
+                times[side].append(taken * 1000)
+    return {side: median(values) for side, values in times.items()}
+
+
+def statements(service: Service, token: str, paths: list[str]) -> dict[str, list[dict[str, str]]]:
+    """What each path asks the database, with the plans."""
+    said = service.run("-m", "benchmarks.statements", token, *paths, timeout=GENERATING)
+    read: dict[str, list[dict[str, str]]] = json.loads(said)
+    return read
 
 
 def show(figures: dict[str, Any]) -> None:
-    heads = ["p50 in ms", "small", "large", "large/small", "limit on", "on/off"]
-    print(f"small: {SMALL_ACCOUNTS:,} accounts; large: {figures['accounts']:,} accounts")
+    depth = figures["depth"]
+    heads = ["p50 in ms", "small", "large", "large/small", "limit on", "on/off", "statements"]
+    print(
+        f"small: {SMALL_ACCOUNTS:,} accounts; large: {figures['accounts']:,} accounts; the deep "
+        f"page is number {depth['small']:,} and {depth['large']:,}"
+    )
     print(report.table(heads, [cells(row) for row in figures["pages"]]))
+    print("\n".join(verdicts(figures)))
+    if figures["explain"]:
+        print("\n".join(plans(figures)))
 
 
 def cells(row: dict[str, Any]) -> list[str]:
     small, large, limited = row["small_ms"], row["large_ms"], row["limited_ms"]
     ratios = f"{large / small:.2f}", f"{limited / large:.2f}"
-    return [row["page"], f"{small:.1f}", f"{large:.1f}", ratios[0], f"{limited:.1f}", ratios[1]]
+    times = [f"{small:.1f}", f"{large:.1f}", ratios[0], f"{limited:.1f}", ratios[1]]
+    return [row["page"], *times, str(len(row["statements"]))]
+
+
+def verdicts(figures: dict[str, Any]) -> Iterator[str]:
+    for row in figures["pages"]:
+        if row["page"] in COMPARED:
+            times = row["large_ms"] / row["small_ms"]
+            yield report.verdict(f"{row['page']}, large / small", times, at_most=TIMES_THE_SMALL)
+    for row in figures["pages"]:
+        if row["page"] in LISTS:
+            name = f"{row['page']}, statements"
+            yield report.verdict(name, len(row["statements"]), at_most=STATEMENTS_A_PAGE)
+
+
+def plans(figures: dict[str, Any]) -> Iterator[str]:
+    for row in figures["pages"]:
+        yield f"\n{row['page']}"
+        for one in row["statements"]:
+            yield f"\n{one['statement']}\n{one['plan']}"
 
 
 def faults(figures: dict[str, Any]) -> list[str]:
     """A page that is not answered fails at once."""
+    reached, asked = figures["depth"]["large"], figures["depth"]["asked"]
+    if reached < asked:
+        return [
+            f"The large side has only {reached:,} pages and must have {asked:,}: more accounts."
+        ]
     return []
 
 
@@ -145,6 +220,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--users", type=int, default=3_000_000)
     parser.add_argument("--days", type=int, default=30, help="days of counts")
     parser.add_argument("--depth", type=int, default=1000, help="number of the deep page")
+    parser.add_argument("--explain", action="store_true", help="print the plans of the large side")
     parser.add_argument("--rounds", type=int, default=50, help="turns of each page")
 
 
