@@ -1,16 +1,17 @@
 """What the page of a user or an account shows: their numbers in one workspace, in words."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import QuerySet
 from django.http import Http404
 from django.utils.safestring import SafeString
 
-from engagement import charts, history, metrics, segments
+from engagement import charts, history, insights, metrics, segments
 from engagement.benchmarks import HISTORY_DAYS
 from engagement.history import EventPoints
+from engagement.insights import Insight
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.metrics import AccountMetrics, Metrics
 from engagement.models import Account, ScoreSet, Segment, Workspace
@@ -34,7 +35,8 @@ class Numbers:
     # Event names that are not listed.
     more_names: int = 0
     metrics: Sequence[tuple[str, str]] = ()
-    segments: Sequence[Segment] = field(default_factory=list)
+    segments: Sequence[Segment] = ()
+    insights: Sequence[Insight] = ()
 
 
 def workspaces(product_id: int) -> list[Workspace]:
@@ -76,6 +78,7 @@ def numbers(workspace: Workspace, subject: Any) -> Numbers:
         more_names=max(0, len(counted) - EVENTS_LISTED),
         metrics=told(known),
         segments=segments.containing(score_set, _usable_segments(workspace, scope), row),
+        insights=_insights(score_set, row, known, made_of),
     )
 
 
@@ -108,6 +111,15 @@ def _known(score_set: ScoreSet, scope: Scope, row: Any) -> Metrics:
         return metrics.of_user(row, score_set, history.overall(score_set, scope, row.user_id))
     overall = history.overall(score_set, scope, row.account_id)
     return metrics.of_account(row, score_set, overall, row.account.traits)
+
+
+def _insights(
+    score_set: ScoreSet, row: Any, known: Metrics, made_of: Sequence[EventPoints]
+) -> list[Insight]:
+    """The rules know accounts only."""
+    if not isinstance(known, AccountMetrics):
+        return []
+    return insights.about(score_set, row, known, made_of)
 
 
 def _curve(score_set: ScoreSet, row: Any) -> SafeString:

@@ -1,39 +1,21 @@
 """Users and accounts: what is known of them and how they score. Nothing here can be changed."""
 
-import json
 from typing import Any, ClassVar
 
 from django.contrib import admin
-from django.db.models import F, FilteredRelation, Q, QuerySet, Value
+from django.db.models import Q, QuerySet, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Left, Lower
 from django.http import HttpRequest
-from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from engagement.admin import subject_pages
+from engagement.admin import subject_details, subject_pages
 from engagement.admin.forgetting import ForgettableAdmin
 from engagement.admin.scoping import ProductFilter, visible_products
 from engagement.admission import Scope
-from engagement.models import Account, ScoreSet, User
-from engagement.models.subjects import INDEXED_TEXT_LENGTH, Subject
-from engagement.scoring import score
-
-USERS_SHOWN = 50
-
-
-def scored(raw: int | None, benchmark: float | None) -> str:
-    """The score with one decimal, as people read it."""
-    return "–" if raw is None else f"{score(raw, benchmark):.1f}"
-
-
-def readable_traits(subject: Subject) -> list[tuple[str, str]]:
-    """Names and values in the order of the names; what is no text is written as JSON."""
-    return [
-        (name, value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False))
-        for name, value in sorted(subject.traits.items())
-    ]
+from engagement.models import Account, User
+from engagement.models.subjects import INDEXED_TEXT_LENGTH
 
 
 class SubjectAdmin(ForgettableAdmin):
@@ -74,7 +56,9 @@ class SubjectAdmin(ForgettableAdmin):
         workspaces = subject_pages.workspaces(obj.product_id)
         workspace = subject_pages.chosen(workspaces, request.GET.get("workspace"))
         return {
-            "traits": readable_traits(obj),
+            # The list leaves the stamps out; here they are read with one query.
+            "traits": subject_details.traits(obj),
+            "license_traits": subject_details.license_traits(obj),
             "workspaces": workspaces,
             "workspace": workspace,
             "numbers": workspace and subject_pages.numbers(workspace, obj),
@@ -103,10 +87,18 @@ class UserAdmin(SubjectAdmin):
     @admin.display(description="account")
     def account_link(self, user: User) -> SafeString | None:
         account = user.account
-        if account is None or not account.is_identified:
+        url = subject_details.account_url(account) if account else ""
+        if account is None or not url:
             return None
-        url = reverse("admin:engagement_account_change", args=[account.pk])
         return format_html('<a href="{}">{}</a>', url, account.name or account.external_id)
+
+    def page_context(self, request: HttpRequest, obj: User) -> dict[str, Any]:
+        return {
+            **super().page_context(request, obj),
+            "stays": subject_details.stays(obj),
+            "events": subject_details.recent_events(obj),
+            "events_shown": subject_details.EVENTS_SHOWN,
+        }
 
 
 @admin.register(Account)
@@ -129,26 +121,9 @@ class AccountAdmin(SubjectAdmin):
     def page_context(self, request: HttpRequest, obj: Account) -> dict[str, Any]:
         context = super().page_context(request, obj)
         workspace = context["workspace"]
-        score_set = workspace and workspace.scores
-        users = (
-            [
-                {"user": user, "raw": user.raw, "score": scored(user.raw, score_set.user_benchmark)}
-                for user in ranked_users(obj, score_set)
-            ]
-            if score_set
-            else []
-        )
-        return {**context, "users": users, "users_shown": USERS_SHOWN, "of_account": True}
-
-
-def ranked_users(account: Account, score_set: ScoreSet) -> QuerySet[Any]:
-    """The account's highest users in *score_set*, with their ``raw`` score."""
-    return (
-        User.objects.filter(product=account.product_id, account=account, is_identified=True)
-        .defer("trait_stamps")
-        .annotate(
-            ranked=FilteredRelation("engagements", condition=Q(engagements__score_set=score_set)),
-            raw=F("ranked__raw"),
-        )
-        .order_by(F("raw").desc(nulls_last=True), "-id")[:USERS_SHOWN]
-    )
+        return {
+            **context,
+            "of_account": True,
+            "users": subject_details.users(obj, workspace and workspace.scores),
+            "users_shown": subject_details.USERS_SHOWN,
+        }

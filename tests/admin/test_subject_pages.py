@@ -1,5 +1,6 @@
 """The pages of users and accounts: how they score, what of, and who they are."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,14 +10,17 @@ from django.urls import reverse
 from engagement.models import (
     DailyBenchmark,
     DailyCount,
+    Event,
     EventName,
+    Membership,
     ScoredEvent,
     ScoreSet,
     Segment,
     UserEngagement,
     Workspace,
 )
-from tests.admin.rows import NOON, Rows
+from engagement.traits import Source, stamp
+from tests.admin.rows import NOON, Rows, an_account
 
 
 def user_page(rows: Rows, **query: Any) -> str:
@@ -151,6 +155,96 @@ def test_a_product_without_a_workspace_scores_nothing(root: Client, acme_rows: R
         assert "The product has no workspace" in root.get(address).content.decode()
 
 
+def test_a_trait_says_where_it_comes_from_and_when(root: Client, acme_rows: Rows) -> None:
+    account = acme_rows.account
+    account.traits = {"plan": "pro", "am.tier": "10 users", "old": 1}
+    account.trait_stamps = {
+        "plan": stamp(NOON, 1),
+        "am.tier": stamp(NOON + timedelta(days=1), 2, Source.MARKETPLACE),
+    }
+    account.save(update_fields=["traits", "trait_stamps"])
+    shown = root.get(account_page(acme_rows))
+    assert [(one.name, one.source, one.at) for one in shown.context["traits"]] == [
+        ("old", "", None),
+        ("plan", "Sent to the service", NOON),
+    ]
+    (licensed,) = shown.context["license_traits"]
+    assert (licensed.source, licensed.at) == ("Marketplace", NOON + timedelta(days=1))
+    assert "<h2>Marketplace license</h2>" in shown.content.decode()
+    assert "Marketplace license" not in root.get(user_page(acme_rows)).content.decode()
+
+
+def test_an_account_page_says_what_is_worth_knowing(root: Client, acme_rows: Rows) -> None:
+    account = acme_rows.account
+    account.traits = {"am.tier.number": 100}
+    account.save(update_fields=["traits"])
+    html = root.get(account_page(acme_rows)).content.decode()
+    assert '<li class="warning">Most of the license is unused' in html
+    assert "eds-insights" not in root.get(user_page(acme_rows)).content.decode()
+
+
+def happened(rows: Rows, arrival: int, **columns: Any) -> None:
+    Event.objects.create(
+        **{
+            "product": rows.product,
+            "user": rows.user,
+            "event_name": rows.event_name,
+            "occurred_at": NOON + timedelta(minutes=arrival),
+            "received_at": NOON,
+            "arrival": arrival,
+            **columns,
+        }
+    )
+
+
+def test_a_user_page_shows_the_last_twenty_events(root: Client, acme_rows: Rows) -> None:
+    for arrival in range(22):
+        happened(acme_rows, arrival, account=acme_rows.account if arrival % 2 else None)
+    shown = root.get(user_page(acme_rows))
+    assert [event.arrival for event in shown.context["events"]] == list(range(21, 1, -1))
+    html = shown.content.decode()
+    assert "<td>acme-account</td>" in html and "The last 20 are shown." in html
+
+
+def test_a_user_page_shows_every_account_that_the_user_was_in(
+    root: Client, acme_rows: Rows
+) -> None:
+    before = an_account(acme_rows.product, "before", acme_rows.workspace)
+    for place, account in enumerate([before, before, acme_rows.account]):
+        Membership.objects.create(
+            product=acme_rows.product,
+            user=acme_rows.user,
+            account=account,
+            occurred_at=NOON + timedelta(days=place),
+            arrival=place,
+        )
+    shown = root.get(user_page(acme_rows)).context["stays"]
+    assert [(one.name, one.is_current) for one in shown] == [
+        ("acme-account name", True),
+        ("before name", False),
+    ]
+    assert (shown[1].first, shown[1].last) == (NOON, NOON + timedelta(days=1))
+
+
+def test_an_account_that_only_events_have_named_has_no_link(root: Client, acme_rows: Rows) -> None:
+    Membership.objects.create(
+        product=acme_rows.product,
+        user=acme_rows.user,
+        account=acme_rows.account,
+        occurred_at=NOON,
+        arrival=1,
+    )
+    type(acme_rows.account).objects.update(is_identified=False)
+    (stay,) = root.get(user_page(acme_rows)).context["stays"]
+    assert stay.url == ""
+
+
+def test_an_account_ranks_its_users_in_the_chosen_workspace(root: Client, acme_rows: Rows) -> None:
+    second = second_workspace(acme_rows, raw=1)
+    shown = root.get(account_page(acme_rows, workspace=second.pk)).context["users"]
+    assert [(row["user"], row["raw"]) for row in shown] == [(acme_rows.user, 1)]
+
+
 @pytest.mark.parametrize("page", [user_page, account_page])
 def test_no_workspace_of_another_product_is_taken(
     root: Client, member: Client, acme_rows: Rows, globex_rows: Rows, page: Any
@@ -164,7 +258,7 @@ def test_no_workspace_of_another_product_is_taken(
     assert own.status_code == 200 and b"Globex" not in own.content
 
 
-@pytest.mark.parametrize(("page", "budget"), [(user_page, 14), (account_page, 15)])
+@pytest.mark.parametrize(("page", "budget"), [(user_page, 16), (account_page, 15)])
 @pytest.mark.parametrize("many", [1, 30])
 def test_a_page_costs_the_same_queries_however_much_is_known(
     root: Client,
@@ -177,5 +271,6 @@ def test_a_page_costs_the_same_queries_however_much_is_known(
     for number in range(many):
         counted(acme_rows, f"event {number}")
         Workspace.objects.create(product=acme_rows.product, name=f"Workspace {number}")
+        happened(acme_rows, number, account=acme_rows.account)
     with django_assert_max_num_queries(budget):
         assert root.get(page(acme_rows)).status_code == 200

@@ -1,0 +1,129 @@
+"""What is known of a user or an account besides its numbers: traits, events, who belongs where."""
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F, FilteredRelation, Max, Min, Q, QuerySet
+from django.urls import reverse
+
+from engagement.models import Account, Event, Membership, ScoreSet, User
+from engagement.models.subjects import Subject
+from engagement.scoring import score
+from engagement.traits import Source, read_stamp
+
+MARKETPLACE_PREFIX = "am."
+SOURCES = {Source.MESSAGE: "Sent to the service", Source.MARKETPLACE: "Marketplace"}
+EVENTS_SHOWN = 20
+ACCOUNTS_SHOWN = 20
+USERS_SHOWN = 50
+
+
+@dataclass(frozen=True)
+class Trait:
+    """A trait as people read it. ``source`` and ``at`` say who wrote it and when, if known."""
+
+    name: str
+    value: str
+    source: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Stay:
+    """An account that a user was seen in, and when first and last. ``url`` leads to its page,
+    where it has one."""
+
+    name: str
+    url: str
+    first: datetime
+    last: datetime
+    is_current: bool
+
+
+def traits(subject: Subject) -> list[Trait]:
+    """The traits that were sent, by name."""
+    return [one for one in _traits(subject) if not one.name.startswith(MARKETPLACE_PREFIX)]
+
+
+def license_traits(subject: Subject) -> list[Trait]:
+    """What a marketplace license says of the account, by name."""
+    return [one for one in _traits(subject) if one.name.startswith(MARKETPLACE_PREFIX)]
+
+
+def _traits(subject: Subject) -> list[Trait]:
+    return [_trait(subject, name, value) for name, value in sorted(subject.traits.items())]
+
+
+def _trait(subject: Subject, name: str, value: Any) -> Trait:
+    """What is no text is written as JSON."""
+    shown = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    stored = subject.trait_stamps.get(name)
+    if stored is None:
+        return Trait(name, shown)
+    written = read_stamp(stored)
+    return Trait(name, shown, SOURCES[written.source], written.at)
+
+
+def recent_events(user: User) -> QuerySet[Event]:
+    """The user's last events with their accounts, latest first: the end of a range of the key."""
+    events = Event.objects.filter(product=user.product_id, user=user)
+    events = events.select_related("event_name", "account")
+    # Large, and not shown.
+    events = events.defer("account__traits", "account__trait_stamps")
+    return events.order_by("-occurred_at", "-arrival")[:EVENTS_SHOWN]
+
+
+def stays(user: User) -> list[Stay]:
+    """The accounts that the user was seen in, the latest first."""
+    seen = Membership.objects.filter(product=user.product_id, user=user).values("account_id")
+    seen = seen.annotate(first=Min("occurred_at"), last=Max("occurred_at"))
+    rows = list(seen.order_by("-last", "-account_id")[:ACCOUNTS_SHOWN])
+    accounts = Account.objects.defer("trait_stamps").filter(product=user.product_id)
+    known = accounts.in_bulk([row["account_id"] for row in rows])
+    return [
+        _stay(known[row["account_id"]], user, row["first"], row["last"])
+        for row in rows
+        if row["account_id"] in known
+    ]
+
+
+def _stay(account: Account, user: User, first: datetime, last: datetime) -> Stay:
+    name = account.name or account.external_id
+    return Stay(name, account_url(account), first, last, account.pk == user.account_id)
+
+
+def account_url(account: Account) -> str:
+    """The address of the account's page; empty while nothing but events has named it."""
+    if not account.is_identified:
+        return ""
+    return reverse("admin:engagement_account_change", args=[account.pk])
+
+
+def users(account: Account, score_set: ScoreSet | None) -> list[dict[str, Any]]:
+    """The account's users with their scores, highest first."""
+    if score_set is None:
+        return []
+    return [
+        {"user": user, "raw": user.raw, "score": scored(user.raw, score_set.user_benchmark)}
+        for user in ranked_users(account, score_set)
+    ]
+
+
+def ranked_users(account: Account, score_set: ScoreSet) -> QuerySet[Any]:
+    """The account's highest users in *score_set*, with their ``raw`` score."""
+    return (
+        User.objects.filter(product=account.product_id, account=account, is_identified=True)
+        .defer("trait_stamps")
+        .annotate(
+            ranked=FilteredRelation("engagements", condition=Q(engagements__score_set=score_set)),
+            raw=F("ranked__raw"),
+        )
+        .order_by(F("raw").desc(nulls_last=True), "-id")[:USERS_SHOWN]
+    )
+
+
+def scored(raw: int | None, benchmark: float | None) -> str:
+    """The score with one decimal, as people read it."""
+    return "–" if raw is None else f"{score(raw, benchmark):.1f}"
