@@ -186,8 +186,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = (
     broker.transport_options(DATABASES["default"]) if broker.URL == CELERY_BROKER_URL else {}
 )
 # On top of these for whoever publishes. A message only wakes a worker and beat sends another one
-# soon, so a broker that is away fails a publish at once instead of holding its sender.
-CELERY_BROKER_PUBLISH_OPTIONS = {"use_notify": False, "max_retries": 0}
+# soon, so a broker that is away or silent fails a publish soon instead of holding its sender.
+CELERY_BROKER_PUBLISH_OPTIONS = {"use_notify": False, "max_retries": 0, "socket_timeout": 3.0}
 CELERY_BROKER_CONNECTION_TIMEOUT = 3
 CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 3
 CELERY_TASK_PUBLISH_RETRY = False

@@ -38,12 +38,12 @@ def published() -> int:
 
 
 class Broken:
-    """Stands for a task whose broker is on a loopback port where nobody listens."""
+    """Stands for a task whose broker is on a loopback port where nobody listens, or elsewhere."""
 
-    def __init__(self, task: Any) -> None:
+    def __init__(self, task: Any, address: str = "") -> None:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            self.address = f"amqp://127.0.0.1:{probe.getsockname()[1]}//"
+            self.address = address or f"amqp://127.0.0.1:{probe.getsockname()[1]}//"
         self.task = task
         self.attempts = 0
 
@@ -142,6 +142,14 @@ def test_a_broker_that_refuses_connections_delays_no_answer(
     (line,) = caplog.messages
     assert line.startswith("The broker takes no wake-ups (")
     assert len(waiting()) == 101
+
+
+@pytest.mark.parametrize("address", ["redis://127.0.0.1:{}/0", "amqp://127.0.0.1:{}//"])
+def test_a_broker_that_takes_connections_and_stays_silent_holds_nobody(address: str) -> None:
+    """Such as one whose machine is frozen: neither wake-ups nor beat may wait for it for ever."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        broken = Broken(tasks.drain, address.format(silent.getsockname()[1]))
+        assert not engagement_wakeups.ask(broken, tasks.EXPIRES)  # type: ignore[arg-type]
 
 
 def test_a_broker_that_comes_back_is_used_again(
