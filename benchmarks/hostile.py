@@ -452,7 +452,8 @@ def show(figures: dict[str, Any]) -> None:
     print(table(["", *seen], rows))
     print(
         f"{total:,} requests; {figures['events']:,} events and {figures['users']:,} users "
-        f"recorded, {figures['dropped']:,} messages dropped, {figures['quarantined']:,} quarantined.\n"
+        f"recorded, {figures['dropped']:,} messages dropped, "
+        f"{figures['quarantined']:,} quarantined.\n"
         f"Died: {', '.join(figures['died']) or 'nobody'}. The largest process had "
         f"{memory['at_first']:.0f} MB at first and {memory['at_most']:.0f} MB at most. The inbox "
         f"was empty after {figures['inbox_empty_after_s']:.1f} s."
