@@ -4,9 +4,12 @@ import json
 import logging
 from datetime import UTC, datetime
 
+from engagement import request_ids
+
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time (ISO 8601 UTC), level, logger, message, and the traceback."""
+    """One JSON object a line: time (ISO 8601 UTC), level, logger and message; where there is one,
+    also the id of the request that it is about, and the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -15,9 +18,18 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if request_id := _request_id(record):
+            line["request_id"] = request_id
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False)
+
+
+def _request_id(record: logging.LogRecord) -> str | None:
+    """From the line itself, or from the request that it is about, as Django passes it on."""
+    request = getattr(record, "request", None)
+    headers = getattr(request, "META", {})
+    return getattr(record, "request_id", None) or request_ids.given(headers)
 
 
 class WithoutUnavailable(logging.Filter):

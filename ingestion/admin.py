@@ -116,7 +116,7 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
     list_filter = [("product", ProductFilter)]
     list_select_related = ["product"]
     fields = ["arrival", "error", "attempts", "quarantined_at", "received_at"]
-    fields += ["product", "key_hint", *StoredMessageAdmin.DETAILS]
+    fields += ["product", "key_hint", "request_id", *StoredMessageAdmin.DETAILS]
     actions = ["try_again_selected"]
 
     def has_try_again_permission(self, request: HttpRequest) -> bool:
@@ -178,7 +178,7 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
         "Search by a whole user id, account id, event name, message id or key prefix."
     )
     fields = ["reason", "detail", "remedy", "arrival", "product", "key_hint", *ABOUT]
-    fields += ["received_at", "dropped_at"]
+    fields += ["request_id", "received_at", "dropped_at"]
     show_full_result_count = False
     actions = None
 

@@ -26,6 +26,7 @@ class Dropped(msgspec.Struct, frozen=True):
     key_hint: str
     message: Statement | Unusable
     received_at: datetime
+    request_id: str | None = None
 
 
 _COUNT: LiteralString = """
@@ -72,12 +73,14 @@ def _row(one: Dropped, now: datetime) -> DroppedMessage:
         kind=kind_of(one.message),
         received_at=one.received_at,
         dropped_at=now,
-        **({} if one.reason in _WITHOUT_DETAILS else _details(one.message)),
+        **({} if one.reason in _WITHOUT_DETAILS else _details(one)),
     )
 
 
-def _details(message: Statement | Unusable) -> dict[str, str]:
+def _details(one: Dropped) -> dict[str, str | None]:
+    message = one.message
     return {
+        "request_id": one.request_id,
         "user_external_id": message.user_id or "",
         "account_external_id": message.group_id or "",
         "event": (message.event or "") if isinstance(message, Track | Unusable) else "",

@@ -25,8 +25,8 @@ from ingestion.payloads import Payload, encode
 
 logger = logging.getLogger(__name__)
 
-# received_at, key digest, key hint, payload
-Row: TypeAlias = tuple[datetime, bytes, str, bytes]
+# received_at, key digest, key hint, request id, payload
+Row: TypeAlias = tuple[datetime, bytes, str, str | None, bytes]
 
 # A group takes no more than one INSERT can carry in a moment; a larger part makes a group alone.
 GROUP_ROWS = 10_000
@@ -56,8 +56,10 @@ class Unavailable(Exception):
         self.retry_after = retry_after
 
 
-def accept(messages: Sequence[Payload], key: str, received_at: datetime) -> None:
-    """Commit the messages, together with a digest of the key that they came with.
+def accept(
+    messages: Sequence[Payload], key: str, received_at: datetime, request_id: str | None = None
+) -> None:
+    """Commit the messages, together with a digest of the key and the id that they came with.
 
     Returns once they are on disk; raises Unavailable if they are not. Messages of one call are
     committed together or not at all.
@@ -66,7 +68,9 @@ def accept(messages: Sequence[Payload], key: str, received_at: datetime) -> None
         return
     digest = credentials.digest(key)
     hint = credentials.hint(key, IngestionKey.PREFIX)
-    _committer.commit([(received_at, digest, hint, encode(message)) for message in messages])
+    _committer.commit(
+        [(received_at, digest, hint, request_id, encode(message)) for message in messages]
+    )
     wakeups.request()
 
 
@@ -239,21 +243,28 @@ _INSERT: LiteralString = """
     SELECT * FROM unnest(%(received)b::timestamptz[], %(digests)b::bytea[], %(hints)b::text[],
                          %(payloads)b::bytea[])
 """
+_INSERT_WITH_IDS: LiteralString = """
+    INSERT INTO ingestion_inboxmessage (received_at, key_digest, key_hint, payload, request_id)
+    SELECT * FROM unnest(%(received)b::timestamptz[], %(digests)b::bytea[], %(hints)b::text[],
+                         %(payloads)b::bytea[], %(request_ids)b::text[])
+"""
 
 
 def _insert(rows: list[Row]) -> None:
     # One statement outside any transaction block: it is committed when it returns.
-    received, digests, hints, payloads = zip(*rows, strict=True)
-    sql.execute(
-        _INSERT,
-        {
-            "received": list(received),
-            "digests": list(digests),
-            "hints": list(hints),
-            "payloads": list(payloads),
-        },
-        prepare=True,
-    )
+    received, digests, hints, request_ids, payloads = zip(*rows, strict=True)
+    columns = {
+        "received": list(received),
+        "digests": list(digests),
+        "hints": list(hints),
+        "payloads": list(payloads),
+    }
+    if any(request_ids):
+        columns["request_ids"] = list(request_ids)
+        sql.execute(_INSERT_WITH_IDS, columns, prepare=True)
+    else:
+        # Most senders give none, and a column of nothing would cost a tenth of the INSERT.
+        sql.execute(_INSERT, columns, prepare=True)
 
 
 _COUNT: LiteralString = """

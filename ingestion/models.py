@@ -5,6 +5,13 @@ from django.db.models import F, Q
 
 from engagement.credentials import HINT_LENGTH
 from engagement.models import Credential, Product
+from engagement.request_ids import LONGEST
+
+
+def request_id_field() -> "models.CharField[str | None, str | None]":
+    """The id of the request that a message came with; NULL, which takes no room, where it had
+    none."""
+    return models.CharField(max_length=LONGEST, null=True)
 
 
 class IngestionKey(Credential):
@@ -29,6 +36,7 @@ class InboxMessage(models.Model):
     payload = models.BinaryField()
     attempts = models.PositiveSmallIntegerField(db_default=0, default=0)
     not_before = models.DateTimeField(null=True)
+    request_id = request_id_field()
 
     class Meta:
         ordering = ["id"]
@@ -49,6 +57,7 @@ class QuarantinedMessage(models.Model):
     attempts = models.PositiveSmallIntegerField()
     error = models.TextField()
     quarantined_at = models.DateTimeField()
+    request_id = request_id_field()
 
     class Meta:
         ordering = ["-quarantined_at", "-id"]
@@ -90,6 +99,7 @@ class DroppedMessage(models.Model):
     detail = models.TextField(blank=True, default="", db_default="")
     received_at = models.DateTimeField()
     dropped_at = models.DateTimeField()
+    request_id = request_id_field()
 
     class Meta:
         ordering = ["-id"]

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from engagement import credentials, failures, locks, sql
-from engagement.messages import Received
+from engagement.messages import Received, Statement
 from engagement.recording import record
 from ingestion import drops, message_ids
 from ingestion.batches import BATCH_BYTES, BATCH_SIZE, collector_paused, settle_or_split
@@ -42,6 +42,7 @@ class Claimed(NamedTuple):
     key_hint: str
     payload: bytes
     attempts: int
+    request_id: str | None
 
 
 class Drained(NamedTuple):
@@ -117,7 +118,7 @@ _CLAIM: LiteralString = """
     WHERE id = ANY(ARRAY(
         SELECT id FROM (SELECT id, bytes, sum(bytes) OVER (ORDER BY id) AS total FROM due) sized
         WHERE total - bytes < %(max_bytes)s))
-    RETURNING id, received_at, key_digest, key_hint, payload, attempts
+    RETURNING id, received_at, key_digest, key_hint, payload, attempts, request_id
 """
 
 
@@ -140,6 +141,7 @@ def _put_aside(one: Claimed, error: Exception, now: datetime) -> None:
         attempts,
         MAX_ATTEMPTS,
         type(error).__name__,
+        extra={"request_id": one.request_id},
     )
     if attempts < MAX_ATTEMPTS:
         pause = RETRY_PAUSE * 2 ** (attempts - 1)
@@ -178,7 +180,6 @@ def _settle(claimed: Sequence[Claimed], senders: dict[bytes, Sender], now: datet
     """Record the messages or list them as dropped. Raises where one of them cannot be handled."""
     recorded: list[Received] = []
     dropped: list[Dropped] = []
-    hints: dict[int, str] = {}
     for one in claimed:
         message = decode(one.payload)
         sender = senders.get(bytes(one.key_digest))
@@ -187,12 +188,13 @@ def _settle(claimed: Sequence[Claimed], senders: dict[bytes, Sender], now: datet
         elif isinstance(message, Unusable):
             dropped.append(_unusable(one, sender.product_id, message))
         else:
-            hints[one.id] = one.key_hint
             recorded.append(Received(sender.product_id, one.id, one.received_at, message))
     recorded, repeated = message_ids.without_repeats(recorded)
     forgotten = record(recorded)
-    for reason, some in ((DropReason.DUPLICATE, repeated), (DropReason.FORGOTTEN, forgotten)):
-        dropped += (_dropped(one, reason, hints[one.arrival]) for one in some)
+    if repeated or forgotten:
+        arrived = {one.id: one for one in claimed}
+        for reason, some in ((DropReason.DUPLICATE, repeated), (DropReason.FORGOTTEN, forgotten)):
+            dropped += (_dropped(one, reason, arrived[one.arrival]) for one in some)
     # Last, because workers wait for each other at the counts: each adds to the same few rows.
     drops.list_dropped(dropped, now)
     used = {bytes(one.key_digest) for one in claimed}
@@ -228,15 +230,23 @@ def _without_key(one: Claimed, sender: Sender | None, message: Payload) -> Dropp
         reason = DropReason.MISSING_KEY
     else:
         reason = DropReason.UNKNOWN_KEY
-    return Dropped(one.id, product_id, reason, one.key_hint, message, one.received_at)
+    return _not_recorded(one, product_id, reason, message)
 
 
 def _unusable(one: Claimed, product_id: int, message: Unusable) -> Dropped:
-    return Dropped(one.id, product_id, message.reason, one.key_hint, message, one.received_at)
+    return _not_recorded(one, product_id, message.reason, message)
 
 
-def _dropped(one: Received, reason: DropReason, key_hint: str) -> Dropped:
-    return Dropped(one.arrival, one.product_id, reason, key_hint, one.message, one.received_at)
+def _dropped(one: Received, reason: DropReason, arrived: Claimed) -> Dropped:
+    return _not_recorded(arrived, one.product_id, reason, one.message)
+
+
+def _not_recorded(
+    one: Claimed, product_id: int | None, reason: DropReason, message: Statement | Unusable
+) -> Dropped:
+    return Dropped(
+        one.id, product_id, reason, one.key_hint, message, one.received_at, one.request_id
+    )
 
 
 def _note_use(senders: Sequence[Sender], now: datetime) -> None:

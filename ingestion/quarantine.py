@@ -25,6 +25,7 @@ def try_again(ids: Collection[int]) -> int:
             key_hint=message.key_hint,
             payload=message.payload,
             attempts=0,
+            request_id=message.request_id,
         )
         for message in found
     )

@@ -11,6 +11,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from engagement import request_ids
 from ingestion import bodies, errors, inbox
 from ingestion.doors import Sent, v1, v2
 from ingestion.errors import Refused
@@ -45,7 +46,7 @@ class IngestionView(APIView):
         received_at = timezone.now()
         body = bodies.read(request, self.limit)
         sent = self.door(body, request.META, received_at)
-        inbox.accept(sent.messages, sent.key, received_at)
+        inbox.accept(sent.messages, sent.key, received_at, request_ids.given(request.META))
         return self.accepted()
 
     def options(  # type: ignore[override]  # DRF's own signature, see its stubs

@@ -46,16 +46,19 @@ def respond(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, SuspiciousOperation):
         # Its text may quote the request; the sentence for people is ours.
         return _response(400, "invalid_request", "This request's host or address is not accepted.")
-    path = context["request"].path
+    request = context["request"]
+    path, about = request.path, {"request": request}
     if _database_is_away(error):
-        logger.warning("The database could not answer %s: %s", path, type(error).__name__)
+        logger.warning(
+            "The database could not answer %s: %s", path, type(error).__name__, extra=about
+        )
         return _response(
             503,
             "unavailable",
             "The database cannot be reached at the moment. Try again shortly.",
             headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
         )
-    logger.error("The read API failed on %s", path, exc_info=error)
+    logger.error("The read API failed on %s", path, exc_info=error, extra=about)
     return _response(500, "internal_error", "This is a fault of the service; it has been logged.")
 
 

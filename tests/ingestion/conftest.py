@@ -25,7 +25,9 @@ def accepted(monkeypatch: pytest.MonkeyPatch) -> list[Accepted]:
     """What the doors handed to the inbox, in place of the inbox itself."""
     messages: list[Accepted] = []
 
-    def accept(sent: Sequence[Payload], key: str, received_at: datetime) -> None:
+    def accept(
+        sent: Sequence[Payload], key: str, received_at: datetime, request_id: str | None
+    ) -> None:
         messages.extend(Accepted(message, key, received_at) for message in sent)
 
     monkeypatch.setattr(inbox, "accept", accept)
