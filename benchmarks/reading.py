@@ -26,7 +26,7 @@ EXPANSIONS = "insights,traits,segments,events,history"
 GENERATING = 6 * 3600.0
 NEVER_REACHED = "1000000000"
 FIRST, DEEP, ACCOUNT = "first page", "deep page", "account, expanded"
-MEMBERS, COUNTS = "segment members", "segment counts"
+HIGHEST, MEMBERS, COUNTS = "highest account, expanded", "segment members", "segment counts"
 # The pages that may take so many times as long as on the small side.
 COMPARED = (FIRST, DEEP, ACCOUNT)
 TIMES_THE_SMALL = 1.5
@@ -63,36 +63,65 @@ class Reader:
         return time.perf_counter() - started
 
 
-class Requests(NamedTuple):
-    """What is measured, by name, and which page the deep one is: the last where there are fewer."""
+class Walked(NamedTuple):
+    """The page of the number asked for, or the last one; its number; and the active users of each
+    account on the way there, in the order of scores."""
+
+    deep: str
+    depth: int
+    active_users: dict[int, int]
+
+    def account_like(self, active_users: int) -> int:
+        """The account whose number of active users comes closest."""
+        return min(self.active_users, key=lambda id: abs(self.active_users[id] - active_users))
+
+
+def walk(reader: Reader, path: str, depth: int) -> Walked:
+    active_users: dict[int, int] = {}
+    for number in range(1, depth + 1):
+        page = reader.get(path)
+        active_users |= {one["id"]: one["active_users"] for one in page["data"]}
+        following = page["_links"].get("next")
+        if following is None or number == depth:
+            break
+        path = "{0.path}?{0.query}".format(urlsplit(following))
+    return Walked(path, number, active_users)
+
+
+class Side(NamedTuple):
+    """What is measured on a side, by name, and how large that is."""
 
     paths: dict[str, str]
     depth: int
+    active_users: int
+    highest_active_users: int
 
 
-def requests(reader: Reader, depth: int) -> Requests:
-    first = reader.path("/v2/accounts", limit=PAGE)
-    deep, reached = walk(reader, first, depth)
-    account = reader.get(first)["data"][0]["id"]
+def sides(few: Reader, many: Reader, depth: int) -> tuple[Side, Side]:
+    """The small and the large side, each with an account of about the same size, because what an
+    account costs goes by its own."""
+    progress(f"Walking to page {depth:,}.")
+    fewer, more = (
+        walk(reader, reader.path("/v2/accounts", limit=PAGE), depth) for reader in (few, many)
+    )
+    highest = next(iter(fewer.active_users))
+    alike = more.account_like(fewer.active_users[highest])
+    return side(few, fewer, highest), side(many, more, alike)
+
+
+def side(reader: Reader, walked: Walked, account: int) -> Side:
+    highest = next(iter(walked.active_users))
     members = f"/v2/segments/{largest_segment(reader)}/members"
     paths = {
-        FIRST: first,
-        DEEP: deep,
+        FIRST: reader.path("/v2/accounts", limit=PAGE),
+        DEEP: walked.deep,
         ACCOUNT: reader.path(f"/v2/accounts/{account}", expand=EXPANSIONS),
+        HIGHEST: reader.path(f"/v2/accounts/{highest}", expand=EXPANSIONS),
         MEMBERS: reader.path(members, limit=PAGE),
         COUNTS: reader.path("/v2/segments", expand="counts"),
     }
-    return Requests(paths, reached)
-
-
-def walk(reader: Reader, path: str, depth: int) -> tuple[str, int]:
-    """The page of that number, or the last one, and its number."""
-    for number in range(1, depth):
-        following = reader.get(path)["_links"].get("next")
-        if following is None:
-            return path, number
-        path = "{0.path}?{0.query}".format(urlsplit(following))
-    return path, depth
+    active_users = walked.active_users
+    return Side(paths, walked.depth, active_users[account], active_users[highest])
 
 
 def largest_segment(reader: Reader) -> int:
@@ -123,41 +152,47 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         few = Reader(small.start_web("small", **off), made)
         many = Reader(large.start_web("large", **off), much)
         limited = Reader(large.start_web("limited", **on), much)
-        progress(f"Walking to page {options.depth:,}.")
-        fewer, more = requests(few, options.depth), requests(many, options.depth)
+        small_side, large_side = sides(few, many, options.depth)
+        asked = statements(large, much["api_token"], list(large_side.paths.values()))
         progress("Reading in turns.")
-        readers = {"small_ms": few, "large_ms": many, "limited_ms": limited}
-        paths = {"small_ms": fewer.paths, "large_ms": more.paths, "limited_ms": more.paths}
-        asked = statements(large, much["api_token"], list(more.paths.values()))
         return {
             "accounts": options.accounts,
             "users": options.users,
-            "depth": {"small": fewer.depth, "large": more.depth, "asked": options.depth},
             "explain": options.explain,
+            "depth": {"small": small_side.depth, "large": large_side.depth, "asked": options.depth},
+            "active_users": {
+                "small": small_side.active_users,
+                "large": large_side.active_users,
+                "highest of large": large_side.highest_active_users,
+            },
             "pages": [
                 {
                     "page": name,
                     **in_turns(
-                        {side: (readers[side], paths[side][name]) for side in readers},
+                        {
+                            "small_ms": (few, small_side.paths[name]),
+                            "large_ms": (many, path),
+                            "limited_ms": (limited, path),
+                        },
                         options.rounds,
                     ),
                     "statements": asked[path],
                 }
-                for name, path in more.paths.items()
+                for name, path in large_side.paths.items()
             ],
         }
 
 
-def in_turns(sides: dict[str, tuple[Reader, str]], rounds: int) -> dict[str, float]:
-    """The median milliseconds of each side; who comes first changes with each round."""
-    times: dict[str, list[float]] = {side: [] for side in sides}
+def in_turns(compared: dict[str, tuple[Reader, str]], rounds: int) -> dict[str, float]:
+    """The median milliseconds of each; who comes first changes with each round."""
+    times: dict[str, list[float]] = {name: [] for name in compared}
     for number in range(rounds + 1):
-        for side in sorted(sides, reverse=bool(number % 2)):
-            reader, path = sides[side]
+        for name in sorted(compared, reverse=bool(number % 2)):
+            reader, path = compared[name]
             taken = reader.seconds(path)
             if number:  # The first round warms up.
-                times[side].append(taken * 1000)
-    return {side: median(values) for side, values in times.items()}
+                times[name].append(taken * 1000)
+    return {name: median(values) for name, values in times.items()}
 
 
 def statements(service: Service, token: str, paths: list[str]) -> dict[str, list[dict[str, str]]]:
@@ -173,6 +208,11 @@ def show(figures: dict[str, Any]) -> None:
     print(
         f"small: {SMALL_ACCOUNTS:,} accounts; large: {figures['accounts']:,} accounts; the deep "
         f"page is number {depth['small']:,} and {depth['large']:,}"
+    )
+    users = figures["active_users"]
+    print(
+        f"the account has {users['small']:,} and {users['large']:,} active users, the highest one "
+        f"of the large side {users['highest of large']:,}"
     )
     print(report.table(heads, [cells(row) for row in figures["pages"]]))
     print("\n".join(verdicts(figures)))
