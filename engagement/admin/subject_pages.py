@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
 from django.http import Http404
 from django.utils.safestring import SafeString
 
@@ -77,7 +76,7 @@ def numbers(workspace: Workspace, subject: Any) -> Numbers:
         made_of=counted[:EVENTS_LISTED],
         more_names=max(0, len(counted) - EVENTS_LISTED),
         metrics=told(known),
-        segments=segments.containing(score_set, _usable_segments(workspace, scope), row),
+        segments=segments.containing(score_set, usable_segments(workspace, scope), row),
         insights=_insights(score_set, row, known, made_of),
     )
 
@@ -132,14 +131,11 @@ def _curve(score_set: ScoreSet, row: Any) -> SafeString:
     )
 
 
-def _usable_segments(workspace: Workspace, scope: Scope) -> list[Segment]:
+def usable_segments(workspace: Workspace, scope: Scope) -> list[Segment]:
     """Those of the workspace's segments that have a rule; one that has none has no members."""
-    return [one for one in offered_segments(workspace, scope) if _is_usable(one)]
-
-
-def offered_segments(workspace: Workspace, scope: Scope) -> QuerySet[Segment]:
-    """The workspace's segments of users or of accounts, in their order."""
-    return Segment.objects.filter(workspace=workspace, scope=scope)
+    return [
+        one for one in Segment.objects.filter(workspace=workspace, scope=scope) if _is_usable(one)
+    ]
 
 
 def _is_usable(segment: Segment) -> bool:

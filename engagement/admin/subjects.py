@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from engagement.admin import subject_details, subject_pages
 from engagement.admin.forgetting import ForgettableAdmin
 from engagement.admin.scoping import ProductFilter, visible_products
+from engagement.admin.subject_lists import WORKSPACE, RankedList, SegmentFilter, WorkspaceFilter
 from engagement.admission import Scope
 from engagement.models import Account, User
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
@@ -21,12 +22,13 @@ from engagement.models.subjects import INDEXED_TEXT_LENGTH
 class SubjectAdmin(ForgettableAdmin):
     """What the pages of users and of accounts have in common.
 
-    Lists are in the order of the primary key, newest first, and a search looks only into indexes:
-    external ids by their beginning, one trait as a whole.
+    Lists are in the order of the primary key, newest first, or ranked in a workspace that is
+    chosen. A search looks only into indexes: external ids by their beginning, names and one more
+    trait as a whole.
     """
 
     change_form_template = "admin/engagement/subject.html"
-    list_filter = [("product", ProductFilter)]
+    list_filter = [("product", ProductFilter), WorkspaceFilter, SegmentFilter]
     list_select_related = ["product"]
     ordering = ["-id"]
     # Shows the search box; get_search_results does the work.
@@ -37,17 +39,30 @@ class SubjectAdmin(ForgettableAdmin):
         rows = super().get_queryset(request).filter(is_identified=True)
         return rows.defer("trait_stamps")
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RankedList]:
+        return RankedList
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        columns = list(super().get_list_display(request))
+        return [*columns, "score"] if request.GET.get(WORKSPACE) else columns
+
+    @admin.display(description="score")
+    def score(self, subject: Any) -> str:
+        return subject_details.scored(subject.raw, subject.benchmark)
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
         term = search_term.strip()
         if not term:
             return queryset, False
-        # The products are part of both indexes, so they are named even where all are meant.
+        # The products are part of two of the indexes, so they are named even where all are meant.
         products = list(visible_products(request.user).values_list("pk", flat=True))
         trait = KeyTextTransform(self.search_trait, "traits")
         found = queryset.alias(trait=Lower(Left(trait, INDEXED_TEXT_LENGTH))).filter(
-            Q(external_id__startswith=term) | Q(trait=Lower(Value(term[:INDEXED_TEXT_LENGTH]))),
+            Q(external_id__startswith=term)
+            | Q(trait=Lower(Value(term[:INDEXED_TEXT_LENGTH])))
+            | Q(traits__contains={"name": term}),
             product__in=products,
         )
         return found, False
@@ -73,7 +88,10 @@ class UserAdmin(SubjectAdmin):
     list_select_related = ["product", "account"]
     fields = ["external_id", "shown_name", "shown_email", "account_link", "product"]
     fields += ["first_seen_at", "last_seen_at"]
-    search_help_text = "Search by the beginning of the user id or by the whole e-mail address."
+    search_help_text = (
+        "Search by the beginning of the user id, the whole e-mail address, or the whole name as it "
+        "was sent."
+    )
     search_trait = "email"
 
     @admin.display(description="name")
@@ -107,7 +125,10 @@ class AccountAdmin(SubjectAdmin):
     list_display = ["external_id", "shown_name", "shown_domain", "product", "last_seen_at"]
     fields = ["external_id", "shown_name", "shown_domain", "product"]
     fields += ["first_seen_at", "last_seen_at"]
-    search_help_text = "Search by the beginning of the account id or by the whole domain."
+    search_help_text = (
+        "Search by the beginning of the account id, the whole domain, or the whole name as it was "
+        "sent."
+    )
     search_trait = "domain"
 
     @admin.display(description="name")

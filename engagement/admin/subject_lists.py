@@ -1,0 +1,133 @@
+"""What narrows the lists of users and accounts: a workspace, which ranks them, and a segment."""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.db.models import BigIntegerField, F, FloatField, QuerySet, Value
+from django.http import Http404, HttpRequest
+
+from engagement import segments
+from engagement.admin import subject_pages
+from engagement.admin.scoping import visible_products
+from engagement.metric_names import Scope
+from engagement.models import ScoreSet, Segment, User, Workspace
+
+if TYPE_CHECKING:
+    ListFilter: TypeAlias = admin.SimpleListFilter
+else:
+    ListFilter = admin.SimpleListFilter
+
+WORKSPACE = "workspace"
+SEGMENT = "segment"
+
+
+class RankedList(ChangeList):
+    """A list in the order of the scores where a workspace is chosen."""
+
+    def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
+        if request.GET.get(WORKSPACE):
+            return ["-raw", "-pk"]
+        return list(super().get_ordering(request, queryset))
+
+
+class _ByWorkspace(ListFilter):
+    """A filter that goes by the workspace that the person chose among those of their products."""
+
+    def __init__(
+        self, request: HttpRequest, params: dict[str, Any], model: type[Any], model_admin: Any
+    ) -> None:
+        self.scope: Scope = "user" if model is User else "account"
+        self.visible = visible_products(request.user)
+        self.asked = request.GET.get(WORKSPACE)
+        super().__init__(request, params, model, model_admin)
+
+    @cached_property
+    def offered(self) -> list[Workspace]:
+        found = Workspace.objects.filter(product__in=self.visible)
+        return list(found.select_related("product", "scores").order_by("product__name", "id"))
+
+    @cached_property
+    def workspace(self) -> Workspace | None:
+        return subject_pages.chosen(self.offered, self.asked) if self.asked else None
+
+
+class WorkspaceFilter(_ByWorkspace):
+    """Leaves those who are scored in the workspace, with their ``raw`` score and ``benchmark``."""
+
+    title = "score in workspace"
+    parameter_name = WORKSPACE
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [(str(one.pk), str(one)) for one in self.offered]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        if self.workspace is None:
+            return queryset
+        score_set = self.workspace.scores
+        if score_set is None or score_set.scored_day is None:
+            unknown = Value(None, output_field=BigIntegerField())
+            nobody: QuerySet[Any] = queryset.none().annotate(raw=unknown)
+            return nobody
+        return ranked(queryset, score_set, self.scope)
+
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+        everybody = {WORKSPACE: None, SEGMENT: None}
+        yield {
+            "selected": self.value() is None,
+            "query_string": changelist.get_query_string(everybody),
+            "display": "All",
+        }
+        for pk, name in self.lookup_choices:
+            # A segment belongs to one workspace, so another one lets go of it.
+            asked = everybody | {WORKSPACE: pk}
+            yield {
+                "selected": self.value() == pk,
+                "query_string": changelist.get_query_string(asked),
+                "display": name,
+            }
+
+
+def ranked(subjects: QuerySet[Any], score_set: ScoreSet, scope: Scope) -> QuerySet[Any]:
+    """Those of the *subjects* that the set scores. In the order of ``-raw`` and ``-pk`` they are
+    read from the index of the ranking."""
+    benchmark = getattr(score_set, f"{scope}_benchmark")
+    scored = subjects.filter(
+        engagements__product=score_set.product_id, engagements__score_set=score_set
+    )
+    found: QuerySet[Any] = scored.annotate(
+        raw=F("engagements__raw"), benchmark=Value(benchmark, output_field=FloatField())
+    )
+    return found
+
+
+class SegmentFilter(_ByWorkspace):
+    """Leaves the members of one of the chosen workspace's segments."""
+
+    title = "segment"
+    parameter_name = SEGMENT
+
+    @cached_property
+    def segments(self) -> dict[str, Segment]:
+        if self.workspace is None:
+            return {}
+        found = subject_pages.usable_segments(self.workspace, self.scope)
+        return {str(one.pk): one for one in found}
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:
+        return [(pk, one.name) for pk, one in self.segments.items()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        asked = self.value()
+        if not asked:
+            return queryset
+        if self.workspace is None or asked not in self.segments:
+            raise Http404
+        score_set = self.workspace.scores
+        if score_set is None or score_set.scored_day is None:
+            return queryset.none()
+        rule = segments.rule_of(self.segments[asked])
+        members = segments.rows(score_set, self.scope).filter(segments.members(score_set, rule))
+        return queryset.filter(pk__in=members.values(f"{self.scope}_id"))
