@@ -3,14 +3,19 @@
 from typing import Any, ClassVar
 
 from django.contrib import admin
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Left, Lower
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import URLPattern, path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from engagement.admin import subject_details, subject_pages
+from engagement.admin import subject_details, subject_export, subject_pages
 from engagement.admin.forgetting import ForgettableAdmin
 from engagement.admin.scoping import ProductFilter, visible_products
 from engagement.admin.subject_lists import WORKSPACE, RankedList, SegmentFilter, WorkspaceFilter
@@ -28,12 +33,14 @@ class SubjectAdmin(ForgettableAdmin):
     """
 
     change_form_template = "admin/engagement/subject.html"
+    change_list_template = "admin/engagement/subject_list.html"
     list_filter = [("product", ProductFilter), WorkspaceFilter, SegmentFilter]
     list_select_related = ["product"]
     ordering = ["-id"]
     # Shows the search box; get_search_results does the work.
     search_fields = ["external_id"]
     search_trait: ClassVar[str]
+    file_name: ClassVar[str]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request).filter(is_identified=True)
@@ -67,6 +74,45 @@ class SubjectAdmin(ForgettableAdmin):
         )
         return found, False
 
+    # --- Export -------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.export_view)
+        name = f"{self.opts.app_label}_{self.opts.model_name}_export"
+        return [path("export/", view, name=name), *super().get_urls()]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        query = request.GET.urlencode()
+        url = self._url("export") + (f"?{query}" if query else "")
+        return super().changelist_view(request, {**(extra_context or {}), "export_url": url})
+
+    def export_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Everybody whom the list with the same filters shows, on all of its pages."""
+        if request.method != "GET":
+            return HttpResponseNotAllowed(["GET"])
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            listed = self.get_changelist_instance(request).queryset
+        except IncorrectLookupParameters:
+            return redirect(self._url("changelist"))
+        is_ranked = bool(request.GET.get(WORKSPACE))
+        header = ["id", "name", self.search_trait, "product", "first seen", "last seen"]
+        rows = (
+            self._cells(one, is_ranked) for one in listed.iterator(subject_export.ROWS_AT_A_TIME)
+        )
+        return subject_export.answer(self.file_name, header + ["score"] * is_ranked, rows)
+
+    def _cells(self, subject: Any, is_ranked: bool) -> list[Any]:
+        seen = [at.isoformat() for at in (subject.first_seen_at, subject.last_seen_at)]
+        trait = subject.trait_text(self.search_trait)
+        cells = [subject.external_id, subject.name, trait, subject.product.name, *seen]
+        return [*cells, self.score(subject)] if is_ranked else cells
+
+    # --- The page -----------------------------------------------------------------------------
+
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         workspaces = subject_pages.workspaces(obj.product_id)
         workspace = subject_pages.chosen(workspaces, request.GET.get("workspace"))
@@ -93,6 +139,7 @@ class UserAdmin(SubjectAdmin):
         "was sent."
     )
     search_trait = "email"
+    file_name = "users"
 
     @admin.display(description="name")
     def shown_name(self, user: User) -> str | None:
@@ -130,6 +177,7 @@ class AccountAdmin(SubjectAdmin):
         "sent."
     )
     search_trait = "domain"
+    file_name = "accounts"
 
     @admin.display(description="name")
     def shown_name(self, account: Account) -> str | None:
