@@ -90,10 +90,10 @@ class SubjectAdmin(ForgettableAdmin):
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Everybody whom the list with the same filters shows, on all of its pages."""
-        if request.method != "GET":
-            return HttpResponseNotAllowed(["GET"])
         if not self.has_view_permission(request):
             raise PermissionDenied
+        if request.method != "GET":
+            return HttpResponseNotAllowed(["GET"])
         try:
             listed = self.get_changelist_instance(request).queryset
         except IncorrectLookupParameters:

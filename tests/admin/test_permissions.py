@@ -59,6 +59,8 @@ OWN_VIEWS = {
     "engagement_workspace_progress": For.MEMBERS,
     "engagement_user_forget": For.MANAGERS,
     "engagement_account_forget": For.MANAGERS,
+    "engagement_user_export": For.MEMBERS,
+    "engagement_account_export": For.MEMBERS,
     "ingestion_ingestionkey_reveal": For.MANAGERS,
     "ingestion_ingestionkey_rotate": For.MANAGERS,
     "ingestion_ingestionkey_revoke": For.MANAGERS,
