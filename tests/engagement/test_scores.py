@@ -76,13 +76,14 @@ def weigh(workspace: Workspace, **weights: int) -> None:
 
 
 def users(product: Product) -> dict[str, int]:
-    """The raw score of each scored user."""
-    rows = UserEngagement.objects.filter(product=product)
+    """The raw score of each scored user, as the product's workspace shows it."""
+    # The set that was replaced is still there for whoever is reading it.
+    rows = UserEngagement.objects.filter(product=product, score_set__state="current")
     return dict(rows.values_list("user__external_id", "raw"))
 
 
 def accounts(product: Product) -> dict[str, int]:
-    rows = AccountEngagement.objects.filter(product=product)
+    rows = AccountEngagement.objects.filter(product=product, score_set__state="current")
     return dict(rows.values_list("account__external_id", "raw"))
 
 
