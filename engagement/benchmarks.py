@@ -66,6 +66,8 @@ def take(score_set: ScoreSet, now: datetime) -> None:
     score_set.scored_names = _scored_names(score_set)
     score_set.benchmarks_at = now
     score_set.benchmark_seconds = time.monotonic() - started
+    # Segments go by shown scores.
+    score_set.tally_stale = True
     day = score_set.scored_day
     assert day is not None, "A set whose scores changed has been scored."
     with transaction.atomic():
@@ -88,6 +90,7 @@ _TAKEN = [
     "scored_names",
     "benchmarks_at",
     "benchmark_seconds",
+    "tally_stale",
 ]
 
 

@@ -30,6 +30,7 @@ from django.db.models.functions import Cast, Coalesce, NullIf
 from django.db.models.lookups import Exact, GreaterThanOrEqual, LessThan, LessThanOrEqual
 
 from engagement.conditions import Place, counts_of_subject, created, total
+from engagement.metric_names import Scope
 from engagement.metrics import MOST_SEATS, SEATS_TRAIT, share
 from engagement.models import DailyCount, ScoredEvent, ScoreSet
 from engagement.rules import MetricCondition, TrendCondition
@@ -49,15 +50,17 @@ def met(condition: MetricCondition, score_set: ScoreSet, place: Place) -> Q:
     """What the condition asks of an engagement row; it may be NULL where it is not met."""
     match condition.metric:
         case "engagement_score":
-            return _compare(F("raw"), _score(_benchmark(score_set, place)), condition)
+            return _compare(F("raw"), _score(_benchmark(score_set, place.scope)), condition)
         case "score_yesterday":
-            shown = _score(_benchmark(score_set, place, "_yesterday"))
+            shown = _score(_benchmark(score_set, place.scope, "_yesterday"))
             return _compare(F("raw_yesterday"), shown, condition)
         case "score_last_period":
-            shown = _score(_benchmark(score_set, place, "_last_period"))
+            shown = _score(_benchmark(score_set, place.scope, "_last_period"))
             return _compare(F("raw_last_period"), shown, condition)
         case "score_change":
-            return _compare(_change(score_set, place), _tenths, condition, from_=-_HIGHEST_TENTH)
+            return _compare(
+                change_in_tenths(score_set, place.scope), _tenths, condition, from_=-_HIGHEST_TENTH
+            )
         case "percentile":
             quantiles = getattr(score_set, f"{place.scope}_quantiles")
             return _compare(F("raw"), lambda raw: percentile(raw, quantiles), condition)
@@ -89,7 +92,7 @@ _COLUMNS = {
 
 
 def trend_met(condition: TrendCondition, score_set: ScoreSet, place: Place) -> Q:
-    change = _change(score_set, place)
+    change = change_in_tenths(score_set, place.scope)
     changes = range(-_HIGHEST_TENTH, _HIGHEST_TENTH + 1)
     steady = changes[bisect_left(changes, True, key=lambda c: trend(_tenths(c)) != "falling")]
     rising = changes[bisect_left(changes, True, key=lambda c: trend(_tenths(c)) == "rising")]
@@ -150,8 +153,8 @@ def _bounds(condition: MetricCondition) -> tuple[float | None, float | None]:
 # --- Scores ---------------------------------------------------------------------------------
 
 
-def _benchmark(score_set: ScoreSet, place: Place, of: str = "") -> float | None:
-    benchmark: float | None = getattr(score_set, f"{place.scope}_benchmark{of}")
+def _benchmark(score_set: ScoreSet, scope: Scope, of: str = "") -> float | None:
+    benchmark: float | None = getattr(score_set, f"{scope}_benchmark{of}")
     return benchmark
 
 
@@ -163,10 +166,10 @@ def _tenths(number: int) -> float:
     return number / 10
 
 
-def _change(score_set: ScoreSet, place: Place) -> Any:
+def change_in_tenths(score_set: ScoreSet, scope: Scope) -> Any:
     """By how many tenths the shown score moved over one lookback."""
-    now = _ScoreInTenths("raw", _benchmark(score_set, place))
-    return now - _ScoreInTenths("raw_last_period", _benchmark(score_set, place, "_last_period"))
+    now = _ScoreInTenths("raw", _benchmark(score_set, scope))
+    return now - _ScoreInTenths("raw_last_period", _benchmark(score_set, scope, "_last_period"))
 
 
 class _ScoreInTenths(Func):

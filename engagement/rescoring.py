@@ -6,7 +6,7 @@ from typing import LiteralString
 
 from django.db import transaction
 
-from engagement import audiences, benchmarks, days, locks, raw_scores, score_sets, sql
+from engagement import audiences, benchmarks, days, locks, raw_scores, score_sets, sql, tallies
 from engagement.models import ScoreSet
 
 # So many marks are worked off in one transaction: seconds of work where each is of another
@@ -32,6 +32,7 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
             scored += done
     score_sets.build(now, today, out_of_time)
     benchmarks.refresh(now)
+    tallies.refresh(now)
     score_sets.clear_retired(now, out_of_time)
     return scored
 
@@ -76,7 +77,8 @@ def _rescore_some(product_id: int, today: date) -> tuple[int, bool]:
         marks = sql.fetch(_TAKE, {"product": product_id, "limit": MARKS_PER_TRANSACTION})
         users = {user for user, _, _ in marks if user is not None}
         accounts = {account for _, account, _ in marks if account is not None}
-        for score_set in score_sets.live(product_id):
+        live = score_sets.live(product_id)
+        for score_set in live:
             possibly = users | audiences.users_to_look_at(score_set, accounts)
             turned = raw_scores.score_users(
                 score_set, _passed(score_set, ScoreSet.Phase.USERS, possibly), today
@@ -85,6 +87,8 @@ def _rescore_some(product_id: int, today: date) -> tuple[int, bool]:
             raw_scores.score_accounts(
                 score_set, _passed(score_set, ScoreSet.Phase.ACCOUNTS, concerned), today
             )
+        if marks:
+            tallies.outdate([score_set.pk for score_set in live])
     _raise_last_seen(sorted(users))
     return len(marks), sum(count for _, _, count in marks) == MARKS_PER_TRANSACTION
 

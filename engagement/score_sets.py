@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.formats import date_format
 
-from engagement import benchmarks, locks, raw_scores, sql
+from engagement import benchmarks, locks, raw_scores, sql, tallies
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 
 # Ids, not subjects: where products are mixed, a step finds less than this.
@@ -107,6 +107,7 @@ def _step(pk: int, now: datetime, today: date) -> bool:
             case _:
                 benchmarks.take_past(score_set, today)
                 benchmarks.take(score_set, now)
+                tallies.take(score_set, now)
                 _publish(score_set, now)
                 return False
     return True

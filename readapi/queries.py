@@ -1,10 +1,8 @@
 """What the read API asks the database. Everything stays inside one product and one workspace."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
-from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Left, Lower
 from django.db.models.lookups import Exact
@@ -50,24 +48,18 @@ if TYPE_CHECKING:
     RankedUser: TypeAlias = WithAnnotations[UserEngagement, UserNames]
 
 
-@dataclass(frozen=True)
-class Stats:
-    """How many subjects a workspace shows, and how many of them were active in its window."""
-
-    total_users: int = 0
-    active_users: int = 0
-    total_accounts: int = 0
-    active_accounts: int = 0
-
-
 def workspaces(
-    product: Product, quantiles_of: Literal["user", "account", "both", "none"] = "none"
+    product: Product,
+    quantiles_of: Literal["user", "account", "both", "none"] = "none",
+    *,
+    tallied: bool = False,
 ) -> QuerySet[Workspace]:
     """The product's workspaces with the scores that readers see.
 
-    Quantiles are long, and only percentiles need them.
+    Quantiles are long, and only percentiles need them. *tallied* brings the tallies along.
     """
-    shown = Workspace.objects.filter(product=product).select_related("scores")
+    scores = "scores__tally" if tallied else "scores"
+    shown = Workspace.objects.filter(product=product).select_related(scores)
     if quantiles_of == "both":
         return shown
     unneeded = {"user", "account"} - {quantiles_of}
@@ -78,24 +70,14 @@ def workspace(
     product: Product,
     workspace_id: int,
     quantiles_of: Literal["user", "account", "both", "none"] = "none",
+    *,
+    tallied: bool = False,
 ) -> Workspace:
     """The product's workspace; NotFound for an unknown one and for another product's alike."""
-    found = workspaces(product, quantiles_of).filter(id=workspace_id).first()
+    found = workspaces(product, quantiles_of, tallied=tallied).filter(id=workspace_id).first()
     if found is None:
         raise NotFound
     return found
-
-
-def stats(product: Product, workspaces: Iterable[Workspace]) -> dict[int, Stats]:
-    """The stats of the given workspaces of the product, with two queries."""
-    sets = {workspace.id: workspace.scores_id or 0 for workspace in workspaces}
-    shown = Q(product=product, score_set_id__in=sets.values())
-    users = _totals(UserEngagement.objects.filter(shown))
-    accounts = _totals(AccountEngagement.objects.filter(shown))
-    return {
-        id: Stats(*users.get(score_set, (0, 0)), *accounts.get(score_set, (0, 0)))
-        for id, score_set in sets.items()
-    }
 
 
 # What a list shows. Naming the columns keeps traits, which may be large, out of a page.
@@ -207,14 +189,6 @@ def members(rows: QuerySet[Any], workspace: Workspace, segment: Segment) -> Quer
     if workspace.scores is None:
         return rows
     return rows.filter(rules.members(workspace.scores, rules.rule_of(segment)))
-
-
-def _totals(rows: QuerySet[Any]) -> dict[int, tuple[int, int]]:
-    """Per set of scores the number of subjects, and of those with a scored event in the window."""
-    counted = rows.values_list("score_set_id").annotate(
-        total=Count("raw"), active=Count("raw", filter=Q(raw__gt=0))
-    )
-    return {score_set_id: (total, active) for score_set_id, total, active in counted}
 
 
 def _account_seen_last(workspace: Workspace, match: Match) -> Subquery:

@@ -11,11 +11,11 @@ from engagement.metrics import AccountMetrics, Metrics
 from engagement.models import Account, ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject
 from engagement.rules import Match
+from engagement.tallies import Totals
 from engagement.tenure import tenure_days
 from engagement.traits import canonical_name
 from readapi import records
 from readapi.links import Links
-from readapi.queries import Stats
 
 if TYPE_CHECKING:
     from readapi.queries import RankedAccount, RankedUser
@@ -42,10 +42,10 @@ def workspace(shown: Workspace, product_name: str, links: Links) -> records.Work
     }
 
 
-def stats(counted: Stats) -> records.Stats:
+def stats(counted: Totals) -> records.Stats:
     return {
-        "total_users": counted.total_users,
-        "total_accounts": counted.total_accounts,
+        "total_users": counted.users,
+        "total_accounts": counted.accounts,
         "active_users": counted.active_users,
         "active_accounts": counted.active_accounts,
     }

@@ -15,7 +15,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.http import urlencode
 
-from engagement import segments, sql, wording
+from engagement import segments, sql, tallies, wording
 from engagement.admin import previews
 from engagement.admin.condition_forms import RuleForm, RuleRows
 from engagement.admin.listing import PageAction, PageAdmin
@@ -107,7 +107,7 @@ class CountingList(ChangeList):
         try:
             with sql.time_limit(COUNTING_SECONDS):
                 for score_set, listed in by_workspace.items():
-                    counts = segments.counts(score_set, listed)
+                    counts = tallies.members(score_set, listed)
                     for segment in listed:
                         segment.member_count = counts[segment.pk]
         except sql.TookTooLong:
@@ -121,7 +121,7 @@ class SegmentAdmin(PageAdmin):
     product_path = "workspace__product"
     list_display = ["name", "of", "members", "described", "kind", "workspace"]
     list_filter = [("workspace", WorkspaceFilter), "scope"]
-    list_select_related = ["workspace__product", "workspace__scores"]
+    list_select_related = ["workspace__product", "workspace__scores__tally"]
     list_per_page = 50
     search_fields = ["name"]
     ordering = ["workspace__product__name", "workspace_id", "-scope", "position", "id"]
@@ -217,6 +217,7 @@ class SegmentAdmin(PageAdmin):
     def save_model(self, request: HttpRequest, obj: Segment, form: Any, change: bool) -> None:
         written = ["name", "match", "conditions", "updated_at"]
         obj.save(update_fields=written if change else None)
+        tallies.outdate([obj.workspace.scores_id] if obj.workspace.scores_id else [])
 
     def page_actions(self, request: HttpRequest, obj: Segment) -> Sequence[PageAction]:
         if not self.has_add_permission(request):

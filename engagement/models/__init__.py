@@ -14,6 +14,7 @@ from engagement.models.scores import (
     ScoredEvent,
     ScoreSet,
     StaleMark,
+    Tally,
     UserEngagement,
 )
 from engagement.models.segments import Segment
@@ -39,6 +40,7 @@ __all__ = [
     "ScoredEvent",
     "Segment",
     "StaleMark",
+    "Tally",
     "User",
     "UserEngagement",
     "Workspace",

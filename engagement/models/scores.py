@@ -61,6 +61,8 @@ class ScoreSet(models.Model):
     benchmarks_at = models.DateTimeField(null=True)
     benchmarks_stale = models.BooleanField(default=True)
     benchmark_seconds = models.FloatField(default=0.0)
+    # Scores or segments changed since the set's tally was taken.
+    tally_stale = models.BooleanField(default=True, db_default=True)
 
     requested_at = models.DateTimeField(db_default=Now())
     published_at = models.DateTimeField(null=True)
@@ -117,6 +119,29 @@ class DailyBenchmark(models.Model):
 
     def __str__(self) -> str:
         return f"{self.day}: {self.users} / {self.accounts}"
+
+
+class Tally(models.Model):
+    """What was counted of a set of scores: its subjects, those with a raw score above zero, and the
+    ``members`` of its workspace's segments, by the segment and the version of its rule.
+
+    ``rising`` and ``falling`` are the ids of the accounts whose scores moved most, the largest
+    change first. ``seconds`` is how long counting took.
+    """
+
+    score_set = models.OneToOneField(ScoreSet, on_delete=models.CASCADE, primary_key=True)
+    users = models.BigIntegerField()
+    active_users = models.BigIntegerField()
+    accounts = models.BigIntegerField()
+    active_accounts = models.BigIntegerField()
+    members = models.JSONField(default=dict)
+    rising = ArrayField(models.BigIntegerField(), default=list)
+    falling = ArrayField(models.BigIntegerField(), default=list)
+    taken_at = models.DateTimeField()
+    seconds = models.FloatField()
+
+    def __str__(self) -> str:
+        return f"of {self.users:,} users and {self.accounts:,} accounts at {self.taken_at}"
 
 
 class Engagement(models.Model):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engagement import segments
+from engagement import tallies
 from engagement.models import Segment, Workspace
 from readapi import pagination, parameters, queries, serializers
 from readapi.records import Segment as Record
@@ -25,7 +25,9 @@ class SegmentList(ReadView):
         list_name = f"segments/{workspace_id}/{scope}/{custom_only}"
         asked = pagination.asked(self.parameters, list_name, queries.SEGMENT_ORDER)
 
-        workspace = queries.workspace(self.product, workspace_id, quantiles_of="both")
+        workspace = queries.workspace(
+            self.product, workspace_id, quantiles_of="both", tallied="counts" in expansions
+        )
         shown = queries.segments(workspace, scope=scope, custom_only=custom_only)
         page = pagination.paginate(shown, queries.SEGMENT_ORDER, asked)
         records = [serializers.segment(row, self.links) for row in page.rows]
@@ -41,7 +43,7 @@ class SegmentDetail(ReadView):
         workspace_id = parameters.workspace_id(self.parameters)
         expansions = parameters.expansions(self.parameters, allowed=())
 
-        workspace = queries.workspace(self.product, workspace_id, quantiles_of="both")
+        workspace = queries.workspace(self.product, workspace_id, quantiles_of="both", tallied=True)
         segment = queries.segment(workspace, segment_id)
         record = serializers.segment(segment, self.links)
         _add_counts([record], workspace, [segment])
@@ -84,6 +86,6 @@ def _list_name(segment: Segment) -> str:
 
 def _add_counts(records: list[Record], workspace: Workspace, shown: Sequence[Segment]) -> None:
     # Without scores nobody is anybody's member.
-    counts = segments.counts(workspace.scores, shown) if workspace.scores else {}
+    counts = tallies.members(workspace.scores, shown) if workspace.scores else {}
     for record in records:
         record["member_count"] = counts.get(record["id"], 0)

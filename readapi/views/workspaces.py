@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from engagement import tallies
 from engagement.models import Workspace
+from engagement.tallies import Totals
 from readapi import pagination, parameters, queries, serializers
 from readapi.records import Workspace as Record
 from readapi.views.base import ReadView
@@ -19,9 +21,9 @@ class WorkspaceView(ReadView):
     def records(self, shown: Sequence[Workspace], expansions: Sequence[str]) -> list[Record]:
         records = [serializers.workspace(row, self.product.name, self.links) for row in shown]
         if "stats" in expansions:
-            counted = queries.stats(self.product, shown)
-            for record in records:
-                record["stats"] = serializers.stats(counted[record["id"]])
+            counted = tallies.totals(row.scores for row in shown if row.scores)
+            for row, record in zip(shown, records, strict=True):
+                record["stats"] = serializers.stats(counted.get(row.scores_id or 0, Totals()))
         return records
 
 
@@ -31,7 +33,8 @@ class WorkspaceList(WorkspaceView):
     def get(self, request: Request) -> Response:
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         asked = pagination.asked(self.parameters, "workspaces", queries.WORKSPACE_ORDER)
-        page = pagination.paginate(queries.workspaces(self.product), queries.WORKSPACE_ORDER, asked)
+        found = queries.workspaces(self.product, tallied="stats" in expansions)
+        page = pagination.paginate(found, queries.WORKSPACE_ORDER, asked)
         return self.many(page, self.records(page.rows, expansions), expansions)
 
 
@@ -40,5 +43,6 @@ class WorkspaceDetail(WorkspaceView):
 
     def get(self, request: Request, workspace_id: int) -> Response:
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
-        workspace = queries.workspace(self.product, workspace_id)
+        counted = "stats" in expansions
+        workspace = queries.workspace(self.product, workspace_id, tallied=counted)
         return self.one(self.records([workspace], expansions)[0], expansions)

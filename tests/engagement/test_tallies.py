@@ -1,0 +1,345 @@
+"""Counts of whole sets of scores: on the spot where they are small, kept where they are large."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from engagement import admission, forgetting, segments, tallies
+from engagement.admission import Subject
+from engagement.metric_names import Scope
+from engagement.models import AccountEngagement, Product, ScoreSet, Segment, Tally, Workspace
+from engagement.rescoring import rescore
+from engagement.tallies import Totals
+from tests.engagement.history import NOON, group, identify, tell, track
+from tests.engagement.rows import account, user
+
+pytestmark = pytest.mark.django_db
+
+
+def seconds(number: float) -> datetime:
+    return NOON + timedelta(seconds=number)
+
+
+def segment(scores: ScoreSet, name: str, scope: Scope = "account") -> Segment:
+    return Segment.objects.get(workspace=scores.workspace, name=name, scope=scope)
+
+
+def members(scores: ScoreSet, name: str, scope: Scope = "account") -> int:
+    """How many members people are told."""
+    shown = ScoreSet.objects.get(pk=scores.pk)
+    one = segment(scores, name, scope)
+    return tallies.members(shown, [one])[one.pk]
+
+
+def totals(scores: ScoreSet) -> Totals:
+    return tallies.totals([ScoreSet.objects.get(pk=scores.pk)])[scores.pk]
+
+
+def make_large(scores: ScoreSet, taking: float = 6.0) -> None:
+    """Have the set counted at noon, as if that had taken so many seconds."""
+    tallies.take(scores, NOON)
+    Tally.objects.update(seconds=taking)
+
+
+def outdate(scores: ScoreSet) -> None:
+    tallies.outdate([scores.pk])
+
+
+# --- Members of segments --------------------------------------------------------------------
+
+
+def test_a_small_set_is_counted_when_somebody_asks(scores: ScoreSet) -> None:
+    make_large(scores, taking=tallies.ON_THE_SPOT)
+    account(scores, "initech", raw=50)
+    assert members(scores, "All Active") == 1
+
+
+def test_of_a_large_set_people_get_what_was_counted_last(scores: ScoreSet) -> None:
+    account(scores, "initech", raw=50)
+    make_large(scores)
+    account(scores, "globex", raw=50)
+    assert members(scores, "All Active") == 1
+
+
+def test_a_set_that_was_never_counted_is_counted_on_the_spot(scores: ScoreSet) -> None:
+    account(scores, "initech", raw=50)
+    assert members(scores, "All Active") == 1
+
+
+def test_every_segment_is_counted_as_it_is_on_the_spot(scores: ScoreSet) -> None:
+    for number in range(40):
+        user(scores, f"user {number}", raw=number * 7, raw_last_period=100 - number)
+        account(scores, f"account {number}", raw=number * 5, total_users=number % 3)
+    own = list(Segment.objects.filter(workspace=scores.workspace))
+    exact = segments.counts(scores, own)
+    make_large(scores)
+    kept = ScoreSet.objects.get(pk=scores.pk)
+    assert tallies.members(kept, own) == exact
+    assert {exact[one.pk] for one in own} != {0, 40}
+
+
+@pytest.mark.parametrize("operator", ["at_least", "at_most"])
+def test_a_segment_that_was_edited_since_is_counted_on_the_spot(
+    scores: ScoreSet, operator: str
+) -> None:
+    own = Segment.objects.create(workspace=scores.workspace, scope="account", name="Own")
+    account(scores, "quiet", raw=1)
+    account(scores, "busy", raw=99)
+    account(scores, "busier", raw=100)
+    make_large(scores)
+    assert members(scores, "Own") == 3
+    own.conditions = [
+        {"kind": "metric", "metric": "raw_score", "operator": operator, "value": 50, "upper": None}
+    ]
+    own.save()
+    assert members(scores, "Own") == {"at_least": 2, "at_most": 1}[operator]
+
+
+def test_a_segment_made_since_is_counted_on_the_spot_beside_the_others(scores: ScoreSet) -> None:
+    account(scores, "initech")
+    make_large(scores)
+    account(scores, "globex")
+    Segment.objects.create(workspace=scores.workspace, scope="account", name="Everybody")
+    own = [segment(scores, "All"), segment(scores, "Everybody")]
+    counts = tallies.members(ScoreSet.objects.get(pk=scores.pk), own)
+    assert [counts[one.pk] for one in own] == [1, 2]
+
+
+def test_what_is_kept_costs_one_query(scores: ScoreSet, django_assert_num_queries: Any) -> None:
+    make_large(scores)
+    own = list(Segment.objects.filter(workspace=scores.workspace))
+    alone = ScoreSet.objects.get(pk=scores.pk)
+    together = ScoreSet.objects.select_related("tally").get(pk=scores.pk)
+    with django_assert_num_queries(1):
+        tallies.members(alone, own)
+    with django_assert_num_queries(0):
+        tallies.members(together, own)
+        tallies.totals([together])
+
+
+# --- Totals ---------------------------------------------------------------------------------
+
+
+def test_totals_say_how_many_there_are_and_how_many_are_active(scores: ScoreSet) -> None:
+    for number, raw in enumerate((0, 3, 5)):
+        user(scores, f"user {number}", raw=raw)
+    for number, raw in enumerate((0, 0, 0, 1)):
+        account(scores, f"account {number}", raw=raw)
+    assert totals(scores) == Totals(users=3, active_users=2, accounts=4, active_accounts=1)
+    make_large(scores)
+    user(scores, "one more", raw=1)
+    assert totals(scores) == Totals(users=3, active_users=2, accounts=4, active_accounts=1)
+
+
+def test_totals_of_an_empty_set_are_zero(scores: ScoreSet) -> None:
+    assert totals(scores) == Totals(0, 0, 0, 0)
+
+
+def test_totals_keep_sets_apart(scores: ScoreSet, globex: Product) -> None:
+    theirs = ScoreSet.objects.create(
+        product=globex,
+        workspace=globex.workspaces.get(),
+        state=ScoreSet.State.CURRENT,
+        lookback_days=7,
+        default_weight=1,
+        scored_day=NOON.date(),
+    )
+    user(scores, "ann", raw=1)
+    account(theirs, "umbrella")
+    make_large(theirs)
+    assert tallies.totals(ScoreSet.objects.all()) == {
+        scores.pk: Totals(users=1, active_users=1),
+        theirs.pk: Totals(accounts=1),
+    }
+
+
+# --- When they are taken --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("taking", "after", "is_counted"),
+    [
+        # A large one may be counted for a twentieth of the time.
+        (6.0, 119, False),
+        (6.0, 121, True),
+        (0.5, 9, False),
+        (0.5, 11, True),
+        # A small one is looked at now and then: it may have grown.
+        (0.01, 599, False),
+        (0.01, 601, True),
+    ],
+)
+def test_a_set_that_changed_is_counted_again_when_it_is_due(
+    scores: ScoreSet, taking: float, after: float, is_counted: bool
+) -> None:
+    make_large(scores, taking)
+    account(scores, "initech")
+    outdate(scores)
+    tallies.refresh(seconds(after))
+    assert Tally.objects.get().accounts == is_counted
+
+
+def test_a_set_that_did_not_change_is_not_counted_again(scores: ScoreSet) -> None:
+    make_large(scores)
+    tallies.refresh(seconds(3600))
+    assert Tally.objects.get().taken_at == NOON
+
+
+def test_a_change_that_is_not_due_is_not_forgotten(scores: ScoreSet) -> None:
+    make_large(scores)
+    account(scores, "initech")
+    outdate(scores)
+    tallies.refresh(seconds(1))
+    tallies.refresh(seconds(300))
+    assert Tally.objects.get().accounts == 1
+
+
+def test_sets_that_nobody_reads_are_not_counted(scores: ScoreSet) -> None:
+    for state in (ScoreSet.State.BUILDING, ScoreSet.State.RETIRED):
+        ScoreSet.objects.update(state=state)
+        tallies.refresh(NOON)
+    assert not Tally.objects.exists()
+
+
+def current(product: Product) -> ScoreSet:
+    return ScoreSet.objects.get(product=product, state=ScoreSet.State.CURRENT)
+
+
+def test_scores_are_counted_before_they_are_shown(acme: Product) -> None:
+    tell(acme, identify("ann", group="initech"), track("ann"))
+    rescore(NOON)
+    assert current(acme).tally.taken_at == NOON
+    assert current(acme).tally.active_accounts == 1
+
+
+def rescored_large(product: Product) -> ScoreSet:
+    """The product's scores, counted a minute before the tests go on."""
+    rescore(NOON)
+    Tally.objects.update(seconds=6.0)
+    assert not current(product).tally_stale
+    return current(product)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param([track("ann")], id="a score"),
+        # Which no score shows.
+        pytest.param([identify("ann", plan="gold")], id="a trait"),
+        pytest.param([group("initech", industry="oil")], id="an account's trait"),
+        pytest.param([identify("bob")], id="a new user"),
+    ],
+)
+def test_what_is_recorded_makes_counts_stale(acme: Product, told: list[Any]) -> None:
+    tell(acme, identify("ann", group="initech"), track("ann"))
+    rescored_large(acme)
+    tell(acme, *told)
+    rescore(seconds(60))
+    assert current(acme).tally_stale
+
+
+def test_counts_follow_what_is_recorded(acme: Product) -> None:
+    tell(acme, identify("ann", group="initech"), track("ann"))
+    scores = rescored_large(acme)
+    tell(acme, identify("bob", group="globex"), track("bob"))
+    rescore(seconds(60))
+    assert members(scores, "All Active") == 1
+    rescore(seconds(180))
+    assert members(scores, "All Active") == 2
+
+
+def test_other_products_are_not_counted_again(acme: Product, globex: Product) -> None:
+    tell(acme, identify("ann"), track("ann"))
+    rescored_large(acme)
+    rescored_large(globex)
+    tell(globex, identify("cem"), track("cem"))
+    rescore(seconds(60))
+    assert not current(acme).tally_stale
+
+
+def test_counts_go_with_their_scores(acme: Product) -> None:
+    tell(acme, identify("ann"), track("ann"))
+    rescore(NOON)
+    Workspace.objects.filter(product=acme).get().delete()
+    assert not Tally.objects.exists()
+
+
+# --- Those who moved most -------------------------------------------------------------------
+
+
+def moved(
+    scores: ScoreSet,
+) -> tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]]:
+    found = tallies.moved_most(ScoreSet.objects.get(pk=scores.pk))
+    rising, falling = (
+        [(one.account.external_id, one.score, one.change) for one in side] for side in found
+    )
+    return rising, falling
+
+
+# Under benchmarks of 100 now and 200 a period ago.
+ROWS = {
+    # 100·(1 - 10^-1) = 90.0; 100·(1 - 10^-0.5) = 68.4
+    "up": (100, 100),
+    # 100·(1 - 10^-0.5) = 68.4; 0
+    "new": (50, 0),
+    "steady": (50, 100),
+    # 0; 90.0
+    "gone": (0, 200),
+    # 100·(1 - 10^-0.1) = 20.6; 68.4
+    "sleepy": (10, 100),
+    "never": (0, 0),
+}
+MOVED = (
+    [("new", 68.4, 68.4), ("up", 90.0, 21.6)],
+    [("gone", 0.0, -90.0), ("sleepy", 20.6, -47.8)],
+)
+
+
+def test_the_accounts_that_moved_most(scores: ScoreSet) -> None:
+    for name, (raw, before) in ROWS.items():
+        account(scores, name, raw=raw, raw_last_period=before)
+    assert moved(scores) == MOVED
+    make_large(scores)
+    assert moved(scores) == MOVED
+
+
+def test_of_those_who_moved_the_first_five_are_named(scores: ScoreSet) -> None:
+    for number in range(7):
+        account(scores, f"up {number}", raw=20 + number)
+        account(scores, f"down {number}", raw=0, raw_last_period=20 + number)
+    rising, falling = moved(scores)
+    assert [name for name, *_ in rising] == [f"up {number}" for number in (6, 5, 4, 3, 2)]
+    assert [name for name, *_ in falling] == [f"down {number}" for number in (6, 5, 4, 3, 2)]
+
+
+def test_kept_movers_have_the_scores_of_now(scores: ScoreSet) -> None:
+    row = account(scores, "initech", raw=10)
+    make_large(scores)
+    AccountEngagement.objects.filter(account=row.account_id).update(raw=50)
+    assert moved(scores) == ([("initech", 68.4, 68.4)], [])
+
+
+def test_a_kept_mover_that_was_forgotten_is_left_out(scores: ScoreSet, acme: Product) -> None:
+    account(scores, "initech", raw=10)
+    account(scores, "globex", raw=20)
+    make_large(scores)
+    forgetting.forget(Subject(acme.pk, admission.Scope.ACCOUNT, "globex"), NOON, suppress=False)
+    assert [name for name, *_ in moved(scores)[0]] == ["initech"]
+
+
+def test_before_anything_is_scored_nobody_moved(scores: ScoreSet) -> None:
+    ScoreSet.objects.update(scored_day=None)
+    assert moved(scores) == ([], [])
+
+
+def test_the_movers_of_a_small_set_cost_two_queries(
+    scores: ScoreSet, django_assert_num_queries: Any
+) -> None:
+    account(scores, "initech", raw=10)
+    account(scores, "globex", raw=0, raw_last_period=10)
+    shown = ScoreSet.objects.select_related("tally").get(pk=scores.pk)
+    with django_assert_num_queries(2):
+        found = tallies.moved_most(shown)
+        assert [one.account.external_id for one in found.rising] == ["initech"]
