@@ -16,6 +16,10 @@ from tests.start.running import PATIENCE, clean_environment, free_port
 pytestmark = pytest.mark.slow
 
 
+def _obey_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
     command = [sys.executable, "manage.py", "marketplace_simulator", "--licenses", "60"]
@@ -26,6 +30,8 @@ def process(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # As at a terminal: what a shell starts in the background ignores Ctrl-C, and so would we.
+        preexec_fn=_obey_ctrl_c,
     )
     with started:
         yield started
