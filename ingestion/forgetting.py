@@ -7,7 +7,7 @@ import msgspec
 
 from engagement import deletion, forgetting, sql
 from engagement.admission import Scope, Subject
-from ingestion import drops
+from ingestion import drops, hours
 from ingestion.drops import Dropped
 from ingestion.models import (
     DroppedMessage,
@@ -62,6 +62,7 @@ def _drop_waiting(subject: Subject, now: datetime) -> None:
             dropped.append(Dropped(id, subject.product_id, reason, hint, message, received_at))
     InboxMessage.objects.filter(pk__in=guilty).delete()
     drops.list_dropped(dropped, now)
+    hours.add([hours.counted([], [], dropped)])
 
 
 def _delete_quarantined(subject: Subject) -> None:

@@ -140,6 +140,31 @@ class DropCount(models.Model):
         return f"{self.day} {self.reason}: {self.count}"
 
 
+class HourCount(models.Model):
+    """How many of a product's messages that were received in an hour were recorded or, with a
+    reason, dropped. Kept for some days: for the last day at a glance.
+
+    ``hour`` is when the hour begins; ``reason`` is empty where they were recorded.
+    """
+
+    pk = models.CompositePrimaryKey("product_id", "hour", "reason")
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    hour = models.DateTimeField()
+    reason = models.CharField(max_length=20, choices=DropReason.choices, blank=True)
+    count = models.BigIntegerField()
+
+    class Meta:
+        indexes = [
+            # Retention forgets the old ones.
+            models.Index(fields=["hour"], name="hour_count_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hour} {self.reason or 'recorded'}: {self.count}"
+
+
 class SeenMessageId(models.Model):
     """A message id that a sender named; a repeat within seven days takes no effect.
 

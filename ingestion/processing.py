@@ -16,7 +16,7 @@ from django.db.models import Q
 from engagement import credentials, failures, locks, sql
 from engagement.messages import Received, Statement
 from engagement.recording import record
-from ingestion import drops, message_ids
+from ingestion import drops, hours, message_ids
 from ingestion.batches import BATCH_BYTES, BATCH_SIZE, collector_paused, settle_or_split
 from ingestion.drops import Dropped
 from ingestion.models import DropReason, InboxMessage, IngestionKey, QuarantinedMessage
@@ -93,6 +93,7 @@ def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) ->
         claimed = _claim(now, batch_size, after)
         # For the whole of the batch: whoever forgets somebody then also finds what is put aside.
         senders = _senders({bytes(one.key_digest) for one in claimed})
+        settled: list[hours.Counts] = []
         # Apart, because what failed before would spoil the batch again.
         for together in (
             [one for one in claimed if not one.attempts],
@@ -101,9 +102,11 @@ def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) ->
             if together:
                 settle_or_split(
                     together,
-                    lambda some: _settle(some, senders, now),
+                    lambda some: settled.append(_settle(some, senders, now)),
                     lambda one, error: _put_aside(one, error, now),
                 )
+        # Last, because workers wait for each other at the counts until they have committed.
+        hours.add(settled)
     return claimed
 
 
@@ -176,8 +179,11 @@ class Sender(NamedTuple):
     last_used_at: datetime | None
 
 
-def _settle(claimed: Sequence[Claimed], senders: dict[bytes, Sender], now: datetime) -> None:
-    """Record the messages or list them as dropped. Raises where one of them cannot be handled."""
+def _settle(
+    claimed: Sequence[Claimed], senders: dict[bytes, Sender], now: datetime
+) -> hours.Counts:
+    """Record the messages or list them as dropped, and count them. Raises where one of them cannot
+    be handled."""
     recorded: list[Received] = []
     dropped: list[Dropped] = []
     for one in claimed:
@@ -199,6 +205,7 @@ def _settle(claimed: Sequence[Claimed], senders: dict[bytes, Sender], now: datet
     drops.list_dropped(dropped, now)
     used = {bytes(one.key_digest) for one in claimed}
     _note_use([sender for digest, sender in senders.items() if digest in used], now)
+    return hours.counted(recorded, forgotten, dropped)
 
 
 def _senders(digests: set[bytes]) -> dict[bytes, Sender]:

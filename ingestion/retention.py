@@ -15,6 +15,8 @@ from ingestion import message_ids
 
 # So many rows are deleted by one statement: it must not hold its locks for long.
 CHUNK = 10_000
+# Counts per hour are for a glance at the last day.
+HOURS_KEPT = timedelta(days=8)
 
 OutOfTime = Callable[[], bool]
 
@@ -25,17 +27,20 @@ _FORGET: LiteralString = """
 _FORGET_MESSAGE_IDS = _FORGET.format(table="ingestion_seenmessageid", column="seen_at")
 _FORGET_DROPPED = _FORGET.format(table="ingestion_droppedmessage", column="dropped_at")
 _FORGET_QUARANTINED = _FORGET.format(table="ingestion_quarantinedmessage", column="quarantined_at")
+_FORGET_HOURS = _FORGET.format(table="ingestion_hourcount", column="hour")
 _OLDEST_WAITING: LiteralString = "SELECT min(received_at) FROM ingestion_inboxmessage"
 
 
 def forget_old(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
-    """Forget message ids, dropped and quarantined messages that have been kept for long enough,
-    and the oldest dropped ones of whom there are too many. Their counts per day stay."""
+    """Forget message ids, dropped and quarantined messages and counts per hour that have been kept
+    for long enough, and the oldest dropped ones of whom there are too many. Their counts per day
+    stay."""
     _repeat(_FORGET_MESSAGE_IDS, {"before": _ids_kept_from(now)}, out_of_time)
     dropped_before = now - timedelta(days=settings.DROPPED_RETENTION_DAYS)
     _repeat(_FORGET_DROPPED, {"before": dropped_before}, out_of_time)
     quarantined_before = now - timedelta(days=settings.QUARANTINE_RETENTION_DAYS)
     _repeat(_FORGET_QUARANTINED, {"before": quarantined_before}, out_of_time)
+    _repeat(_FORGET_HOURS, {"before": now - HOURS_KEPT}, out_of_time)
     _limit_dropped(dropped_before, out_of_time)
 
 

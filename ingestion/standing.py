@@ -4,30 +4,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import LiteralString
 
 from django.db.models import Count, Max
 
-from engagement import sql
-from ingestion.models import (
-    DropCount,
-    DroppedMessage,
-    DropReason,
-    IngestionKey,
-    QuarantinedMessage,
-)
+from ingestion import lately
+from ingestion.models import DropCount, DroppedMessage, DropReason, QuarantinedMessage
 
 # The chart shows so many days, today included.
 DAYS = 30
-# Seconds that counting in a deep inbox may take.
-PATIENCE = 1.0
 # So many kinds of unknown senders are listed.
 SENDERS = 50
-
-_WAITING: LiteralString = """
-    SELECT count(*), min(received_at) FROM ingestion_inboxmessage
-    WHERE key_digest = ANY(%(digests)b::bytea[])
-"""
 
 
 @dataclass(frozen=True)
@@ -68,9 +54,14 @@ class UnknownSender:
 
 
 def of_product(product_id: int, now: datetime) -> Standing:
-    waiting, oldest = _waiting(product_id)
-    quarantined = QuarantinedMessage.objects.filter(product=product_id).count()
-    return Standing(waiting, oldest, quarantined, drops(product_id, now))
+    backlogs = lately.waiting([product_id])
+    backlog = backlogs and backlogs[product_id]
+    return Standing(
+        waiting=backlog.messages if backlog else None,
+        oldest=backlog.oldest if backlog else None,
+        quarantined=QuarantinedMessage.objects.filter(product=product_id).count(),
+        drops=drops(product_id, now),
+    )
 
 
 def drops(product_id: int | None, now: datetime) -> Drops:
@@ -93,14 +84,3 @@ def unknown_senders() -> Sequence[UnknownSender]:
         UnknownSender(row["key_hint"], DropReason(row["reason"]), row["count"], row["last_at"])
         for row in counted[:SENDERS]
     ]
-
-
-def _waiting(product_id: int) -> tuple[int | None, datetime | None]:
-    digests = IngestionKey.objects.filter(product=product_id).values_list("digest", flat=True)
-    try:
-        with sql.time_limit(PATIENCE):
-            parameters = {"digests": [bytes(one) for one in digests]}
-            ((count, oldest),) = sql.fetch(_WAITING, parameters)
-            return count, oldest
-    except sql.TookTooLong:
-        return None, None

@@ -1,0 +1,195 @@
+"""What a product sent in the last day is in exactly one place, by the hour in which it arrived."""
+
+from datetime import timedelta
+
+import pytest
+from django.db import DataError
+from msgspec.structs import replace
+
+from engagement import forgetting
+from engagement.admission import Scope, Subject
+from engagement.messages import Received
+from engagement.models import Product
+from engagement.recording import record
+from ingestion import hours, lately, processing, quarantine, retention
+from ingestion.lately import Lately
+from ingestion.models import DropReason, HourCount, IngestionKey
+from tests.engagement.history import NOON, identify, track
+from tests.pipeline.waiting import at_once, drain, quarantined, repeat, wait, wait_raw
+
+HOUR = timedelta(hours=1)
+
+
+def of(product: Product, at: object = NOON) -> Lately:
+    return lately.of_products([product.pk], at)[product.pk]  # type: ignore[arg-type]
+
+
+def stored() -> dict[tuple[str, int, str], int]:
+    """The counts by product, hour of the day and reason."""
+    rows = HourCount.objects.values_list("product__name", "hour", "reason", "count")
+    return {(name, hour.hour, reason): count for name, hour, reason, count in rows}
+
+
+# --- Counting -------------------------------------------------------------------------------
+
+
+def test_messages_count_in_the_hour_in_which_they_were_received(
+    acme: Product, acme_key: str
+) -> None:
+    wait(acme_key, identify("ada"), track("ada"), received_at=NOON - timedelta(minutes=1))
+    wait(acme_key, track("ada"), received_at=NOON + timedelta(minutes=59))
+    # Long after the workers came back.
+    drain(NOON + timedelta(hours=9))
+    assert stored() == {("Acme", 11, ""): 2, ("Acme", 12, ""): 1}
+
+
+def test_what_is_dropped_counts_by_its_reason(acme: Product, acme_key: str) -> None:
+    named = replace(track("ada"), message_id="m1")
+    wait(acme_key, named, named, track("ada"))
+    drain()
+    assert stored() == {("Acme", 12, ""): 2, ("Acme", 12, "duplicate"): 1}
+
+
+def test_nobodys_messages_are_in_no_products_counts(acme: Product, acme_key: str) -> None:
+    wait("edk_of_nobody", track("ada"))
+    drain()
+    assert stored() == {}
+
+
+def test_each_product_has_counts_of_its_own(acme: Product, acme_key: str, globex: Product) -> None:
+    wait(acme_key, track("ada"))
+    wait(IngestionKey.create(globex, "test").secret, *repeat([track("bob")], 3))
+    drain()
+    assert stored() == {("Acme", 12, ""): 1, ("Globex", 12, ""): 3}
+
+
+def test_a_batch_adds_to_what_the_one_before_it_counted(acme: Product, acme_key: str) -> None:
+    wait(acme_key, *repeat([track("ada")], 7))
+    drain(batch_size=3)
+    assert stored() == {("Acme", 12, ""): 7}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_workers_that_drain_one_product_together_lose_no_count(
+    acme: Product, acme_key: str
+) -> None:
+    wait(acme_key, identify("ada"), *repeat([track("ada")], 199))
+    at_once(*[lambda: drain(batch_size=10) for _ in range(4)])
+    assert stored() == {("Acme", 12, ""): 200}
+
+
+def test_a_batch_that_was_split_counts_what_it_settled_once(acme: Product, acme_key: str) -> None:
+    wait(acme_key, *repeat([track("ada")], 9))
+    wait_raw(acme_key, b"\xc1planted")
+    drain()
+    assert stored() == {("Acme", 12, ""): 9}
+
+
+def test_a_message_of_somebody_forgotten_counts_as_dropped_alone(
+    acme: Product, acme_key: str
+) -> None:
+    forgetting.forget(Subject(acme.pk, Scope.USER, "ada"), NOON, suppress=True)
+    wait(acme_key, identify("ada"), identify("bob"))
+    drain()
+    assert stored() == {("Acme", 12, ""): 1, ("Acme", 12, "forgotten"): 1}
+
+
+def test_what_waits_when_somebody_is_forgotten_is_counted_too(acme: Product, acme_key: str) -> None:
+    wait(acme_key, identify("ada"), identify("bob"))
+    forgetting.forget(Subject(acme.pk, Scope.USER, "ada"), NOON)
+    assert stored() == {("Acme", 12, "forgotten"): 1}
+    drain()
+    assert of(acme).accepted == 2
+
+
+def test_counts_are_kept_for_eight_days(acme: Product, acme_key: str) -> None:
+    wait(acme_key, track("ada"), received_at=NOON)
+    wait(acme_key, track("ada"), received_at=NOON + HOUR)
+    drain(NOON + HOUR)
+    retention.forget_old(NOON + retention.HOURS_KEPT + timedelta(minutes=1))
+    assert stored() == {("Acme", 13, ""): 1}
+
+
+def test_the_hour_begins_on_the_hour() -> None:
+    assert hours.hour_of(NOON + timedelta(minutes=59, seconds=59, microseconds=999)) == NOON
+
+
+# --- The last day ---------------------------------------------------------------------------
+
+
+def test_accepted_is_recorded_dropped_quarantined_and_waiting(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(received: list[Received]) -> list[Received]:
+        if any(getattr(one.message, "event", "") == "cursed" for one in received):
+            raise DataError("it is cursed")
+        return record(received)
+
+    named = replace(track("ada"), message_id="m1")
+    wait(acme_key, identify("ada"), named, named, received_at=NOON - 2 * HOUR)
+    wait(acme_key, track("ada", "cursed"), received_at=NOON - HOUR)
+    monkeypatch.setattr(processing, "record", refuse)
+    for attempt in range(processing.MAX_ATTEMPTS):
+        drain(NOON + timedelta(minutes=attempt))
+    wait(acme_key, track("ada"), track("ada"), received_at=NOON)
+
+    told = of(acme)
+    assert told.recorded[-3:] == [2, 0, 0]
+    assert {reason: counts[-3:] for reason, counts in told.dropped.items()} == {
+        DropReason.DUPLICATE: [1, 0, 0]
+    }
+    assert told.in_quarantine[-3:] == [0, 1, 0] and told.quarantined == 1
+    assert told.in_inbox[-3:] == [0, 0, 2]
+    assert told.waiting and (told.waiting.messages, told.waiting.oldest) == (2, NOON)
+    assert told.accepted == 6
+    # What moves on is in its new place alone.
+    monkeypatch.setattr(processing, "record", record)
+    quarantine.try_again(quarantined())
+    assert of(acme).in_inbox[-3:] == [0, 1, 2] and of(acme).accepted == 6
+    drain()
+    assert of(acme).recorded[-3:] == [2, 1, 2] and of(acme).accepted == 6
+
+
+def test_the_last_day_is_24_hours_with_the_one_that_has_begun(acme: Product, acme_key: str) -> None:
+    for back in (24, 23, 0):
+        wait(acme_key, track("ada"), received_at=NOON - back * HOUR)
+    drain()
+    told = of(acme, NOON + timedelta(minutes=30))
+    assert (told.hours[0], told.hours[-1]) == (NOON - 23 * HOUR, NOON)
+    assert told.recorded == [1, *[0] * 22, 1]
+
+
+def test_what_waits_for_longer_than_a_day_is_in_the_depth_of_the_inbox(
+    acme: Product, acme_key: str
+) -> None:
+    wait(acme_key, track("ada"), received_at=NOON - 30 * HOUR)
+    told = of(acme)
+    assert told.waiting and (told.waiting.messages, told.waiting.oldest) == (1, NOON - 30 * HOUR)
+    assert told.accepted == 0
+
+
+def test_a_product_that_sent_nothing_has_nothing(acme: Product, globex: Product) -> None:
+    told = of(acme)
+    assert told.accepted == 0 and told.dropped == {}
+    assert told.waiting and told.waiting.oldest is None
+
+
+def test_an_inbox_too_deep_to_count_is_said_to_be_so(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait(acme_key, *repeat([track("ada")], 5000))
+    monkeypatch.setattr(lately, "PATIENCE", 0.001)
+    told = of(acme)
+    assert told.waiting is None and told.accepted == 0
+
+
+@pytest.mark.parametrize("products", [1, 8])
+def test_any_number_of_products_costs_the_same_queries(
+    products: int, db: None, django_assert_num_queries: object
+) -> None:
+    made = [Product.create_with_workspace(f"Number {number}") for number in range(products)]
+    for one in made:
+        wait(IngestionKey.create(one, "test").secret, track("ada"))
+    # Four, and the two time limits with their savepoints.
+    with django_assert_num_queries(6):  # type: ignore[operator]
+        lately.of_products([one.pk for one in made], NOON)
