@@ -10,7 +10,8 @@ import http.client
 import json
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -18,7 +19,7 @@ from urllib.parse import urlencode, urlsplit
 from benchmarks import report
 from benchmarks.command import run_command
 from benchmarks.report import progress
-from benchmarks.service import Failed, Service, temporary_service
+from benchmarks.service import Failed, Service, service_in, temporary_service
 
 SMALL_ACCOUNTS, SMALL_USERS = 1_000, 3_000
 PAGE = 100
@@ -141,12 +142,29 @@ def generate(service: Service, accounts: int, users: int, days: int) -> dict[str
     return made
 
 
+@contextmanager
+def much_data(options: argparse.Namespace) -> Iterator[tuple[Service, dict[str, Any]]]:
+    """A service with the large product, and what ``generate_data`` said of it.
+
+    Where a folder is named it is made there, once, and found there again.
+    """
+    sizes = options.accounts, options.users, options.days
+    if options.keep is None:
+        with temporary_service() as service:
+            yield service, generate(service, *sizes)
+        return
+    with service_in(options.keep.resolve()) as service:
+        made = options.keep / "made.json"
+        if not made.exists():
+            made.write_text(json.dumps(generate(service, *sizes)))
+        yield service, json.loads(made.read_text())
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     with ExitStack() as stack:
         small = stack.enter_context(temporary_service())
-        large = stack.enter_context(temporary_service())
+        large, much = stack.enter_context(much_data(options))
         made = generate(small, SMALL_ACCOUNTS, SMALL_USERS, options.days)
-        much = generate(large, options.accounts, options.users, options.days)
         off = {"EDS_READ_REQUESTS_PER_MINUTE": "0"}
         on = {"EDS_READ_REQUESTS_PER_MINUTE": NEVER_REACHED}
         few = Reader(small.start_web("small", **off), made)
@@ -260,6 +278,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--users", type=int, default=3_000_000)
     parser.add_argument("--days", type=int, default=30, help="days of counts")
     parser.add_argument("--depth", type=int, default=1000, help="number of the deep page")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="have the large side there, for the next time"
+    )
     parser.add_argument("--explain", action="store_true", help="print the plans of the large side")
     parser.add_argument("--rounds", type=int, default=50, help="turns of each page")
 

@@ -43,10 +43,14 @@ class Failed(Exception):
 
 
 class Service:
-    """Runs roles and commands against one temporary data folder."""
+    """Runs roles and commands against one temporary data folder, with the code in *project*."""
 
-    def __init__(self, folder: Path, postgres: EmbeddedPostgres, stack: ExitStack) -> None:
+    def __init__(
+        self, folder: Path, postgres: EmbeddedPostgres, stack: ExitStack, project: Path = PROJECT
+    ) -> None:
         self.folder = folder
+        # Whatever is started from now on runs this code; what runs already keeps its own.
+        self.project = project
         self.postgres = postgres
         self._stack = stack
         # A full inbox is not what is measured here.
@@ -68,7 +72,7 @@ class Service:
         """Run a Python command to its end; what it printed."""
         ended = subprocess.run(
             [sys.executable, *arguments],
-            cwd=PROJECT,
+            cwd=self.project,
             env={**self.environment, **environment},
             capture_output=True,
             text=True,
@@ -83,7 +87,7 @@ class Service:
         with self._log(name).open("ab") as log:
             process = subprocess.Popen(
                 command,
-                cwd=PROJECT,
+                cwd=self.project,
                 env={**self.environment, **environment},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -138,28 +142,48 @@ class Service:
             time.sleep(0.05)
 
     def last_lines(self, name: str) -> str:
-        return self._log(name).read_text("utf-8", "replace")[-2000:]
+        return self.output(name)[-2000:]
+
+    def output(self, name: str) -> str:
+        """What the process that was started under this name has printed."""
+        return self._log(name).read_text("utf-8", "replace")
 
     def _log(self, name: str) -> Path:
         return self.folder / f"{name.replace(' ', '-')}.log"
 
 
 @contextmanager
-def temporary_service(options: dict[str, str] | None = None) -> Iterator[Service]:
+def temporary_service(
+    options: dict[str, str] | None = None, project: Path = PROJECT
+) -> Iterator[Service]:
     """A migrated service in a temporary folder; *options* are PostgreSQL's beyond production's.
+
+    *project* is the folder of the code that it runs.
 
     When the block is left, everything that was started is stopped by its process id and the
     folder is removed.
     """
+    folder = Path(tempfile.mkdtemp(prefix="eds-benchmark-"))
+    try:
+        with service_in(folder, options, project) as service:
+            yield service
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def service_in(
+    folder: Path, options: dict[str, str] | None = None, project: Path = PROJECT
+) -> Iterator[Service]:
+    """A migrated service in a folder that is kept, with whatever is in it."""
     _end_on_sigterm()
     with ExitStack() as stack:
-        folder = Path(tempfile.mkdtemp(prefix="eds-benchmark-"))
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
         # PostgreSQL runs as a user of its own where we are root, and must reach its folder.
         folder.chmod(0o711)
         postgres = EmbeddedPostgres(folder / "postgres", options)
-        service = Service(folder, postgres, stack)
-        progress("Starting PostgreSQL in a temporary folder.")
+        service = Service(folder, postgres, stack, project)
+        progress("Starting PostgreSQL.")
         postgres.initialise()
         with (folder / "postgres.log").open("ab") as log:
             process = postgres.popen(log.fileno())
