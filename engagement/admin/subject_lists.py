@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest
 
 from engagement import segments
 from engagement.admin import subject_pages
+from engagement.admin.listing import LISTED
 from engagement.admin.scoping import visible_products
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Segment, User, Workspace
@@ -31,6 +32,23 @@ class RankedList(ChangeList):
         if request.GET.get(WORKSPACE):
             return ["-raw", "-pk"]
         return list(super().get_ordering(request, queryset))
+
+    def get_results(self, request: HttpRequest) -> None:
+        everybody = self.queryset
+        if not self.query:
+            self.queryset = self._narrowed(everybody)
+        super().get_results(request)
+        # What an export goes through.
+        self.queryset = everybody
+
+    def _narrowed(self, listed: QuerySet[Any]) -> QuerySet[Any]:
+        """Those who are listed, found in the order of the ranking where a segment is chosen: the
+        planner would look each subject up to see whether it is a member."""
+        for chosen in self.filter_specs:
+            if isinstance(chosen, SegmentFilter) and chosen.first is not None:
+                # Asked once, for the page and for how many there are.
+                return listed.filter(pk__in=list(chosen.first))
+        return listed
 
 
 class _ByWorkspace(ListFilter):
@@ -108,6 +126,8 @@ class SegmentFilter(_ByWorkspace):
 
     title = "segment"
     parameter_name = SEGMENT
+    # The ids of its members with the highest scores, as many as a list shows and one more.
+    first: QuerySet[Any, Any] | None = None
 
     @cached_property
     def segments(self) -> dict[str, Segment]:
@@ -130,4 +150,6 @@ class SegmentFilter(_ByWorkspace):
             return queryset.none()
         rule = segments.rule_of(self.segments[asked])
         members = segments.rows(score_set, self.scope).filter(segments.members(score_set, rule))
-        return queryset.filter(pk__in=members.values(f"{self.scope}_id"))
+        ids = members.values_list(f"{self.scope}_id", flat=True)
+        self.first = ids.order_by("-raw", f"-{self.scope}_id")[: LISTED + 1]
+        return queryset.filter(pk__in=ids)

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from engagement.admin import subject_lists
 from engagement.models import ScoreSet, Segment, Workspace
 from tests.admin.rows import Rows, a_user, an_account
 from tests.admin.test_subject_pages import counted, second_workspace
@@ -61,6 +62,25 @@ def test_a_segment_leaves_its_members(root: Client, ranked: Rows) -> None:
     counted(ranked)
     assert listed(root, **chosen) == ["high", "low"]
     assert listed(root, **chosen, q="hig") == ["high"]
+
+
+def test_of_a_large_segment_the_highest_are_listed_and_all_are_exported(
+    root: Client, ranked: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subject_lists, "LISTED", 1)
+    chosen = {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk}
+    assert listed(root, **chosen) == ["high", "acme-user"]
+    answer: Any = root.get(reverse("admin:engagement_user_export"), chosen)
+    lines = b"".join(answer.streaming_content).decode().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["id", "high", "acme-user", "low"]
+
+
+def test_a_search_goes_through_all_members_of_a_segment(
+    root: Client, ranked: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subject_lists, "LISTED", 0)
+    chosen = {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk}
+    assert listed(root, **chosen, q="low") == ["low"]
 
 
 def test_segments_are_offered_of_the_chosen_workspace_and_kind(root: Client, ranked: Rows) -> None:
