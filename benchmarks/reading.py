@@ -273,14 +273,19 @@ def faults(figures: dict[str, Any]) -> list[str]:
     return []
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
+def sizes(parser: argparse.ArgumentParser) -> None:
+    """How large the large side is."""
     parser.add_argument("--accounts", type=int, default=1_000_000)
     parser.add_argument("--users", type=int, default=3_000_000)
     parser.add_argument("--days", type=int, default=30, help="days of counts")
-    parser.add_argument("--depth", type=int, default=1000, help="number of the deep page")
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="have the large side there, for the next time"
     )
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    sizes(parser)
+    parser.add_argument("--depth", type=int, default=1000, help="number of the deep page")
     parser.add_argument("--explain", action="store_true", help="print the plans of the large side")
     parser.add_argument("--rounds", type=int, default=50, help="turns of each page")
 
