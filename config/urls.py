@@ -1,6 +1,7 @@
 """The whole HTTP surface of the service."""
 
 from django.contrib import admin
+from django.templatetags.static import static
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
@@ -42,6 +43,7 @@ urlpatterns = [
     path("healthz", operations.healthz),
     path("readyz", operations.readyz),
     path("metrics", operations.metrics),
+    path("favicon.ico", RedirectView.as_view(url=static("config/favicon.svg"))),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(url="/admin/")),
 ]

@@ -171,11 +171,7 @@ class Browser:
     def complaints(self) -> list[str]:
         """What the browser complained of since the last time: violated policies, broken files."""
         logged = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
-        return [
-            entry["message"]
-            for entry in logged
-            if entry["level"] == "SEVERE" and "favicon.ico" not in entry["message"]
-        ]
+        return [entry["message"] for entry in logged if entry["level"] == "SEVERE"]
 
     def _devtools(self, command: str, parameters: dict[str, Any]) -> None:
         self.driver.execute_cdp_cmd(command, parameters)
