@@ -14,7 +14,7 @@ from engagement.admin.scoping import ProductScopedAdmin, ReadOnly, sees_everythi
 from engagement.models import Product
 from ingestion import log, standing
 from ingestion.models import DropReason, IngestionKey
-from ingestion.wording import REMEDIES, age, short_reason
+from ingestion.wording import REMEDIES, age, short_reason, tone
 
 CHART = "Messages dropped per day"
 
@@ -115,8 +115,7 @@ def drops_chart(drops: standing.Drops, asked: dict[str, str] | None) -> str:
             charts.Series(
                 short_reason(reason),
                 counts,
-                # A reason has its colour wherever it is shown.
-                tone=list(DropReason).index(reason) % charts.TONES + 1,
+                tone(reason),
                 url="" if asked is None else f"?{urlencode({**asked, 'reason': reason.value})}",
             )
             for reason, counts in drops.by_reason.items()

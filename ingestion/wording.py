@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from engagement import charts
 from engagement.messages import Track
 from ingestion.models import DropReason
 from ingestion.payloads import Unusable, decode
@@ -22,6 +23,15 @@ REMEDIES = {
     DropReason.ALIAS: "Send the id that you keep as userId from the start.",
     DropReason.UNUSABLE: "Compare what your application sends with the API's description.",
 }
+
+
+# The colours of what is no reason are those of reasons that no product has, or hardly ever.
+RECORDED_TONE, QUARANTINED_TONE, WAITING_TONE = 3, 6, 5
+
+
+def tone(reason: DropReason) -> int:
+    """The colour that a reason has in every chart."""
+    return list(DropReason).index(reason) % charts.TONES + 1
 
 
 @dataclass(frozen=True)

@@ -72,17 +72,32 @@ class Status:
     history: list[HistoryRow]
 
 
-def of(connection: Connection, now: datetime) -> Status:
-    recent = list(connection.runs.prefetch_related("failed_records")[:SHOWN])
+@dataclass(frozen=True)
+class Health:
+    """How a connection stands, without a look at its syncs; *level* as in ``Status``."""
+
+    level: str
+    title: str
+    reason: str
+    advice: str
+
+
+def health(connection: Connection) -> Health:
     state = State(connection.state)
     level, reason, advice = _health(connection, state)
+    return Health(level, TITLES[state], reason, advice)
+
+
+def of(connection: Connection, now: datetime) -> Status:
+    recent = list(connection.runs.prefetch_related("failed_records")[:SHOWN])
+    stands = health(connection)
     next_sync = runs.next_sync_at(connection, now)
     return Status(
         connection=connection,
-        level=level,
-        title=TITLES[state],
-        reason=reason,
-        advice=advice,
+        level=stands.level,
+        title=stands.title,
+        reason=stands.reason,
+        advice=stands.advice,
         progress=_progress(recent, now),
         last_success=_moment(connection.last_success_at, now),
         last_error=_moment(connection.last_error_at, now),

@@ -1,0 +1,470 @@
+"""The home page: a card for each product that somebody may see, what it says, and what it costs."""
+
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Permission
+from django.contrib.auth.models import User as AdminUser
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from config import cards, home
+from engagement.admin.scoping import Access, Products
+from engagement.models import Account, Product, ProductMember, ScoreSet, Workspace
+from engagement.movers import NOBODY, Mover, Movers
+from engagement.tallies import Totals
+from ingestion.hours import hour_of
+from ingestion.lately import HOURS, Backlog, Lately
+from ingestion.models import DropReason, HourCount, IngestionKey
+from ingestion.snippets import PLACEHOLDER
+from marketplace.models import Connection
+from tests.admin.conftest import logged_in
+from tests.admin.rows import Rows, a_connection, fill
+from tests.engagement.history import identify
+from tests.pipeline.waiting import drain, wait
+
+NOW = datetime(2026, 3, 2, 12, 30, tzinfo=UTC)
+EVERYTHING = Access(*[Products(is_all=True)] * 3)
+
+
+def page(who: Client) -> str:
+    answer = who.get(reverse("admin:index"))
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def text(html: str) -> str:
+    """What is to be read on the page, between its heading and the list of everything."""
+    shown = html.split('id="content-main"')[1].split("everything-heading")[0]
+    return " ".join(re.sub(r"<[^>]+>", " ", shown).split())
+
+
+# --- Who sees what --------------------------------------------------------------------------
+
+
+def test_superusers_have_a_card_for_every_product(
+    root: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    html = page(root)
+    assert html.count('<article class="eds-card"') == 2
+    assert "acme-account name" in html and "globex-account name" in html
+
+
+def test_a_member_has_cards_of_their_products_alone(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    html = page(member)
+    assert html.count('<article class="eds-card"') == 1
+    assert "acme-account name" in html and "globex" not in html.lower()
+
+
+def test_the_list_of_everything_stays_within_reach(member: Client, acme_rows: Rows) -> None:
+    everything = page(member).split('id="everything-heading"')[1]
+    assert reverse("admin:engagement_segment_changelist") in everything
+
+
+def test_a_card_leads_to_the_pages_of_its_product(member: Client, acme_rows: Rows) -> None:
+    html = page(member)
+    ranked = f"?workspace={acme_rows.workspace.pk}"
+    for address in (
+        reverse("admin:engagement_product_change", args=[acme_rows.product.pk]),
+        reverse("admin:engagement_account_changelist") + ranked,
+        reverse("admin:engagement_user_changelist") + ranked,
+        reverse("admin:engagement_account_change", args=[acme_rows.account.pk]) + ranked,
+        reverse("admin:ingestion_ingestionlog_change", args=[acme_rows.product.pk]),
+        reverse("admin:marketplace_connection_change", args=[acme_rows.connection.pk]),
+    ):
+        assert f'href="{address}"' in html, address
+        assert member.get(address).status_code == 200
+
+
+def test_names_of_customers_are_shown_as_text(member: Client, acme_rows: Rows) -> None:
+    acme_rows.account.traits["name"] = "<b>Bold</b>"
+    acme_rows.account.save(update_fields=["traits"])
+    assert "&lt;b&gt;Bold&lt;/b&gt;" in page(member)
+
+
+def test_the_page_has_no_inline_script_or_style(root: Client, acme_rows: Rows) -> None:
+    html = page(root)
+    assert "<style" not in html and " style=" not in html
+    assert all(" src=" in one.split(">", 1)[0] for one in html.split("<script")[1:])
+
+
+def test_every_page_has_the_services_icon(root: Client) -> None:
+    for address in (reverse("admin:index"), reverse("admin:login"), "/docs"):
+        who = Client() if "login" in address else root
+        assert b'href="/static/config/favicon.svg"' in who.get(address).content, address
+    assert root.get("/favicon.ico").headers["Location"] == "/static/config/favicon.svg"
+    icon = root.get("/static/config/favicon.svg")
+    assert icon.getvalue().startswith(b"<svg") and icon.headers["Content-Type"] == "image/svg+xml"
+    icon.close()
+
+
+# --- Nothing yet ----------------------------------------------------------------------------
+
+
+def test_without_any_product_a_superuser_is_told_how_to_begin(root: Client) -> None:
+    html = page(root)
+    assert "Nothing is set up yet" in html
+    assert f'href="{reverse("admin:engagement_product_add")}"' in html
+    assert "python manage.py create_product NAME" in html
+    curl = f"curl -X POST http://testserver/v2/identify -H &#x27;Authorization: Basic {PLACEHOLDER}"
+    assert curl in html
+    assert "<article" not in html
+
+
+def test_whoever_may_make_a_product_is_led_to_it(db: None) -> None:
+    maker = AdminUser.objects.create_user("mia", is_staff=True)
+    maker.user_permissions.set(Permission.objects.filter(codename="add_product"))
+    html = page(logged_in(maker))
+    assert "Add the first product" in html and "create_product" not in html
+
+
+def test_staff_without_a_product_are_told_whom_to_ask(acme: Product) -> None:
+    nobody = logged_in(AdminUser.objects.create_user("nick", is_staff=True))
+    said = text(page(nobody) + "everything-heading")
+    assert "You are not a member of any product yet" in said
+    assert "Your login is nick ." in said
+    assert "Acme" not in said and "Add the first product" not in said
+
+
+def test_a_manager_of_a_product_without_a_key_makes_one_first(
+    member: Client, acme: Product
+) -> None:
+    html = page(member)
+    assert "Make an ingestion key first" in html
+    add = f"{reverse('admin:ingestion_ingestionkey_add')}?product={acme.pk}"
+    assert f'href="{add}"' in html and member.get(add).status_code == 200
+
+
+def test_a_viewer_is_told_that_a_manager_makes_the_key(reader: Client, acme: Product) -> None:
+    html = page(reader)
+    assert "A manager of the product makes an ingestion key first." in text(html)
+    assert "Make an ingestion key<" not in html
+
+
+def test_a_manager_has_the_lines_with_the_key_on_request_only(
+    member: Client, acme: Product
+) -> None:
+    IngestionKey.create(acme, "old")
+    revoked = IngestionKey.create(acme, "revoked")
+    IngestionKey.objects.filter(pk=revoked.pk).update(revoked_at=NOW)
+    html = page(member)
+    assert "Nothing has arrived yet." in html and f"Basic {PLACEHOLDER}" in html
+    key = IngestionKey.objects.get(name="old")
+    assert key.secret not in html and revoked.hint not in html
+    reveal = reverse("admin:ingestion_ingestionkey_reveal", args=[key.pk])
+    assert f'action="{reveal}"' in html
+    # As wherever a key is shown: it is asked for, noted in its history, and shown once.
+    asked = member.post(reveal, follow=True)
+    assert f"Basic {key.secret}" in asked.content.decode()
+    assert key.secret not in page(member)
+
+
+def test_a_viewer_gets_the_lines_without_the_key(reader: Client, acme: Product) -> None:
+    key = IngestionKey.create(acme, "web")
+    html = page(reader)
+    assert f"Basic {PLACEHOLDER}" in html
+    assert key.secret not in html and "Show the lines with the key" not in html
+
+
+def test_a_first_message_puts_numbers_in_the_place_of_the_next_step(
+    member: Client, acme: Product, acme_key: str
+) -> None:
+    wait(acme_key, identify("ada"), received_at=timezone.now())
+    assert "Nothing has arrived yet" not in page(member)
+    drain(timezone.now())
+    said = text(page(member))
+    assert "Nothing has arrived yet" not in said and "Accepted in 24 h 1" in said
+
+
+# --- What a card says -----------------------------------------------------------------------
+
+
+@dataclass
+class Case:
+    """What is known of Acme, and what its card then says: the level and the beginning of each
+    note, the most urgent first."""
+
+    known: dict[str, Any] = field(default_factory=dict)
+    says: list[tuple[str, str]] = field(default_factory=list)
+
+
+def hours(**at_newest: int) -> list[int]:
+    return [*[0] * (HOURS - 1), at_newest.get("newest", 0)]
+
+
+def sent(**known: Any) -> Lately:
+    known = {"recorded": hours(newest=100), "waiting": Backlog(), "quarantined": 0, **known}
+    newest = hour_of(NOW)
+    return Lately([newest - timedelta(hours=back) for back in range(HOURS - 1, -1, -1)], **known)
+
+
+def backlog(number: int, **ago: float) -> Backlog:
+    return Backlog(number, NOW - timedelta(**ago))
+
+
+SOME = Totals(users=40, active_users=30, accounts=4, active_accounts=3)
+NOBODY_SCORED = Totals()
+CASES = {
+    "all is well": Case(),
+    "not scored yet": Case(
+        {"totals": None}, [("quiet", "Scores are being computed for the first")]
+    ),
+    "nobody identified": Case(
+        {"totals": NOBODY_SCORED}, [("warning", "Nobody has been identified yet")]
+    ),
+    "an audience of nobody": Case(
+        {"totals": NOBODY_SCORED, "audience": {"match": "all", "conditions": []}},
+        [("warning", "Nobody is in the audience of Default.")],
+    ),
+    "users without accounts": Case(
+        {"totals": Totals(users=3)}, [("quiet", "No user belongs to an account yet.")]
+    ),
+    "no workspace": Case(
+        {"workspaces": [], "totals": None},
+        [("warning", "The product has no workspace, so nothing is scored.")],
+    ),
+    "an edited workspace": Case(
+        {"building": True}, [("quiet", "Scores of Default: Being computed: users are next.")]
+    ),
+    "a short wait": Case({"lately": sent(waiting=backlog(5, seconds=60))}),
+    "a long wait": Case(
+        {"lately": sent(waiting=backlog(1200, minutes=3, seconds=9))},
+        [("warning", "1,200 messages wait in the inbox, the oldest for 3 min.")],
+    ),
+    "one message that waits long": Case(
+        {"lately": sent(waiting=backlog(1, seconds=61))},
+        [("warning", "1 message waits in the inbox, the oldest for 1 min.")],
+    ),
+    "an inbox too deep to count": Case(
+        {"lately": sent(waiting=None)}, [("warning", "Very many messages wait in the inbox.")]
+    ),
+    "quarantine": Case(
+        {"lately": sent(quarantined=7)},
+        [("warning", "In quarantine, because they could not be recorded: 7.")],
+    ),
+    "a quarantine too full to count": Case(
+        {"lately": sent(quarantined=None)},
+        [("warning", "In quarantine, because they could not be recorded: Very many.")],
+    ),
+    "many dropped": Case(
+        {"lately": sent(dropped={DropReason.REVOKED_KEY: hours(newest=20)})},
+        [
+            (
+                "warning",
+                "20 of 120 messages of the last 24 hours were dropped, most of them for this "
+                "reason: Revoked key.",
+            )
+        ],
+    ),
+    "few dropped": Case({"lately": sent(dropped={DropReason.ANONYMOUS: hours(newest=5)})}),
+    "retries": Case({"lately": sent(dropped={DropReason.DUPLICATE: hours(newest=500)})}),
+    "silence": Case(
+        {"lately": sent(recorded=hours()), "used": NOW - timedelta(days=3)},
+        [("quiet", "No messages in the last 24 hours. The last one came 2026-02-27 12:30:00.")],
+    ),
+    "silence after an import": Case(
+        {"lately": sent(recorded=hours())}, [("quiet", "No messages in the last 24 hours.")]
+    ),
+    "several things": Case(
+        {"totals": None, "lately": sent(quarantined=1)},
+        [("warning", "In quarantine"), ("quiet", "Scores are being computed")],
+    ),
+}
+
+
+def made(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards.Card:
+    """The card of the product, for somebody who may do everything with it."""
+    workspace = product.workspaces.get()
+    workspace.audience = case.known.get("audience", {})
+    building = ScoreSet(phase=ScoreSet.Phase.USERS)
+    workspace.sets_being_built = [building] if case.known.get("building") else []  # type: ignore[attr-defined]
+    key = IngestionKey(pk=1, name="web", last_used_at=case.known.get("used"))
+    facts = cards.Facts(
+        product=product,
+        has_people=True,
+        workspaces=case.known.get("workspaces", [workspace]),
+        totals=case.known.get("totals", SOME),
+        moved=case.known.get("moved", NOBODY),
+        lately=case.known.get("lately", sent()),
+        keys=[key],
+        connection=case.known.get("connection"),
+    )
+    return cards.card(facts, allowed, NOW)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_card_says_what_there_is_to_know(case: Case, acme: Product) -> None:
+    notes = [(note.level, note.text) for note in made(acme, case).notes]
+    assert len(notes) == len(case.says), notes
+    for (level, told), (expected, beginning) in zip(notes, case.says, strict=True):
+        assert level == expected and told.startswith(beginning), told
+
+
+def test_what_can_be_done_about_it_is_a_link_away(acme: Product) -> None:
+    dropped = {DropReason.ALIAS: hours(newest=90), DropReason.UNUSABLE: hours(newest=80)}
+    card = made(acme, Case({"lately": sent(dropped=dropped, quarantined=1)}))
+    log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
+    quarantine = reverse("admin:ingestion_quarantinedmessage_changelist")
+    assert {note.link.url for note in card.notes if note.link} == {
+        f"{log}?reason=alias",
+        f"{quarantine}?product__id__exact={acme.pk}",
+    }
+
+
+def test_only_who_manages_a_product_is_led_to_adding_a_workspace(acme: Product) -> None:
+    case = Case({"workspaces": [], "totals": None})
+    seen = Products(frozenset([acme.pk]))
+    (note,) = made(acme, case, Access(seen, Products(), Products())).notes
+    assert note.link is None
+    (note,) = made(acme, case, Access(seen, seen, seen)).notes
+    assert note.link and note.link.url.endswith(f"/workspace/add/?product={acme.pk}")
+
+
+def test_a_product_that_is_being_deleted_says_nothing_else(acme: Product) -> None:
+    acme.deletion_requested_at, acme.deleted_rows = NOW, 12345
+    card = made(acme, Case({"lately": sent(quarantined=7)}))
+    assert [(one.level, one.text) for one in card.notes] == [
+        ("warning", "Being deleted, 12,345 rows so far.")
+    ]
+    assert not card.numbers and card.chart is None and not card.links
+
+
+def test_the_numbers_of_a_product(acme: Product) -> None:
+    dropped = {DropReason.DUPLICATE: hours(newest=7)}
+    known = {
+        "lately": sent(dropped=dropped, waiting=backlog(3, seconds=4), in_inbox=hours(newest=3))
+    }
+    assert [(one.label, one.value, one.detail) for one in made(acme, Case(known)).numbers] == [
+        ("Scored accounts", "4", "3 active"),
+        ("Scored users", "40", "30 active"),
+        ("Accepted in 24 h", "110", "7 dropped"),
+        ("In the inbox", "3", "up to 4 s"),
+    ]
+
+
+def test_who_rises_and_falls_is_said_with_score_and_change(acme: Product) -> None:
+    ada = Account(pk=1, external_id="a1", traits={"name": "Ada Ltd"})
+    bob = Account(pk=2, external_id="b2", traits={})
+    moved = Movers([Mover(ada, 72.0, 12.4)], [Mover(bob, 3.1, -40.0)])
+    card = made(acme, Case({"moved": moved}))
+    assert [
+        (heading, [(one.name, one.score, one.change) for one in some])
+        for heading, some in card.moved
+    ] == [
+        ("Rising", [("Ada Ltd", "72.0", "+12.4")]),
+        ("Falling", [("b2", "3.1", "\N{MINUS SIGN}40.0")]),
+    ]
+
+
+def test_the_chart_gives_each_reason_its_colour_and_leads_to_its_messages(acme: Product) -> None:
+    known = sent(
+        dropped={DropReason.DUPLICATE: hours(newest=7)},
+        in_quarantine=hours(newest=2),
+        in_inbox=hours(newest=1),
+    )
+    chart = made(acme, Case({"lately": known})).chart
+    assert chart is not None
+    said = "110 in all: Recorded 100, Duplicate 7, In quarantine 2, Waiting 1. Most on 12:00: 110."
+    assert said in chart
+    log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
+    assert f'href="{log}?reason=duplicate"' in chart
+
+
+def test_charts_of_products_of_one_name_can_be_told_apart(acme: Product) -> None:
+    other = Product.create_with_workspace("Acme")
+    charts = [made(one, Case()).chart or "" for one in (acme, other)]
+    first, second = (re.findall(r'id="(chart-[^"]+)"', chart) for chart in charts)
+    assert first and not set(first) & set(second)
+
+
+State = Connection.State
+CONNECTIONS = {
+    "active": ({}, "good", "Marketplace: Connected. Licenses arrive every six hours."),
+    "requires authentication": (
+        {
+            "state": State.REQUIRES_AUTHENTICATION,
+            "state_reason": "The marketplace rejects the token (401).",
+        },
+        "bad",
+        "Marketplace: Requires authentication. The marketplace rejects the token (401).",
+    ),
+    "disconnected": (
+        {"state": State.DISCONNECTED, "api_token": None},
+        "quiet",
+        "Marketplace: Disconnected.",
+    ),
+    "failed last": (
+        {"last_error_at": NOW + timedelta(days=1), "last_error": "It is unavailable."},
+        "warning",
+        "Marketplace: Connected. But the last sync failed.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "level", "told"), CONNECTIONS.values(), ids=CONNECTIONS)
+def test_a_card_says_how_the_connection_stands(
+    fields: dict[str, Any], level: str, told: str, acme: Product
+) -> None:
+    connection = a_connection(acme, **fields)
+    note = made(acme, Case({"connection": connection})).connection
+    assert note and (note.level, note.text) == (level, told)
+    page = reverse("admin:marketplace_connection_change", args=[connection.pk])
+    assert note.link and note.link.url == page
+
+
+def test_who_may_connect_a_product_is_led_to_it_and_nobody_else(acme: Product) -> None:
+    seen = Products(frozenset([acme.pk]))
+    assert made(acme, Case(), Access(seen, Products(), Products())).connection is None
+    note = made(acme, Case(), Access(seen, Products(), seen)).connection
+    assert note and note.text == "Not connected to a marketplace."
+    assert note.link and note.link.url.endswith(f"/connection/add/?product={acme.pk}")
+
+
+def test_a_card_shows_the_first_workspace_and_names_the_others(
+    member: Client, acme_rows: Rows
+) -> None:
+    others = [Workspace.objects.create(product=acme_rows.product, name=f"W{n}") for n in range(7)]
+    said = text(page(member))
+    assert "Scores of Default, which looks at the last 7 days" in said
+    assert "Other workspaces: W0 , W1 , W2 , W3 , W4 and 2 more." in said
+    ranked = f"{reverse('admin:engagement_account_changelist')}?workspace={others[0].pk}"
+    assert f'href="{ranked}"' in page(member)
+
+
+# --- Cost -----------------------------------------------------------------------------------
+
+
+def many_products(number: int) -> list[Product]:
+    made = [Product.create_with_workspace(f"Number {n:03}") for n in range(number)]
+    for one in made:
+        ProductMember.objects.create(product=one, user=AdminUser.objects.get(username="maya"))
+        HourCount.objects.create(product=one, hour=hour_of(timezone.now()), reason="", count=3)
+    return made
+
+
+def test_hundreds_of_products_have_a_dozen_cards_and_a_link_to_the_rest(
+    member: Client, acme_rows: Rows
+) -> None:
+    many_products(300)
+    html = page(member)
+    assert html.count('<article class="eds-card"') == home.SHOWN
+    said = text(html)
+    assert "The first 12 of your products by name. All products , 289 more." in said
+
+
+@pytest.mark.parametrize("products", [1, 11, 40])
+def test_queries_do_not_grow_with_products_but_for_their_movers(
+    member: Client, acme_rows: Rows, products: int, django_assert_max_num_queries: Any
+) -> None:
+    for number, one in enumerate(many_products(products), start=2):
+        if number <= home.SHOWN:
+            fill(one, number)
+    # Two look-ups of movers for each of the scored products that have a card.
+    with django_assert_max_num_queries(21 + 2 * min(products + 1, home.SHOWN)):
+        page(member)
