@@ -23,6 +23,7 @@ django.setup()
 # The apps must be loaded first.
 from benchmarks.messages import generate  # noqa: E402
 from engagement import credentials, score_sets, sql  # noqa: E402
+from engagement import tasks as scoring  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import EventName, EventWeight, Workspace  # noqa: E402
 from ingestion import exporting, files, importing, processing, tasks  # noqa: E402
@@ -89,7 +90,9 @@ def change_weight(workspace_id: str, weight: str) -> dict[str, Any]:
             workspace=workspace, event_name=name, defaults={"weight": int(weight)}
         )
         score_sets.request(workspace.pk)
-    return {"at": time.time()}
+    at = time.time()
+    scoring.request_rescore()
+    return {"at": at}
 
 
 def drain() -> dict[str, Any]:

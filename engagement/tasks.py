@@ -23,12 +23,16 @@ _next_turn = 0.0
 @shared_task
 @left_to_beat("rescore what is stale")
 def rescore() -> None:
-    """Score what is stale."""
+    """Score what is stale; ask for more where time ran out."""
     deadline = time.monotonic() + RESCORE_SECONDS
+
+    def out_of_time() -> bool:
+        return time.monotonic() > deadline
+
     with measures.measured(RESCORE, timezone.now) as work:
-        work.units = rescoring.rescore(
-            timezone.now(), out_of_time=lambda: time.monotonic() > deadline
-        )
+        work.units = rescoring.rescore(timezone.now(), out_of_time=out_of_time)
+    if out_of_time():
+        request_rescore()
 
 
 @shared_task

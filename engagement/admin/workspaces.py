@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
 from django.http.response import HttpResponseBase
@@ -16,7 +17,7 @@ from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.html import format_html
 
-from engagement import score_sets
+from engagement import score_sets, tasks
 from engagement.admin import previews
 from engagement.admin.condition_forms import RuleForm, RuleRows
 from engagement.admin.listing import PageAdmin
@@ -296,6 +297,7 @@ class WorkspaceAdmin(PageAdmin):
         weighted = any(formset.has_changed() for formset in formsets)
         if not change or weighted or SCORING_FIELDS & set(form.changed_data):
             score_sets.request(form.instance.pk)
+            transaction.on_commit(tasks.request_rescore)
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest

@@ -24,6 +24,29 @@ def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return asked
 
 
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the workers were asked for."""
+    asked: list[str] = []
+    monkeypatch.setattr("engagement.tasks.request_rescore", lambda: asked.append("rescore"))
+    return asked
+
+
+def test_the_workers_are_woken_when_a_change_is_saved(
+    member: Client, acme_rows: Rows, woken: list[str], django_capture_on_commit_callbacks: Any
+) -> None:
+    save(member, acme_rows, filled_in(acme_rows, name="New"), django_capture_on_commit_callbacks)
+    assert woken == []
+    address = reverse("admin:engagement_workspace_change", args=[acme_rows.workspace.pk])
+    with django_capture_on_commit_callbacks() as waiting:
+        member.post(address, filled_in(acme_rows, lookback_days=30))
+    # Before that they would find nothing to do.
+    assert woken == []
+    for callback in waiting:
+        callback()
+    assert woken == ["rescore"]
+
+
 def filled_in(rows: Rows, *weights: tuple[str, object], **changes: Any) -> dict[str, Any]:
     """The workspace's form as a browser sends it, with new *weights* below the one it has."""
     known = EventWeight.objects.get(workspace=rows.workspace)

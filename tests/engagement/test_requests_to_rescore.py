@@ -1,8 +1,11 @@
 """Rescoring is asked for soon after data came, and not too often."""
 
+from datetime import datetime
+from typing import Any
+
 import pytest
 
-from engagement import tasks, wakeups
+from engagement import rescoring, tasks, wakeups
 
 
 @pytest.fixture
@@ -55,3 +58,17 @@ def test_after_a_quiet_time_it_is_sent_at_once_again(
     set_clock(monkeypatch, 160)
     tasks.request_rescore()
     assert asked == [0.0, 0.0]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("seconds", "again"), [(0.1, []), (9.9, []), (10.1, [0.0])])
+def test_a_rescoring_that_ran_out_of_time_asks_for_another(
+    asked: list[float], monkeypatch: pytest.MonkeyPatch, seconds: float, again: list[float]
+) -> None:
+    def work(now: datetime, *, out_of_time: Any) -> int:
+        set_clock(monkeypatch, 100 + seconds)
+        return 0
+
+    monkeypatch.setattr(rescoring, "rescore", work)
+    tasks.rescore()
+    assert asked == again
