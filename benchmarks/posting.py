@@ -6,6 +6,7 @@ import random
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -47,16 +48,23 @@ class Posted:
     to_be_dropped: set[str] = field(default_factory=set)
     perhaps_dropped: set[str] = field(default_factory=set)
     others: int = 0
+    # All answers by status, and the longest that a 202 took since somebody set it to zero, in
+    # seconds.
+    statuses: Counter[int] = field(default_factory=Counter)
+    longest: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 @contextmanager
-def posting(doors: Sequence[Sequence[Address]], key: str, seed: int) -> Iterator[Posted]:
+def posting(
+    doors: Sequence[Sequence[Address]], key: str, seed: int, into: Posted | None = None
+) -> Iterator[Posted]:
     """Clients post as long as the block runs, each through one of *doors* in turn.
 
     A door is the addresses that its clients try, one after the other when a connection breaks.
+    What becomes of their messages is added to *into*, if given.
     """
-    posted = Posted()
+    posted = into or Posted()
     over = threading.Event()
     clients = [
         threading.Thread(
@@ -83,7 +91,7 @@ def _post(
     client = Client(addresses, key)
     for number in range(seed % CLIENTS, USERS, CLIENTS):
         linked = {"userId": f"user-{number}", "groupId": f"account-{number % ACCOUNTS}"}
-        while not over.is_set() and client.send("/v2/identify", linked) != 202:
+        while not over.is_set() and _send(client, posted, "/v2/identify", linked) != 202:
             pass
     while not over.is_set():
         kind = chance.randrange(100)
@@ -91,10 +99,11 @@ def _post(
         if kind < UNKNOWN_KEYS:
             _post_with_unknown_key(client, posted, chance)
         elif kind < UNKNOWN_KEYS + IDENTIFIES:
-            _note_other(posted, client.send("/v2/identify", {"userId": user, "traits": {"a": 1}}))
+            person = {"userId": user, "traits": {"a": 1}}
+            _note_other(posted, _send(client, posted, "/v2/identify", person))
         elif kind < UNKNOWN_KEYS + IDENTIFIES + GROUPS:
             account = {"groupId": f"account-{chance.randrange(ACCOUNTS)}", "traits": {"b": 2}}
-            _note_other(posted, client.send("/v2/group", account))
+            _note_other(posted, _send(client, posted, "/v2/group", account))
         else:
             _post_track(client, posted, user, chance)
 
@@ -103,7 +112,7 @@ def _post_track(client: "Client", posted: Posted, user: str, chance: random.Rand
     track = Track(user, datetime.now(UTC))
     event = f"event {chance.randrange(20)}"
     body = {"userId": user, "event": event, "timestamp": track.occurred_at.isoformat()}
-    status = client.send("/v2/track", body)
+    status = _send(client, posted, "/v2/track", body)
     with posted.lock:
         if status == 202:
             posted.acknowledged.add(track)
@@ -116,7 +125,7 @@ def _post_track(client: "Client", posted: Posted, user: str, chance: random.Rand
 def _post_with_unknown_key(client: "Client", posted: Posted, chance: random.Random) -> None:
     message_id = f"unknown-{chance.getrandbits(64):x}"
     body = {"userId": "nobody", "event": "nothing", "messageId": message_id}
-    status = client.send("/v2/track", body, key="not-a-key")
+    status = _send(client, posted, "/v2/track", body, key="not-a-key")
     with posted.lock:
         if status == 202:
             posted.to_be_dropped.add(message_id)
@@ -127,6 +136,19 @@ def _post_with_unknown_key(client: "Client", posted: Posted, chance: random.Rand
 def _note_other(posted: Posted, status: int | None) -> None:
     with posted.lock:
         posted.others += status == 202
+
+
+def _send(
+    client: "Client", posted: Posted, path: str, body: dict[str, Any], key: str = ""
+) -> int | None:
+    started = time.monotonic()
+    status = client.send(path, body, key)
+    with posted.lock:
+        if status is not None:
+            posted.statuses[status] += 1
+        if status == 202:
+            posted.longest = max(posted.longest, time.monotonic() - started)
+    return status
 
 
 class Client:
