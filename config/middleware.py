@@ -8,6 +8,8 @@ from django.http.response import HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 from django.urls import resolve
 
+from engagement import request_ids
+
 # Everything under these is asked by machines: no session, no cookies, no CSRF, no static files.
 MACHINE_PREFIXES = ("/v1/", "/v2/", "/segment", "/healthz", "/readyz", "/metrics")
 
@@ -31,6 +33,7 @@ class MachineLane:
             response = response.render()
         if isinstance(response, HttpResponse) and not response.has_header("Content-Length"):
             response.headers["Content-Length"] = str(len(response.content))
+        request_ids.give_back(request, response)
         return response
 
 
@@ -62,6 +65,7 @@ class PageSafety:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
+        request_ids.give_back(request, response)
         response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
         # Django's debug pages carry their style and script with them.
         if not (settings.DEBUG and response.status_code >= 400):

@@ -1,10 +1,15 @@
 """The id that a sender or a proxy gave a request, to find it again in logs and lists."""
 
 import re
-from collections.abc import Mapping
+import secrets
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
 HEADER = "HTTP_X_REQUEST_ID"
+ANSWERED_AS = "X-Request-ID"
 LONGEST = 64
 # It goes into logs, and into pages that people search: nothing but what ids are made of.
 _SAFE = re.compile(rf"[A-Za-z0-9._-]{{1,{LONGEST}}}")
@@ -14,3 +19,20 @@ def given(headers: Mapping[str, Any]) -> str | None:
     """``X-Request-ID`` from the WSGI environment; None where it is absent or not an id."""
     value: str | None = headers.get(HEADER)
     return value if value and _SAFE.fullmatch(value) else None
+
+
+def for_fault(headers: MutableMapping[str, Any]) -> str:
+    """The given id or, where there is none, one that the request has from now on.
+
+    So the line that is logged about a fault and the answer to the request name the same.
+    """
+    request_id = given(headers)
+    if request_id is None:
+        headers[HEADER] = request_id = secrets.token_hex(8)
+    return request_id
+
+
+def give_back(request: HttpRequest, response: HttpResponseBase) -> None:
+    """Name the request's id, where it has one, in the answer to it."""
+    if request_id := given(request.META):
+        response.headers[ANSWERED_AS] = request_id

@@ -20,14 +20,14 @@ from ingestion.headers import Headers
 # Any page may send data: a key allows nothing but that, and no cookie is ever looked at.
 CORS = {
     "Access-Control-Allow-Origin": "*",
-    # Otherwise a page would not see when it may try again.
-    "Access-Control-Expose-Headers": "Retry-After",
+    # Otherwise a page would not see when it may try again, nor its request's id.
+    "Access-Control-Expose-Headers": "Retry-After, X-Request-ID",
 }
 PREFLIGHT = {
     "Access-Control-Allow-Methods": "POST",
     # Segment's browser SDK counts its retries in X-Retry-Count.
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Content-Encoding, "
-    "Idempotency-Key, X-Retry-Count",
+    "Idempotency-Key, X-Request-ID, X-Retry-Count",
     "Access-Control-Max-Age": "86400",
 }
 

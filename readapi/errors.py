@@ -10,6 +10,8 @@ from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
+from engagement import request_ids
+
 logger = logging.getLogger(__name__)
 
 RETRY_AFTER_SECONDS = 5
@@ -48,6 +50,7 @@ def respond(error: Exception, context: dict[str, Any]) -> Response:
         return _response(400, "invalid_request", "This request's host or address is not accepted.")
     request = context["request"]
     path, about = request.path, {"request": request}
+    request_ids.for_fault(request.META)
     if _database_is_away(error):
         logger.warning(
             "The database could not answer %s: %s", path, type(error).__name__, extra=about

@@ -35,7 +35,7 @@ def can_be_left_out(field: Any) -> bool:
     return field.null or field.many_to_many or field.db_default is not NOT_PROVIDED
 
 
-@pytest.mark.parametrize("operation", steps())
+@pytest.mark.parametrize("operation", list(steps()))
 def test_a_migration_takes_nothing_away_and_asks_nothing_of_old_code(operation: Any) -> None:
     assert not isinstance(operation, TAKES_AWAY)
     if isinstance(operation, operations.AddField):

@@ -25,7 +25,8 @@ def test_a_preflight_is_answered(path: str, client: Client) -> None:
     assert response["Access-Control-Allow-Methods"] == "POST"
     assert response["Access-Control-Max-Age"] == "86400"
     assert response["Access-Control-Allow-Headers"] == (
-        "Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Retry-Count"
+        "Authorization, Content-Type, Content-Encoding, Idempotency-Key, X-Request-ID, "
+        "X-Retry-Count"
     )
     assert not response.has_header("Access-Control-Allow-Credentials")
 
@@ -53,4 +54,5 @@ def test_every_answer_may_be_read_by_the_page(
     assert others == [400, 413, 415, 405, 200, 503]
     assert {answer["Access-Control-Allow-Origin"] for answer in answers} == {"*"}
     # Segment's SDK for browsers waits as long as it is told.
-    assert {answer["Access-Control-Expose-Headers"] for answer in answers} == {"Retry-After"}
+    exposed = {answer["Access-Control-Expose-Headers"] for answer in answers}
+    assert exposed == {"Retry-After, X-Request-ID"}

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from django.db import DataError
+from django.db import DataError, OperationalError
 from django.test import Client, RequestFactory
 
 from config.logs import JsonFormatter
 from engagement import request_ids
 from engagement.messages import Received
-from ingestion import processing, quarantine
+from ingestion import inbox, processing, quarantine
 from ingestion.models import DroppedMessage, DropReason, InboxMessage, QuarantinedMessage
 from ingestion.payloads import decode
 from readapi import queries
@@ -106,6 +106,47 @@ def test_requests_that_are_committed_together_keep_their_own_ids(post: Post) -> 
     assert kept == {f"user-{number}": given for number, given in enumerate(ids)}
 
 
+# --- In the answer --------------------------------------------------------------------------
+
+ANSWERED: list[tuple[str, str, object, int]] = [
+    ("POST", "/v2/track", TRACK, 202),
+    ("POST", "/segment/v1/track", {"type": "track", **TRACK}, 200),
+    ("POST", "/v2/track", {}, 400),
+    ("POST", "/v2/track", {"userId": "a" * 70_000}, 413),
+    ("PUT", "/v2/track", TRACK, 405),
+    ("OPTIONS", "/v2/track", None, 200),
+    ("GET", "/v2/workspaces", None, 401),
+    ("GET", "/v2/nowhere", None, 404),
+    ("GET", "/healthz", None, 200),
+    ("GET", "/docs", None, 200),
+    ("GET", "/admin/login/", None, 200),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "status"), ANSWERED)
+@pytest.mark.django_db(transaction=True)
+def test_every_answer_gives_the_id_back(method: str, path: str, body: object, status: int) -> None:
+    sent = json.dumps(body) if body is not None else ""
+    response = Client().generic(method, path, sent, "application/json", HTTP_X_REQUEST_ID=ID)
+    assert (response.status_code, response["X-Request-ID"]) == (status, ID)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_503_gives_the_id_back(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
+    def accept(*arguments: object) -> None:
+        raise inbox.Unavailable(7)
+
+    monkeypatch.setattr(inbox, "accept", accept)
+    response = post("/v2/track", TRACK, HTTP_X_REQUEST_ID=ID)
+    assert (response.status_code, response["X-Request-ID"]) == (503, ID)
+
+
+@pytest.mark.parametrize("headers", [{}, {"HTTP_X_REQUEST_ID": "not an id"}])
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_without_an_id_makes_none_up(post: Post, headers: dict[str, str]) -> None:
+    assert not post("/v2/track", TRACK, **headers).has_header("X-Request-ID")
+
+
 # --- In the lists of what did not arrive ----------------------------------------------------
 
 
@@ -171,6 +212,27 @@ def test_a_fault_of_the_read_api_names_its_request(
     assert Client(headers=headers).get("/v2/users?workspace_id=1").status_code == 500
     (fault,) = (as_json(one) for one in caplog.records if one.name == "readapi.errors")
     assert fault["request_id"] == ID
+
+
+@pytest.mark.parametrize(("error", "status"), [(RuntimeError, 500), (OperationalError, 503)])
+@pytest.mark.django_db
+def test_a_fault_that_nobody_named_gets_an_id_that_leads_from_the_answer_to_the_log(
+    error: type[Exception],
+    status: int,
+    acme_token: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(queries, "workspace", fail)
+    client = Client(headers={"authorization": f"Bearer {acme_token}"})
+    response = client.get("/v2/users?workspace_id=1")
+    assert response.status_code == status
+    (fault,) = (as_json(one) for one in caplog.records if one.name == "readapi.errors")
+    assert fault["request_id"] == response["X-Request-ID"]
+    assert request_ids.given({"HTTP_X_REQUEST_ID": response["X-Request-ID"]})
 
 
 def drain_at_each_attempt() -> None:
