@@ -31,6 +31,9 @@ Change: TypeAlias = Annotated[
 ]
 Share: TypeAlias = Annotated[float, Meta(ge=0, description="1 is all.")]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
+MemberCount: TypeAlias = Annotated[
+    int, Meta(ge=0, description="Of a large workspace as it was counted in the last minutes.")
+]
 LastActive: TypeAlias = Annotated[Time | None, Meta(description="Time of the last scored event.")]
 
 
@@ -57,7 +60,8 @@ class WorkspaceLinks(TypedDict):
 
 
 class Stats(TypedDict):
-    """How many the workspace shows; active are those with a scored event in its window."""
+    """How many the workspace shows; active are those with a scored event in its window. Of a large
+    workspace they are as they were counted in the last minutes."""
 
     total_users: Count
     total_accounts: Count
@@ -232,7 +236,7 @@ class Segment(TypedDict):
     # As they are stored: JSON of these.
     conditions: list[Condition]
     _links: SegmentLinks
-    member_count: NotRequired[Count]
+    member_count: NotRequired[MemberCount]
 
 
 # --- Answers --------------------------------------------------------------------------------
