@@ -23,6 +23,7 @@ from engagement.demo.population import Size
 from engagement.demo.vocabulary import Company
 from engagement.models import Product, User
 from engagement.progress import Progress
+from ingestion.demo import show_last_day
 from marketplace import connecting
 from marketplace.client import BRIEF, Client, Credentials, new_session
 from marketplace.models import Connection
@@ -156,6 +157,8 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
     for seed, product in enumerate(others):
         catalog, size = OTHERS[product.name]
         yield from loading.fill(product, catalog, size, now, seed=seed, company=_customer_of(seed))
+    for product in products:
+        show_last_day(product.pk, now, seed=product.pk)
 
 
 def _site(number: int) -> Company:

@@ -4,7 +4,7 @@ import io
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import pytest
 from config import demo
 from config.failures import StartFailed
 from engagement.demo.population import Size
-from engagement.models import Account, AccountEngagement, Product, User
+from engagement.models import Account, AccountEngagement, Event, Product, User
+from ingestion import lately
+from ingestion.models import DroppedMessage, DropReason
 from marketplace.connecting import DetailsRejected
 from marketplace.models import Connection
 from marketplace.simulator.records import site
@@ -107,6 +109,23 @@ def test_the_connected_products_customers_are_those_whose_licenses_are_served(
     fill(acme)
     known = set(Account.objects.filter(product=acme).values_list("external_id", flat=True))
     assert known == {site(demo.SEED, number).cloud_id for number in range(6)}
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("small")
+def test_its_products_look_as_if_their_messages_had_come_through_the_inbox(
+    acme: Product,
+) -> None:
+    fill(acme)
+    sent = lately.of_products([acme.pk], NOW)[acme.pk]
+    events = Event.objects.filter(product=acme, received_at__gt=NOW - timedelta(hours=23))
+    assert sum(sent.recorded) == events.count() > 0
+    dropped = DroppedMessage.objects.filter(product=acme)
+    assert {reason: sum(counts) for reason, counts in sent.dropped.items()} == {
+        DropReason(reason): dropped.filter(reason=reason).count()
+        for reason in dropped.values_list("reason", flat=True)
+    }
+    assert dropped.exists()
 
 
 @pytest.mark.django_db

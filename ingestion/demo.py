@@ -1,0 +1,63 @@
+"""Has the demo's products look as if their messages had come through the inbox: what was recorded
+in the last day is counted, and a few messages are listed as dropped."""
+
+import random
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import LiteralString
+
+from engagement import sql
+from engagement.messages import Track
+from ingestion import drops, hours
+from ingestion.drops import Dropped
+from ingestion.lately import HOURS
+from ingestion.models import DropReason
+from ingestion.payloads import Unusable
+
+# So many are dropped in an hour, at most.
+DUPLICATES, ANONYMOUS = 4, 2
+
+_COUNT_EVENTS: LiteralString = """
+    INSERT INTO ingestion_hourcount (product_id, hour, reason, count)
+    SELECT product_id, date_trunc('hour', received_at, 'UTC'), '', count(*)
+    FROM engagement_event
+    WHERE product_id = %(product)s AND received_at >= %(since)s AND received_at <= %(now)s
+    GROUP BY 1, 2
+"""
+# Lately, and of users who are known.
+_SOME_EVENTS: LiteralString = """
+    SELECT nextval('engagement_arrival'), u.external_id, n.name, e.received_at
+    FROM engagement_event e
+    JOIN engagement_user u ON u.id = e.user_id AND u.product_id = e.product_id
+    JOIN engagement_eventname n ON n.id = e.event_name_id
+    WHERE e.product_id = %(product)s AND e.received_at >= %(since)s AND e.received_at <= %(now)s
+    ORDER BY e.received_at, e.arrival
+    LIMIT 10000
+"""
+
+
+def show_last_day(product_id: int, now: datetime, seed: int) -> None:
+    """Count the product's events of the last day, and drop some repeats and nameless ones."""
+    since = hours.hour_of(now) - timedelta(hours=HOURS - 1)
+    lately = {"product": product_id, "since": since, "now": now}
+    sql.execute(_COUNT_EVENTS, lately)
+    dropped = list(_dropped(product_id, lately, random.Random(seed)))
+    drops.list_dropped(dropped, now)
+    hours.add([hours.counted([], [], dropped)])
+
+
+def _dropped(
+    product_id: int, lately: dict[str, object], chance: random.Random
+) -> Iterator[Dropped]:
+    by_hour: dict[datetime, list[sql.Row]] = {}
+    for row in sql.fetch(_SOME_EVENTS, lately):
+        by_hour.setdefault(hours.hour_of(row[3]), []).append(row)
+    for events in by_hour.values():
+        repeated = chance.sample(events, min(len(events), chance.randint(0, DUPLICATES)))
+        for arrival, user, event, at in repeated:
+            message = Track(user, event, at, message_id=f"{user}-{arrival}")
+            yield Dropped(arrival, product_id, DropReason.DUPLICATE, "", message, at)
+        nameless = [one for one in events if one not in repeated][: chance.randint(0, ANONYMOUS)]
+        for arrival, _, event, at in nameless:
+            told = Unusable(DropReason.ANONYMOUS, "track", "", event)
+            yield Dropped(arrival, product_id, DropReason.ANONYMOUS, "", told, at)
