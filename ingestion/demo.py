@@ -14,8 +14,8 @@ from ingestion.lately import HOURS
 from ingestion.models import DropReason
 from ingestion.payloads import Unusable
 
-# So many are dropped in an hour, at most.
-DUPLICATES, ANONYMOUS = 4, 2
+# The shares of the messages that were sent again, and that named nobody.
+REPEATED, NAMELESS = 0.03, 0.01
 
 _COUNT_EVENTS: LiteralString = """
     INSERT INTO ingestion_hourcount (product_id, hour, reason, count)
@@ -49,15 +49,11 @@ def show_last_day(product_id: int, now: datetime, seed: int) -> None:
 def _dropped(
     product_id: int, lately: dict[str, object], chance: random.Random
 ) -> Iterator[Dropped]:
-    by_hour: dict[datetime, list[sql.Row]] = {}
-    for row in sql.fetch(_SOME_EVENTS, lately):
-        by_hour.setdefault(hours.hour_of(row[3]), []).append(row)
-    for events in by_hour.values():
-        repeated = chance.sample(events, min(len(events), chance.randint(0, DUPLICATES)))
-        for arrival, user, event, at in repeated:
-            message = Track(user, event, at, message_id=f"{user}-{arrival}")
-            yield Dropped(arrival, product_id, DropReason.DUPLICATE, "", message, at)
-        nameless = [one for one in events if one not in repeated][: chance.randint(0, ANONYMOUS)]
-        for arrival, _, event, at in nameless:
+    for arrival, user, event, at in sql.fetch(_SOME_EVENTS, lately):
+        lot = chance.random()
+        if lot < REPEATED:
+            again = Track(user, event, at, message_id=f"{user}-{arrival}")
+            yield Dropped(arrival, product_id, DropReason.DUPLICATE, "", again, at)
+        elif lot < REPEATED + NAMELESS:
             told = Unusable(DropReason.ANONYMOUS, "track", "", event)
             yield Dropped(arrival, product_id, DropReason.ANONYMOUS, "", told, at)
