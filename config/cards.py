@@ -1,7 +1,7 @@
 """What a product's card on the home page says, and what there is to do."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -118,7 +118,7 @@ class Card:
     moved: Sequence[tuple[str, Sequence[Moved]]] = ()
     chart: SafeString | None = None
     connection: Note | None = None
-    links: Sequence[Link] = field(default=())
+    links: Sequence[Link] = ()
 
 
 def card(facts: Facts, allowed: Access, now: datetime) -> Card:
@@ -129,21 +129,25 @@ def card(facts: Facts, allowed: Access, now: datetime) -> Card:
         return Card(product, url, notes=[Note("warning", going)])
     may_manage = product.pk in allowed.managed
     connection = _connection(facts, may_connect=product.pk in allowed.connected)
+    urgent = [connection] if connection and connection.level in ("bad", "warning") else []
+    rest = None if urgent else connection
     if facts.is_new:
-        first = _first_event(facts, may_manage)
-        return Card(product, url, first_event=first, connection=connection, links=_links(facts))
-    notes = [*_about_scores(facts, may_manage), *_about_messages(facts, now)]
+        first, links = _first_event(facts, may_manage), _links(facts)
+        return Card(product, url, urgent, first_event=first, connection=rest, links=links)
+    notes = [*urgent, *_about_scores(facts, may_manage), *_about_messages(facts, now)]
     return Card(
         product=product,
         url=url,
         notes=sorted(notes, key=lambda note: _URGENCY.index(note.level)),
         numbers=list(_numbers(facts, now)),
         workspace=facts.workspaces[0] if facts.workspaces else None,
-        others=[Link(one.name, _ranking("account", one)) for one in facts.workspaces[1:][:OTHERS]],
+        others=[
+            Link(one.name, _ranking("account", one)) for one in facts.workspaces[1 : OTHERS + 1]
+        ],
         more=max(0, len(facts.workspaces) - 1 - OTHERS),
         moved=_moved(facts) if facts.totals and facts.totals.accounts else (),
         chart=_chart(facts) if facts.lately.accepted else None,
-        connection=connection,
+        connection=rest,
         links=_links(facts),
     )
 
