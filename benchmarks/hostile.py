@@ -77,6 +77,14 @@ FIELDS: tuple[str, ...] = (
 )
 FIELDS += ("user_id", "group_id", "message_id", "api_key", "properties", "batch", "sentAt")
 FIELDS += ("originalTimestamp", "anonymousId", "previousId", "writeKey", "name", "integrations")
+CONTENT_TYPES = (
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "multipart/form-data",
+    "é;=",
+    "text/plain; charset*=utf-8''%00",
+    "text/plain; charset*=utf-7''+2AA-",
+)
 TIMES = (
     "2016-12-31T23:59:60Z",
     "2026-01-01T24:00:00Z",
@@ -157,9 +165,7 @@ class Attacker:
         body = self._damaged(self._body())
         headers = {"Authorization": self._authorization(f"Basic {self._key}")}
         if self._chance.random() < 0.3:
-            headers["Content-Type"] = self._chance.choice(
-                ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "é;=")
-            )
+            headers["Content-Type"] = self._chance.choice(CONTENT_TYPES)
         if self._chance.random() < 0.2:
             headers["Idempotency-Key"] = self._header_text()
         if self._chance.random() < 0.3:

@@ -3,8 +3,10 @@
 import os
 from importlib import import_module
 
+import django
 from django.conf import settings
-from django.core.wsgi import get_wsgi_application
+
+from config.handler import Handler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -14,6 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 settings.DATABASES["default"]["CONN_MAX_AGE"] = 0
 settings.DATABASES["default"]["OPTIONS"]["pool"] = settings.WEB_DATABASE_POOL
 
-application = get_wsgi_application()
+django.setup(set_prefix=False)
+application = Handler()
 # Django loads the views with the first request, which would wait for that.
 import_module(settings.ROOT_URLCONF)
