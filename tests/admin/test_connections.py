@@ -490,6 +490,11 @@ def test_the_token_is_found_nowhere_but_encrypted_in_its_column(
         shown.append(root.get(url(view, connection)))
     shown.append(root.get(reverse("admin:marketplace_connection_changelist")))
     shown.append(root.get(reverse("admin:engagement_product_change", args=[acme.pk])))
+    settings.METRICS_TOKEN = "monitor"
+    for address in ("/metrics", "/readyz", "/healthz", "/openapi.json", "/docs"):
+        answer = Client().get(address, headers={"authorization": "Bearer monitor"})
+        assert answer.status_code in {200, 503}, f"{address} was not looked at"
+        shown.append(answer)
     assert not [one for one in shown if PLANTED in one.content.decode()]
     assert PLANTED not in caplog.text
     assert PLANTED not in repr(vars(connection))
