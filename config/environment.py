@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import dj_database_url
 from cryptography.fernet import Fernet
 from django.core.exceptions import ImproperlyConfigured
+from kombu.transport import TRANSPORT_ALIASES
 
 
 def text(name: str, default: str = "") -> str:
@@ -72,6 +73,18 @@ def address(name: str, default: str) -> str:
             f"{name} must look like https://host or https://host/path, without a user name."
         )
     return value.rstrip("/")
+
+
+def broker(name: str, default: str) -> str:
+    """The address of a broker of a kind that Celery knows, or several between semicolons."""
+    value = text(name, default)
+    for one in value.split(";"):
+        if urlsplit(one.strip()).scheme.split("+")[0] not in TRANSPORT_ALIASES:
+            # The address itself stays out of the message: it may hold a password.
+            raise ImproperlyConfigured(
+                f"{name} must look like redis://host:6379/0 or amqp://user:password@host:5672//."
+            )
+    return value
 
 
 def words(name: str, default: str = "") -> list[str]:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
-from django.db import OperationalError
+from django.db import OperationalError, ProgrammingError
 
 # These work without a database, or bring their own (`up` supervises one).
 WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", "check"}
@@ -22,11 +22,28 @@ def run(arguments: list[str]) -> None:
     command = arguments[1] if len(arguments) > 1 else None
     try:
         with _database(command):
-            execute_from_command_line(arguments)
+            _execute(arguments)
     except (ImproperlyConfigured, StartFailed) as error:
         sys.exit(f"error: {error}")
     except OperationalError as error:
         sys.exit(f"error: the database cannot be used: {one_line(error)}")
+
+
+def _execute(arguments: list[str]) -> None:
+    from config.failures import StartFailed
+
+    try:
+        execute_from_command_line(arguments)
+    except ProgrammingError:
+        # Django's models are ready only now.
+        from config import readiness
+
+        if not readiness.is_outdated():
+            raise
+        raise StartFailed(
+            "the database's tables are not those of this release; "
+            "run `python manage.py migrate` first."
+        ) from None
 
 
 def one_line(error: BaseException) -> str:

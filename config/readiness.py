@@ -76,10 +76,15 @@ def check_secrets() -> None:
         )
 
 
+def is_outdated() -> bool:
+    """Whether there are migrations that the database has not seen."""
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+
+
 def migrate() -> bool:
     """Bring the tables up to date; whether there was anything to do."""
-    executor = MigrationExecutor(connection)
-    outdated = bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
+    outdated = is_outdated()
     if outdated:
         call_command("migrate", verbosity=0, interactive=False)
     queue_schema.install()

@@ -181,7 +181,7 @@ SPECTACULAR_SETTINGS = {
 # --- Celery -----------------------------------------------------------------------------------
 
 # With no CELERY_BROKER_URL the queue is in the service's own database.
-CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", broker.URL)
+CELERY_BROKER_URL = environment.broker("CELERY_BROKER_URL", broker.URL)
 CELERY_BROKER_TRANSPORT_OPTIONS = (
     broker.transport_options(DATABASES["default"]) if broker.URL == CELERY_BROKER_URL else {}
 )

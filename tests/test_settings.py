@@ -6,7 +6,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-READERS = {"address", "text", "required", "integer", "flag", "choice", "words"}
+READERS = {"address", "broker", "text", "required", "integer", "flag", "choice", "words"}
 
 
 def read_by_the_settings() -> set[str]:

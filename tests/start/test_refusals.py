@@ -1,6 +1,8 @@
 """What a person can get wrong is answered with one sentence and status 1."""
 
+import ast
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.core.management import call_command
 
+import manage as manage_py
 from config import readiness
 from config.failures import StartFailed
 from engagement.models import Product
@@ -89,6 +92,57 @@ def test_a_missing_secret_with_a_database_of_ones_own(tmp_path: Path, missing: s
     given = {name: value for name, value in SECRETS.items() if name != missing}
     url = f"postgresql://eds:{PASSWORD}@127.0.0.1/eds"
     assert f"{missing} is not set" in refusal(tmp_path, "up", DATABASE_URL=url, **given)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"EDS_WEB_WORKERS": "many"}, "EDS_WEB_WORKERS must be a whole number, not 'many'"),
+        ({"EDS_CELERY_WORKERS": "0"}, "EDS_CELERY_WORKERS must be at least 1, not 0"),
+        ({"EDS_DEBUG": "perhaps"}, "EDS_DEBUG must be true or false, not 'perhaps'"),
+        ({"EDS_LOG_FORMAT": "xml"}, "EDS_LOG_FORMAT must be one of text, json, not 'xml'"),
+        ({"EDS_ENCRYPTION_KEYS": PASSWORD}, "`python manage.py generate_key` prints a new one"),
+        ({"MARKETPLACE_API_URL": "ftp:x"}, "MARKETPLACE_API_URL must look like https://host"),
+        (
+            {"CELERY_BROKER_URL": f"rabbit://eds:{PASSWORD}@broker"},
+            "CELERY_BROKER_URL must look like redis://host:6379/0 or amqp://",
+        ),
+    ],
+)
+def test_a_setting_that_cannot_be(tmp_path: Path, given: dict[str, str], said: str) -> None:
+    assert said in refusal(tmp_path, "serve", **given)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["up", "serve", "migrate", "create_product"])
+def test_a_data_folder_that_cannot_be_written(tmp_path: Path, command: str) -> None:
+    # Whoever runs the tests may be root, who may write everywhere but below a file.
+    file = tmp_path / "file"
+    file.touch()
+    said = refusal(file / "data", command)
+    assert "cannot be written" in said
+    assert "set EDS_DATA_DIR to a folder that can" in said
+
+
+@pytest.mark.slow
+def test_a_command_before_the_tables_are_there(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "create_product", "Acme")
+    assert "run `python manage.py migrate` first" in said
+
+
+@pytest.mark.parametrize("found", [(2, 7, 18), (3, 6, 9), (3, 10, 14)])
+def test_a_python_too_old(found: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "version_info", found)
+    version = ".".join(map(str, found))
+    with pytest.raises(
+        SystemExit, match=f"Python 3.11 or newer is needed; this is Python {version}"
+    ):
+        manage_py.main()
+
+
+def test_an_old_python_can_read_the_command_line_that_tells_it() -> None:
+    ast.parse(Path(manage_py.__file__).read_text(), feature_version=(3, 6))
 
 
 def test_a_database_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
