@@ -255,11 +255,7 @@ def _about_messages(facts: Facts, now: datetime) -> Iterator[Note]:
     if sent.waiting is None:
         yield Note("warning", "Very many messages wait in the inbox.", log)
     elif sent.waiting.oldest and (seconds := (now - sent.waiting.oldest).total_seconds()) > LONG:
-        text = (
-            f"{_messages(sent.waiting.messages)} in the inbox, the oldest for {age(seconds)}. "
-            "Nothing is lost; if it stays so, workers are missing or busy."
-        )
-        yield Note("warning", text, log)
+        yield Note("warning", _long_wait(sent.waiting.messages, seconds), log)
     if sent.quarantined is None or sent.quarantined:
         number = "Very many" if sent.quarantined is None else f"{sent.quarantined:,}"
         listing = _page("ingestion_quarantinedmessage_changelist")
@@ -272,8 +268,13 @@ def _about_messages(facts: Facts, now: datetime) -> Iterator[Note]:
         yield Note("quiet", _silence(facts))
 
 
-def _messages(number: int) -> str:
-    return "1 message waits" if number == 1 else f"{number:,} messages wait"
+def _long_wait(messages: int, seconds: float) -> str:
+    waits = (
+        f"1 message waits in the inbox, for {age(seconds)}."
+        if messages == 1
+        else f"{messages:,} messages wait in the inbox, the oldest for {age(seconds)}."
+    )
+    return f"{waits} Nothing is lost; if it stays so, workers are missing or busy."
 
 
 def _about_drops(facts: Facts) -> Iterator[Note]:

@@ -239,7 +239,7 @@ CASES = {
     ),
     "one message that waits long": Case(
         {"lately": sent(waiting=backlog(1, seconds=61))},
-        [("warning", "1 message waits in the inbox, the oldest for 1 min.")],
+        [("warning", "1 message waits in the inbox, for 1 min.")],
     ),
     "an inbox too deep to count": Case(
         {"lately": sent(waiting=None)}, [("warning", "Very many messages wait in the inbox.")]
