@@ -28,6 +28,10 @@ SEGMENT = "segment"
 class RankedList(ChangeList):
     """A list in the order of the scores where a workspace is chosen."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.title = str(self.opts.verbose_name_plural).capitalize()
+
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         if request.GET.get(WORKSPACE):
             return ["-raw", "-pk"]
@@ -138,6 +142,11 @@ class SegmentFilter(_ByWorkspace):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:
         return [(pk, one.name) for pk, one in self.segments.items()]
+
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+        # Each workspace has a segment named All.
+        unfiltered, *others = super().choices(changelist)
+        return iter([unfiltered | {"display": "No segment"}, *others])
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         asked = self.value()
