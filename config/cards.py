@@ -291,7 +291,7 @@ def _about_drops(facts: Facts) -> Iterator[Note]:
         f"{sum(counts.values()):,} of {facts.lately.accepted:,} messages of the last {HOURS} hours "
         f"were dropped, most of them for this reason: {short_reason(most)}."
     )
-    yield Note("warning", text, Link("Which", _log(facts.product, reason=most.value)))
+    yield Note("warning", text, Link("Show them", _log(facts.product, reason=most.value)))
 
 
 def _silence(facts: Facts) -> str:

@@ -19,7 +19,7 @@ from engagement import score_sets, tallies
 from engagement.admin.scoping import access, sees_everything, visible_products
 from engagement.models import Product, ScoreSet, User, Workspace
 from engagement.movers import NOBODY
-from ingestion import lately
+from ingestion import lately, standing
 from ingestion.models import IngestionKey
 from ingestion.snippets import PLACEHOLDER, snippets
 from marketplace.models import Connection
@@ -33,11 +33,15 @@ def context(request: HttpRequest) -> dict[str, Any]:
     visible = visible_products(request.user)
     products = list(visible[: SHOWN + 1])
     now, allowed = timezone.now(), access(request)
+    is_superuser = sees_everything(request.user)
     return {
         "cards": [card(facts, allowed, now) for facts in facts_of(products[:SHOWN], now)],
         "more": visible.count() - SHOWN if len(products) > SHOWN else 0,
         "may_add": request.user.has_perm("engagement.add_product"),
-        "is_superuser": sees_everything(request.user),
+        "is_superuser": is_superuser,
+        # Nobody else may know of them.
+        "strays": standing.drops(None, now).today if is_superuser else 0,
+        "log_url": reverse("admin:ingestion_ingestionlog_changelist"),
         "first_event": snippets(request.build_absolute_uri("/"))[0].code,
         "placeholder": PLACEHOLDER,
         "products_url": reverse("admin:engagement_product_changelist"),

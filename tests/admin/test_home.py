@@ -19,7 +19,7 @@ from engagement.movers import NOBODY, Mover, Movers
 from engagement.tallies import Totals
 from ingestion.hours import hour_of
 from ingestion.lately import HOURS, Backlog, Lately
-from ingestion.models import DropReason, HourCount, IngestionKey
+from ingestion.models import DropCount, DropReason, HourCount, IngestionKey
 from ingestion.snippets import PLACEHOLDER
 from marketplace.models import Connection
 from tests.admin.conftest import logged_in
@@ -102,6 +102,19 @@ def test_every_page_has_the_services_icon(root: Client) -> None:
     icon = root.get("/static/config/favicon.svg")
     assert icon.getvalue().startswith(b"<svg") and icon.headers["Content-Type"] == "image/svg+xml"
     icon.close()
+
+
+def test_messages_with_unknown_keys_are_told_to_superusers_alone(
+    root: Client, member: Client, acme_rows: Rows
+) -> None:
+    today = timezone.now().astimezone(UTC).date()
+    for day, count in ((today, 3), (today - timedelta(days=1), 40)):
+        DropCount.objects.create(day=day, reason=DropReason.UNKNOWN_KEY, count=count)
+    told = (
+        "Messages that came today with a key that no product has, or with none: 3. Who sends them"
+    )
+    assert told in text(page(root))
+    assert "no product has" not in page(member)
 
 
 # --- Nothing yet ----------------------------------------------------------------------------
