@@ -230,8 +230,17 @@ class EmbeddedPostgres:
 
 def stop_process(process: "subprocess.Popen[bytes]", signal_number: int, *, timeout: float) -> None:
     """Ask the process to stop; after *timeout* seconds kill its whole process group."""
+    ask_to_stop(process, signal_number)
+    wait_or_kill(process, timeout)
+
+
+def ask_to_stop(process: "subprocess.Popen[bytes]", signal_number: int) -> None:
     if process.poll() is None:
         process.send_signal(signal_number)
+
+
+def wait_or_kill(process: "subprocess.Popen[bytes]", timeout: float) -> None:
+    """Return once the process has ended; after *timeout* seconds kill its process group."""
     try:
         process.wait(timeout)
     except subprocess.TimeoutExpired:

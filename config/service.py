@@ -57,7 +57,8 @@ def _prepare_demo(supervisor: Supervisor, console: Console, output: IO[str]) -> 
     """Simulated marketplace and demo data; the settings with which the roles find the former."""
     demo.refuse_beside_others()
     marketplace = demo.SimulatedMarketplace()
-    child = Child("market", partial(spawn, marketplace.command, settings.BASE_DIR), signal.SIGTERM)
+    start = partial(spawn, marketplace.command, settings.BASE_DIR)
+    child = Child("market", start, signal.SIGTERM, serves_others=True)
     supervisor.start(child)
     assert child.process is not None
     marketplace.wait_until_ready(child.process)
@@ -85,6 +86,7 @@ def _start_postgres(supervisor: Supervisor, console: Console, postgres: Embedded
         start=lambda: postgres.popen(subprocess.PIPE),
         stop_signal=signal.SIGINT,
         stop_timeout=20,
+        serves_others=True,
     )
     supervisor.start(child)
     assert child.process is not None
@@ -94,7 +96,6 @@ def _start_postgres(supervisor: Supervisor, console: Console, postgres: Embedded
 def _start_roles(
     supervisor: Supervisor, host: str, port: int, variables: Mapping[str, str]
 ) -> None:
-    # Stopped in reverse: first nothing is accepted, then nothing is asked for, then nothing done.
     roles = {
         "worker": _worker("--queues", "default"),
         "beat": python_module("celery", "--quiet", "--app", "config", "beat"),

@@ -14,7 +14,7 @@ from typing import IO
 
 from config import environment
 from config.deathwatch import die_with_parent
-from config.postgres import stop_process
+from config.postgres import ask_to_stop, wait_or_kill
 
 # How often children are looked at, in seconds.
 INTERVAL = 0.1
@@ -30,12 +30,16 @@ Start = Callable[[], "subprocess.Popen[bytes]"]
 
 @dataclass
 class Child:
-    """A process that should run. *start* makes it; *stop_signal* asks it to end."""
+    """A process that should run. *start* makes it; *stop_signal* asks it to end.
+
+    What *serves_others* is stopped after them.
+    """
 
     name: str
     start: Start
     stop_signal: int
     stop_timeout: float = 6.0
+    serves_others: bool = False
     process: "subprocess.Popen[bytes] | None" = None
     started_at: float = 0.0
     crashes: int = 0
@@ -109,7 +113,7 @@ class Supervisor:
                 signal.signal(number, handler)
 
     def start(self, child: Child) -> None:
-        """Start the child and watch over it from now on; the last started is stopped first."""
+        """Start the child and watch over it from now on."""
         self.children.append(child)
         self._launch(child)
 
@@ -135,14 +139,17 @@ class Supervisor:
                 self._schedule_restart(child, now)
 
     def stop(self) -> None:
-        """Stop all children, the last started first, with whatever they started."""
+        """Stop all children with whatever they started.
+
+        All at once, because workers take seconds to end; then those that serve the others, the
+        last started first.
+        """
         if self.children:
             self.console.say("Stopping.")
+        _stop([child for child in self.children if not child.serves_others])
         for child in reversed(self.children):
-            if child.process is not None:
-                stop_process(child.process, child.stop_signal, timeout=child.stop_timeout)
-                kill_group(child.process.pid)
-                child.process = None
+            if child.serves_others:
+                _stop([child])
 
     def _launch(self, child: Child) -> None:
         child.started_at = time.monotonic()
@@ -160,6 +167,18 @@ class Supervisor:
         delay = min(FIRST_DELAY * 2 ** (child.crashes - 1), LONGEST_DELAY)
         child.due_at = now + delay
         self.console.say(f"{child.name} {ending}; it is started again in {delay:g} s.")
+
+
+def _stop(children: list[Child]) -> None:
+    """Ask all of them to end before waiting for the first."""
+    running = [(child, child.process) for child in children if child.process is not None]
+    for child, process in running:
+        ask_to_stop(process, child.stop_signal)
+    asked_at = time.monotonic()
+    for child, process in running:
+        wait_or_kill(process, max(0.0, asked_at + child.stop_timeout - time.monotonic()))
+        kill_group(process.pid)
+        child.process = None
 
 
 def spawn(
