@@ -50,8 +50,15 @@ class SubjectAdmin(ForgettableAdmin):
         return RankedList
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        columns = list(super().get_list_display(request))
-        return [*columns, "score"] if request.GET.get(WORKSPACE) else columns
+        called, *columns = super().get_list_display(request)
+        ranked = ["score"] if request.GET.get(WORKSPACE) else []
+        # Beside the name, where a phone shows it.
+        return [called, *ranked, *columns]
+
+    @admin.display(description="name")
+    def called(self, subject: Any) -> str:
+        """What to call them: the name or, of those without one, the id."""
+        return str(subject.name or subject.external_id)
 
     @admin.display(description="score")
     def score(self, subject: Any) -> str:
@@ -129,7 +136,7 @@ class SubjectAdmin(ForgettableAdmin):
 @admin.register(User)
 class UserAdmin(SubjectAdmin):
     scope = Scope.USER
-    list_display = ["external_id", "shown_name", "shown_email", "account_link", "product"]
+    list_display = ["called", "shown_email", "account_link", "external_id", "product"]
     list_display += ["last_seen_at"]
     list_select_related = ["product", "account"]
     fields = ["external_id", "shown_name", "shown_email", "account_link", "product"]
@@ -169,7 +176,7 @@ class UserAdmin(SubjectAdmin):
 @admin.register(Account)
 class AccountAdmin(SubjectAdmin):
     scope = Scope.ACCOUNT
-    list_display = ["external_id", "shown_name", "shown_domain", "product", "last_seen_at"]
+    list_display = ["called", "shown_domain", "external_id", "product", "last_seen_at"]
     fields = ["external_id", "shown_name", "shown_domain", "product"]
     fields += ["first_seen_at", "last_seen_at"]
     search_help_text = (

@@ -1,5 +1,6 @@
 """The lists of users and accounts: ranked in a workspace, by segment, and found by name."""
 
+import re
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 
 from engagement.admin import subject_lists
-from engagement.models import ScoreSet, Segment, Workspace
+from engagement.models import ScoreSet, Segment, User, Workspace
 from tests.admin.rows import Rows, a_user, an_account
 from tests.admin.test_subject_pages import counted, second_workspace
 
@@ -39,6 +40,13 @@ def test_a_ranked_list_shows_the_score(root: Client, ranked: Rows) -> None:
     html = root.get(address, {"workspace": ranked.workspace.pk}).content.decode()
     assert '<td class="field-score">90.0</td>' in html
     assert "field-score" not in root.get(address).content.decode()
+
+
+def test_a_list_calls_people_by_their_name_or_else_by_their_id(root: Client, ranked: Rows) -> None:
+    User.objects.filter(external_id="high").update(traits={"name": "Ada"})
+    html = root.get(reverse("admin:engagement_user_changelist")).content.decode()
+    called = re.findall(r'<th class="field-called"><a [^>]*>([^<]+)<', html)
+    assert called == ["low", "Ada", "acme-user"]
 
 
 def test_who_has_equal_points_is_listed_once_newest_first(root: Client, ranked: Rows) -> None:
