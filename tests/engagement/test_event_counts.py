@@ -1,0 +1,96 @@
+"""Which events were seen lately, and how often; and the users who are looked at where many are."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engagement import event_counts, samples, score_sets
+from engagement.models import EventName, Product, ScoreSet, Workspace
+from engagement.rescoring import rescore
+from tests.engagement.history import NOON, identify, tell, track
+from tests.engagement.rows import TODAY, account, user
+
+pytestmark = pytest.mark.django_db
+
+
+def scores_of(product: Product) -> ScoreSet:
+    scores = Workspace.objects.get(product=product).scores
+    assert scores is not None
+    return scores
+
+
+def lately(product: Product, today: Any = TODAY) -> dict[str, int]:
+    found = event_counts.lately(scores_of(product), today)
+    assert not found.is_estimate
+    names = EventName.objects.in_bulk(found.counts)
+    return {names[name_id].name: count for name_id, count in found.counts.items()}
+
+
+def test_events_of_the_last_thirty_days_are_counted(acme: Product, globex: Product) -> None:
+    for product in (acme, globex):
+        tell(product, identify("ann", -24 * 90), identify("bob", -24 * 90))
+    for days in (0, 1, 29, 30, 60):
+        tell(acme, track("ann", "opened", -24 * days), track("bob", "opened", -24 * days))
+    tell(acme, track("bob", "shared"), track("bob", "forgotten", -24 * 40))
+    tell(globex, track("ann", "opened"), track("ann", "globex event"))
+    rescore(NOON)
+    assert lately(acme) == {"opened": 6, "shared": 1}
+    assert lately(acme, TODAY + timedelta(days=29)) == {"opened": 2, "shared": 1}
+    assert lately(globex) == {"opened": 1, "globex event": 1}
+
+
+def test_an_audience_counts_its_users_alone(acme: Product) -> None:
+    tell(acme, identify("ann", plan="pro"), identify("bob", plan="free"))
+    tell(acme, track("ann", "opened"), track("bob", "opened"), track("bob", "shared"))
+    rule = {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}
+    acme.workspaces.update(audience={"match": "all", "conditions": [rule]})
+    score_sets.request(acme.workspaces.get().pk)
+    rescore(NOON)
+    assert lately(acme) == {"opened": 1}
+
+
+def test_nobody_did_anything(scores: ScoreSet) -> None:
+    assert event_counts.lately(scores, TODAY) == ({}, 0, False)
+
+
+def test_of_many_users_some_stand_for_all(acme: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_counts, "COUNTED_USERS", 300)
+    monkeypatch.setattr(event_counts, "SAMPLED_USERS", 200)
+    for number in range(400):
+        tell(acme, identify(f"user {number}"), *[track(f"user {number}", "opened")] * 3)
+    rescore(NOON)
+    found = event_counts.lately(scores_of(acme), TODAY)
+    assert found.is_estimate and found.users == pytest.approx(200, abs=20)
+    assert list(found.counts.values()) == [pytest.approx(1200, rel=0.02)]
+
+
+@pytest.mark.parametrize(
+    ("every", "wanted"),
+    [(1, 20), (1, 100), (1, 299), (1, 300), (1, 1000), (7, 100), (7, 300), (7, 1000)],
+)
+def test_a_sample_is_even_however_far_apart_ids_are(
+    scores: ScoreSet, globex: Product, every: int, wanted: int
+) -> None:
+    other = ScoreSet.objects.create(
+        product=globex, workspace=globex.workspaces.get(), lookback_days=7, default_weight=1
+    )
+    own: list[int] = []
+    while len(own) < 300:
+        own.append(user(scores, f"user {len(own)}").user_id)
+        for number in range(every - 1):
+            user(other, f"{len(own)} {number}")
+    sample = samples.pick(scores, "user", 300, wanted)
+    assert set(sample.ids) <= set(own) and len(set(sample.ids)) == len(sample.ids)
+    if wanted >= 300:
+        assert (sorted(sample.ids), sample.one_in) == (own, 1.0)
+    else:
+        assert len(sample.ids) * sample.one_in == pytest.approx(300, rel=0.1)
+        # A piece is at least one id wide.
+        assert len(sample.ids) == pytest.approx(max(wanted, samples.PIECES), rel=0.1)
+
+
+def test_a_sample_of_accounts(scores: ScoreSet) -> None:
+    known = [account(scores, f"account {number}").account_id for number in range(5)]
+    assert sorted(samples.pick(scores, "account", 5, 10).ids) == known
+    assert samples.pick(scores, "user", 0, 10) == ([], 1.0)

@@ -1,0 +1,283 @@
+"""The effect of a change before it is saved is the one that saving it has."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engagement import samples, score_sets, sql, trials
+from engagement.metric_names import BOTH, Scope
+from engagement.models import (
+    AccountEngagement,
+    EventName,
+    EventWeight,
+    Product,
+    ScoredEvent,
+    ScoreSet,
+    UserEngagement,
+    Workspace,
+)
+from engagement.rescoring import rescore
+from engagement.trials import Definition, Place, Rankings
+from tests.engagement.history import NOON, group, identify, tell, track
+from tests.engagement.rows import TODAY
+
+pytestmark = pytest.mark.django_db
+
+NAMES = ("opened", "shared", "paid")
+USERS = [f"user {number}" for number in range(14)]
+PLANS = ("free", "pro")
+
+
+def in_time() -> bool:
+    return False
+
+
+def scores_of(product: Product) -> ScoreSet:
+    scores = Workspace.objects.get(product=product).scores
+    assert scores is not None
+    return scores
+
+
+def define(product: Product, definition: Definition) -> None:
+    """Save the definition, and have it scored."""
+    workspace = Workspace.objects.get(product=product)
+    workspace.lookback_days = definition.lookback_days
+    workspace.default_weight = definition.default_weight
+    workspace.audience = definition.audience
+    workspace.save()
+    workspace.weights.all().delete()
+    for name, weight in definition.weights.items():
+        event_name, _ = EventName.objects.get_or_create(product=product, name=name)
+        EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
+    score_sets.request(workspace.pk)
+    rescore(NOON)
+
+
+def try_out(product: Product, definition: Definition) -> dict[Scope, Rankings]:
+    return trials.try_out(scores_of(product), definition, TODAY, in_time)
+
+
+def seen(places: list[Place]) -> list[tuple[str, int, float]]:
+    return [(one.subject.external_id, one.rank, one.score) for one in places]
+
+
+def moves(places: list[Place]) -> dict[str, int | None]:
+    return {one.subject.external_id: one.other_rank for one in places}
+
+
+def rows_kept() -> list[int]:
+    return [
+        model.objects.count()
+        for model in (ScoreSet, ScoredEvent, UserEngagement, AccountEngagement)
+    ]
+
+
+# --- It is what saving gives ----------------------------------------------------------------
+
+audiences: st.SearchStrategy[dict[str, Any]] = st.sampled_from([
+    {},
+    {"match": "all", "conditions": [
+        {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"},
+    ]},
+    {"match": "all", "conditions": [
+        {"kind": "event", "event": "paid", "operator": "done", "times": 1, "within_days": 20},
+    ]},
+    {"match": "any", "conditions": [
+        {"kind": "account_trait", "trait": "plan", "operator": "is", "value": "pro"},
+        {"kind": "first_seen", "operator": "within_days", "days": 10},
+    ]},
+])  # fmt: skip
+definitions = st.builds(
+    Definition,
+    st.sampled_from([1, 7, 30]),
+    st.integers(0, 2),
+    audiences,
+    st.dictionaries(st.sampled_from([*NAMES, "unheard of"]), st.integers(1, 10)),
+)
+people = st.fixed_dictionaries(
+    dict.fromkeys(
+        USERS, st.tuples(st.sampled_from(PLANS), st.sampled_from([None, *"abcdefghijkl"]))
+    )
+)
+events = st.lists(
+    st.tuples(st.sampled_from(USERS), st.sampled_from(NAMES), st.integers(0, 35)), max_size=60
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(people=people, events=events, before=definitions, after=definitions)
+def test_the_effect_is_what_saving_and_rescoring_gives(
+    people: dict[str, tuple[str, str | None]],
+    events: list[tuple[str, str, int]],
+    before: Definition,
+    after: Definition,
+) -> None:
+    product = Product.create_with_workspace(f"Acme {id(events)} {datetime.now(UTC)}")
+    for number, account in enumerate("abcdefghijkl"):
+        tell(product, group(account, -24 * 60, plan=PLANS[number % 2]))
+    for name, (plan, employer) in people.items():
+        tell(product, identify(name, -24 * 50, group=employer, plan=plan))
+    tell(product, *(track(user, name, -24 * ago) for user, name, ago in events))
+    define(product, before)
+    old = scores_of(product)
+    of_before = {scope: seen(places) for scope, places in trials.highest(old).items()}
+    kept = rows_kept()
+
+    tried = try_out(product, after)
+
+    assert rows_kept() == kept
+    assert {scope: seen(tried[scope].now) for scope in BOTH} == of_before
+    define(product, after)
+    saved = trials.highest(scores_of(product))
+    assert {scope: seen(tried[scope].then) for scope in BOTH} == {
+        scope: seen(places) for scope, places in saved.items()
+    }
+    assert all(tried[scope].looked_at is None for scope in BOTH)
+    # And a trial of what is there changes nothing.
+    again = try_out(product, trials.definition_of(scores_of(product)))
+    for scope in BOTH:
+        assert [one.other_rank for one in again[scope].then] == [
+            one.rank for one in again[scope].then
+        ]
+        assert again[scope].then == again[scope].now
+
+
+# --- Ranks ----------------------------------------------------------------------------------
+
+
+def two_kinds(product: Product) -> None:
+    """Ann opens much, Bob shares a little, Cyd both a little; Dan was there a month ago."""
+    done = {"ann": ("opened", 9), "bob": ("shared", 4), "cyd": ("opened", 2), "dan": ("paid", 1)}
+    for name, (event, times) in done.items():
+        tell(product, identify(name, -24 * 40, group=f"{name} ltd"))
+        ago = 24 * 20 if name == "dan" else 24
+        tell(product, *(track(name, event, -ago - 0.01 * number) for number in range(times)))
+    define(product, Definition(7, 1, {}, {}))
+
+
+@pytest.mark.parametrize(
+    ("change", "then", "left"),
+    [
+        ({}, {"ann": 1, "bob": 2, "cyd": 3}, []),
+        ({"weights": {"shared": 5}}, {"bob": 2, "ann": 1, "cyd": 3}, []),
+        ({"lookback_days": 30}, {"ann": 1, "bob": 2, "cyd": 3, "dan": None}, []),
+        ({"default_weight": 0, "weights": {"shared": 1}}, {"bob": 2}, ["ann", "cyd"]),
+        ({"weights": {"unheard of": 9}}, {"ann": 1, "bob": 2, "cyd": 3}, []),
+    ],
+    ids=str,
+)
+def test_a_place_says_which_rank_it_has_on_the_other_side(
+    acme: Product, change: dict[str, Any], then: dict[str, int | None], left: list[str]
+) -> None:
+    two_kinds(acme)
+    tried = try_out(acme, trials.definition_of(scores_of(acme))._replace(**change))
+    assert moves(tried["user"].then) == then
+    assert list(moves(tried["user"].then)) == list(then)
+    assert [name for name, rank in moves(tried["user"].now).items() if rank is None] == left
+    assert moves(tried["account"].then) == {f"{name} ltd": rank for name, rank in then.items()}
+
+
+def test_ten_are_shown_and_ranks_behind_them_are_known(acme: Product) -> None:
+    for number in range(14):
+        tell(acme, identify(f"user {number:02}"))
+        tell(acme, *(track(f"user {number:02}", "opened", -0.01 * n) for n in range(20 - number)))
+    tell(acme, track("user 13", "paid"))
+    define(acme, Definition(7, 1, {}, {}))
+    tried = try_out(acme, Definition(7, 1, {}, {"paid": 10}))["user"]
+    assert len(tried.now) == len(tried.then) == trials.SHOWN
+    assert tried.then[0].subject.external_id == "user 00"
+    risen = next(one for one in tried.then if one.subject.external_id == "user 13")
+    assert (risen.rank, risen.other_rank) == (4, 13)
+
+
+def test_another_products_events_take_no_part(acme: Product, globex: Product) -> None:
+    two_kinds(acme)
+    two_kinds(globex)
+    tell(globex, *(track("cyd", "shared", -24 - 0.01 * number) for number in range(50)))
+    rescore(NOON)
+    tried = try_out(acme, Definition(7, 1, {}, {"shared": 10}))
+    assert moves(tried["user"].then) == {"bob": 2, "ann": 1, "cyd": 3}
+    assert {one.subject.product_id for one in tried["account"].then} == {acme.pk}
+
+
+# --- Many -----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is large begins at fifty subjects, of whom the ten highest and thirty others count."""
+    monkeypatch.setattr(trials, "EVERYBODY", 50)
+    monkeypatch.setattr(trials, "HIGHEST", 10)
+    monkeypatch.setattr(trials, "PICKED", 30)
+    monkeypatch.setattr(samples, "PIECES", 30)
+
+
+SEEN_EARLY = {
+    "match": "all",
+    "conditions": [{"kind": "first_seen", "operator": "more_than_days_ago", "days": 10}],
+}
+
+
+@pytest.mark.usefixtures("few_are_looked_at")
+@pytest.mark.parametrize("audience", [{}, SEEN_EARLY], ids=["everybody", "some"])
+def test_of_many_those_who_rank_highest_and_some_others_are_scored(
+    acme: Product, audience: dict[str, Any]
+) -> None:
+    for number in range(60):
+        name = f"user {number:02}"
+        tell(acme, identify(name, -24 * 20, group=f"account {number:02}"))
+        tell(acme, *(track(name, "opened", -0.01 * n) for n in range(1 + number)))
+    define(acme, Definition(7, 1, {}, {}))
+    tried = try_out(acme, Definition(7, 2, audience, {}))
+    for scope in BOTH:
+        # Where accounts count some users alone, the accounts' users are scored as well.
+        looked_at = tried[scope].looked_at
+        assert looked_at and 30 <= looked_at <= (55 if audience else 40)
+        ten = {f"{scope} {59 - rank:02}": rank + 1 for rank in range(10)}
+        assert moves(tried[scope].now) == moves(tried[scope].then) == ten
+        # The benchmark is about where it would be: doubled weights hardly change a score.
+        for now, then in zip(tried[scope].now, tried[scope].then, strict=True):
+            assert then.score == pytest.approx(now.score, abs=2)
+
+
+@pytest.mark.usefixtures("few_are_looked_at")
+def test_accounts_of_too_many_users_take_too_long(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "USERS_OF_ACCOUNTS", 50)
+    for number in range(60):
+        tell(acme, identify(f"user {number}", group="initech"), track(f"user {number}"))
+    define(acme, Definition(7, 1, {}, {}))
+    try_out(acme, Definition(7, 1, {}, {"opened": 2}))
+    with pytest.raises(sql.TookTooLong):
+        try_out(acme, Definition(7, 1, SEEN_EARLY, {}))
+
+
+def test_a_trial_ends_in_time_and_leaves_nothing(acme: Product) -> None:
+    two_kinds(acme)
+    kept = rows_kept()
+    with pytest.raises(sql.TookTooLong):
+        trials.try_out(scores_of(acme), Definition(7, 9, {}, {}), TODAY, lambda: True)
+    assert rows_kept() == kept
+
+
+def test_a_trial_of_more_users_makes_no_more_queries(
+    acme: Product, django_assert_max_num_queries: Any
+) -> None:
+    def meet(names: range) -> None:
+        for number in names:
+            tell(acme, identify(f"user {number}", group=f"account {number}"))
+            tell(acme, track(f"user {number}", "opened", -1))
+
+    meet(range(2))
+    define(acme, Definition(7, 1, {}, {}))
+    scores = scores_of(acme)
+    with django_assert_max_num_queries(20) as few:
+        trials.try_out(scores, Definition(7, 1, {}, {"opened": 3}), TODAY, in_time)
+    meet(range(2, 40))
+    rescore(NOON + timedelta(seconds=1))
+    with django_assert_max_num_queries(len(few)):
+        trials.try_out(scores, Definition(7, 1, {}, {"opened": 3}), TODAY, in_time)
