@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any
 
 from celery import Celery
+from celery.app.amqp import AMQP
 from celery.exceptions import SecurityWarning
 from celery.signals import setup_logging, task_prerun, worker_init, worker_process_init
 from celery.worker.consumer import Consumer
@@ -23,12 +24,36 @@ from config.failures import StartFailed
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
+# Seconds between two attempts to reach a broker that is away.
+LONGEST_WAIT = 5
+
+
+class PersistentConnection(Connection):
+    """Looks for a broker that is away every five seconds at the latest.
+
+    Celery waits two seconds longer each time, up to half a minute: nothing would be recorded for
+    so long after the broker is back.
+    """
+
+    def ensure_connection(self, *arguments: Any, **options: Any) -> "PersistentConnection":
+        waits = {"interval_start": 1, "interval_step": 1, "interval_max": LONGEST_WAIT}
+        connection: PersistentConnection = super().ensure_connection(
+            *arguments, **{**waits, **options}
+        )
+        return connection
+
+
+class Connections(AMQP):
+    Connection = PersistentConnection
+
 
 class Service(Celery):
     """The Celery application. Its publishers do not listen: only workers need notifications.
 
     A listener that never reads would hold PostgreSQL's notification queue.
     """
+
+    amqp_cls = "config.celery:Connections"
 
     def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
         given = options.pop("transport_options", None) or {}

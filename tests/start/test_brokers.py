@@ -1,0 +1,34 @@
+"""A worker that lost its broker finds it again soon after it is back."""
+
+import pytest
+from kombu.exceptions import OperationalError
+from kombu.utils import functional
+
+from config.celery import LONGEST_WAIT, app
+from tests.start.running import free_port
+
+ATTEMPTS = 12
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long somebody would have waited."""
+    waits: list[float] = []
+    monkeypatch.setattr(functional, "sleep", waits.append)
+    return waits
+
+
+@pytest.mark.parametrize("kind", ["amqp", "redis"])
+@pytest.mark.parametrize("role", [app.connection_for_read, app.connection_for_write])
+def test_it_looks_every_few_seconds_for_however_long_the_broker_is_away(
+    kind: str, role: type, slept: list[float]
+) -> None:
+    announced: list[float] = []
+    connection = role(f"{kind}://127.0.0.1:{free_port()}")
+    with pytest.raises(OperationalError):
+        connection.ensure_connection(
+            lambda error, wait: announced.append(wait), max_retries=ATTEMPTS
+        )
+    assert announced[:5] == [1, 2, 3, 4, LONGEST_WAIT]
+    assert set(announced[5:]) == {LONGEST_WAIT}
+    assert sum(slept) == sum(announced)
