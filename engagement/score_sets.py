@@ -15,8 +15,10 @@ from django.utils.formats import date_format
 from engagement import benchmarks, locks, raw_scores, sql, tallies
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 
-# Ids, not subjects: where products are mixed, a step finds less than this.
-IDS_PER_STEP = 5_000
+# Ids, not subjects: where products are mixed, a range has less than this of one of them.
+IDS_PER_RANGE = 5_000
+# So many ranges that have nobody of the product are passed in one step.
+RANGES_PER_STEP = 100
 # Whoever began to read a set before another one took its place may still be reading it.
 RETIRED_KEPT = timedelta(minutes=1)
 ROWS_PER_DELETION = 20_000
@@ -160,23 +162,29 @@ def _build_some(score_set: ScoreSet, today: date, next_phase: ScoreSet.Phase) ->
     if score_set.to_build is None:
         ((score_set.to_build,),) = sql.fetch(walk.how_many, {"product": score_set.product_id})
     ((end,),) = sql.fetch(walk.last)
-    until = score_set.built_until + IDS_PER_STEP
-    found = sql.fetch(
-        walk.some,
-        {"after": score_set.built_until, "until": until, "product": score_set.product_id},
-    )
-    subjects = [id for (id,) in found]
+    subjects: list[int] = []
+    for _ in range(RANGES_PER_STEP):
+        subjects = _next_range(score_set, walk)
+        if subjects or score_set.built_until >= end:
+            break
     # A user who enters the audience needs no mark here: accounts come after all users.
     if score_set.phase == ScoreSet.Phase.USERS:
         raw_scores.score_users(score_set, subjects, today)
     else:
         raw_scores.score_accounts(score_set, subjects, today)
     score_set.built += len(subjects)
-    score_set.built_until = until
-    if until >= end:
+    if score_set.built_until >= end:
         score_set.phase = next_phase
         score_set.built_until, score_set.built, score_set.to_build = 0, 0, None
     score_set.save(update_fields=["scored_day", "phase", "built_until", "built", "to_build"])
+
+
+def _next_range(score_set: ScoreSet, walk: _Subjects) -> list[int]:
+    """The product's subjects in the range of ids after the last one that was built."""
+    after, until = score_set.built_until, score_set.built_until + IDS_PER_RANGE
+    score_set.built_until = until
+    asked = {"after": after, "until": until, "product": score_set.product_id}
+    return [id for (id,) in sql.fetch(walk.some, asked)]
 
 
 def _publish(score_set: ScoreSet, now: datetime) -> None:

@@ -26,6 +26,12 @@ from tests.engagement.history import NOON, group, identify, tell, track
 LATER = NOON + timedelta(minutes=2)
 
 
+@pytest.fixture(autouse=True)
+def one_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ids go on from test to test: none of ours begins a new range."""
+    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1_000_000_000)
+
+
 @pytest.fixture
 def busy(acme: Product) -> Product:
     """Acme with two scored users in two accounts."""
@@ -100,7 +106,7 @@ def test_what_happens_while_a_set_is_built_is_in_both(busy: Product) -> None:
 def test_marks_of_whom_building_still_comes_to_are_not_worked_off_twice(
     busy: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(score_sets, "IDS_PER_STEP", 1)
+    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1)
     ann = User.objects.get(external_id="ann").pk
     weigh(busy, "opened", 9)
     building = ScoreSet.objects.filter(state="building")
@@ -155,7 +161,7 @@ def test_large_sets_are_built_and_cleared_in_pieces(
     tell(busy, *(identify(f"user {number}") for number in range(5)))
     # Ids go on from test to test: a step ends among these users, not at each id before them.
     middle = User.objects.order_by("pk")[2].pk
-    monkeypatch.setattr(score_sets, "IDS_PER_STEP", middle)
+    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", middle)
     monkeypatch.setattr(score_sets, "ROWS_PER_DELETION", 1)
     weigh(busy, "opened", 3)
     rescore(NOON)
@@ -163,6 +169,26 @@ def test_large_sets_are_built_and_cleared_in_pieces(
     idle = {f"user {number}": 0 for number in range(5)}
     assert shown(busy) == {"ann": 3, "bob": 4, **idle}
     assert ScoreSet.objects.count() == 1
+
+
+def test_ids_of_other_products_are_passed_in_few_steps(
+    busy: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(globex, *(identify(f"user {number}") for number in range(60)))
+    tell(busy, identify("cyd"))
+    first, *_, last = User.objects.order_by("pk").values_list("pk", flat=True)
+    weigh(busy, "opened", 9)
+    building = ScoreSet.objects.filter(state="building")
+    building.update(built_until=first - 1)
+    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1)
+    monkeypatch.setattr(score_sets, "RANGES_PER_STEP", 50)
+    found = []
+    while building.get().phase == "users":
+        found.append(building.get().built)
+        build(0)
+    assert last - first > 60
+    # Ann, Bob, fifty ranges with nobody of ours, and the rest of them up to Cyd.
+    assert found == [0, 1, 2, 2]
 
 
 def test_progress_is_told_in_words(busy: Product, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,7 +200,7 @@ def test_progress_is_told_in_words(busy: Product, monkeypatch: pytest.MonkeyPatc
     weigh(busy, "opened", 9)
     before = "The scores shown are those of before the change."
     assert told() == f"Being computed: users are next. {before}"
-    monkeypatch.setattr(score_sets, "IDS_PER_STEP", 1)
+    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1)
     ann = UserEngagement.objects.order_by("user_id").values_list("user_id", flat=True)[0]
     ScoreSet.objects.filter(state="building").update(built_until=ann - 1)
     build(0)
