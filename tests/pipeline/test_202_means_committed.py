@@ -11,7 +11,7 @@ import pytest
 from django.db import connection, transaction
 from pytest_django import Settings
 
-from engagement import credentials
+from engagement import credentials, sql
 from ingestion import inbox
 from ingestion.models import InboxMessage
 from ingestion.payloads import decode, encode
@@ -380,3 +380,16 @@ def test_the_thread_takes_no_connection_from_the_pool(post: Post, settings: Sett
     with patched_options(pooled):
         assert post("/v2/track", TRACK).status_code == 202
         assert connection._connection_pools == {}  # type: ignore[attr-defined]
+
+
+def test_the_insert_is_planned_once_for_a_connection(acme_key: str) -> None:
+    rows: list[inbox.Row] = [(NOON, credentials.digest(acme_key), "edk_", None, b"{}")]
+    plans: LiteralString = "SELECT generic_plans + custom_plans FROM pg_prepared_statements"
+
+    def insert_twice() -> list[sql.Row]:
+        inbox._leave_the_pool()
+        for _ in range(2):
+            inbox._insert(rows)
+        return sql.fetch(plans)
+
+    assert Eventually(insert_twice).result() == [(2,)]
