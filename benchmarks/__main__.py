@@ -148,10 +148,15 @@ PROMISES = (
 )
 
 
+def kept(promise: Promise, options: argparse.Namespace) -> tuple[str, ...]:
+    """Where the large side of the reading benchmark is or will be, if a folder is named for it."""
+    return (f"--keep={options.keep}",) if options.keep and promise.command == "reading" else ()
+
+
 def run(promise: Promise, options: argparse.Namespace) -> dict[str, Any]:
     """Run the promise's command in a process of its own: what it does wrong ends only itself."""
     progress(f"{promise.name}: python -m benchmarks.{promise.command}")
-    arguments = promise.quick if options.quick else ()
+    arguments = promise.quick if options.quick else kept(promise, options)
     with tempfile.TemporaryDirectory(prefix="eds-figures-") as folder:
         file = Path(folder) / "figures.json"
         command = [sys.executable, "-m", f"benchmarks.{promise.command}", *arguments]
@@ -199,6 +204,12 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=commands, default=commands, metavar="COMMAND")
     parser.add_argument(
         "--quick", action="store_true", help="a small form: shows that all runs, not how fast"
+    )
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        metavar="FOLDER",
+        help="have what the reading benchmark generates there, for the next time",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     options = parser.parse_args()
