@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, time
 from typing import Any
 
 from django.db.models import F, FilteredRelation, Max, Min, Q, QuerySet
 from django.urls import reverse
 
-from engagement.models import Account, Event, Membership, ScoreSet, User
+from engagement.metric_names import Scope
+from engagement.models import Account, DailyCount, Event, Membership, ScoreSet, User
 from engagement.models.subjects import Subject
 from engagement.scoring import score
 from engagement.traits import Source, read_stamp
@@ -42,6 +43,17 @@ class Stay:
     is_current: bool
 
 
+@dataclass(frozen=True)
+class Done:
+    """An event that happened; the user's account or the account's user, whose page is at ``url``
+    if they have one."""
+
+    event: str
+    at: datetime
+    who: str
+    url: str
+
+
 def traits(subject: Subject) -> list[Trait]:
     """The traits that were sent, by name."""
     return [one for one in _traits(subject) if not one.name.startswith(MARKETPLACE_PREFIX)]
@@ -66,13 +78,44 @@ def _trait(subject: Subject, name: str, value: Any) -> Trait:
     return Trait(name, shown, SOURCES[written.source], written.at)
 
 
-def recent_events(user: User) -> QuerySet[Event]:
+def events_of_user(user: User) -> list[Done]:
     """The user's last events with their accounts, latest first: the end of a range of the key."""
-    events = Event.objects.filter(product=user.product_id, user=user)
-    events = events.select_related("event_name", "account")
-    # Large, and not shown.
-    events = events.defer("account__traits", "account__trait_stamps")
-    return events.order_by("-occurred_at", "-arrival")[:EVENTS_SHOWN]
+    events = _last(Event.objects.filter(product=user.product_id, user=user), "account")
+    return [_done(event, event.account, "account") for event in events]
+
+
+def events_of_account(account: Account) -> list[Done]:
+    """The last events in the account with their users, latest first.
+
+    No index has events by account, but one has their counts. The last twenty events are among those
+    of the twenty counts whose last event is the latest, because each later count has one of them.
+    """
+    counts = DailyCount.objects.filter(
+        product=account.product_id, account_id=account.pk, user__is_identified=True
+    )
+    latest = counts.order_by("-day", "-last_at").values_list("user_id", "day")[:EVENTS_SHOWN]
+    users, days = {user for user, _ in latest}, [day for _, day in latest]
+    if not days:
+        return []
+    events = Event.objects.filter(
+        product=account.product_id,
+        user__in=users,
+        occurred_at__gte=datetime.combine(days[-1], time(), UTC),
+        account=account,
+    )
+    return [_done(event, event.user, "user") for event in _last(events, "user")]
+
+
+def _last(events: QuerySet[Event], beside: str) -> QuerySet[Event]:
+    known = events.select_related("event_name", beside).defer(f"{beside}__trait_stamps")
+    return known.order_by("-occurred_at", "-arrival")[:EVENTS_SHOWN]
+
+
+def _done(event: Event, beside: User | Account | None, scope: Scope) -> Done:
+    if beside is None:
+        return Done(event.event_name.name, event.occurred_at, "", "")
+    name = beside.name or beside.external_id
+    return Done(event.event_name.name, event.occurred_at, name, _url(beside, scope))
 
 
 def stays(user: User) -> list[Stay]:
@@ -96,9 +139,13 @@ def _stay(account: Account, user: User, first: datetime, last: datetime) -> Stay
 
 def account_url(account: Account) -> str:
     """The address of the account's page; empty while nothing but events has named it."""
-    if not account.is_identified:
+    return _url(account, "account")
+
+
+def _url(subject: Subject, scope: Scope) -> str:
+    if not subject.is_identified:
         return ""
-    return reverse("admin:engagement_account_change", args=[account.pk])
+    return reverse(f"admin:engagement_{scope}_change", args=[subject.pk])
 
 
 def users(account: Account, score_set: ScoreSet | None) -> list[dict[str, Any]]:

@@ -125,6 +125,7 @@ class SubjectAdmin(ForgettableAdmin):
         workspace = subject_pages.chosen(workspaces, request.GET.get("workspace"))
         return {
             # The list leaves the stamps out; here they are read with one query.
+            "events_shown": subject_details.EVENTS_SHOWN,
             "traits": subject_details.traits(obj),
             "license_traits": subject_details.license_traits(obj),
             "workspaces": workspaces,
@@ -168,8 +169,7 @@ class UserAdmin(SubjectAdmin):
         return {
             **super().page_context(request, obj),
             "stays": subject_details.stays(obj),
-            "events": subject_details.recent_events(obj),
-            "events_shown": subject_details.EVENTS_SHOWN,
+            "events": subject_details.events_of_user(obj),
         }
 
 
@@ -200,6 +200,7 @@ class AccountAdmin(SubjectAdmin):
         return {
             **context,
             "of_account": True,
+            "events": subject_details.events_of_account(obj),
             "users": subject_details.users(obj, workspace and workspace.scores),
             "users_shown": subject_details.USERS_SHOWN,
         }

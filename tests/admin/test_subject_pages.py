@@ -16,11 +16,12 @@ from engagement.models import (
     ScoredEvent,
     ScoreSet,
     Segment,
+    User,
     UserEngagement,
     Workspace,
 )
 from engagement.traits import Source, stamp
-from tests.admin.rows import NOON, Rows, an_account
+from tests.admin.rows import NOON, Rows, a_user, an_account
 
 
 def user_page(rows: Rows, **query: Any) -> str:
@@ -201,9 +202,71 @@ def test_a_user_page_shows_the_last_twenty_events(root: Client, acme_rows: Rows)
     for arrival in range(22):
         happened(acme_rows, arrival, account=acme_rows.account if arrival % 2 else None)
     shown = root.get(user_page(acme_rows))
-    assert [event.arrival for event in shown.context["events"]] == list(range(21, 1, -1))
+    minutes = [(done.at - NOON).seconds / 60 for done in shown.context["events"]]
+    assert minutes == list(range(21, 1, -1))
+    assert [done.who for done in shown.context["events"][:2]] == ["acme-account name", ""]
     html = shown.content.decode()
-    assert "<td>acme-account</td>" in html and "The last 20 are shown." in html
+    assert f'<a href="{account_page(acme_rows)}">acme-account name</a></td>' in html
+    assert "The last 20 are shown." in html
+
+
+def done_in_account(rows: Rows, *events: tuple[str, str, int]) -> None:
+    """So many minutes after noon the users did the events in the account."""
+    for number, (name, event, minute) in enumerate(events):
+        user = User.objects.filter(external_id=name).first()
+        user = user or a_user(rows.product, name, rows.workspace, rows.account)
+        event_name, _ = EventName.objects.get_or_create(product=rows.product, name=event)
+        at = NOON + timedelta(minutes=minute)
+        happened(
+            rows, number, user=user, event_name=event_name, occurred_at=at, account=rows.account
+        )
+        DailyCount.objects.update_or_create(
+            product=rows.product,
+            user=user,
+            account_id=rows.account.pk,
+            event_name=event_name,
+            day=at.date(),
+            defaults={"last_at": at},
+            create_defaults={"last_at": at, "count": 1},
+        )
+
+
+def events_of(client: Client, rows: Rows) -> list[tuple[str, int]]:
+    """Who did the account's last events, how many minutes after noon."""
+    shown = client.get(account_page(rows)).context["events"]
+    return [(done.who, (done.at - NOON) // timedelta(minutes=1)) for done in shown]
+
+
+def test_an_account_page_shows_the_last_twenty_events_of_all_its_users(
+    root: Client, acme_rows: Rows
+) -> None:
+    # One who is busy, many who are not, and days between them, in the order of time.
+    told = [("busy", "opened", minute) for minute in range(-10, 0)]
+    told += [(f"user {minute}", "opened", minute) for minute in range(12)]
+    told += [("busy", "shared", 20), ("ann", "opened", 3 * 1440), ("busy", "opened", 4 * 1440)]
+    done_in_account(acme_rows, *told)
+    assert events_of(root, acme_rows) == [(who, minute) for who, _, minute in told[:-21:-1]]
+
+
+def test_what_users_did_in_other_accounts_is_not_an_accounts_event(
+    root: Client, acme_rows: Rows
+) -> None:
+    done_in_account(acme_rows, ("ann", "opened", 1))
+    before = an_account(acme_rows.product, "before", acme_rows.workspace)
+    ann = User.objects.get(external_id="ann")
+    happened(acme_rows, 100, user=ann, account=before)
+    happened(acme_rows, 101, user=ann, account=None)
+    assert events_of(root, acme_rows) == [("ann", 1)]
+
+
+def test_what_strangers_did_is_no_accounts_event_yet(root: Client, acme_rows: Rows) -> None:
+    done_in_account(acme_rows, ("ann", "opened", 1), ("bob", "opened", 2))
+    User.objects.filter(external_id="bob").update(is_identified=False)
+    assert events_of(root, acme_rows) == [("ann", 1)]
+
+
+def test_an_account_without_events_says_so(root: Client, acme_rows: Rows) -> None:
+    assert b"No event is kept of this account." in root.get(account_page(acme_rows)).content
 
 
 def test_a_user_page_shows_every_account_that_the_user_was_in(
