@@ -1,0 +1,100 @@
+"""What the documents point to is there: files, headings, tests, commands and settings."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.core.management import get_commands
+
+ROOT = settings.BASE_DIR
+# The first, because everybody begins there.
+README = ROOT / "README.md"
+DOCUMENTS = [
+    README,
+    ROOT / "CHANGELOG.md",
+    ROOT / "benchmarks" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+BENCHMARK = re.compile(r"python -m (benchmarks(?:\.\w+)?)")
+COMMAND = re.compile(r"manage\.py (\w+)")
+# Not ours to look at: what another server would answer.
+ELSEWHERE = ("http://", "https://", "mailto:")
+NOT_COMMANDS = {"help"}
+
+
+def text_of(document: Path) -> str:
+    return document.read_text("utf-8")
+
+
+def anchors(document: Path) -> set[str]:
+    """The headings as a link spells them: small letters, dashes for spaces, nothing else."""
+    headings = HEADING.findall(FENCED.sub("", text_of(document)))
+    spelled = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {heading.strip().replace(" ", "-") for heading in spelled}
+
+
+def named(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_every_link_leads_somewhere(document: Path) -> None:
+    dead = []
+    for link in LINK.findall(FENCED.sub("", text_of(document))):
+        if link.startswith(ELSEWHERE):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (document.parent / path).resolve() if path else document
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            dead.append(link)
+    assert dead == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_every_test_that_is_named_exists(document: Path) -> None:
+    missing = []
+    for path, name in TEST.findall(text_of(document)):
+        file = ROOT / path
+        if not file.exists() or (name and f"def {name}(" not in text_of(file)):
+            missing.append(f"{path}::{name}")
+    assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_every_command_that_is_named_exists(document: Path) -> None:
+    text = text_of(document)
+    commands = set(COMMAND.findall(text)) - NOT_COMMANDS
+    assert sorted(commands - set(get_commands())) == []
+    assert [name for name in sorted(set(BENCHMARK.findall(text))) if not find_spec(name)] == []
+
+
+def test_from_the_readme_every_document_can_be_found() -> None:
+    linked = {(ROOT / link.partition("#")[0]).resolve() for link in LINK.findall(text_of(README))}
+    assert [named(one) for one in DOCUMENTS[1:] if one.resolve() not in linked] == []
+
+
+def test_every_benchmark_is_described() -> None:
+    runnable = {
+        f"benchmarks.{path.stem}"
+        for path in (ROOT / "benchmarks").glob("*.py")
+        if "run_command(" in text_of(path) and path.stem != "command"
+    }
+    described = set(BENCHMARK.findall(text_of(ROOT / "benchmarks" / "README.md")))
+    assert sorted(runnable - described) == []
+
+
+def test_every_promise_names_what_shows_it() -> None:
+    rows = [
+        line
+        for line in text_of(ROOT / "docs" / "promises.md").splitlines()
+        if line.startswith("| ") and not line.startswith(("| promise", "| what goes wrong"))
+    ]
+    assert rows
+    bare = [row for row in rows if not re.search(r"`(tests/|python -m benchmarks|\.ci/run)", row)]
+    assert bare == []
