@@ -1,0 +1,74 @@
+"""Whoever takes a wrong turn is told what happened, what to do, and where the start is."""
+
+import re
+
+import pytest
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest
+from django.test import Client
+from django.urls import reverse
+from django.utils.html import strip_tags
+
+from config import home
+from engagement.models import ProductMember
+from tests.admin.rows import Rows
+from tests.ingestion.examples import Response
+
+pytestmark = pytest.mark.django_db
+
+
+def told(answer: Response, status: int) -> str:
+    """What the page says, in one line; it is one of ours, safe like all of them."""
+    assert answer.status_code == status
+    assert "script-src 'self'" in answer["Content-Security-Policy"]
+    html = answer.content.decode()
+    assert "Django administration" not in html
+    assert f'href="{reverse("admin:index")}"' in html
+    assert "<style" not in html and "style=" not in html
+    return re.sub(r"\s+", " ", strip_tags(html.partition("<body")[2]))
+
+
+@pytest.mark.parametrize("address", ["/nothing", "/admin-nothing/", "/accounts/login/"])
+def test_an_address_of_nothing(address: str, client: Client) -> None:
+    said = told(client.get(address), 404)
+    assert "There is nothing at this address" in said
+    assert "belongs to a product that you are not a member of" in said
+
+
+def test_a_button_that_ones_role_does_not_allow(member: Client, acme_rows: Rows) -> None:
+    ProductMember.objects.update(role=ProductMember.Role.VIEWER)
+    address = reverse("admin:ingestion_ingestionkey_reveal", args=[acme_rows.key.pk])
+    said = told(member.post(address), 403)
+    assert "You may not do this" in said
+    assert "A manager of the product may be able to do it for you" in said
+
+
+def test_a_form_that_cannot_be_told_from_a_forgery() -> None:
+    answer = Client(enforce_csrf_checks=True).post(reverse("admin:login"), {"username": "maya"})
+    said = told(answer, 403)
+    assert "Nothing was changed" in said
+    assert "Go back, load the page again, and send it once more" in said
+
+
+def test_a_fault_of_ours(member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = told(answer_to(RuntimeError("broken on maya's page"), member, monkeypatch), 500)
+    assert "it has been logged" in said
+    assert "broken on" not in said
+
+
+def test_a_refusal_with_a_reason_of_its_own_gives_it(
+    member: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = told(answer_to(PermissionDenied("Only on Sundays."), member, monkeypatch), 403)
+    assert "Only on Sundays." in said
+
+
+def answer_to(error: Exception, who: Client, monkeypatch: pytest.MonkeyPatch) -> Response:
+    """What the start page answers where it fails in this way."""
+
+    def fail(request: HttpRequest) -> None:
+        raise error
+
+    monkeypatch.setattr(home, "context", fail)
+    who.raise_request_exception = False
+    return who.get(reverse("admin:index"))
