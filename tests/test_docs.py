@@ -79,6 +79,15 @@ def test_from_the_readme_every_document_can_be_found() -> None:
     assert [named(one) for one in DOCUMENTS[1:] if one.resolve() not in linked] == []
 
 
+def test_the_readme_names_each_command_of_ours() -> None:
+    ours = {
+        name
+        for name, app in get_commands().items()
+        if isinstance(app, str) and (ROOT / app.partition(".")[0]).is_dir()
+    }
+    assert sorted(ours - set(COMMAND.findall(text_of(README)))) == []
+
+
 def test_every_benchmark_is_described() -> None:
     runnable = {
         f"benchmarks.{path.stem}"
