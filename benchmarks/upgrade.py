@@ -5,22 +5,21 @@ Both releases run in this Python environment, so the older one runs with today's
 """
 
 import argparse
-import http.client
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from benchmarks import accounting
+from benchmarks.asking import Reader, status_of
 from benchmarks.command import run_command
 from benchmarks.posting import Address, Posted, posting
 from benchmarks.report import progress, table
@@ -40,7 +39,6 @@ from config.postgres import stop_process
 
 # In the order in which they end, which is that of docs/operating.md.
 ROLES = ("worker", "beat", "web")
-READ_INTERVAL = 0.2
 
 
 class Release:
@@ -90,36 +88,7 @@ class Release:
 
     def _is_ready(self) -> bool:
         self.check()
-        return get(self.address, "/readyz", {}) == 200
-
-
-class Reader:
-    """Reads the ranked accounts from each of *addresses* in turn; who answered what."""
-
-    def __init__(self, token: str, workspace: int) -> None:
-        self.addresses: list[Address] = []
-        self.statuses: Counter[int | None] = Counter()
-        self._path = f"/v2/accounts?workspace_id={workspace}"
-        self._headers = {"Authorization": f"Bearer {token}"}
-        self._over = threading.Event()
-        # Whoever takes an address away must know that it is not being asked any more.
-        self.lock = threading.Lock()
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        thread = threading.Thread(target=self._read, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            self._over.set()
-            thread.join()
-
-    def _read(self) -> None:
-        while not self._over.wait(READ_INTERVAL):
-            with self.lock:
-                for address in self.addresses:
-                    self.statuses[get(address, self._path, self._headers)] += 1
+        return status_of(self.address, "/readyz") == 200
 
 
 class Upgrade:
@@ -170,17 +139,6 @@ PHASES: tuple[tuple[str, Callable[[Upgrade], None]], ...] = (
     ("new beside the old", Upgrade.start_new),
     ("old ended", Upgrade.stop_old),
 )
-
-
-def get(address: Address, path: str, headers: dict[str, str]) -> int | None:
-    """The status of the answer; None where there was none."""
-    connection = http.client.HTTPConnection(*address, timeout=STOP_TIMEOUT)
-    with suppress(OSError, http.client.HTTPException):
-        connection.request("GET", path, headers=headers)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-    return None
 
 
 # --- The two releases -------------------------------------------------------------------------
