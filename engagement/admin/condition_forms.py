@@ -35,13 +35,24 @@ from engagement.rules import (
 
 Choices = list[tuple[str, Any]]
 
-# The buttons that look at a rule, or make room for another condition, without saving it.
+# The buttons that look at a rule, or make room for another condition, without saving it; and those
+# that look at what a workspace's form would change, or give an event a weight in it.
 PREVIEW, ADD_ROW = "_preview", "_add_condition"
+EFFECT, WEIGH = "_effect", "_weigh"
+_LOOKING = {PREVIEW, ADD_ROW, EFFECT, WEIGH}
 
 
 def is_looking(data: Mapping[str, Any]) -> bool:
     """Whether the form was sent to look at it, and not to be saved."""
-    return PREVIEW in data or ADD_ROW in data
+    return not _LOOKING.isdisjoint(data)
+
+
+def as_saved(data: QueryDict) -> QueryDict:
+    """The same data as if it had been sent to be saved."""
+    saved = data.copy()
+    for button in _LOOKING & saved.keys():
+        del saved[button]
+    return saved
 
 
 _METRIC = "metric:"

@@ -64,7 +64,7 @@ def of_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
     return Preview(
         "user",
         _in_time(found.count),
-        _in_time(lambda: [Member(_name(one), _url(one, "user")) for one in first[:SHOWN]]),
+        _in_time(lambda: [Member(name_of(one), url_of(one, "user")) for one in first[:SHOWN]]),
     )
 
 
@@ -79,12 +79,12 @@ def _in_time(work: Callable[[], Any]) -> Any:
 def _member(row: Any, scope: str, score_set: ScoreSet) -> Member:
     subject = getattr(row, scope)
     score = shown_score(row.raw, getattr(score_set, f"{scope}_benchmark"))
-    return Member(_name(subject), _url(subject, scope), score)
+    return Member(name_of(subject), url_of(subject, scope), score)
 
 
-def _name(subject: Any) -> str:
+def name_of(subject: Any) -> str:
     return str(subject.name or subject.trait_text("email") or subject.external_id)
 
 
-def _url(subject: Any, scope: str) -> str:
+def url_of(subject: Any, scope: str) -> str:
     return reverse(f"admin:engagement_{scope}_change", args=[subject.pk])

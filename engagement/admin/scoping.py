@@ -14,6 +14,7 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.auth.models import User as AdminUser
 from django.db.models import Field, ForeignKey, QuerySet
 from django.forms import ModelChoiceField
+from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import mark_safe
 
@@ -196,6 +197,11 @@ class ProductScopedAdmin(ModelAdmin):
             # What a form points to has a page of its own; a list to choose from says enough.
             formfield.widget = formfield.widget.widget
         return formfield
+
+
+def after_the_page(path: str) -> Script:
+    """A script for ``Media`` that runs once the page is read; the admin puts it into its head."""
+    return Script(path, defer=True)
 
 
 class TabularInline(PlainInline):

@@ -19,7 +19,7 @@ from engagement import segments, sql, tallies, wording
 from engagement.admin import previews
 from engagement.admin.condition_forms import RuleForm, RuleRows
 from engagement.admin.listing import PageAction, PageAdmin
-from engagement.admin.scoping import visible_products
+from engagement.admin.scoping import after_the_page, visible_products
 from engagement.admin.suggestions import suggestions
 from engagement.models import Segment, Workspace
 from engagement.rules import Rule, as_json
@@ -131,7 +131,7 @@ class SegmentAdmin(PageAdmin):
 
     class Media:
         css = {"all": ["engagement/conditions.css"]}
-        js = ["engagement/conditions.js"]
+        js = [after_the_page("engagement/conditions.js")]
 
     # --- The list -----------------------------------------------------------------------------
 

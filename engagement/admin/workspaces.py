@@ -1,14 +1,21 @@
 """Workspaces: whom they are about, how far they look back and what each event weighs."""
 
+import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed, JsonResponse
+from django.http import (
+    HttpRequest,
+    HttpResponse,
+    HttpResponseNotAllowed,
+    JsonResponse,
+    QueryDict,
+)
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -18,10 +25,11 @@ from django.utils.formats import localize
 from django.utils.html import format_html
 
 from engagement import score_sets, tasks
-from engagement.admin import previews
-from engagement.admin.condition_forms import RuleForm, RuleRows
+from engagement.admin import effects, previews
+from engagement.admin.condition_forms import WEIGH, RuleForm, RuleRows, as_saved
 from engagement.admin.listing import PageAdmin
-from engagement.admin.scoping import ProductFilter, TabularInline
+from engagement.admin.scoping import ProductFilter, TabularInline, after_the_page
+from engagement.admin.seen_events import seen_events
 from engagement.admin.suggestions import suggestions
 from engagement.models import EventName, EventWeight, Workspace
 from engagement.models.activity import EVENT_NAME_LENGTH
@@ -119,6 +127,18 @@ class WeightInline(TabularInline):
         return super().get_queryset(request).select_related("event_name").order_by("event_name")
 
 
+def with_another_weight(data: QueryDict, prefix: str) -> QueryDict:
+    """The same data with a row for the event whose button was pressed."""
+    rows, default = data.get(f"{prefix}-TOTAL_FORMS", ""), data.get("default_weight", "")
+    if not re.fullmatch("[0-9]{1,4}", str(rows)):
+        return data
+    longer = data.copy()
+    longer[f"{prefix}-TOTAL_FORMS"] = str(int(str(rows)) + 1)
+    longer[f"{prefix}-{rows}-event"] = str(data[WEIGH])
+    longer[f"{prefix}-{rows}-weight"] = "1" if default in ("", "0") else str(default)
+    return longer
+
+
 class WorkspaceForm(RuleForm):
     """How a workspace scores and, once it is there, whom it is about."""
 
@@ -179,8 +199,12 @@ class WorkspaceAdmin(PageAdmin):
     )
 
     class Media:
-        css = {"all": ["engagement/conditions.css"]}
-        js = ["engagement/conditions.js", "engagement/progress.js"]
+        css = {"all": ["engagement/conditions.css", "engagement/weights.css"]}
+        js = [
+            after_the_page("engagement/conditions.js"),
+            after_the_page("engagement/weights.js"),
+            after_the_page("engagement/progress.js"),
+        ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Workspace]:
         return score_sets.with_building(super().get_queryset(request))
@@ -227,19 +251,27 @@ class WorkspaceAdmin(PageAdmin):
         obj: Any | None = None,
     ) -> HttpResponse:
         rows = context["adminform"].form.rows
+        if obj:
+            context["seen"] = seen_events(obj, timezone.now().date())
         if rows and obj and self.has_change_permission(request, obj):
             context |= {
                 "rows": rows,
                 "event_names": rows.known.events,
                 "preview": self._preview(obj, rows),
                 "preview_url": reverse("admin:engagement_workspace_preview", args=[obj.pk]),
+                "effect": self._effect(request, obj),
+                "effect_url": reverse("admin:engagement_workspace_effect", args=[obj.pk]),
             }
         return super().render_change_form(request, context, add, change, form_url, obj)
 
     # --- Asked for by the pages ---------------------------------------------------------------
 
     def get_urls(self) -> list[URLPattern]:
-        own = {"preview": self.preview_view, "progress": self.progress_view}
+        own = {
+            "preview": self.preview_view,
+            "effect": self.effect_view,
+            "progress": self.progress_view,
+        }
         return [
             path(
                 f"<int:pk>/{name}/",
@@ -253,13 +285,18 @@ class WorkspaceAdmin(PageAdmin):
         """Whom the workspace would be about with the conditions that are filled in."""
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
-        workspace = self._visible(request, pk)
-        if not self.has_change_permission(request, workspace):
-            raise PermissionDenied
+        workspace = self._changeable(request, pk)
         known = suggestions(workspace.product_id)
         rows = RuleRows(request.POST, Rule("user", "all", ()), known, for_audience=True)
         context = {"preview": self._preview(workspace, rows), "rows": rows}
         return TemplateResponse(request, "admin/engagement/preview.html", context)
+
+    def effect_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
+        """How the ranking would change if what is filled in were saved."""
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        effect = self._effect(request, self._changeable(request, pk))
+        return TemplateResponse(request, "admin/engagement/effect.html", {"effect": effect})
 
     def progress_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
         workspace = self._visible(request, pk)
@@ -272,11 +309,38 @@ class WorkspaceAdmin(PageAdmin):
         rows = self.get_queryset(request).select_related("scores")
         return get_object_or_404(rows, pk=pk)
 
+    def _changeable(self, request: HttpRequest, pk: int) -> Workspace:
+        workspace = self._visible(request, pk)
+        if not self.has_change_permission(request, workspace):
+            raise PermissionDenied
+        return workspace
+
     def _preview(self, workspace: Workspace, rows: RuleRows) -> previews.Preview | None:
         rule = rows.shown
         if rule is None or not rule.conditions:
             return None
         return previews.of_audience(workspace, rule, timezone.now().date())
+
+    def _effect(self, request: HttpRequest, workspace: Workspace) -> effects.Effect:
+        if request.method != "POST":
+            return effects.as_it_is(workspace.scores)
+        # As stored: a page's own form has written what was filled in to its object.
+        stored = Workspace.objects.select_related("scores__tally").get(pk=workspace.pk)
+        sent = as_saved(request.POST)
+        form = cast(
+            WorkspaceForm, self.get_form(request, stored, change=True)(sent, instance=stored)
+        )
+        ((formset, inline),) = self.get_formsets_with_inlines(request, stored)
+        filled_in = self.get_formset_kwargs(request, stored, inline, formset.get_default_prefix())
+        return effects.of_form(stored.scores, form, formset(**filled_in), timezone.now().date())
+
+    def get_formset_kwargs(
+        self, request: HttpRequest, obj: Any, inline: Any, prefix: str
+    ) -> dict[str, Any]:
+        kwargs: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
+        if WEIGH in request.POST:
+            kwargs["data"] = with_another_weight(kwargs["data"], prefix)
+        return kwargs
 
     # --- Saving -------------------------------------------------------------------------------
 

@@ -1,0 +1,346 @@
+"""What a workspace's page says of a change before it is saved, and of the events that are seen."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from engagement import event_counts, samples, sql, trials
+from engagement.admin import effects, seen_events
+from engagement.models import EventName, EventWeight, Product, ScoreSet, UserEngagement, Workspace
+from engagement.rescoring import rescore
+from tests.engagement.history import NOON, group, identify, tell, track
+
+SCORED = {"ann": ("opened", 9), "bob": ("shared", 4), "cyd": ("paid", 2)}
+LATER = {"what": "first_seen", "time_is": "within_days", "days": "3"}
+
+
+@pytest.fixture(autouse=True)
+def today_is_the_days_of_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: NOON)
+
+
+def people(product: Product) -> Workspace:
+    """Ann opened nine times, Bob shared four times, Cyd paid twice; each in an account."""
+    for name, (event, times) in SCORED.items():
+        company = f"{name} ltd of {product.name}"
+        tell(product, group(company, -240, name=company))
+        tell(product, identify(name, -240, group=company, name=f"{name} of {product.name}"))
+        tell(product, *(track(name, event, -1 - 0.01 * number) for number in range(times)))
+    workspace = product.workspaces.get()
+    opened = EventName.objects.get(product=product, name="opened")
+    EventWeight.objects.create(workspace=workspace, event_name=opened, weight=2)
+    rescore(NOON)
+    workspace.refresh_from_db()
+    return workspace
+
+
+@pytest.fixture
+def ours(acme: Product) -> Workspace:
+    return people(acme)
+
+
+def page(workspace: Workspace, name: str = "change") -> str:
+    return reverse(f"admin:engagement_workspace_{name}", args=[workspace.pk])
+
+
+def filled_in(workspace: Workspace, *weights: tuple[str, object], **more: Any) -> dict[str, Any]:
+    """The form as a browser sends it, with new *weights* below the stored one."""
+    stored = workspace.weights.get()
+    data: dict[str, Any] = {
+        "name": "Default",
+        "lookback_days": 7,
+        "default_weight": 1,
+        "weights-TOTAL_FORMS": 1 + len(weights),
+        "weights-INITIAL_FORMS": 1,
+        "weights-0-id": stored.pk,
+        "weights-0-workspace": workspace.pk,
+        "weights-0-weight": stored.weight,
+        "conditions-match": "all",
+        "conditions-TOTAL_FORMS": 0,
+        "conditions-INITIAL_FORMS": 0,
+    }
+    for number, (event, weight) in enumerate(weights, 1):
+        data |= {f"weights-{number}-event": event, f"weights-{number}-weight": weight}
+    return {**data, **more}
+
+
+def about(*conditions: dict[str, str]) -> dict[str, Any]:
+    sent: dict[str, Any] = {"conditions-TOTAL_FORMS": len(conditions)}
+    for number, condition in enumerate(conditions):
+        sent |= {f"conditions-{number}-{name}": text for name, text in condition.items()}
+    return sent
+
+
+def effect(client: Client, workspace: Workspace, data: dict[str, Any]) -> str:
+    answer = client.post(page(workspace, "effect"), data)
+    assert answer.status_code == 200
+    return answer.content.decode()
+
+
+def rankings(html: str) -> dict[str, list[str]]:
+    """Each table's lines: rank, name, move and score, as they are read."""
+    found: dict[str, list[str]] = {}
+    for section in re.findall(r"<section.*?</section>", html, re.DOTALL):
+        (title,) = re.findall(r"<h3>(.*?)</h3>", section)
+        for table in re.findall(r"<table>.*?</table>", section, re.DOTALL):
+            (side,) = re.findall(r"<caption>(.*?)</caption>", table)
+            rows = re.findall(r"<tr.*?</tr>", table, re.DOTALL)
+            texts = [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in rows]
+            found[f"{title} {side}"] = texts
+    return found
+
+
+def stored(workspace: Workspace) -> tuple[object, ...]:
+    fresh = Workspace.objects.get(pk=workspace.pk)
+    weights = sorted(fresh.weights.values_list("event_name__name", "weight"))
+    rows = (ScoreSet.objects.count(), UserEngagement.objects.count(), EventName.objects.count())
+    return (fresh.lookback_days, fresh.default_weight, fresh.audience, weights, rows)
+
+
+# --- The effect -----------------------------------------------------------------------------
+
+
+def test_a_weight_shows_who_would_move_before_it_is_saved(member: Client, ours: Workspace) -> None:
+    before = stored(ours)
+    shown = rankings(effect(member, ours, filled_in(ours, ("shared", 10))))
+    assert [line.rsplit(" ", 1)[0] for line in shown["Users Now"]] == [
+        "1 ann of Acme",
+        "2 bob of Acme",
+        "3 cyd of Acme",
+    ]
+    assert [line.rsplit(" ", 1)[0] for line in shown["Users With the change"]] == [
+        "1 bob of Acme ▲ 1",
+        "2 ann of Acme ▼ 1",
+        "3 cyd of Acme",
+    ]
+    assert shown["Accounts With the change"][0].startswith("1 bob ltd of Acme ▲ 1 ")
+    assert stored(ours) == before
+
+
+def test_what_is_shown_before_is_what_is_shown_after_saving(
+    member: Client, ours: Workspace
+) -> None:
+    data = filled_in(ours, ("shared", 10), lookback_days=30)
+    foreseen = rankings(effect(member, ours, data))
+    assert member.post(page(ours), data).status_code == 302
+    rescore(NOON)
+    now = rankings(member.get(page(ours)).content.decode())
+    for kind in ("Users", "Accounts"):
+        without_moves = [
+            re.sub(r" [▲▼] \d+", "", line) for line in foreseen[f"{kind} With the change"]
+        ]
+        assert now[f"{kind} Now"] == without_moves
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, effects.NOTHING_CHANGED),
+        ({"name": "Another"}, effects.NOTHING_CHANGED),
+        ({"name": ""}, effects.NOTHING_CHANGED),
+        ({"weights-0-weight": 3}, effects.EXACT),
+        ({"weights-0-DELETE": "on"}, effects.EXACT),
+        ({"default_weight": 0}, "would not be ranked"),
+        (about(LATER), "Nobody scores anything."),
+        (about({"what": ""}), effects.NOTHING_CHANGED),
+        ({"weights-TOTAL_FORMS": 2, "weights-1-event": "", "weights-1-weight": ""}, "rank highest"),
+        ({"weights-TOTAL_FORMS": 2, "weights-1-event": " paid ", "weights-1-weight": 9}, "▲ 2"),
+    ],
+    ids=str,
+)
+def test_each_part_of_the_form_has_its_effect(
+    member: Client, ours: Workspace, change: dict[str, Any], expected: str
+) -> None:
+    assert expected in effect(member, ours, filled_in(ours, **change))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"lookback_days": 8}, "Lookback days: Select a valid choice."),
+        ({"lookback_days": ""}, "Lookback days: This field is required."),
+        ({"default_weight": 11}, "Default weight: Give a whole number from 0 to 10."),
+        ({"weights-0-weight": "x"}, "Weight of “opened”: Give a whole number from 1 to 10."),
+        ({"weights-TOTAL_FORMS": 2, "weights-1-event": "paid"}, "Weight of “paid”: Give a whole"),
+        (
+            {"weights-TOTAL_FORMS": 2, "weights-1-weight": "3"},
+            "Weight of “an event without a name”",
+        ),
+        (
+            {"weights-TOTAL_FORMS": 2, "weights-1-event": "opened", "weights-1-weight": "3"},
+            "“opened” is listed twice.",
+        ),
+        (about({**LATER, "days": "many"}), "Condition 1: Give a whole number."),
+        (about({"what": "nonsense"}), "Condition 1: Select a valid choice."),
+        ({"weights-TOTAL_FORMS": "x"}, "ManagementForm data is missing"),
+        ({"weights-0-id": "0"}, "The effect shows once this is put right:"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_used_is_said(
+    member: Client, ours: Workspace, change: dict[str, Any], sentence: str
+) -> None:
+    html = effect(member, ours, filled_in(ours, **change))
+    assert sentence in html and rankings(html) == {}
+
+
+def test_an_empty_form_is_no_error(member: Client, ours: Workspace) -> None:
+    assert "put right" in effect(member, ours, {})
+
+
+@pytest.mark.parametrize("button", ["_effect", "_preview", "_add_condition"])
+def test_the_buttons_show_it_without_a_script_and_save_nothing(
+    member: Client, ours: Workspace, button: str
+) -> None:
+    before = stored(ours)
+    data = filled_in(ours, ("shared", 10), **{button: "1"})
+    html = member.post(page(ours), data).content.decode()
+    assert rankings(html)["Users With the change"][0].startswith("1 bob of Acme ▲ 1")
+    assert 'value="shared"' in html and "Please correct" not in html
+    assert stored(ours) == before
+
+
+def test_a_page_as_it_is_shows_who_ranks_highest(member: Client, ours: Workspace) -> None:
+    html = member.get(page(ours)).content.decode()
+    assert effects.CHANGE_SOMETHING in html
+    assert list(rankings(html)) == ["Accounts Now", "Users Now"]
+
+
+def test_a_workspace_without_scores_says_so(member: Client, acme: Product, ours: Workspace) -> None:
+    new = Workspace.objects.create(product=acme, name="New")
+    Workspace.objects.filter(pk=ours.pk).update(scores=None)
+    assert effects.NOT_SCORED in member.get(page(new)).content.decode()
+    assert effects.NOT_SCORED in effect(member, ours, filled_in(ours, ("shared", 10)))
+
+
+def test_what_takes_too_long_is_said(
+    member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effects, "SECONDS", -1.0)
+
+    @contextmanager
+    def any_time(seconds: float) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr(sql, "time_limit", any_time)
+    html = effect(member, ours, filled_in(ours, ("shared", 10)))
+    assert effects.TOO_LONG in html and rankings(html) == {}
+
+
+def test_an_estimate_says_that_it_is_one(
+    member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "EVERYBODY", 2)
+    html = effect(member, ours, filled_in(ours, ("shared", 10)))
+    assert "Estimated from 3 users" in html and "Estimated from 3 accounts" in html
+    assert effects.EXACT not in html
+
+
+def test_it_is_for_managers_of_the_product(
+    reader: Client, member: Client, ours: Workspace, globex: Product
+) -> None:
+    theirs = people(globex)
+    assert reader.post(page(ours, "effect"), filled_in(ours)).status_code == 403
+    assert member.post(page(theirs, "effect"), filled_in(theirs)).status_code == 404
+    assert member.get(page(ours, "effect")).status_code == 405
+    html = effect(member, ours, filled_in(ours, ("shared", 10)))
+    assert "Globex" not in html
+    assert 'id="effect"' not in reader.get(page(ours)).content.decode()
+
+
+# --- The events that are seen ---------------------------------------------------------------
+
+
+def seen(html: str) -> list[str]:
+    (table,) = re.findall(r'<div class="module eds-seen">.*?</div>\s*</div>', html, re.DOTALL)
+    rows = re.findall(r"<tr>.*?</tr>", table, re.DOTALL)[1:]
+    return [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in rows]
+
+
+def test_events_are_listed_with_how_often_they_were_done_and_what_they_weigh(
+    member: Client, reader: Client, ours: Workspace, globex: Product
+) -> None:
+    people(globex)
+    html = member.get(page(ours)).content.decode()
+    assert seen(html) == ["opened 9 2", "shared 4 1 by default Weigh", "paid 2 1 by default Weigh"]
+    assert "Seen in the last 30 days" in html
+    html = reader.get(page(ours)).content.decode()
+    assert seen(html) == ["opened 9 2", "shared 4 1 by default", "paid 2 1 by default"]
+
+
+def test_what_counts_nothing_by_default_is_not_scored(member: Client, ours: Workspace) -> None:
+    Workspace.objects.update(default_weight=0)
+    assert seen(member.get(page(ours)).content.decode())[1] == "shared 4 not scored Weigh"
+
+
+def test_the_list_is_short_and_says_that_there_are_more(
+    member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    EventName.objects.create(product=ours.product, name="never done")
+    monkeypatch.setattr(seen_events, "LISTED", 1)
+    html = member.get(page(ours)).content.decode()
+    assert seen(html) == ["opened 9 2"] and "3 more names, rarer or not seen lately" in html
+    # What has a weight is listed, however rare it is.
+    never = EventName.objects.get(name="never done")
+    EventWeight.objects.create(workspace=ours, event_name=never, weight=4)
+    html = member.get(page(ours)).content.decode()
+    assert seen(html) == ["opened 9 2", "never done 0 4"] and "2 more names" in html
+
+
+def test_of_many_users_counts_are_estimates(
+    member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_counts, "COUNTED_USERS", 2)
+    monkeypatch.setattr(event_counts, "SAMPLED_USERS", 2)
+    monkeypatch.setattr(samples, "PIECES", 1)
+    html = member.get(page(ours)).content.decode()
+    assert "Estimated from 2 users, picked evenly" in html and "≈" in html
+
+
+def test_counting_that_takes_too_long_is_said(
+    member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(*given: object) -> None:
+        sql.execute("SELECT pg_sleep(2)")
+
+    monkeypatch.setattr(seen_events, "SECONDS", 0.01)
+    monkeypatch.setattr(event_counts, "lately", slow)
+    html = member.get(page(ours)).content.decode()
+    assert "Counting the events takes too long" in html and "opened" in html
+
+
+@pytest.mark.parametrize(("default", "weight"), [("3", "3"), ("0", "1"), ("", "1")])
+def test_a_button_gives_an_event_a_row_and_saves_nothing(
+    member: Client, ours: Workspace, default: str, weight: str
+) -> None:
+    before = stored(ours)
+    data = filled_in(ours, default_weight=default, _weigh="shared")
+    html = member.post(page(ours), data).content.decode()
+    row = re.search(r'name="weights-1-event" value="(.*?)"', html)
+    given = re.search(r'name="weights-1-weight" value="(.*?)"', html)
+    assert row and given and (row[1], given[1]) == ("shared", weight)
+    assert stored(ours) == before
+
+
+@pytest.mark.parametrize("rows", ["", "x", "99999", "-1"])
+def test_a_button_with_an_odd_form_is_no_error(member: Client, ours: Workspace, rows: str) -> None:
+    data = filled_in(ours, _weigh="shared", **{"weights-TOTAL_FORMS": rows})
+    assert member.post(page(ours), data).status_code == 200
+
+
+def test_the_page_asks_a_bounded_number_of_queries(
+    member: Client, ours: Workspace, django_assert_max_num_queries: Any
+) -> None:
+    for number in range(30):
+        name = EventName.objects.create(product=ours.product, name=f"event {number}")
+        EventWeight.objects.create(workspace=ours, event_name=name, weight=3)
+        tell(ours.product, identify(f"user {number}"), track(f"user {number}", name.name))
+    rescore(NOON)
+    with django_assert_max_num_queries(30):
+        assert member.get(page(ours)).status_code == 200

@@ -1,0 +1,110 @@
+"""Changing what a workspace scores, and seeing what that does, in a browser."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from engagement.messages import Identify, Received, Track
+from engagement.models import Product, Segment, Workspace
+from engagement.recording import record
+from engagement.rescoring import rescore
+from tests.browser.browsing import NARROW, Browser
+from tests.browser.conftest import LogIn
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+
+@pytest.fixture
+def ours(acme: Product) -> Workspace:
+    """Ann opened nine times, Bob shared four times; each in an account."""
+    now = timezone.now()
+    messages: list[Identify | Track] = []
+    for name, event, times in (("ann", "opened", 9), ("bob", "shared", 4)):
+        messages.append(Identify(name, now - timedelta(days=9), {}, f"{name} ltd"))
+        messages += [Track(name, event, now - timedelta(minutes=number)) for number in range(times)]
+    record([Received(acme.pk, 2_000_000 + n, now, one) for n, one in enumerate(messages)])
+    rescore(now)
+    return acme.workspaces.get()
+
+
+def ranked(browser: Browser, side: str) -> list[str]:
+    """Names and moves of the users on that side."""
+    rows = browser.texts(f"section[aria-label=Users] table:{side}-of-type tr")
+    return [" ".join(row.split()[1:-1]) for row in rows]
+
+
+def test_a_manager_sees_the_effect_of_a_weight_saves_it_and_follows_the_scores(
+    as_member: LogIn, ours: Workspace
+) -> None:
+    browser = as_member("manager")
+    browser.open(f"/admin/engagement/workspace/{ours.pk}/change/")
+    assert browser.texts(".eds-seen tbody tr")[1].split() == [
+        *("shared", "4", "1", "by", "default", "Weigh"),
+    ]
+    assert ranked(browser, "last") == ["ann", "bob"]
+
+    # One click gives the event a row, and what one writes there shows at once what it would do.
+    weigh = browser.all("[name=_weigh]")[1]
+    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", weigh)
+    weigh.click()
+    browser.wait_until(lambda: not weigh.is_displayed())
+    assert browser.find("#id_weights-0-event").get_attribute("value") == "shared"
+    assert browser.find("#id_weights-0-weight").get_attribute("value") == "1"
+    browser.fill("id_weights-0-weight", "99")
+    browser.wait_for_text("Weight of “shared”: Give a whole number from 1 to 10.")
+    browser.fill("id_weights-0-weight", "10")
+    browser.wait_until(lambda: ranked(browser, "last") == ["bob ▲ 1", "ann ▼ 1"])
+    assert ranked(browser, "first") == ["ann", "bob"]
+    assert not ours.weights.exists()
+    for width in (NARROW, 1280):
+        browser.resize(width)
+        assert not browser.is_too_wide()
+
+    browser.press("input[name=_continue]")
+    assert ours.weights.get().weight == 10
+    browser.wait_for_text("Being computed: users are next.")
+    assert ranked(browser, "last") == ["ann", "bob"]
+    rescore(timezone.now())
+    browser.wait_for_text("Of the days up to")
+    browser.open(browser.path)
+    assert ranked(browser, "last") == ["bob", "ann"]
+    assert browser.complaints() == []
+
+
+def test_an_event_is_given_a_weight_after_the_empty_row_is_used(
+    as_member: LogIn, ours: Workspace
+) -> None:
+    browser = as_member("manager")
+    browser.open(f"/admin/engagement/workspace/{ours.pk}/change/")
+    for _ in range(2):
+        weigh = next(one for one in browser.all("[name=_weigh]") if one.is_displayed())
+        browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", weigh)
+        weigh.click()
+    browser.press("input[name=_continue]")
+    weights = dict(ours.weights.values_list("event_name__name", "weight"))
+    assert weights == {"opened": 1, "shared": 1}
+    assert browser.complaints() == []
+
+
+@pytest.mark.parametrize("kind", ["segment", "workspace"])
+def test_conditions_are_counted_while_one_writes(
+    as_member: LogIn, ours: Workspace, kind: str
+) -> None:
+    segment = Segment.objects.create(
+        workspace=ours, scope=Segment.Scope.USER, name="Mine", conditions=[]
+    )
+    browser = as_member("manager")
+    pk = segment.pk if kind == "segment" else ours.pk
+    browser.open(f"/admin/engagement/{kind}/{pk}/change/")
+    rows = len(browser.all(".eds-rows > *"))
+    add = browser.find("[name=_add_condition]")
+    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", add)
+    add.click()
+    browser.wait_until(lambda: len(browser.all(".eds-rows > *")) == rows + 1)
+    last = browser.all(".eds-rows > *")[-1]
+    last.find_element("css selector", ".eds-what option[value=event]").click()
+    last.find_element("css selector", "[name$='-event']").send_keys("shared")
+    browser.wait_for_text("1 user right now")
+    assert "bob" in browser.find(".eds-preview").text
+    assert browser.complaints() == []
