@@ -20,8 +20,8 @@ SHOWN = 10
 # others picked evenly, who also say where the benchmark would be.
 EVERYBODY = 5_000
 HIGHEST, PICKED = 1_000, 1_000
-# So many subjects are scored in one statement, and no more users of accounts in a trial.
-AT_ONCE, USERS_OF_ACCOUNTS = 1_000, 20_000
+# So many subjects are scored in one statement, and no more users for the sake of accounts.
+AT_ONCE, USERS_OF_ACCOUNTS = 1_000, 5_000
 
 
 class Definition(NamedTuple):
@@ -74,23 +74,24 @@ def try_out(
 ) -> dict[Scope, Rankings]:
     """How the set's rankings would change if the workspace were defined so.
 
-    Takes no lock that recording or scoring would wait for. Raises sql.TookTooLong once
-    *out_of_time* says so.
+    Accounts are left out where too many users would have to be scored for them. Takes no lock that
+    recording or scoring would wait for. Raises sql.TookTooLong once *out_of_time* says so.
     """
     users, accounts = _choose(score_set, "user"), _choose(score_set, "account")
+    counts_some = bool(definition.audience) and users.picked is not None
     with transaction.atomic():
         trial = _begin(score_set, definition, today)
-        if trial.audience and users.picked is not None:
-            # Accounts count the users who have a row.
-            users.ids.update(_users_of(trial, accounts.ids, today))
+        # Accounts count the users who have a row.
+        theirs = _users_of(trial, accounts.ids, today) if counts_some else []
+        if has_accounts := len(theirs) <= USERS_OF_ACCOUNTS:
+            users.ids.update(theirs)
         for some in _in_pieces(users.ids, out_of_time):
             raw_scores.score_users(trial, some, today)
-        for some in _in_pieces(accounts.ids, out_of_time):
-            raw_scores.score_accounts(trial, some, today)
-        rankings: dict[Scope, Rankings] = {
-            "user": _compared(score_set, trial, "user", users),
-            "account": _compared(score_set, trial, "account", accounts),
-        }
+        rankings: dict[Scope, Rankings] = {"user": _compared(score_set, trial, "user", users)}
+        if has_accounts:
+            for some in _in_pieces(accounts.ids, out_of_time):
+                raw_scores.score_accounts(trial, some, today)
+            rankings["account"] = _compared(score_set, trial, "account", accounts)
         # Nobody has seen the set, and nobody shall.
         transaction.set_rollback(True)
     return rankings
@@ -135,7 +136,7 @@ _USERS_OF: LiteralString = f"""
 
 
 def _users_of(trial: ScoreSet, account_ids: Collection[int], today: date) -> list[int]:
-    """Those whose events the accounts' numbers are made of."""
+    """Those whose events the accounts' numbers are made of; one more than are scored at most."""
     found = sql.fetch(
         _USERS_OF,
         {
@@ -146,8 +147,6 @@ def _users_of(trial: ScoreSet, account_ids: Collection[int], today: date) -> lis
             "limit": USERS_OF_ACCOUNTS + 1,
         },
     )
-    if len(found) > USERS_OF_ACCOUNTS:
-        raise sql.TookTooLong
     return [id for (id,) in found]
 
 

@@ -21,6 +21,10 @@ TOO_LONG = (
 )
 NOTHING_CHANGED = "Nothing is changed that would move anybody: these rank highest now."
 CHANGE_SOMETHING = "These rank highest now. Change something above to see how they would move."
+TOO_MANY_USERS = (
+    "With an audience accounts count some of their users alone, and these have too many to be "
+    "scored while you wait."
+)
 EXACT = "Computed for everybody, as saving would."
 
 
@@ -86,7 +90,9 @@ def of_form(
     except sql.TookTooLong:
         return Effect(TOO_LONG)
     is_exact = all(one.looked_at is None for one in tried.values())
-    return Effect(EXACT if is_exact else "", [_compared(scope, tried[scope]) for scope in TITLES])
+    return Effect(
+        EXACT if is_exact else "", [_compared(scope, tried.get(scope)) for scope in TITLES]
+    )
 
 
 # --- What is filled in ----------------------------------------------------------------------
@@ -138,14 +144,16 @@ def _as_they_are(score_set: ScoreSet) -> list[Compared]:
     ]
 
 
-def _compared(scope: Scope, found: Rankings) -> Compared:
+def _compared(scope: Scope, found: Rankings | None) -> Compared:
+    if found is None:
+        return Compared(TITLES[scope], [], TOO_MANY_USERS)
     now = [_row(place, *_leaving(place)) for place in found.now]
     then = [_row(place, *_moved(place)) for place in found.then]
     note = ""
     if found.looked_at is not None:
         note = (
             f"Estimated from {found.looked_at:,} {scope}s: those who rank highest now, and others "
-            "picked evenly from all. Scores are about right; who scores nothing now may be missing."
+            "picked evenly from all. Scores are about right; who ranks far below may be missing."
         )
     return Compared(TITLES[scope], [Side("Now", now), Side("With the change", then)], note)
 

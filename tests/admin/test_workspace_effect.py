@@ -242,6 +242,17 @@ def test_an_estimate_says_that_it_is_one(
     assert effects.EXACT not in html
 
 
+def test_where_accounts_have_too_many_users_their_effect_is_left_out(
+    member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "EVERYBODY", 2)
+    monkeypatch.setattr(trials, "USERS_OF_ACCOUNTS", 2)
+    early = {**LATER, "time_is": "more_than_days_ago"}
+    html = effect(member, ours, filled_in(ours, **about(early)))
+    assert effects.TOO_MANY_USERS in html
+    assert list(rankings(html)) == ["Users Now", "Users With the change"]
+
+
 def test_it_is_for_managers_of_the_product(
     reader: Client, member: Client, ours: Workspace, globex: Product
 ) -> None:
