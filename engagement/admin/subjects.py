@@ -124,8 +124,10 @@ class SubjectAdmin(ForgettableAdmin):
         workspaces = subject_pages.workspaces(obj.product_id)
         workspace = subject_pages.chosen(workspaces, request.GET.get("workspace"))
         return {
-            # The list leaves the stamps out; here they are read with one query.
+            "title": str(self.opts.verbose_name).capitalize(),
+            "subtitle": self.called(obj),
             "events_shown": subject_details.EVENTS_SHOWN,
+            # The list leaves the stamps out; here they are read with one query.
             "traits": subject_details.traits(obj),
             "license_traits": subject_details.license_traits(obj),
             "workspaces": workspaces,

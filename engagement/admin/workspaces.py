@@ -23,6 +23,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from engagement import score_sets, tasks
 from engagement.admin import effects, previews
@@ -53,6 +54,15 @@ class WholeNumber(forms.IntegerField):
         )
 
 
+class PlainText(forms.Widget):
+    """Shows the value of a field that nobody can change, whole on a phone, too."""
+
+    def render(
+        self, name: str, value: object, attrs: Any = None, renderer: Any = None
+    ) -> SafeString:
+        return format_html("<span>{}</span>", value)
+
+
 class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
     """The weight of an event name, which may be one that has not been seen yet."""
 
@@ -74,6 +84,7 @@ class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
         if self.instance.pk:
             self.initial["event"] = self.instance.event_name.name
             self.fields["event"].disabled = True
+            self.fields["event"].widget = PlainText()
 
     def clean_event(self) -> str:
         name: str = self.cleaned_data["event"]
