@@ -72,6 +72,17 @@ def test_a_manager_sees_the_effect_of_a_weight_saves_it_and_follows_the_scores(
     assert browser.complaints() == []
 
 
+def test_a_choice_shows_its_effect_without_a_word_written(
+    as_member: LogIn, ours: Workspace
+) -> None:
+    browser = as_member("manager")
+    browser.open(f"/admin/engagement/workspace/{ours.pk}/change/")
+    browser.find("#id_lookback_days option[value='30']").click()
+    browser.wait_for_text("Computed for everybody, as saving would.")
+    assert ranked(browser, "last") == ["ann", "bob"]
+    assert browser.complaints() == []
+
+
 def test_an_event_is_given_a_weight_after_the_empty_row_is_used(
     as_member: LogIn, ours: Workspace
 ) -> None:

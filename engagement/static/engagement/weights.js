@@ -62,8 +62,14 @@
         soon();
     }
 
+    // A change of a text was an input before; of a choice some browsers tell the change alone.
     form.addEventListener("input", (event) => {
         if (event.target.name !== "name") {
+            soon();
+        }
+    });
+    form.addEventListener("change", (event) => {
+        if (event.target.matches("select, [type='checkbox']")) {
             soon();
         }
     });
