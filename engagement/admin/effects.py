@@ -21,10 +21,7 @@ TOO_LONG = (
 )
 NOTHING_CHANGED = "Nothing is changed that would move anybody: these rank highest now."
 CHANGE_SOMETHING = "These rank highest now. Change something above to see how they would move."
-TOO_MANY_USERS = (
-    "With an audience accounts count some of their users alone, and these have too many to be "
-    "scored while you wait."
-)
+TOO_MANY_USERS = "These accounts have too many users to be scored while you wait."
 EXACT = "Computed for everybody, as saving would."
 
 

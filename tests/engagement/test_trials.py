@@ -1,6 +1,7 @@
 """The effect of a change before it is saved is the one that saving it has."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -211,6 +212,7 @@ def few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is large begins at fifty subjects, of whom the ten highest and thirty others count."""
     monkeypatch.setattr(trials, "EVERYBODY", 50)
     monkeypatch.setattr(trials, "HIGHEST", 10)
+    monkeypatch.setattr(trials, "HIGHEST_ACCOUNTS", 10)
     monkeypatch.setattr(trials, "PICKED", 30)
     monkeypatch.setattr(samples, "PIECES", 30)
 
@@ -253,6 +255,19 @@ def test_accounts_of_too_many_users_are_left_out(
     define(acme, Definition(7, 1, {}, {}))
     assert set(try_out(acme, Definition(7, 1, {}, {"opened": 2}))) == {"user", "account"}
     assert set(try_out(acme, Definition(7, 1, SEEN_EARLY, {}))) == {"user"}
+
+
+def test_accounts_that_there_is_no_time_for_are_left_out(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two_kinds(acme)
+    monkeypatch.setattr(trials, "ACCOUNTS_AT_ONCE", 1)
+    for questions, expected in ((2, {"user"}), (1 + 4, {"user", "account"})):
+        answers = [*[False] * questions, *[True] * 10]
+        tried = trials.try_out(
+            scores_of(acme), Definition(7, 9, {}, {}), TODAY, partial(answers.pop, 0)
+        )
+        assert set(tried) == expected
 
 
 def test_a_trial_ends_in_time_and_leaves_nothing(acme: Product) -> None:
