@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from http.cookies import SimpleCookie
+from secrets import token_hex
 from statistics import median
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -21,7 +22,8 @@ from benchmarks.command import run_command
 from benchmarks.report import progress
 from benchmarks.service import Failed, Service, temporary_service
 
-NAME, PASSWORD = "benchmark", "only-for-this-benchmark"
+# Each run logs in as somebody of its own, because the large side may be kept.
+NAME, PASSWORD = f"benchmark-{token_hex(4)}", token_hex(16)
 # A person does not wait, for any page.
 SECONDS = 1.0
 SEGMENTS = ("New", "Most Engaged", "Least Engaged", "Recently Inactive", "Red Hot", "Ice Cold")
