@@ -107,23 +107,23 @@ def fernet_keys(name: str, value: str) -> list[str]:
     return keys
 
 
-def database(url: str) -> dict[str, Any]:
-    """Django's database settings for *url*, which must name a PostgreSQL database."""
+def database(name: str, url: str) -> dict[str, Any]:
+    """Django's database settings for *url*, the variable's value: a PostgreSQL database."""
     if urlsplit(url).scheme not in {"postgres", "postgresql"}:
         raise ImproperlyConfigured(
-            "DATABASE_URL must look like postgresql://user:password@host:5432/name."
+            f"{name} must look like postgresql://user:password@host:5432/name."
         )
     try:
         parsed: dict[str, Any] = dict(dj_database_url.parse(url))
     except Exception:
         # The parser's own message may quote the address with its password.
         raise ImproperlyConfigured(
-            "DATABASE_URL cannot be read; it must look like "
+            f"{name} cannot be read; it must look like "
             "postgresql://user:password@host:5432/name, with special characters of the "
             "password percent-encoded."
         ) from None
     if not parsed.get("NAME"):
-        raise ImproperlyConfigured("DATABASE_URL names no database after the last slash.")
+        raise ImproperlyConfigured(f"{name} names no database after the last slash.")
     return parsed
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 
 from django.conf import settings
-from django.db import Error, connection
+from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
@@ -19,11 +19,14 @@ from engagement import figures as engagement
 from engagement import measures
 from ingestion import figures as ingestion
 from marketplace import figures as marketplace
+from readapi import figures as readapi
+from readapi import replica
 
 # Beat asks for a drain every few seconds; without one for so long nobody records.
 DRAIN_SEEN_WITHIN = timedelta(seconds=60)
 
-_migrated = False
+# The entries of DATABASES that were seen with all migrations applied.
+_migrated: set[str] = set()
 
 
 @require_safe
@@ -46,18 +49,35 @@ def _checks(now: datetime) -> dict[str, str]:
     except Error:
         return {"database": "The database cannot be reached."}
     try:
-        return {"database": "ok", "migrations": _migrations(), "drain": _drain(now)}
+        checks = {"database": "ok", "migrations": _migrations(), "drain": _drain(now)}
     except Error as error:
         return {"database": f"The database does not answer ({type(error).__name__})."}
+    return checks | ({"replica": _replica()} if replica.is_set() else {})
 
 
 def _migrations() -> str:
+    if _is_migrated(DEFAULT_DB_ALIAS):
+        return "ok"
+    return "Migrations are not applied: run `python manage.py migrate`."
+
+
+def _replica() -> str:
+    try:
+        connections[replica.ALIAS].ensure_connection()
+        if _is_migrated(replica.ALIAS):
+            return "ok"
+    except Error:
+        return "The replica cannot be reached: the read API answers 503 until it can."
+    return "The replica has not got the migrations yet: it lags behind, or is another database."
+
+
+def _is_migrated(alias: str) -> bool:
     """Looked at until all are applied: from then on this code has the tables it needs."""
-    global _migrated
-    if not _migrated:
-        executor = MigrationExecutor(connection)
-        _migrated = not executor.migration_plan(executor.loader.graph.leaf_nodes())
-    return "ok" if _migrated else "Migrations are not applied: run `python manage.py migrate`."
+    if alias not in _migrated:
+        executor = MigrationExecutor(connections[alias])
+        if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
+            _migrated.add(alias)
+    return alias in _migrated
 
 
 def _drain(now: datetime) -> str:
@@ -105,6 +125,7 @@ class _Figures(Collector):
             ingestion.figures(self._now),
             engagement.figures(self._now),
             marketplace.figures(self._now),
+            readapi.figures(),
         )
 
     def describe(self) -> Iterable[Metric]:

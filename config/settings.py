@@ -22,20 +22,30 @@ DATABASE_URL = environment.text("DATABASE_URL")
 # With no DATABASE_URL the service runs a PostgreSQL of its own in the data folder.
 EMBEDDED_POSTGRES = None if DATABASE_URL else EmbeddedPostgres(DATA_DIR / "postgres")
 
-DATABASES: dict[str, dict[str, Any]] = {
-    "default": {
-        **(
-            EMBEDDED_POSTGRES.database_settings()
-            if EMBEDDED_POSTGRES
-            else environment.database(DATABASE_URL)
-        ),
+
+def _connected(address: dict[str, Any]) -> dict[str, Any]:
+    """The database's address, with what holds for each of our connections."""
+    return {
+        **address,
         "ENGINE": "django.db.backends.postgresql",
         # Opening a connection costs several milliseconds, so each thread keeps its own.
         "CONN_MAX_AGE": 600,
         "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": {"connect_timeout": 5, **address.get("OPTIONS", {})},
     }
+
+
+DATABASES: dict[str, dict[str, Any]] = {
+    "default": _connected(
+        EMBEDDED_POSTGRES.database_settings()
+        if EMBEDDED_POSTGRES
+        else environment.database("DATABASE_URL", DATABASE_URL)
+    )
 }
-DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 5)
+# The read API reads from a replica where there is one; everything else ignores it.
+if REPLICA_URL := environment.text("EDS_REPLICA_URL"):
+    DATABASES["replica"] = _connected(environment.database("EDS_REPLICA_URL", REPLICA_URL))
+    DATABASE_ROUTERS = ["engagement.databases.Router"]
 # The web role borrows a connection per request instead (config/wsgi.py): so many a process.
 WEB_DATABASE_POOL = {"min_size": 1, "max_size": 10, "timeout": 10, "max_idle": 300}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"

@@ -13,8 +13,9 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 # Each client's connection is served by a greenlet of its own, and Django keeps a database
 # connection for each of those: a thousand idle clients would hold a thousand. So the web role
 # borrows one per request from a pool instead.
-settings.DATABASES["default"]["CONN_MAX_AGE"] = 0
-settings.DATABASES["default"]["OPTIONS"]["pool"] = settings.WEB_DATABASE_POOL
+for database in settings.DATABASES.values():
+    database["CONN_MAX_AGE"] = 0
+    database["OPTIONS"]["pool"] = settings.WEB_DATABASE_POOL
 
 django.setup(set_prefix=False)
 application = Handler()

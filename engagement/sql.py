@@ -11,7 +11,9 @@ from itertools import count
 from typing import Any, LiteralString
 
 import psycopg
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, transaction
+
+from engagement import databases
 
 Row = tuple[Any, ...]
 
@@ -22,10 +24,15 @@ PRODUCT: LiteralString = "(SELECT %(product)s::bigint)"
 SCORE_SET: LiteralString = "(SELECT %(score_set)s::bigint)"
 
 
-def fetch(statement: LiteralString, parameters: dict[str, Any] | None = None) -> list[Row]:
-    """The rows that the statement returns. Raises Django's database errors."""
-    with connection.wrap_database_errors, _cursor() as cursor:
-        return cursor.execute(statement, parameters).fetchall()
+def fetch(
+    statement: LiteralString, parameters: dict[str, Any] | None = None, *, prepare: bool = False
+) -> list[Row]:
+    """The rows that the statement returns. Raises Django's database errors.
+
+    *prepare* keeps its plan on the connection, as for ``execute``.
+    """
+    with databases.current().wrap_database_errors, _cursor() as cursor:
+        return cursor.execute(statement, parameters, prepare=prepare or None).fetchall()
 
 
 def execute(
@@ -36,7 +43,7 @@ def execute(
     *prepare* keeps its plan on the connection: worth it for a short statement that runs hundreds
     of times a second on a connection of its own.
     """
-    with connection.wrap_database_errors, _cursor() as cursor:
+    with databases.current().wrap_database_errors, _cursor() as cursor:
         return cursor.execute(statement, parameters, prepare=prepare or None).rowcount
 
 
@@ -47,6 +54,7 @@ def stream(
 
     Raises Django's database errors.
     """
+    connection = databases.current()
     with connection.wrap_database_errors:
         raw: psycopg.Connection[Row] = connection.connection
         with psycopg.ServerCursor(raw, f"stream_{next(_streams)}") as cursor:
@@ -62,13 +70,15 @@ def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) ->
 
     Raises Django's database errors.
     """
-    with connection.wrap_database_errors, _cursor() as cursor, cursor.copy(statement) as stream:
+    wrap = databases.current().wrap_database_errors
+    with wrap, _cursor() as cursor, cursor.copy(statement) as stream:
         stream.set_types(types)
         for row in rows:
             stream.write_row(row)
 
 
 def _cursor() -> psycopg.Cursor[Row]:
+    connection = databases.current()
     # As Django's own cursors begin: a connection that was idle may have died meanwhile.
     connection.close_if_health_check_failed()
     connection.ensure_connection()
@@ -94,7 +104,7 @@ def time_limit(seconds: float) -> Iterator[None]:
     Raises TookTooLong where one does not.
     """
     try:
-        with transaction.atomic():
+        with transaction.atomic(databases.current().alias):
             execute(_LIMIT, {"limit": f"{seconds * 1000:.0f}"})
             yield
             execute(_NO_LIMIT)

@@ -37,6 +37,10 @@ class NotFound(Exception):
     """There is nothing there, or nothing that the token may see; answered with 404."""
 
 
+class ReplicaAway(Exception):
+    """The replica cannot be reached, by its cause; answered with 503."""
+
+
 def respond(error: Exception, context: dict[str, Any]) -> Response:
     """The answer to an exception that a view raised. DRF calls this; nothing gets past it."""
     if isinstance(error, Refused):
@@ -51,10 +55,10 @@ def respond(error: Exception, context: dict[str, Any]) -> Response:
     request = context["request"]
     path, about = request.path, {"request": request}
     request_ids.for_fault(request.META)
-    if _database_is_away(error):
-        logger.warning(
-            "The database could not answer %s: %s", path, type(error).__name__, extra=about
-        )
+    if isinstance(error, ReplicaAway) or database_is_away(error):
+        who = "replica" if isinstance(error, ReplicaAway) else "database"
+        what = type(error.__cause__ if isinstance(error, ReplicaAway) else error).__name__
+        logger.warning("The %s could not answer %s: %s", who, path, what, extra=about)
         return _response(
             503,
             "unavailable",
@@ -105,7 +109,7 @@ def _response(
     return Response({"error": error}, status=status, headers=headers)
 
 
-def _database_is_away(error: Exception) -> bool:
+def database_is_away(error: Exception) -> bool:
     """Whether the connection failed, as against a statement that the database refused.
 
     A lost or impossible connection carries no SQLSTATE, or one of class 08 (connection), 57P

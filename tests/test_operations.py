@@ -43,7 +43,7 @@ def away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "_migrated", False)
+    monkeypatch.setattr(operations, "_migrated", set())
 
 
 def drained(ago: timedelta = timedelta()) -> None:

@@ -1,6 +1,5 @@
 """Accounts: ranked, looked up, and one with all that is known of it."""
 
-from rest_framework.request import Request
 from rest_framework.response import Response
 
 from readapi import details, pagination, parameters, queries, serializers
@@ -10,7 +9,7 @@ from readapi.views.base import ReadView
 class AccountList(ReadView):
     """The accounts of a workspace, highest score first, or the one that a look-up finds."""
 
-    def get(self, request: Request) -> Response:
+    def answer(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         match = parameters.match(self.parameters)
         expansions = parameters.expansions(self.parameters, allowed=())
@@ -28,7 +27,7 @@ class AccountDetail(ReadView):
 
     EXPANSIONS = ("insights", "traits", "segments", "events", "history")
 
-    def get(self, request: Request, account_id: int) -> Response:
+    def answer(self, account_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
 

@@ -1,6 +1,7 @@
 """The read API: workspaces, and their accounts and users, ranked."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 from rest_framework.renderers import JSONRenderer
@@ -9,7 +10,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from engagement.models import Product
-from readapi import errors, pagination, parameters
+from readapi import errors, pagination, parameters, replica
 from readapi.authentication import BearerToken
 from readapi.links import Links
 from readapi.models import ApiToken
@@ -44,6 +45,8 @@ class ReadView(JsonView):
 
     authentication_classes = [BearerToken]
     throttle_classes = [PerToken]
+    # What a request is answered with, given the ids of its path. It only reads.
+    answer: Callable[..., Response]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -51,6 +54,9 @@ class ReadView(JsonView):
         self.product: Product = request.auth.product
         self.parameters: Parameters = parameters.parse(request.META["QUERY_STRING"])
         self.links = Links(request._request)
+
+    def get(self, request: Request, **ids: int) -> Response:
+        return replica.read(partial(self.answer, **ids))
 
     def one(self, record: Mapping[str, object], expansions: Sequence[str]) -> Response:
         return Response({"data": record, "_expansions": expansions})

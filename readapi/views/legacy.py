@@ -1,6 +1,5 @@
 """The look-up that older clients use: one account, at the root of the answer."""
 
-from rest_framework.request import Request
 from rest_framework.response import Response
 
 from readapi import details, parameters, queries, serializers
@@ -12,7 +11,7 @@ class LegacyAccount(ReadView):
 
     EXPANSIONS = ("insights", "traits", "segments")
 
-    def get(self, request: Request) -> Response:
+    def answer(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         wanted = parameters.id_or_match(self.parameters)
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)

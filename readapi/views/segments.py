@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engagement import tallies
@@ -17,7 +16,7 @@ class SegmentList(ReadView):
 
     EXPANSIONS = ("counts",)
 
-    def get(self, request: Request) -> Response:
+    def answer(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         scope = parameters.scope(self.parameters)
         custom_only = parameters.flag(self.parameters, "exclude_defaults")
@@ -39,7 +38,7 @@ class SegmentList(ReadView):
 class SegmentDetail(ReadView):
     """One segment with the number of its members."""
 
-    def get(self, request: Request, segment_id: int) -> Response:
+    def answer(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         expansions = parameters.expansions(self.parameters, allowed=())
 
@@ -53,7 +52,7 @@ class SegmentDetail(ReadView):
 class SegmentMembers(ReadView):
     """The users or accounts in a segment, highest score first."""
 
-    def get(self, request: Request, segment_id: int) -> Response:
+    def answer(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         expansions = parameters.expansions(self.parameters, allowed=())
 

@@ -1,6 +1,5 @@
 """Users: ranked, looked up, and one with all that is known of them."""
 
-from rest_framework.request import Request
 from rest_framework.response import Response
 
 from readapi import details, pagination, parameters, queries, serializers
@@ -10,7 +9,7 @@ from readapi.views.base import ReadView
 class UserList(ReadView):
     """The users of a workspace, highest score first, or the one that a look-up finds."""
 
-    def get(self, request: Request) -> Response:
+    def answer(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         match = parameters.match(self.parameters)
         expansions = parameters.expansions(self.parameters, allowed=())
@@ -28,7 +27,7 @@ class UserDetail(ReadView):
 
     EXPANSIONS = ("traits", "segments", "events", "history")
 
-    def get(self, request: Request, user_id: int) -> Response:
+    def answer(self, user_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         trait_names = parameters.trait_names(self.parameters)

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engagement import tallies
@@ -30,7 +29,7 @@ class WorkspaceView(ReadView):
 class WorkspaceList(WorkspaceView):
     """The workspaces of the token's product, oldest first."""
 
-    def get(self, request: Request) -> Response:
+    def answer(self) -> Response:
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         asked = pagination.asked(self.parameters, "workspaces", queries.WORKSPACE_ORDER)
         found = queries.workspaces(self.product, tallied="stats" in expansions)
@@ -41,7 +40,7 @@ class WorkspaceList(WorkspaceView):
 class WorkspaceDetail(WorkspaceView):
     """One workspace."""
 
-    def get(self, request: Request, workspace_id: int) -> Response:
+    def answer(self, workspace_id: int) -> Response:
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         counted = "stats" in expansions
         workspace = queries.workspace(self.product, workspace_id, tallied=counted)

@@ -1,0 +1,67 @@
+"""Answering from a replica of the database, where there is one.
+
+Tokens, their last use and their counts of requests stay with the primary: a replica takes no
+writes, and a revoked token is refused at once. All that a request then reads comes from one
+database, so that an answer never mixes two states.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import LiteralString
+
+from django.db import Error, connections
+from rest_framework.response import Response
+
+from engagement import databases, failures, sql
+from readapi.errors import ReplicaAway, database_is_away
+
+logger = logging.getLogger(__name__)
+
+# The entry of DATABASES.
+ALIAS = "replica"
+
+
+def is_set() -> bool:
+    return ALIAS in connections
+
+
+def read(answer: Callable[[], Response]) -> Response:
+    """What *answer*, which only reads, gives. Raises ReplicaAway where nobody can be asked.
+
+    A replica that has to apply a change ends the statements that still look at what was there
+    before. Asked again it might do the same, so the primary answers that request.
+    """
+    if not is_set():
+        return answer()
+    try:
+        with databases.reading_from(ALIAS):
+            return answer()
+    except Error as error:
+        if database_is_away(error):
+            raise ReplicaAway from error
+        if not failures.lost_race(error):
+            raise
+    logger.info("The replica ended a statement to apply a change; the primary answers instead.")
+    return answer()
+
+
+_PRIMARY_IS_AT: LiteralString = "SELECT pg_current_wal_lsn()::text, clock_timestamp()"
+# A replica that was promoted lags behind nobody.
+_LAG: LiteralString = """
+    SELECT CASE
+        WHEN NOT pg_is_in_recovery() OR pg_last_wal_replay_lsn() >= %(place)s::pg_lsn THEN 0
+        ELSE greatest(0, extract(epoch FROM %(now)s
+            - coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())))
+    END::float8
+"""
+
+
+def lag() -> float:
+    """By how many seconds the replica's state is older than the primary's.
+
+    Nothing while it has all that was written; else the age of the last commit that it has.
+    """
+    ((place, now),) = sql.fetch(_PRIMARY_IS_AT)
+    with databases.reading_from(ALIAS):
+        ((seconds,),) = sql.fetch(_LAG, {"place": place, "now": now})
+    return float(seconds)
