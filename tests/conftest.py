@@ -3,12 +3,14 @@
 from collections.abc import Iterator
 
 import pytest
+from django.test import TransactionTestCase
 from pytest_django import DjangoDbBlocker
 
 from engagement.models import Product
 from ingestion import inbox
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
+from tests.emptying import Fresh
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,10 +24,15 @@ def counted_at_the_end_only() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
-    """End the inbox's thread before the test database is dropped: it holds a connection, and
-    counts at its end what it took."""
-    yield
-    with django_db_blocker.unblock():
+    """Have tests that commit leave the database as they found it.
+
+    End the inbox's thread before the test database is dropped: it holds a connection, and counts
+    at its end what it took."""
+    with django_db_blocker.unblock(), pytest.MonkeyPatch.context() as patch:
+        fresh = Fresh()
+        patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _: fresh.restore())
+        with django_db_blocker.block():
+            yield
         inbox.stop()
 
 
