@@ -1,4 +1,4 @@
-"""The brokers that the service is tried with, each started on the loopback for one run."""
+"""The brokers that the service is tried with, each started for one run."""
 
 import shutil
 import signal
@@ -27,7 +27,7 @@ class Broker:
     def started(self, folder: Path, host: str = HOST, port: int = 0) -> Iterator[str]:
         """Run the broker with its files in *folder*; its address, empty for the service's own.
 
-        It listens on *host*, on the loopback, and on *port* or any that is free.
+        It listens on *host*, which nobody else may reach, and on *port* or any that is free.
         """
         yield ""
 
@@ -37,7 +37,9 @@ class Redis(Broker):
     def started(self, folder: Path, host: str = HOST, port: int = 0) -> Iterator[str]:
         port = port or free_port()
         command = [_program("redis-server"), "--bind", host, "--port", str(port), "--save", ""]
-        with _running([*command, "--dir", str(folder)], folder / "redis.log", {}):
+        # Others than its own machine may use it without a password: nobody else gets there.
+        command += ["--protected-mode", "no", "--dir", str(folder)]
+        with _running(command, folder / "redis.log", {}):
             until(lambda: _listens(host, port), "Redis", PATIENCE)
             yield f"redis://{host}:{port}/0"
 
@@ -61,7 +63,9 @@ class RabbitMQ(Broker):
             "RABBITMQ_MNESIA_BASE": str(home / "mnesia"),
             "RABBITMQ_LOG_BASE": str(home / "log"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "enabled_plugins"),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
+                "-kernel inet_dist_use_interface {127,0,0,1} -rabbit loopback_users []"
+            ),
             "ERL_EPMD_ADDRESS": HOST,
             "PATH": "/usr/lib/rabbitmq/bin:/usr/sbin:/usr/bin:/bin",
         }

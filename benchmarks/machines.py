@@ -1,121 +1,28 @@
 """Many machines: roles with an address each share one PostgreSQL and one broker. While clients
-post, workers, the broker and a web server fail in turns, and every message is accounted for.
+post, machines fail in turns or, in network namespaces, are cut off; every message is accounted for.
 """
 
 import argparse
-import http.client
-import os
-import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 
 from benchmarks import accounting
-from benchmarks.brokers import BROKERS, Broker
+from benchmarks.brokers import BROKERS
 from benchmarks.command import run_command
-from benchmarks.posting import Address, Posted, posting
+from benchmarks.fleet import NAMES, WEBS, Machines, Watch, held_up, recorded_up_to_now
+from benchmarks.networks import Loopback, Namespaces, why_not
+from benchmarks.posting import Posted, posting
 from benchmarks.report import progress, table
-from benchmarks.service import (
-    PATIENCE,
-    Failed,
-    Service,
-    celery,
-    free_port,
-    temporary_service,
-    until,
-)
-from config.postgres import DATABASE, ROLE
+from benchmarks.service import PATIENCE, Failed, until
 
-WEBS = ("web 1", "web 2")
-WORKERS = ("worker 1", "worker 2")
-# The second is there by mistake.
-BEATS = ("beat", "second beat")
+# What happens in a step. What it returns, if anything, is watched until it comes true.
+Begin = Callable[[Machines], Watch | None]
 
-
-class Machines:
-    """Processes that stand for machines: they share PostgreSQL, a broker and secrets, no files."""
-
-    def __init__(self, service: Service, broker: Broker, network: str, stack: ExitStack) -> None:
-        """*network* is the start of the addresses, all of them on the loopback."""
-        self.addresses: dict[str, Address] = {
-            name: (f"{network}.{place}", free_port()) for place, name in enumerate(WEBS, 4)
-        }
-        self._service = service
-        self._broker = broker
-        self._broker_at: Address = (f"{network}.3", free_port())
-        self._running_broker = stack.enter_context(ExitStack())
-        self._broker_starts = 0
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self._database = service.connect()
-        service.environment |= {
-            "DATABASE_URL": f"postgresql://{ROLE}@{network}.2/{DATABASE}",
-            "EDS_SECRET_KEY": "only-for-this-benchmark" * 3,
-            "EDS_ENCRYPTION_KEYS": service.run("manage.py", "generate_key").strip(),
-            "EDS_ALLOWED_HOSTS": ",".join(host for host, _ in self.addresses.values()),
-        }
-
-    def start_all(self) -> None:
-        self.start_broker()
-        for name in (*WEBS, *WORKERS, *BEATS):
-            self.start(name)
-        until(lambda: all(map(self._is_ready, WEBS)), "both web servers to be ready", PATIENCE)
-
-    def start(self, name: str) -> None:
-        if name in WEBS:
-            host, port = self.addresses[name]
-            command = [sys.executable, "manage.py", "serve", "--host", host, "--port", str(port)]
-        else:
-            command = celery("config", "worker" if name in WORKERS else "beat")
-        folder = self._service.folder / name.replace(" ", "-")
-        self._processes[name] = self._service.start(name, command, EDS_DATA_DIR=str(folder))
-
-    def signal(self, name: str, number: signal.Signals) -> None:
-        """Send the signal to all processes of the machine."""
-        os.killpg(self._processes[name].pid, number)
-
-    def kill(self, name: str) -> None:
-        self.signal(name, signal.SIGKILL)
-        self._processes.pop(name).wait(PATIENCE)
-
-    def start_broker(self) -> None:
-        """Start the broker with nothing in it."""
-        self._broker_starts += 1
-        folder = self._service.folder / f"broker-{self._broker_starts}"
-        folder.mkdir()
-        address = self._running_broker.enter_context(self._broker.started(folder, *self._broker_at))
-        if address:
-            self._service.environment["CELERY_BROKER_URL"] = address
-
-    def stop_broker(self) -> None:
-        """Stop the broker; where PostgreSQL is the broker too, only empty its queues."""
-        self._running_broker.close()
-        if "CELERY_BROKER_URL" not in self._service.environment:
-            self._database.execute("SELECT pgmq.purge_queue(queue_name) FROM pgmq.meta")
-
-    def waiting(self) -> int:
-        """Messages in the inbox."""
-        row = self._database.execute("SELECT count(*) FROM ingestion_inboxmessage").fetchone()
-        assert row is not None
-        return int(row[0])
-
-    def ended(self) -> list[str]:
-        """Who ended without being told."""
-        return [name for name, process in self._processes.items() if process.poll() is not None]
-
-    def _is_ready(self, web: str) -> bool:
-        connection = http.client.HTTPConnection(*self.addresses[web], timeout=5)
-        with suppress(OSError, http.client.HTTPException):
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
-        return False
-
-
-# What happens one after the other, each for an equal share of the time.
-PHASES: tuple[tuple[str, Callable[[Machines], None]], ...] = (
+SECONDS = 80.0
+FAILURES: tuple[tuple[str, Begin], ...] = (
     ("all run", lambda machines: None),
     ("worker 1 killed", lambda machines: machines.kill("worker 1")),
     ("worker 2 hangs too", lambda machines: machines.signal("worker 2", signal.SIGSTOP)),
@@ -127,41 +34,122 @@ PHASES: tuple[tuple[str, Callable[[Machines], None]], ...] = (
 )
 
 
+def cut_off(name: str) -> Begin:
+    def begin(machines: Machines) -> None:
+        cutting(machines).cut_off(name)
+
+    return begin
+
+
+def cut_off_in_the_middle(worker: str) -> Begin:
+    """Cut the worker off while it holds messages that it claimed; watch until all that were in the
+    inbox then are recorded, by others."""
+
+    def begin(machines: Machines) -> Watch:
+        with held_up(machines):
+            until(lambda: machines.is_held_up(worker), f"{worker} to drain", PATIENCE)
+            cutting(machines).cut_off(worker)
+            return recorded_up_to_now(machines)
+
+    return begin
+
+
+def rejoin(name: str, watch: Callable[[Machines], Watch]) -> Begin:
+    def begin(machines: Machines) -> Watch:
+        cutting(machines).rejoin(name)
+        return watch(machines)
+
+    return begin
+
+
+def asks_the_database(name: str) -> Callable[[Machines], Watch]:
+    def watch(machines: Machines) -> Watch:
+        now = time.time()
+        return lambda: machines.has_asked_since(name, now)
+
+    return watch
+
+
+def is_ready(web: str) -> Callable[[Machines], Watch]:
+    return lambda machines: lambda: machines.is_ready(web)
+
+
+def cutting(machines: Machines) -> Namespaces:
+    assert isinstance(machines.network, Namespaces)
+    return machines.network
+
+
+SECONDS_OF_CUTS = 270.0
+CUTS: tuple[tuple[str, Begin], ...] = (
+    ("all run", lambda machines: None),
+    ("worker 1 cut off while it drains", cut_off_in_the_middle("worker 1")),
+    ("worker 1 back", rejoin("worker 1", asks_the_database("worker 1"))),
+    ("broker cut off", cut_off("broker")),
+    ("broker back", rejoin("broker", recorded_up_to_now)),
+    ("web 1 cut off", cut_off("web 1")),
+    ("web 1 back", rejoin("web 1", is_ready("web 1"))),
+    ("PostgreSQL cut off", cut_off("postgres")),
+    ("PostgreSQL back", rejoin("postgres", recorded_up_to_now)),
+)
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
-    network = f"127.0.{random.randrange(1, 255)}"
     broker = BROKERS[options.broker]
-    with temporary_service({"listen_addresses": f"{network}.2"}) as service, ExitStack() as stack:
-        machines = Machines(service, broker, network, stack)
-        key = service.create_product()["ingestion_key"]
+    steps = CUTS if options.namespaces else FAILURES
+    seconds = (options.seconds or (SECONDS_OF_CUTS if options.namespaces else SECONDS)) / len(steps)
+    with ExitStack() as stack:
+        network: Loopback = Loopback(NAMES)
+        if options.namespaces:
+            if reason := why_not():
+                raise Failed(f"Machines cannot be cut off here: {reason}.")
+            network = stack.enter_context(Namespaces(NAMES).made())
         progress(f"Starting {broker.name}, two web servers, two workers and two beats.")
+        machines = Machines(network, broker, stack)
+        key = machines.service.create_product()["ingestion_key"]
         machines.start_all()
         # Half of the clients prefer each web server.
         one, other = (machines.addresses[name] for name in WEBS)
         with posting([(one, other), (other, one)], key, options.seed) as posted:
-            phases = [_pass(machines, posted, *phase, options) for phase in PHASES]
+            phases = [_pass(machines, posted, *step, seconds) for step in steps]
         progress(f"{len(posted.acknowledged):,} tracks answered with 202; settling.")
-        settled_after = accounting.until_settled(service.connect)
+        settled_after = accounting.until_settled(machines.service.connect)
         if ended := machines.ended():
-            raise Failed(f"{ended[0]} ended by itself:\n{service.last_lines(ended[0])}")
-        accounted = accounting.account_for(posted, service.connect())
+            raise Failed(f"{ended[0]} ended by itself:\n{machines.service.last_lines(ended[0])}")
+        accounted = accounting.account_for(posted, machines.service.connect())
     run = {"broker": broker.name, **accounted, "settled_after_s": settled_after}
     return {"phases": phases, "run": run}
 
 
 def _pass(
-    machines: Machines,
-    posted: Posted,
-    name: str,
-    begin: Callable[[Machines], None],
-    options: argparse.Namespace,
+    machines: Machines, posted: Posted, name: str, begin: Begin, seconds: float
 ) -> dict[str, Any]:
     progress(f"{name}.")
     before = _answers(posted)
-    begin(machines)
-    time.sleep(options.seconds / len(PHASES))
+    posted.longest_answer = 0.0
+    watch = begin(machines)
+    came_true_after = _watch(watch, seconds)
     after = _answers(posted)
     gained = {answer: after[answer] - before[answer] for answer in after}
-    return {"phase": name, **gained, "in_the_inbox": machines.waiting()}
+    return {
+        "phase": name,
+        **gained,
+        "in_the_inbox": machines.waiting(),
+        "longest_answer_s": posted.longest_answer,
+        "watched": watch is not None,
+        "came_true_after_s": came_true_after,
+    }
+
+
+def _watch(watch: Watch | None, seconds: float) -> float | None:
+    """Pass so many seconds; after how many of them what is watched came true, if it did."""
+    began = time.monotonic()
+    came_true_after: float | None = None
+    while (passed := time.monotonic() - began) < seconds:
+        if watch and came_true_after is None and watch():
+            came_true_after = passed
+            progress(f"  … as before after {passed:.1f} s.")
+        time.sleep(0.1)
+    return came_true_after
 
 
 def _answers(posted: Posted) -> dict[str, int]:
@@ -177,8 +165,15 @@ def _answers(posted: Posted) -> dict[str, int]:
 def show(figures: dict[str, Any]) -> None:
     names = ("acknowledged", "refused", "unanswered", "in_the_inbox")
     heads = ["tracks, while", *(name.replace("_", " ") for name in names)]
+    heads += ["longest answer, s", "as before after, s"]
     rows = [
-        [phase["phase"], *(f"{phase[name]:,}" for name in names)] for phase in figures["phases"]
+        [
+            phase["phase"],
+            *(f"{phase[name]:,}" for name in names),
+            f"{phase['longest_answer_s']:.1f}",
+            _came_true(phase),
+        ]
+        for phase in figures["phases"]
     ]
     print(f"{table(heads, rows)}\n")
     run = figures["run"]
@@ -186,14 +181,26 @@ def show(figures: dict[str, Any]) -> None:
     print(table(["", run["broker"]], [*accounting.rows([run]), settled]))
 
 
+def _came_true(phase: dict[str, Any]) -> str:
+    if not phase["watched"]:
+        return ""
+    after = phase["came_true_after_s"]
+    return "never" if after is None else f"{after:.1f}"
+
+
 def faults(figures: dict[str, Any]) -> list[str]:
     return accounting.faults(figures["run"])
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--seconds", type=float, default=80.0, help="how long to post and fail")
+    parser.add_argument("--seconds", type=float, help="how long to post and fail")
     parser.add_argument("--broker", choices=[*BROKERS], default="redis")
     parser.add_argument("--seed", type=int, default=1, help="draws the messages")
+    parser.add_argument(
+        "--namespaces",
+        action="store_true",
+        help="cut machines off the network instead, which needs root and ip",
+    )
 
 
 if __name__ == "__main__":

@@ -48,10 +48,11 @@ class Posted:
     to_be_dropped: set[str] = field(default_factory=set)
     perhaps_dropped: set[str] = field(default_factory=set)
     others: int = 0
-    # All answers by status, and the longest that a 202 took since somebody set it to zero, in
-    # seconds.
+    # All answers by status, and the longest that a 202 and any answer took since somebody set it to
+    # zero, in seconds.
     statuses: Counter[int] = field(default_factory=Counter)
     longest: float = 0.0
+    longest_answer: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -143,11 +144,13 @@ def _send(
 ) -> int | None:
     started = time.monotonic()
     status = client.send(path, body, key)
+    took = time.monotonic() - started
     with posted.lock:
         if status is not None:
             posted.statuses[status] += 1
+            posted.longest_answer = max(posted.longest_answer, took)
         if status == 202:
-            posted.longest = max(posted.longest, time.monotonic() - started)
+            posted.longest = max(posted.longest, took)
     return status
 
 

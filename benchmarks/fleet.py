@@ -1,0 +1,162 @@
+"""Machines that share one PostgreSQL, one broker and secrets, and no files: one for each role."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any, LiteralString
+
+import psycopg
+
+from benchmarks.asking import status_of
+from benchmarks.brokers import Broker
+from benchmarks.networks import Loopback
+from benchmarks.posting import Address
+from benchmarks.service import PATIENCE, celery, free_port, temporary_service, until
+from config.postgres import DATABASE, ROLE
+
+WEBS = ("web 1", "web 2")
+WORKERS = ("worker 1", "worker 2")
+# The second is there by mistake.
+BEATS = ("beat", "second beat")
+NAMES = ("postgres", "broker", *WEBS, *WORKERS, *BEATS)
+
+_WAITING: LiteralString = "SELECT count(*) FROM ingestion_inboxmessage WHERE id <= %s"
+_LAST: LiteralString = "SELECT COALESCE(max(id), 0) FROM ingestion_inboxmessage"
+# Drains of a machine that have claimed messages and wait for the counts.
+_HELD_UP: LiteralString = """
+    SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+    WHERE a.client_addr = %s::inet AND l.relation = 'engagement_dailycount'::regclass
+        AND NOT l.granted
+"""
+# Whether a machine has asked the database for anything since then.
+_ASKED_SINCE: LiteralString = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE client_addr = %s::inet AND query_start > to_timestamp(%s)
+"""
+
+
+class Machines:
+    """A machine is a process group with an address and a data folder of its own."""
+
+    def __init__(self, network: Loopback, broker: Broker, stack: ExitStack) -> None:
+        """Start PostgreSQL on *network*; it stops with *stack*, as does whatever starts later."""
+        self.network = network
+        self.broker = broker
+        self.addresses: dict[str, Address] = {
+            name: (network.address(name), free_port()) for name in WEBS
+        }
+        self._broker_at: Address = (network.address("broker"), free_port())
+        host = network.address("postgres")
+        with network.inside("postgres"):
+            self.service = stack.enter_context(temporary_service({"listen_addresses": host}))
+        self._running_broker = stack.enter_context(ExitStack())
+        self._broker_starts = 0
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.database = self.service.connect()
+        self._let_in(f"{network.prefix}.0/24")
+        self.service.environment |= {
+            "DATABASE_URL": f"postgresql://{ROLE}@{host}/{DATABASE}",
+            "EDS_SECRET_KEY": "only-for-this-benchmark" * 3,
+            "EDS_ENCRYPTION_KEYS": self.service.run("manage.py", "generate_key").strip(),
+            "EDS_ALLOWED_HOSTS": ",".join(host for host, _ in self.addresses.values()),
+        }
+
+    def _let_in(self, addresses: str) -> None:
+        """PostgreSQL by itself trusts its own machine only."""
+        with (self.service.postgres.folder / "pg_hba.conf").open("a") as rules:
+            rules.write(f"host all all {addresses} trust\n")
+        self.database.execute("SELECT pg_reload_conf()")
+
+    # --- Starting and ending ------------------------------------------------------------------
+
+    def start_all(self) -> None:
+        self.start_broker()
+        for name in (*WEBS, *WORKERS, *BEATS):
+            self.start(name)
+        until(lambda: all(map(self.is_ready, WEBS)), "both web servers to be ready", PATIENCE)
+
+    def start(self, name: str) -> None:
+        if name in WEBS:
+            host, port = self.addresses[name]
+            command = [sys.executable, "manage.py", "serve", "--host", host, "--port", str(port)]
+        else:
+            command = celery("config", "worker" if name in WORKERS else "beat")
+        folder = self.service.folder / name.replace(" ", "-")
+        with self.network.inside(name):
+            self._processes[name] = self.service.start(name, command, EDS_DATA_DIR=str(folder))
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send the signal to all processes of the machine."""
+        os.killpg(self._processes[name].pid, number)
+
+    def kill(self, name: str) -> None:
+        self.signal(name, signal.SIGKILL)
+        self._processes.pop(name).wait(PATIENCE)
+
+    def start_broker(self) -> None:
+        """Start the broker with nothing in it."""
+        self._broker_starts += 1
+        folder = self.service.folder / f"broker-{self._broker_starts}"
+        folder.mkdir()
+        with self.network.inside("broker"):
+            started = self.broker.started(folder, *self._broker_at)
+            address = self._running_broker.enter_context(started)
+        if address:
+            self.service.environment["CELERY_BROKER_URL"] = address
+
+    def stop_broker(self) -> None:
+        """Stop the broker; where PostgreSQL is the broker too, only empty its queues."""
+        self._running_broker.close()
+        if "CELERY_BROKER_URL" not in self.service.environment:
+            self.database.execute("SELECT pgmq.purge_queue(queue_name) FROM pgmq.meta")
+
+    # --- Looking ------------------------------------------------------------------------------
+
+    def last_message(self) -> int:
+        """The number of the last message in the inbox."""
+        return self._number(_LAST)
+
+    def waiting(self, last: int = 2**62) -> int:
+        """Messages in the inbox up to this number."""
+        return self._number(_WAITING, last)
+
+    def is_held_up(self, worker: str) -> bool:
+        """Whether the worker has claimed messages and waits for somebody's lock on the counts."""
+        return self._number(_HELD_UP, self.network.address(worker)) > 0
+
+    def has_asked_since(self, name: str, when: float) -> bool:
+        """Whether the machine has sent PostgreSQL a statement since then, in Unix time."""
+        return self._number(_ASKED_SINCE, self.network.address(name), when) > 0
+
+    def is_ready(self, web: str) -> bool:
+        return status_of(self.addresses[web], "/readyz") == 200
+
+    def ended(self) -> list[str]:
+        """Who ended without being told."""
+        return [name for name, process in self._processes.items() if process.poll() is not None]
+
+    def _number(self, statement: LiteralString, *parameters: Any) -> int:
+        row = self.database.execute(statement, parameters).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+# Whether what a step waits for has come true.
+Watch = Callable[[], bool]
+
+
+def recorded_up_to_now(machines: Machines) -> Watch:
+    """Whether everything has left the inbox that is in it now."""
+    last = machines.last_message()
+    return lambda: machines.waiting(last) == 0
+
+
+def held_up(machines: Machines) -> psycopg.Connection[Any]:
+    """A connection whose transaction lets nobody record. Closing it lets them go on."""
+    connection = machines.service.connect()
+    connection.autocommit = False
+    connection.execute("LOCK TABLE engagement_dailycount IN SHARE MODE")
+    return connection
