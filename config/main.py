@@ -8,9 +8,11 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
 from django.db import OperationalError, ProgrammingError
 
+from config.management.commands.generate_key import Command as GenerateKey
+
 # These work without a database, or bring their own (`up` supervises one).
 WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", "check"}
-WITHOUT_DATABASE |= {"collectstatic", "startapp", "generate_key", "diffsettings"}
+WITHOUT_DATABASE |= {"collectstatic", "startapp", "diffsettings"}
 WITHOUT_DATABASE |= {"marketplace_simulator"}
 
 
@@ -20,6 +22,10 @@ def run(arguments: list[str]) -> None:
     from config.failures import StartFailed
 
     command = arguments[1] if len(arguments) > 1 else None
+    if command == "generate_key":
+        # Before there are settings: those of production cannot be without a key.
+        GenerateKey().run_from_argv(arguments)
+        return
     try:
         with _database(command):
             _execute(arguments)

@@ -64,8 +64,8 @@ else:
     )
     _encryption_keys = environment.required(
         "EDS_ENCRYPTION_KEYS",
-        "it encrypts stored secrets; `python -c 'from cryptography.fernet import Fernet; "
-        "print(Fernet.generate_key().decode())'` prints one. Use the same on every machine.",
+        "it encrypts stored secrets; `python manage.py generate_key` prints one. "
+        "Use the same on every machine.",
     )
 # Stored secrets are encrypted with keys of their own, never with one derived from SECRET_KEY, so
 # that either can be rotated without the other.

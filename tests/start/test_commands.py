@@ -2,6 +2,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
@@ -15,6 +16,7 @@ from engagement import credentials
 from engagement.models import Workspace
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
+from tests.start.running import manage
 
 
 def output_of(*arguments: str) -> str:
@@ -43,6 +45,13 @@ def test_create_product_prints_text_for_people() -> None:
 
 def test_generate_key_prints_a_key_that_encrypts() -> None:
     Fernet(output_of("generate_key").strip()).encrypt(b"secret")
+
+
+def test_a_key_can_be_made_before_there_are_settings_and_leaves_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    made = manage(folder, "generate_key", DATABASE_URL="postgresql://eds@127.0.0.1:1/eds")
+    Fernet(made.stdout.strip()).encrypt(b"secret")
+    assert not folder.exists()
 
 
 def queue_schemas() -> int:

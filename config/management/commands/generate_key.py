@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand
 
 
 class Command(BaseCommand):
-    help = "Print a new key for EDS_ENCRYPTION_KEYS. Needs no database and stores nothing."
+    help = "Print a new key for EDS_ENCRYPTION_KEYS. Needs no settings and stores nothing."
     requires_system_checks = []
 
     def handle(self, *args: Any, **options: Any) -> None:
