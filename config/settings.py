@@ -290,6 +290,8 @@ LOGGING: dict[str, Any] = {
         "celery.beat": {"level": "WARNING"},
         "django_celery_beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
+        # It warns of each HEAD, because Django leaves it to the server to drop the body.
+        "gunicorn.http.wsgi": {"level": "ERROR"},
         # It says at INFO that a wake-up came too late to matter.
         "celery.worker.request": {"level": "WARNING"},
     },

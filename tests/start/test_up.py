@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.start.running import Up, manage, paste, survivors, until
+from tests.start.running import Up, fetch, manage, paste, survivors, until
 
 pytestmark = pytest.mark.slow
 
@@ -77,6 +77,13 @@ def test_another_product_can_be_made_while_it_runs(up: Up) -> None:
         "ingestion_key",
         "api_token",
     }
+
+
+def test_a_monitor_that_asks_for_heads_leaves_no_line(up: Up) -> None:
+    said = len(up.output)
+    for path in ("healthz", "readyz", "admin/login/"):
+        assert fetch(f"http://127.0.0.1:{up.port}/{path}", "HEAD") == (200, b"")
+    assert [line for line in up.output[said:] if line.startswith("web")] == []
 
 
 def test_a_second_start_on_the_same_folder_is_refused(up: Up) -> None:
