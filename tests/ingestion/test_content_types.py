@@ -7,6 +7,7 @@ from wsgiref.types import WSGIEnvironment
 from wsgiref.util import setup_testing_defaults
 
 import pytest
+from django.db import connection
 
 from config.handler import Handler
 from tests.ingestion.conftest import Accepted
@@ -29,6 +30,12 @@ CONTENT_TYPES = [
     "text/plain; charset*=nonsense''a",
     "text/plain; a*=idna''a",
 ]
+
+
+@pytest.fixture(autouse=True)
+def no_connection() -> None:
+    """A handler looks after the connection that an earlier test may have left, which it may not."""
+    connection.close()
 
 
 def answered(path: str, content_type: str) -> str:

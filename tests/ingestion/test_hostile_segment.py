@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from django.test import Client
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ingestion.doors import Door, segment
@@ -169,10 +169,19 @@ def test_no_body_is_a_server_error(path: str, body: bytes, post: Post) -> None:
 @at_any_pace
 @given(st.sampled_from(SEGMENT_PATHS), st.sampled_from(["identity", "gzip"]), st.binary())
 def test_any_bytes_over_http(path: str, encoding: str, body: bytes) -> None:
+    # A view of nobody may be any object, and is listed as dropped: that one is not meant.
+    assume(not is_object(body))
     response = Client().generic(
         "POST", path, body, "application/json", HTTP_CONTENT_ENCODING=encoding
     )
     assert response.status_code == 400
+
+
+def is_object(body: bytes) -> bool:
+    try:
+        return isinstance(json.loads(body), dict)
+    except ValueError:
+        return False
 
 
 @pytest.mark.parametrize("path", SEGMENT_PATHS)
