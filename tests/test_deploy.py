@@ -40,6 +40,19 @@ def test_a_unit_starts_a_command_that_exists(unit: Path) -> None:
         assert rest[2] in ("worker", "beat")
 
 
+def test_every_role_is_confined_alike() -> None:
+    first, *others = (confinement(unit) for unit in UNITS)
+    assert "NoNewPrivileges=true" in first
+    assert all(other == first for other in others)
+
+
+def confinement(unit: Path) -> list[str]:
+    """The lines about what the service may do: all after those about how it stops."""
+    lines = unit.read_text().splitlines()
+    (stop,) = [at for at, line in enumerate(lines) if line.startswith("TimeoutStopSec=")]
+    return lines[stop + 1 : lines.index("[Install]")]
+
+
 def test_the_workers_together_read_every_queue() -> None:
     commands = [words_of(unit) for unit in UNITS]
     read = {words[words.index("--queues") + 1] for words in commands if "--queues" in words}
