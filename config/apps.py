@@ -3,7 +3,10 @@ from typing import Any
 
 from django.apps import AppConfig, apps
 from django.contrib.admin import apps as admin_apps
+from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
+
+from config import liveness
 
 
 class AdminConfig(admin_apps.AdminConfig):
@@ -19,6 +22,7 @@ class ServiceConfig(AppConfig):
     def ready(self) -> None:
         # Tasks declared with @shared_task belong to this application from now on.
         import_module("config.celery")
+        connection_created.connect(liveness.tell_postgres)
         # Sent only for apps with models, which this one has none of.
         post_migrate.connect(_install_queues, sender=apps.get_app_config("ingestion"))
 

@@ -8,12 +8,17 @@ from typing import Any
 from kombu.transport import TRANSPORT_ALIASES
 from psycopg.conninfo import make_conninfo
 
+from config import liveness
+
 # What CELERY_BROKER_URL is unless it is given. The address is in the options.
 SCHEME = "own-database"
 URL = f"{SCHEME}://database"
 TRANSPORT_ALIASES[SCHEME] = "config.transport:Transport"
 # What a DATABASE_URL may say beyond the address, and the driver passes on to the server.
-LIBPQ_OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "options")
+LIBPQ_OPTIONS = (
+    *("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "options"),
+    *liveness.TO_POSTGRES,
+)
 
 
 class Confidential(str):
@@ -23,8 +28,16 @@ class Confidential(str):
         return "'***'"
 
 
-def transport_options(database: dict[str, Any]) -> dict[str, Any]:
-    """The transport's options for the database that Django's settings *database* describe."""
+def transport_options(url: str, database: dict[str, Any]) -> dict[str, Any]:
+    """The options of the transport that *url* stands for; *database* are Django's settings."""
+    if url == URL:
+        return _of_own_database(database)
+    if url.startswith(("redis", "sentinel")):
+        return liveness.TO_REDIS
+    return {}
+
+
+def _of_own_database(database: dict[str, Any]) -> dict[str, Any]:
     address = {
         "host": database.get("HOST"),
         "port": database.get("PORT"),

@@ -10,7 +10,7 @@ from typing import Any
 
 from kombu import Queue
 
-from config import broker, environment
+from config import broker, environment, liveness
 from config.postgres import EmbeddedPostgres
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -31,7 +31,11 @@ def _connected(address: dict[str, Any]) -> dict[str, Any]:
         # Opening a connection costs several milliseconds, so each thread keeps its own.
         "CONN_MAX_AGE": 600,
         "CONN_HEALTH_CHECKS": True,
-        "OPTIONS": {"connect_timeout": 5, **address.get("OPTIONS", {})},
+        "OPTIONS": {
+            "connect_timeout": 5,
+            **liveness.TO_POSTGRES,
+            **address.get("OPTIONS", {}),
+        },
     }
 
 
@@ -47,7 +51,15 @@ if REPLICA_URL := environment.text("EDS_REPLICA_URL"):
     DATABASES["replica"] = _connected(environment.database("EDS_REPLICA_URL", REPLICA_URL))
     DATABASE_ROUTERS = ["engagement.databases.Router"]
 # The web role borrows a connection per request instead (config/wsgi.py): so many a process.
-WEB_DATABASE_POOL = {"min_size": 1, "max_size": 10, "timeout": 10, "max_idle": 300}
+WEB_DATABASE_POOL = {
+    "min_size": 1,
+    "max_size": 10,
+    "max_idle": 300,
+    "timeout": 10,
+    # By itself it tries again after twice as long each time, up to some minutes: requests would be
+    # refused for so long after the database is back. A request that waits begins anew.
+    "reconnect_timeout": 10,
+}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Secrets ----------------------------------------------------------------------------------
@@ -192,9 +204,8 @@ SPECTACULAR_SETTINGS = {
 
 # With no CELERY_BROKER_URL the queue is in the service's own database.
 CELERY_BROKER_URL = environment.broker("CELERY_BROKER_URL", broker.URL)
-CELERY_BROKER_TRANSPORT_OPTIONS = (
-    broker.transport_options(DATABASES["default"]) if broker.URL == CELERY_BROKER_URL else {}
-)
+CELERY_BROKER_TRANSPORT_OPTIONS = broker.transport_options(CELERY_BROKER_URL, DATABASES["default"])
+CELERY_BROKER_HEARTBEAT = liveness.HEARTBEAT
 # On top of these for whoever publishes. A message only wakes a worker and beat sends another one
 # soon, so a broker that is away or silent fails a publish soon instead of holding its sender.
 CELERY_BROKER_PUBLISH_OPTIONS = {"use_notify": False, "max_retries": 0, "socket_timeout": 3.0}
@@ -225,7 +236,7 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # Celery closes the database connection around every task unless this says how often to reuse it.
 CELERY_DB_REUSE_MAX = 10_000
-CELERY_BEAT_SCHEDULER = "django_celery_beat.schedulers:DatabaseScheduler"
+CELERY_BEAT_SCHEDULER = "config.schedule:Scheduler"
 # How long beat may sleep, in seconds; also how soon it sees a schedule changed in the admin.
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 

@@ -77,6 +77,8 @@ def export(product_id: int) -> Iterator[bytes]:
         sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         # All rows are wanted, not the first ones soon.
         sql.execute("SET LOCAL cursor_tuple_fraction = 1")
+        # Whoever takes the lines may take their time.
+        sql.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
         for line in _lines(product_id):
             yield _encode(line) + b"\n"
 

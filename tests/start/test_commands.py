@@ -73,6 +73,6 @@ def test_the_queue_is_installed_with_the_tables_and_once_only(settings: Settings
 
 def test_the_brokers_address_shows_no_password() -> None:
     database = {"NAME": "eds", "HOST": "db", "USER": "eds", "PASSWORD": "pa55", "OPTIONS": {}}
-    options = transport_options(database)
+    options = transport_options(broker.URL, database)
     assert "pa55" in options["conn_string"]
     assert "pa55" not in repr(options)
