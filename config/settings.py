@@ -60,6 +60,8 @@ WEB_DATABASE_POOL = {
     # refused for so long after the database is back. A request that waits begins anew.
     "reconnect_timeout": 10,
 }
+# While the replica is away, readers are told so soon, and monitors within the time of a scrape.
+WEB_REPLICA_POOL = {**WEB_DATABASE_POOL, "timeout": 3}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # --- Secrets ----------------------------------------------------------------------------------

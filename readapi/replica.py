@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import LiteralString
 
-from django.db import Error, connections
+from django.db import Error, connection, connections
 from rest_framework.response import Response
 
 from engagement import databases, failures, sql
@@ -33,6 +33,8 @@ def read(answer: Callable[[], Response]) -> Response:
     """
     if not is_set():
         return answer()
+    # Back to the pool, where there is one: who waits for the replica holds up nobody else.
+    connection.close_if_unusable_or_obsolete()
     try:
         with databases.reading_from(ALIAS):
             return answer()
