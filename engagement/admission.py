@@ -68,6 +68,8 @@ def named(one: Received) -> Iterator[Subject]:
 def suppressed(product_id: int, scope: Scope, external_ids: Collection[str]) -> set[str]:
     """Of these those whose messages take no effect any more; for whoever writes more of them than
     ``record()`` does. The product must be held."""
+    if not _with_any([product_id]):
+        return set()
     subjects = [Subject(product_id, scope, external_id) for external_id in external_ids]
     bans = _bans_on(subjects)
     return {one.external_id for one, ban in bans.items() if ban.is_suppressed}
@@ -93,13 +95,18 @@ def _bans(received: Sequence[Received], products: Collection[int]) -> dict[Subje
     """The bans on those whom the messages name; nearly always there are none."""
     if not products:
         return {}
-    rows = sql.fetch(_PRODUCTS_WITH_ANY, {"products": list(products)})
-    concerned = {product_id for (product_id,) in rows}
+    concerned = _with_any(products)
     if not concerned:
         return {}
     return _bans_on(
         list({subject for one in received if one.product_id in concerned for subject in named(one)})
     )
+
+
+def _with_any(products: Collection[int]) -> set[int]:
+    """Of the products those of which somebody was forgotten."""
+    rows = sql.fetch(_PRODUCTS_WITH_ANY, {"products": list(products)})
+    return {product_id for (product_id,) in rows}
 
 
 def _bans_on(subjects: Sequence[Subject]) -> dict[Subject, Ban]:

@@ -53,6 +53,7 @@ MARKETPLACE_TRAITS = (
     "am.tier.number",
     "am.transactionAccountId",
 )
+_KNOWN = frozenset(MARKETPLACE_TRAITS)
 _SPELLING = {name.lower(): name for name in MARKETPLACE_TRAITS}
 
 # Microseconds since 1970 of the message's timestamp, and the message's place in the order of
@@ -81,7 +82,7 @@ class Written(NamedTuple):
 
 def canonical_name(name: str) -> str:
     """The trait's one spelling: a name that is a known ``am.`` trait but for case is that trait."""
-    if name[:3].lower() != "am.":
+    if name in _KNOWN or name[:3].lower() != "am.":
         return name
     return _SPELLING.get(name.lower(), name)
 

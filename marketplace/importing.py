@@ -8,7 +8,7 @@ from typing import Any, LiteralString, NamedTuple
 import msgspec
 from django.db import transaction
 
-from engagement import admission, locks, sql
+from engagement import admission, sql
 from engagement.messages import Group, Received
 from engagement.recording import record
 from engagement.traits import Source, read_stamp
@@ -48,13 +48,9 @@ def import_page(
 ) -> None:
     """Store what the page says and the run's new position, all or nothing.
 
-    Raises ``runs.Superseded`` where the run is not ours any more or its product is being deleted,
-    and what the database raises.
+    Raises what ``runs.hold`` and the database raise.
     """
     with transaction.atomic(durable=True):
-        # Before anything else, as whoever forgets an account or deletes the product.
-        if not locks.hold_products([product_id]):
-            raise runs.Superseded
         runs.hold(run)
         outcomes = _without_forgotten(product_id, outcomes)
         found = [outcome for outcome in outcomes if isinstance(outcome, Imported)]
@@ -171,6 +167,7 @@ def _write(product_id: int, changed: dict[str, Imported], run: SyncRun) -> None:
             "fields": [msgspec.json.encode(row.fields).decode() for row in rows],
             "digests": [row.digest for row in rows],
         },
+        prepare=True,
     )
 
 
@@ -270,7 +267,7 @@ def _counter(account: Account | None, run: SyncRun) -> str:
 def _record(product_id: int, patches: dict[str, dict[str, Any]], now: datetime) -> None:
     if not patches:
         return
-    arrivals = [row[0] for row in sql.fetch(_ARRIVALS, {"number": len(patches)})]
+    arrivals = [row[0] for row in sql.fetch(_ARRIVALS, {"number": len(patches)}, prepare=True)]
     record(
         [
             Received(product_id, arrival, now, Group(cloud_id, now, patch), Source.MARKETPLACE)

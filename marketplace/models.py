@@ -103,6 +103,10 @@ class SyncRun(models.Model):
         STOPPED = "stopped", "Stopped"
 
     UNFINISHED: ClassVar[tuple[State, ...]] = (State.WAITING, State.RUNNING)
+    COUNTERS: ClassVar[tuple[str, ...]] = (
+        *("pages", "seen", "imported", "unchanged", "skipped", "failed", "without_cloud_id"),
+        *("accounts_updated", "accounts_created"),
+    )
 
     connection = models.ForeignKey(
         Connection, on_delete=models.CASCADE, related_name="runs", db_index=False

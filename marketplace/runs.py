@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, LiteralString, NamedTuple
 
+import msgspec
 from celery import signature
 from django.db import transaction
 from django.db.models import QuerySet
@@ -218,8 +219,11 @@ _GIVEN_UP = (
 
 
 def hold(run: SyncRun) -> None:
-    """Keep the connection and the run as they are until the transaction ends; raises Superseded
-    where the run is not ours any more."""
+    """Keep the product, the connection and the run as they are until the transaction ends; raises
+    Superseded where the run is not ours any more or the product is being deleted.
+
+    Before anything else in a transaction, as whoever forgets an account or deletes the product.
+    """
     # The transaction need not be on disk when it is committed: if it is lost, the page and the
     # position are lost together, and read again.
     identity = {
@@ -228,17 +232,21 @@ def hold(run: SyncRun) -> None:
         "connection": run.connection_id,
         "generation": run.generation,
     }
-    if not sql.fetch(_HOLD, identity):
+    if not sql.fetch(_HOLD, identity, prepare=True):
         raise Superseded
 
 
-# The locks are taken in the order in which they are written here.
+# The locks are taken in the order in which they are written here. That on the product is the one
+# of `engagement.locks.hold_products`: one statement for all, because each page takes them.
 _HOLD: LiteralString = """
     SELECT set_config('synchronous_commit', 'off', true)
-    FROM marketplace_connection c JOIN marketplace_syncrun r ON r.connection_id = c.id
+    FROM marketplace_connection c
+    JOIN marketplace_syncrun r ON r.connection_id = c.id
+    JOIN engagement_product p ON p.id = c.product_id
     WHERE c.id = %(connection)s AND c.generation = %(generation)s AND c.state = 'active'
       AND r.id = %(id)s AND r.attempt = %(attempt)s AND r.state = 'running'
-    FOR SHARE OF c FOR NO KEY UPDATE OF r
+      AND p.deletion_requested_at IS NULL
+    FOR KEY SHARE OF p FOR SHARE OF c FOR NO KEY UPDATE OF r
 """
 
 
@@ -252,10 +260,23 @@ def advance(
     """Store how far the (held) run has come, and count up what it did; here and in the row."""
     values: dict[str, Any] = {**to._asdict(), "recent": recent, "put_downs": 0, "stumbles": 0}
     values["note"] = " ".join(filter(None, (run.note, note)))
-    values |= {name: getattr(run, name) + number for name, number in counted.items()}
+    values |= {name: getattr(run, name) + counted.get(name, 0) for name in SyncRun.COUNTERS}
     for name, value in values.items():
         setattr(run, name, value)
-    run.save(update_fields=values)
+    parameters = {**values, "recent": msgspec.json.encode(recent).decode(), "id": run.pk}
+    sql.execute(_ADVANCE, parameters, prepare=True)
+
+
+_ADVANCE: LiteralString = """
+    UPDATE marketplace_syncrun
+    SET pass_number = %(pass_number)s, "offset" = %(offset)s, is_closing = %(is_closing)s,
+        recent = %(recent)s::jsonb, note = %(note)s,
+        put_downs = %(put_downs)s, stumbles = %(stumbles)s,
+        pages = %(pages)s, seen = %(seen)s, imported = %(imported)s, unchanged = %(unchanged)s,
+        skipped = %(skipped)s, failed = %(failed)s, without_cloud_id = %(without_cloud_id)s,
+        accounts_updated = %(accounts_updated)s, accounts_created = %(accounts_created)s
+    WHERE id = %(id)s
+"""
 
 
 def release(run: SyncRun, now: datetime) -> None:
