@@ -67,8 +67,10 @@ class Bench:
     def _timed(self, what: str, *arguments: str) -> dict[str, Any]:
         progress(f"{what} of {self._licenses:,} licenses.")
         said = self._within("work", *arguments)
-        own = said["own_seconds"] / max(said["seen"], 1) * 1000
-        progress(f"{said['seen']:,} licenses in {said['seconds']:.1f} s: {own:.3f} ms of our own")
+        # All of the time: a page is fetched while the one before it is written, so what the
+        # simulated marketplace takes cannot be told from ours. It answers in about a millisecond.
+        own = said["seconds"] / max(said["seen"], 1) * 1000
+        progress(f"{said['seen']:,} licenses in {said['seconds']:.1f} s: {own:.3f} ms each")
         return {**said, "own_ms_per_license": own}
 
     def _start_simulator(self) -> None:
@@ -109,10 +111,10 @@ def show(figures: dict[str, Any]) -> None:
                 one["own_ms_per_license"],
                 at_most=OWN_MS_PER_LICENSE,
             ),
-            f"    {one['seen']:,} licenses on {one['pages']:,} pages in {one['seconds']:.1f} s, "
-            f"{one['vendor_seconds']:.1f} s of them the marketplace's; "
+            f"    {one['seen']:,} licenses on {one['pages']:,} pages in {one['seconds']:.1f} s; "
             f"{one['processor_seconds']:.1f} s of a core in Python and "
-            f"{one['database_seconds']:.1f} s in PostgreSQL",
+            f"{one['database_seconds']:.1f} s in PostgreSQL; the simulated marketplace took "
+            f"{one['vendor_seconds']:.1f} s to answer, partly meanwhile",
             report.verdict(
                 f"Memory growth, {name} sync, MB",
                 one["memory_growth_mb"],

@@ -80,7 +80,6 @@ def work(connection: str, *options: str) -> dict[str, Any]:
         **found(connection),
         "seconds": seconds,
         "vendor_seconds": latency.seconds,
-        "own_seconds": seconds - latency.seconds,
         "database_seconds": spent.user + spent.system,
         "processor_seconds": time.process_time() - processor,
         "memory_growth_mb": (peak - before) / _MEGABYTE,

@@ -2,16 +2,17 @@
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from django.db import transaction
 
 from engagement.fields import Undecryptable
 from marketplace import licenses, locks, runs, sentences
-from marketplace.client import PAGE_SIZE, Client, Credentials, Page, Query
+from marketplace.ahead import Ahead
+from marketplace.client import PAGE_SIZE, Client, Credentials, Query
 from marketplace.failures import (
     CredentialsRejected,
     MarketplaceFailure,
@@ -20,6 +21,7 @@ from marketplace.failures import (
     UnexpectedAnswer,
 )
 from marketplace.importing import import_page
+from marketplace.licenses import Outcome
 from marketplace.models import Connection, SyncRun
 from marketplace.runs import Position
 
@@ -84,41 +86,74 @@ def _work_on(run: SyncRun, worker: Worker) -> None:
 # --- Reading --------------------------------------------------------------------------------
 
 
+class Read(NamedTuple):
+    """A page that was read: each record's fingerprint and what it says; whether there are more."""
+
+    records: list[tuple[str, Outcome]]
+    has_more: bool
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads a connection's pages. Raises what its client raises."""
+
+    client: Client
+    developer_id: str
+    product_id: str
+    passes: Sequence[Query]
+
+    def read(self, at: Position) -> Read:
+        page = self.client.licenses(self.developer_id, self.passes[at.pass_number], at.offset)
+        found = [(_fingerprint(one), licenses.read(one, self.product_id)) for one in page.records]
+        return Read(found, page.has_more)
+
+
+def _fingerprint(record: bytes) -> str:
+    return hashlib.blake2b(record, digest_size=8).hexdigest()
+
+
 def _read_on(run: SyncRun, worker: Worker) -> bool:
-    """Read page after page; whether all of them have been read."""
+    """Read page after page, each while the one before it is written; whether that was all."""
+    reader = _reader(run, worker.client_for)
+    began, at = runs.position_of(run), _resumed_at(run)
+    repeated = 0
+    with Ahead(reader.read) as pages:
+        while at.pass_number < len(reader.passes):
+            page = _page(pages, at)
+            after = _after(run.kind, page, at)
+            # Only once it has come further than where it went on: it would never come to an end.
+            is_turn_over = worker.out_of_time() and after.place > began.place
+            if not is_turn_over and after.pass_number < len(reader.passes):
+                pages.expect(after)
+            is_new = _import(run, page, after, worker.clock())
+            repeated = 0 if is_new or page is None or not page.has_more else repeated + 1
+            if repeated > MAX_REPEATED or run.pages > MAX_PAGES:
+                raise UnexpectedAnswer("its list of licenses does not end")
+            worker.after_page()
+            at = after
+            if is_turn_over:
+                break
+    return at.pass_number == len(reader.passes)
+
+
+def _resumed_at(run: SyncRun) -> Position:
+    """Where to go on: at the page that was read last, because the list may have moved meanwhile.
+    The end of a list is being read a second time anyway."""
+    at = runs.position_of(run)
+    is_resumed = run.attempt > 1 and not run.is_closing
+    return at._replace(offset=max(at.offset - PAGE_SIZE, 0)) if is_resumed else at
+
+
+def _reader(run: SyncRun, client_for: ClientFor) -> Reader:
+    """A reader of the run's connection; the token is read here and stays in its client."""
     connection = _with_token(run)
     assert connection.api_token is not None
-    client = worker.client_for(Credentials(connection.user_name, connection.api_token))
-    passes = passes_of(run, str(connection.app_product_id))
-    began = runs.position_of(run)
-    offset = _resumed_at(run)
-    repeated = 0
-    while run.pass_number < len(passes):
-        page = _page(client, connection.developer_id, run, passes[run.pass_number], offset)
-        if page is None:
-            _skip_pass(run)
-        else:
-            is_new = _import(run, connection, page, offset, worker.clock())
-            repeated = repeated + 1 if page.has_more and not is_new else 0
-        if repeated > MAX_REPEATED or run.pages > MAX_PAGES:
-            raise UnexpectedAnswer("its list of licenses does not end")
-        worker.after_page()
-        offset = run.offset
-        # Only once it has come further than where it went on: it would never come to an end.
-        if worker.out_of_time() and runs.position_of(run).place > began.place:
-            return run.pass_number == len(passes)
-    return True
-
-
-def _resumed_at(run: SyncRun) -> int:
-    """The offset to go on from: that of the page that was read last, because the list may have
-    moved meanwhile. The end of a list is being read a second time anyway."""
-    is_resumed = run.attempt > 1 and not run.is_closing
-    return max(run.offset - PAGE_SIZE, 0) if is_resumed else run.offset
+    client = client_for(Credentials(connection.user_name, connection.api_token))
+    product_id = str(connection.app_product_id)
+    return Reader(client, connection.developer_id, product_id, passes_of(run, product_id))
 
 
 def _with_token(run: SyncRun) -> Connection:
-    """The run's connection with its token, which is read here and stays in the client."""
     connection = Connection.objects.defer(None).get(pk=run.connection_id)
     if connection.generation != run.generation or connection.api_token is None:
         raise runs.Superseded
@@ -136,49 +171,47 @@ def passes_of(run: SyncRun, product_id: str) -> list[Query]:
     ]
 
 
-def _page(
-    client: Client, developer_id: str, run: SyncRun, query: Query, offset: int
-) -> Page | None:
+def _page(pages: Ahead[Position, Read], at: Position) -> Read | None:
     """The page of licenses; None where the marketplace refuses a pass that is an extra."""
     try:
-        return client.licenses(developer_id, query, offset)
+        return pages.read(at)
     except Refused:
-        if run.pass_number == 0:
+        if at.pass_number == 0:
             raise
         return None
 
 
-def _skip_pass(run: SyncRun) -> None:
-    note = sentences.PASSES_REFUSED[run.pass_number]
-    with transaction.atomic(durable=True):
-        runs.hold(run)
-        runs.advance(run, Position(run.pass_number + 1, 0), run.recent, {}, note)
+def _after(kind: str, page: Read | None, at: Position) -> Position:
+    """The position after the page that was read *at* one."""
+    if page is not None and page.has_more and page.records:
+        return at._replace(offset=at.offset + PAGE_SIZE)
+    if page is not None and kind != SyncRun.Kind.RECENT and at.offset > 0 and not at.is_closing:
+        # Rows that moved to the front while it read are on the page before the last by now.
+        return Position(at.pass_number, at.offset - PAGE_SIZE, True)
+    return Position(at.pass_number + 1, 0)
 
 
-def _import(run: SyncRun, connection: Connection, page: Page, offset: int, now: datetime) -> bool:
+def _import(run: SyncRun, page: Read | None, after: Position, now: datetime) -> bool:
     """Import what the page has that the last pages had not; whether there was anything."""
+    if page is None:
+        _skip_pass(run, after)
+        return False
     known = set(run.recent)
-    fresh = []
-    for record in page.records:
-        fingerprint = hashlib.blake2b(record, digest_size=8).hexdigest()
+    fresh: dict[str, Outcome] = {}
+    for fingerprint, outcome in page.records:
         if fingerprint not in known:
-            known.add(fingerprint)
-            fresh.append((fingerprint, record))
-    product_id = str(connection.app_product_id)
-    outcomes = [licenses.read(record, product_id) for _, record in fresh]
-    recent = [*run.recent, *(fingerprint for fingerprint, _ in fresh)][-2 * PAGE_SIZE :]
-    import_page(run, connection.product_id, outcomes, _next(run, page, offset), recent, now)
+            fresh.setdefault(fingerprint, outcome)
+    recent = [*run.recent, *fresh][-2 * PAGE_SIZE :]
+    product_id = run.connection.product_id
+    import_page(run, product_id, list(fresh.values()), after, recent, now)
     return bool(fresh)
 
 
-def _next(run: SyncRun, page: Page, offset: int) -> Position:
-    """The position after the page at *offset*."""
-    if page.has_more and page.records:
-        return Position(run.pass_number, offset + PAGE_SIZE, run.is_closing)
-    if run.kind != SyncRun.Kind.RECENT and offset > 0 and not run.is_closing:
-        # Rows that moved to the front while it read are on the page before the last by now.
-        return Position(run.pass_number, offset - PAGE_SIZE, True)
-    return Position(run.pass_number + 1, 0)
+def _skip_pass(run: SyncRun, after: Position) -> None:
+    note = sentences.PASSES_REFUSED[run.pass_number]
+    with transaction.atomic(durable=True):
+        runs.hold(run)
+        runs.advance(run, after, run.recent, {}, note)
 
 
 # --- Ending ---------------------------------------------------------------------------------

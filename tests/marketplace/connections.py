@@ -6,7 +6,7 @@ from typing import Any
 
 from engagement.models import Account, Product
 from marketplace import client, connecting, runs, sync
-from marketplace.client import Client, Credentials, Patience
+from marketplace.client import Client, Credentials, Page, Patience, Query
 from marketplace.connecting import Details
 from marketplace.models import Connection, License, SyncRun
 from marketplace.simulator.addresses import Asked
@@ -30,6 +30,25 @@ State, Kind, RunState = Connection.State, SyncRun.Kind, SyncRun.State
 
 def hurried(credentials: Credentials) -> Client:
     return client.connect(credentials, HURRIED)
+
+
+def telling(answered: Callable[[int], None]) -> sync.ClientFor:
+    """Clients that tell the offset of each page of licenses once it was answered, well or not."""
+
+    def client_for(credentials: Credentials) -> Client:
+        client = hurried(credentials)
+        ask = client.licenses
+
+        def licenses(developer_id: str, query: Query, offset: int) -> Page:
+            try:
+                return ask(developer_id, query, offset)
+            finally:
+                answered(offset)
+
+        client.licenses = licenses  # type: ignore[method-assign]
+        return client
+
+    return client_for
 
 
 def details_of(simulator: Simulator, **changed: str) -> Details:
@@ -82,9 +101,10 @@ def work(
     now: datetime = NOON,
     out_of_time: Callable[[], bool] = lambda: False,
     after_page: Callable[[], None] = lambda: None,
+    client_for: sync.ClientFor = hurried,
 ) -> SyncRun:
     """Have a worker look at the connection; its latest run."""
-    worker = sync.Worker(hurried, lambda: now, out_of_time, after_page)
+    worker = sync.Worker(client_for, lambda: now, out_of_time, after_page)
     sync.work(connection.pk, worker)
     return latest(connection)
 

@@ -354,6 +354,16 @@ def test_a_sync_hands_its_worker_back_in_time_and_goes_on_with_the_next(
     assert turns > 3
 
 
+def test_a_sync_whose_turn_is_over_asks_for_no_page_that_it_does_not_import(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 200))
+    turns = iter([False, True])
+    assert work(connection, out_of_time=lambda: next(turns)).state == RunState.WAITING
+    assert offsets(simulator) == [0, 50]
+    assert latest(connection).seen == 100
+
+
 def test_a_resumed_sync_keeps_its_window(simulator: Simulator, connection: Connection) -> None:
     work(connection)
     simulator.misbehave(Status(status=503, times=4))

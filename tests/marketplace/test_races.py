@@ -10,7 +10,6 @@ from django.db import transaction
 
 from engagement.models import Product
 from marketplace import connecting, locks, runs, sync
-from marketplace.client import Client, Credentials, Page, Query
 from marketplace.models import Connection
 from marketplace.simulator.faults import Endpoint, Status
 from marketplace.simulator.server import Simulator
@@ -31,6 +30,7 @@ from tests.marketplace.connections import (
     keys,
     latest,
     licenses,
+    telling,
     traits,
     work,
 )
@@ -40,36 +40,35 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 class Meanwhile:
-    """A sync in a thread of its own, held where its second page has been answered."""
+    """A sync in a thread of its own, held where its first page has been written and its second one
+    has been answered."""
 
     def __init__(self, connection: Connection) -> None:
-        self._reached, self._go_on = threading.Event(), threading.Event()
+        self._answered, self._reached, self._go_on = (threading.Event() for _ in range(3))
         self._connection = connection
         self.backend = 0
         self.loses_its_session = False
 
-    def _client_for(self, credentials: Credentials) -> Client:
-        client = hurried(credentials)
-        ask = client.licenses
+    def _page_answered(self, offset: int) -> None:
+        if offset == 50:
+            self._answered.set()
 
-        def licenses(developer_id: str, query: Query, offset: int) -> Page:
-            try:
-                return ask(developer_id, query, offset)
-            finally:
-                if offset == 50 and not self._reached.is_set():
-                    self._reached.set()
-                    assert self._go_on.wait(timeout=20)
-                    if self.loses_its_session:
-                        django_connection.close()
-
-        client.licenses = licenses  # type: ignore[method-assign]
-        return client
+    def _after_page(self) -> None:
+        if self._reached.is_set():
+            return
+        assert self._answered.wait(timeout=20)
+        self._reached.set()
+        assert self._go_on.wait(timeout=20)
+        if self.loses_its_session:
+            django_connection.close()
 
     def _work(self) -> None:
         try:
             django_connection.ensure_connection()
             self.backend = django_connection.connection.info.backend_pid
-            sync.work(self._connection.pk, sync.Worker(self._client_for, lambda: NOON))
+            client_for = telling(self._page_answered)
+            worker = sync.Worker(client_for, lambda: NOON, after_page=self._after_page)
+            sync.work(self._connection.pk, worker)
         finally:
             django_connection.close()
 

@@ -26,6 +26,7 @@ from tests.marketplace.connections import (
     latest,
     licenses,
     sync_now,
+    telling,
     traits,
     work,
 )
@@ -382,12 +383,13 @@ def test_a_row_that_slips_to_the_page_before_is_not_missed(
     simulator.feed.add(*licenses(simulator, 90))
     removals = iter([0])
 
-    def remove_the_first() -> None:
+    def remove_the_first(_: int) -> None:
         for place in removals:
             simulator.feed.remove(place)
 
     # After the first page; the license at place 50 is at 49 by then, which was read.
-    work(connection, after_page=remove_the_first)
+    run = work(connection, client_for=telling(remove_the_first))
+    assert run.state == RunState.SUCCEEDED
     assert "site-0051" in accounts(acme)
 
 
