@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import DjangoDbBlocker
 
 from benchmarks.standby import SLOT, Standby
-from config import operations
+from config import environment, operations
 from engagement import databases, score_sets, sql
 from engagement.models import Account, Product, Segment, Tally, Workspace
 from engagement.rescoring import rescore
@@ -93,6 +93,8 @@ def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
     """A replica of the tests' server, as EDS_REPLICA_URL would have the read API know it."""
     assert settings.EMBEDDED_POSTGRES is not None
     made = Standby(settings.EMBEDDED_POSTGRES, FOLDER / "replica", {**FAST, **IMPATIENT})
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE eds_reading LOGIN IN ROLE pg_read_all_data")
     made.copy()
     made.start()
     known = connections.settings
@@ -100,6 +102,8 @@ def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
         **known["default"],
         **made.server.database_settings(),
         "NAME": known["default"]["NAME"],
+        # Who may only read is enough.
+        "USER": "eds_reading",
         # It is emptied and filled by its primary.
         "TEST": {**known["default"]["TEST"], "MIRROR": "default"},
     }
@@ -108,8 +112,9 @@ def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
     connections[replica.ALIAS].close()
     del connections[replica.ALIAS], known[replica.ALIAS]
     made.stop()
-    with django_db_blocker.unblock():
-        sql.fetch("SELECT pg_drop_replication_slot(%(slot)s)::text", {"slot": SLOT})
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        cursor.execute("SELECT pg_drop_replication_slot(%s)", [SLOT])
+        cursor.execute("DROP ROLE eds_reading")
 
 
 @pytest.fixture
@@ -409,6 +414,42 @@ def test_while_it_is_away_readers_are_told_to_come_back(
     follower.start()
     assert names(acme_reads, stopped) == ["Initech", "Hooli"]
     assert client.get("/readyz").json()["checks"]["replica"] == "ok"
+
+
+def test_whoever_waits_for_it_keeps_no_connection_to_the_primary(
+    filled: Workspace, acme_reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, held = queries.workspace, []
+
+    def look(*arguments: Any, **options: Any) -> Workspace:
+        held.append(connection.connection)
+        return find(*arguments, **options)
+
+    # As in the web role, which borrows connections from a pool.
+    monkeypatch.setitem(connection.settings_dict, "CONN_MAX_AGE", 0)
+    connection.close()
+    monkeypatch.setattr(queries, "workspace", look)
+    names(acme_reads, filled)
+    assert held == [None]
+
+
+def test_the_primary_stands_in_where_the_address_names_it_too(
+    stopped: Workspace, follower: Replica, acme_reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "postgresql://eds_reading:secret@replica,primary:5432/eds?target_session_attrs=prefer-standby"
+    address = environment.database("EDS_REPLICA_URL", url)
+    assert address["HOST"] == "replica,primary"
+    known = connections[replica.ALIAS].settings_dict
+    both = f"{known['HOST']},{connection.settings_dict['HOST']}"
+    monkeypatch.setitem(known, "HOST", both)
+    monkeypatch.setitem(known, "OPTIONS", {**known["OPTIONS"], **address["OPTIONS"]})
+    connections[replica.ALIAS].close()
+    assert names(acme_reads, stopped) == ["Initech", "Hooli"]
+    connections[replica.ALIAS].close()
+    follower.start()
+    follower.pause()
+    rename("initech", "Initrode")
+    assert names(acme_reads, stopped) == ["Initech", "Hooli"]
 
 
 def test_one_without_the_tables_of_this_release_is_not_ready(

@@ -73,6 +73,12 @@ def test_a_malformed_database_url(tmp_path: Path, url: str) -> None:
 
 
 @pytest.mark.slow
+def test_a_malformed_address_of_a_replica(tmp_path: Path) -> None:
+    said = refusal(tmp_path, "up", EDS_REPLICA_URL=f"mysql://eds:{PASSWORD}@127.0.0.1/eds")
+    assert "EDS_REPLICA_URL must look like" in said
+
+
+@pytest.mark.slow
 def test_an_unreachable_database(tmp_path: Path) -> None:
     url = f"postgresql://eds:{PASSWORD}@127.0.0.1:{free_port()}/eds"
     said = refusal(tmp_path, "up", "--port", str(free_port()), DATABASE_URL=url, **SECRETS)
