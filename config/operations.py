@@ -21,6 +21,7 @@ from ingestion import figures as ingestion
 from marketplace import figures as marketplace
 from readapi import figures as readapi
 from readapi import replica
+from readapi.errors import ReplicaAway
 
 # Beat asks for a drain every few seconds; without one for so long nobody records.
 DRAIN_SEEN_WITHIN = timedelta(seconds=60)
@@ -64,11 +65,14 @@ def _migrations() -> str:
 def _replica() -> str:
     try:
         connections[replica.ALIAS].ensure_connection()
+        replica.require_ours()
         if _is_migrated(replica.ALIAS):
             return "ok"
     except Error:
         return "The replica cannot be reached: the read API answers 503 until it can."
-    return "The replica has not got the migrations yet: it lags behind, or is another database."
+    except ReplicaAway as error:
+        return f"The replica is not read from: {error}"
+    return "The replica has not got the migrations yet."
 
 
 def _is_migrated(alias: str) -> bool:

@@ -38,7 +38,7 @@ class NotFound(Exception):
 
 
 class ReplicaAway(Exception):
-    """The replica cannot be reached, by its cause; answered with 503."""
+    """The replica cannot be read from, and why; answered with 503."""
 
 
 def respond(error: Exception, context: dict[str, Any]) -> Response:
@@ -56,9 +56,10 @@ def respond(error: Exception, context: dict[str, Any]) -> Response:
     path, about = request.path, {"request": request}
     request_ids.for_fault(request.META)
     if isinstance(error, ReplicaAway) or database_is_away(error):
-        who = "replica" if isinstance(error, ReplicaAway) else "database"
-        what = type(error.__cause__ if isinstance(error, ReplicaAway) else error).__name__
-        logger.warning("The %s could not answer %s: %s", who, path, what, extra=about)
+        who, why = ("database", type(error).__name__)
+        if isinstance(error, ReplicaAway):
+            who, why = ("replica", str(error))
+        logger.warning("The %s could not answer %s: %s", who, path, why, extra=about)
         return _response(
             503,
             "unavailable",

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import LiteralString
 
-from django.db import Error, connection, connections
+from django.db import Error, ProgrammingError, connection, connections
 from rest_framework.response import Response
 
 from engagement import databases, failures, sql
@@ -33,18 +33,46 @@ def read(answer: Callable[[], Response]) -> Response:
     """
     if not is_set():
         return answer()
-    # Back to the pool, where there is one: who waits for the replica holds up nobody else.
-    connection.close_if_unusable_or_obsolete()
     try:
+        require_ours()
+        # Back to the pool, where there is one: who waits for the replica holds up nobody else.
+        connection.close_if_unusable_or_obsolete()
         with databases.reading_from(ALIAS):
             return answer()
     except Error as error:
         if database_is_away(error):
-            raise ReplicaAway from error
+            raise ReplicaAway(type(error).__name__) from error
         if not failures.lost_race(error):
             raise
     logger.info("The replica ended a statement to apply a change; the primary answers instead.")
     return answer()
+
+
+# Its moment is in every copy of this service's database, and in no other's.
+_FIRST_MIGRATION: LiteralString = "SELECT applied FROM django_migrations ORDER BY id LIMIT 1"
+_is_ours = False
+
+
+def require_ours() -> None:
+    """ReplicaAway where EDS_REPLICA_URL names another service's database; asked until it does not.
+
+    A product's number is another product there, and its scores are nothing for this token.
+    """
+    global _is_ours
+    if not _is_ours:
+        with databases.reading_from(ALIAS):
+            theirs = _first_migration()
+        _is_ours = theirs == _first_migration()
+    if not _is_ours:
+        raise ReplicaAway("it is no replica of this service's database.")
+
+
+def _first_migration() -> list[sql.Row]:
+    try:
+        return sql.fetch(_FIRST_MIGRATION)
+    except ProgrammingError:
+        # No such table.
+        return []
 
 
 _PRIMARY_IS_AT: LiteralString = "SELECT pg_current_wal_lsn()::text, clock_timestamp()"

@@ -3,12 +3,13 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from datetime import timedelta
 from threading import Thread
 from types import SimpleNamespace
 from typing import Any
 
+import gevent
 import psycopg
 import pytest
 from django.conf import settings
@@ -290,6 +291,21 @@ def test_the_admin_reads_what_was_just_written(frozen: Workspace, acme: Product)
     assert "Initrode" in page.text
 
 
+def test_requests_side_by_side_read_where_each_of_them_says() -> None:
+    """In the web role requests are greenlets of one thread and take turns in the middle."""
+    seen: list[tuple[str, str]] = []
+
+    def read(name: str) -> None:
+        with databases.reading_from(name) if name != "default" else nullcontext():
+            for _ in range(3):
+                gevent.sleep()
+                seen.append((name, databases.current().alias))
+
+    gevent.joinall([gevent.spawn(read, name) for name in ("replica", "default")], raise_error=True)
+    assert [name for name, _ in seen[:2]] == ["replica", "default"]
+    assert all(name == alias for name, alias in seen)
+
+
 def test_nothing_can_be_written_there(filled: Workspace) -> None:
     with databases.reading_from(replica.ALIAS):
         with pytest.raises(InternalError, match="read-only"):
@@ -450,6 +466,43 @@ def test_the_primary_stands_in_where_the_address_names_it_too(
     follower.pause()
     rename("initech", "Initrode")
     assert names(acme_reads, stopped) == ["Initech", "Hooli"]
+
+
+@pytest.fixture
+def somebody_elses(filled: Workspace, follower: Replica) -> Iterator[str]:
+    """The name of a database on the same servers that is not this service's."""
+    assert settings.EMBEDDED_POSTGRES is not None
+    where = settings.EMBEDDED_POSTGRES.database_settings()
+    with psycopg.connect(
+        host=where["HOST"], user=where["USER"], dbname=where["NAME"], autocommit=True
+    ) as other:
+        other.execute("CREATE TABLE django_migrations AS SELECT 1 AS id, now() AS applied")
+        yield where["NAME"]
+        other.execute("DROP TABLE django_migrations")
+
+
+@pytest.mark.parametrize("has_tables", [True, False])
+def test_a_database_that_is_another_services_is_not_read_from(
+    somebody_elses: str,
+    has_tables: bool,
+    filled: Workspace,
+    follower: Replica,
+    acme_reads: Reads,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(replica, "_is_ours", False)
+    known = connections[replica.ALIAS]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(known.settings_dict, "NAME", somebody_elses if has_tables else "template1")
+        known.close()
+        follower.catch_up()
+        for _ in range(2):
+            assert acme_reads("/v2/accounts", workspace_id=filled.pk).status_code == 503
+        said = client.get("/readyz").json()["checks"]["replica"]
+        known.close()
+    assert said == "The replica is not read from: it is no replica of this service's database."
+    assert names(acme_reads, filled) == ["Initech", "Hooli"]
 
 
 def test_one_without_the_tables_of_this_release_is_not_ready(
