@@ -2,7 +2,7 @@
 
 Tokens, their last use and their counts of requests stay with the primary: a replica takes no
 writes, and a revoked token is refused at once. All that a request then reads comes from one
-database, so that an answer never mixes two states.
+database: the answer is one that the primary could have given a moment earlier.
 """
 
 import logging

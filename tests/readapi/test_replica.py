@@ -1,9 +1,8 @@
 """A real streaming replica answers what is read; what is written, and who may read, is not its."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
+from collections.abc import Iterator
+from contextlib import nullcontext
 from datetime import timedelta
 from threading import Thread
 from types import SimpleNamespace
@@ -22,100 +21,34 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import DjangoDbBlocker
 
-from benchmarks.standby import SLOT, Standby
+from benchmarks.standby import Standby
 from config import environment, operations
 from engagement import databases, score_sets, sql
 from engagement.models import Account, Product, Segment, Tally, Workspace
 from engagement.rescoring import rescore
 from readapi import queries, replica, throttling
 from readapi.models import ApiToken, Usage
-from tests.database import FAST, FOLDER
+from tests.database import FOLDER
 from tests.engagement.history import NOON, group, tell
+from tests.readapi import following
 from tests.readapi.conftest import Reads, reader
+from tests.readapi.following import Replica, asked_of_each, until
 from tests.readapi.scored import account_id, fill, user_id
 
-pytestmark = pytest.mark.django_db(transaction=True, databases=["default", replica.ALIAS])
-
-PATIENCE = 20.0
-# A replica that lets no statement hold up what it has to apply.
-IMPATIENT = {"max_standby_streaming_delay": "0", "hot_standby_feedback": "off"}
-
-
-def until(look: Callable[[], Any], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not look():
-        assert time.monotonic() < deadline, f"waited in vain for {what}"
-        time.sleep(0.01)
-
-
-class Replica:
-    """The tests' replica, which a test may pause, stop, and wait for."""
-
-    def __init__(self, standby: Standby) -> None:
-        self._standby = standby
-
-    def ask(self, statement: str) -> Any:
-        with closing(self._connect()) as direct:
-            row = direct.execute(statement.encode()).fetchone()
-        return row[0] if row else None
-
-    def catch_up(self) -> None:
-        """Return once it has all that has been committed until now."""
-        # Written to disk at once, unlike what the tests commit.
-        ((place,),) = sql.fetch("SELECT pg_logical_emit_message(false, 'tests', '', true)::text")
-        until(lambda: self.ask(f"SELECT pg_last_wal_replay_lsn() >= '{place}'"), "the replica")
-
-    def pause(self) -> None:
-        """Have it stay as it is now, whatever happens at the primary."""
-        self.catch_up()
-        self.ask("SELECT pg_wal_replay_pause()")
-        until(lambda: self.ask("SELECT pg_get_wal_replay_pause_state()") == "paused", "the pause")
-
-    def resume(self) -> None:
-        self.ask("SELECT pg_wal_replay_resume()")
-        self.catch_up()
-
-    def stop(self) -> None:
-        self._standby.stop()
-
-    def start(self) -> None:
-        self._standby.start()
-
-    def _connect(self) -> "psycopg.Connection[Any]":
-        address = self._standby.server.database_settings()
-        name = connection.settings_dict["NAME"]
-        return psycopg.connect(
-            host=address["HOST"], user=address["USER"], dbname=name, autocommit=True
-        )
+pytestmark = [
+    pytest.mark.django_db(transaction=True, databases=["default", replica.ALIAS]),
+    pytest.mark.slow,
+]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Standby]:
-    """A replica of the tests' server, as EDS_REPLICA_URL would have the read API know it."""
-    assert settings.EMBEDDED_POSTGRES is not None
-    made = Standby(settings.EMBEDDED_POSTGRES, FOLDER / "replica", {**FAST, **IMPATIENT})
-    with django_db_blocker.unblock(), connection.cursor() as cursor:
-        cursor.execute("CREATE ROLE reader LOGIN IN ROLE pg_read_all_data")
-    made.copy()
-    made.start()
-    known = connections.settings
-    known[replica.ALIAS] = {
-        **known["default"],
-        **made.server.database_settings(),
-        "NAME": known["default"]["NAME"],
-        # Who may only read is enough.
-        "USER": "reader",
-        # It is emptied and filled by its primary.
-        "TEST": {**known["default"]["TEST"], "MIRROR": "default"},
-    }
+    with django_db_blocker.unblock():
+        started = following.start(FOLDER / "replica")
     with override_settings(DATABASE_ROUTERS=["engagement.databases.Router"]):
-        yield made
-    connections[replica.ALIAS].close()
-    del connections[replica.ALIAS], known[replica.ALIAS]
-    made.stop()
-    with django_db_blocker.unblock(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_drop_replication_slot(%s)", [SLOT])
-        cursor.execute("DROP ROLE reader")
+        yield started
+    with django_db_blocker.unblock():
+        following.end(started)
 
 
 @pytest.fixture
@@ -163,28 +96,6 @@ def test_what_is_read_is_as_old_as_the_replica(
     assert names(acme_reads, frozen) == ["Initech", "Hooli"]
     follower.resume()
     assert names(acme_reads, frozen) == ["Initrode", "Hooli"]
-
-
-def asked_of_each(work: Callable[[], Any]) -> Counter[str]:
-    """How many statements the work has run on each side."""
-    seen: Counter[str] = Counter()
-
-    def count(execute: Any, statement: str, *arguments: Any) -> Any:
-        seen[arguments[-1]["connection"].alias] += 1
-        return execute(statement, *arguments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        cursor = sql._cursor
-
-        def counted() -> Any:
-            seen[databases.current().alias] += 1
-            return cursor()
-
-        patch.setattr(sql, "_cursor", counted)
-        follower = connections[replica.ALIAS]
-        with connection.execute_wrapper(count), follower.execute_wrapper(count):
-            work()
-    return seen
 
 
 EVERYTHING: list[tuple[str, dict[str, Any], int]] = [
