@@ -25,11 +25,12 @@ NAMES = ("postgres", "broker", *WEBS, *WORKERS, *BEATS)
 
 _WAITING: LiteralString = "SELECT count(*) FROM ingestion_inboxmessage WHERE id <= %s"
 _LAST: LiteralString = "SELECT COALESCE(max(id), 0) FROM ingestion_inboxmessage"
-# Drains of a machine that have claimed messages and wait for the counts.
+# Drains of a machine that have claimed messages and wait for the counts, or for another drain that
+# does.
 _HELD_UP: LiteralString = """
     SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-    WHERE a.client_addr = %s::inet AND l.relation = 'engagement_dailycount'::regclass
-        AND NOT l.granted
+    WHERE a.client_addr = %s::inet AND a.wait_event_type = 'Lock' AND l.granted
+        AND l.relation = 'ingestion_inboxmessage'::regclass AND l.mode = 'RowExclusiveLock'
 """
 # Whether a machine has asked the database for anything since then.
 _ASKED_SINCE: LiteralString = """
@@ -124,7 +125,7 @@ class Machines:
         return self._number(_WAITING, last)
 
     def is_held_up(self, worker: str) -> bool:
-        """Whether the worker has claimed messages and waits for somebody's lock on the counts."""
+        """Whether the worker has claimed messages and waits for somebody's lock."""
         return self._number(_HELD_UP, self.network.address(worker)) > 0
 
     def has_asked_since(self, name: str, when: float) -> bool:

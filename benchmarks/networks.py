@@ -27,6 +27,11 @@ class Loopback:
     def address(self, name: str) -> str:
         return f"{self.prefix}.{self._places[name]}"
 
+    @property
+    def gateway(self) -> str:
+        """The address of whoever is in none of the machines."""
+        return f"{self.prefix}.1"
+
     def _any_prefix(self) -> str:
         return f"127.0.{random.randrange(1, 255)}"
 

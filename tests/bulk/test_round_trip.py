@@ -3,6 +3,7 @@
 import gzip
 import json
 import stat
+import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -314,3 +315,13 @@ def test_exporting_reads_some_rows_at_a_time(
         next(lines)
     assert len(read) <= 3
     assert len(list(lines)) == 97
+
+
+def test_whoever_takes_an_export_may_take_their_time(acme_with_everything: Product) -> None:
+    whole = list(exporting.export(acme_with_everything.pk))
+    sql.execute("SET idle_in_transaction_session_timeout = '100ms'")
+    lines = exporting.export(acme_with_everything.pk)
+    first = next(lines)
+    time.sleep(0.5)
+    assert [first, *lines] == whole
+    sql.execute("RESET idle_in_transaction_session_timeout")

@@ -1,0 +1,55 @@
+"""A PostgreSQL that the service does not run itself, as behind a DATABASE_URL."""
+
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from config.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
+from tests.database import FAST
+
+
+class External:
+    """One cluster, which listens on an address while it runs."""
+
+    def __init__(self, folder: Path, host: str, lets_in: str) -> None:
+        self.url = f"postgresql://{ROLE}@{host}/{DATABASE}"
+        self._log = folder / "postgres.log"
+        self._server = EmbeddedPostgres(folder / "postgres", {**FAST, "listen_addresses": host})
+        self._server.initialise()
+        with (folder / "postgres" / "pg_hba.conf").open("a") as rules:
+            rules.write(f"host all all {lets_in} trust\n")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self._log.open("ab") as log:
+            self._process = self._server.popen(log.fileno())
+        self._server.wait_until_ready(self._process)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            stop_process(self._process, signal.SIGINT, timeout=30)
+
+
+@contextmanager
+def external(host: str = "", lets_in: str = "127.0.0.0/8") -> Iterator[External]:
+    """A cluster that runs, in a folder that goes with the block.
+
+    It listens on *host*, by default on any address of the loopback, and lets in whoever asks from
+    one of *lets_in*.
+    """
+    # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
+    folder = Path(tempfile.mkdtemp(prefix="eds-external-"))
+    folder.chmod(0o711)
+    host = host or f"127.{random.randrange(1, 255)}.{random.randrange(1, 255)}.5"
+    server = External(folder, host, lets_in)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)

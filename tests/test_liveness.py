@@ -1,0 +1,148 @@
+"""Both ends of a connection notice that the machine at the other one is gone without a word."""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import pytest
+import redis
+from django.db import Error, connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.conninfo import conninfo_to_dict
+
+from benchmarks.networks import Namespaces, why_not
+from config import broker, environment, liveness
+from config.settings import _connected
+from tests.start.external import External, external
+from tests.start.running import until
+
+OURS = {
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "2",
+    "tcp_user_timeout": "15000",
+    "idle_in_transaction_session_timeout": "1min",
+}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[External]:
+    with external() as server:
+        yield server
+
+
+@contextmanager
+def connected(url: str) -> Iterator[BaseDatabaseWrapper]:
+    """A connection as each of the service's roles opens it."""
+    own = connection.copy()
+    own.settings_dict.update(_connected(environment.database("DATABASE_URL", url)))
+    with closing(own):
+        own.ensure_connection()
+        yield own
+
+
+def option(raw: Any, name: str) -> int:
+    """The option of the socket that the connection is on."""
+    with socket.socket(fileno=os.dup(raw.fileno())) as used:
+        return used.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
+
+
+def shown(database: BaseDatabaseWrapper, name: str) -> str:
+    with database.cursor() as cursor:
+        cursor.execute(f"SHOW {name}")
+        return str(cursor.fetchone()[0])
+
+
+# --- PostgreSQL -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+def test_our_end_and_postgres_ask_for_signs_of_life(server: External) -> None:
+    with connected(server.url) as database:
+        assert option(database.connection, "TCP_KEEPIDLE") == 5
+        assert option(database.connection, "TCP_KEEPINTVL") == 5
+        assert option(database.connection, "TCP_USER_TIMEOUT") == 15_000
+        assert {name: shown(database, name) for name in OURS} == OURS
+
+
+@pytest.mark.slow
+@pytest.mark.django_db
+def test_what_the_address_says_goes_before(server: External) -> None:
+    given = "keepalives_idle=77&options=-c%20idle_in_transaction_session_timeout%3D5s"
+    with connected(f"{server.url}?{given}") as database:
+        assert option(database.connection, "TCP_KEEPIDLE") == 77
+        assert shown(database, "idle_in_transaction_session_timeout") == "5s"
+        assert shown(database, "tcp_user_timeout") == "15000"
+
+
+@pytest.mark.django_db
+def test_a_unix_socket_needs_none_of_it_and_hangs_no_longer() -> None:
+    assert shown(connection, "tcp_user_timeout") == "0"
+    assert shown(connection, "idle_in_transaction_session_timeout") == "1min"
+
+
+@pytest.mark.django_db
+def test_a_connection_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection.ensure_connection()
+    monkeypatch.setattr(liveness, "_TELL", "no statement at all")
+    liveness.tell_postgres(connection)
+
+
+def test_the_queue_in_our_database_asks_as_well() -> None:
+    database = _connected({"NAME": "eds", "HOST": "db"})
+    options = broker.transport_options(broker.URL, database)
+    said = conninfo_to_dict(options["conn_string"])
+    assert said["keepalives_idle"] == "5"
+    assert said["tcp_user_timeout"] == "15000"
+
+
+# --- Other brokers ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["redis", "rediss", "sentinel"])
+def test_our_end_of_a_connection_to_redis_does(scheme: str) -> None:
+    given = broker.transport_options(f"{scheme}://127.0.0.1:6379/0", {})
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        host, port = listener.getsockname()
+        # Nobody there speaks Redis, so no more than the socket is opened.
+        ours: Any = redis.Connection
+        with ours(host=host, port=port, **given)._connect() as used:
+            assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 5
+            assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
+
+
+def test_rabbitmq_has_signs_of_life_of_its_own() -> None:
+    assert broker.transport_options("amqp://broker//", {}) == {}
+
+
+# --- In earnest -------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+@pytest.mark.django_db
+def test_a_machine_that_is_cut_off_holds_nothing_for_long() -> None:
+    network = Namespaces(["worker"])
+    with network.made(), external(network.gateway, f"{network.prefix}.0/24") as server:
+        with network.inside("worker"):
+            worker = connected(server.url)
+            held = worker.__enter__()
+        with held.cursor() as cursor, connected(server.url) as other:
+            cursor.execute("CREATE TABLE work AS SELECT 1 AS message")
+            held.set_autocommit(False)
+            cursor.execute("DELETE FROM work RETURNING message")
+            network.cut_off("worker")
+            until(lambda: is_free(other), "PostgreSQL to give the worker up")
+            # The worker, too, is not left waiting.
+            with pytest.raises(Error):
+                cursor.execute("SELECT 1")
+
+
+def is_free(database: BaseDatabaseWrapper) -> bool:
+    """Whether somebody else may take the message."""
+    with database.cursor() as cursor:
+        cursor.execute("SELECT FROM work FOR UPDATE SKIP LOCKED")
+        return bool(cursor.fetchall())
