@@ -135,10 +135,17 @@ def test_a_broker_that_refuses_connections_delays_no_answer(
     monkeypatch.setattr(wakeups, "PAUSE_AFTER_FAILURE", 0.05)
     body = {"userId": "ada", "event": "opened"}
     assert post("/v2/track", body).status_code == 202
-    started = time.monotonic()
-    answers = [post("/v2/track", body).status_code for _ in range(100)]
-    assert time.monotonic() - started < 5
-    assert answers == [202] * 100
+
+    def seconds_of_50_answers() -> float:
+        started = time.monotonic()
+        assert [post("/v2/track", body).status_code for _ in range(50)] == [202] * 50
+        return time.monotonic() - started
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(wakeups, "request", lambda: None)
+        usual = seconds_of_50_answers()
+    # What a busy machine takes for them alone is not the broker's fault.
+    assert seconds_of_50_answers() < max(2.5, 4 * usual)
     deadline = time.monotonic() + 10
     while broken.attempts < 2:
         assert time.monotonic() < deadline

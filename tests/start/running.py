@@ -20,7 +20,8 @@ import psutil
 from django.conf import settings
 
 NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "MARKETPLACE_API_URL", "EDS_")
-PATIENCE = 40.0
+# What is waited for comes within seconds, but for a machine that has much else to do.
+PATIENCE = 90.0
 Found = TypeVar("Found")
 
 
