@@ -45,6 +45,11 @@ auth_type = any
 pool_mode = {mode}
 default_pool_size = {size}
 max_client_conn = 500
+tcp_keepidle = 5
+tcp_keepintvl = 5
+tcp_keepcnt = 2
+tcp_user_timeout = 15000
+idle_transaction_timeout = 60
 """
 WORKERS = ("worker 1", "worker 2")
 WEBS = ("accepting", "reading")
