@@ -73,6 +73,12 @@ def tell_postgres(connection: BaseDatabaseWrapper, **_: Any) -> None:
     raw: psycopg.Connection[Any] = connection.connection
     # One that is borrowed from a pool once more has been told.
     if raw not in _told:
-        with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
-            cursor.execute(_TELL, {"settings": json.dumps(_OF_POSTGRES)})
+        with connection.wrap_database_errors:
+            tell(raw)
         _told.add(raw)
+
+
+def tell(raw: "psycopg.Connection[Any]") -> None:
+    """The same for a connection that is not Django's. Raises the driver's errors."""
+    with psycopg.Cursor(raw) as cursor:
+        cursor.execute(_TELL, {"settings": json.dumps(_OF_POSTGRES)})

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import Any
 
+import psycopg
 import pytest
 import redis
 from django.db import Error, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
-from psycopg.conninfo import conninfo_to_dict
 
 from benchmarks.networks import Namespaces, why_not
 from config import broker, environment, liveness
+from config.celery import app
 from config.settings import _connected
 from tests.start.external import External, external
 from tests.start.running import until
@@ -91,12 +92,42 @@ def test_a_connection_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     liveness.tell_postgres(connection)
 
 
-def test_the_queue_in_our_database_asks_as_well() -> None:
-    database = _connected({"NAME": "eds", "HOST": "db"})
+@pytest.mark.slow
+def test_the_queue_in_our_database_has_connections_of_the_same_kind(server: External) -> None:
+    database = _connected(environment.database("DATABASE_URL", f"{server.url}?sslmode=disable"))
+    with queue_in(database) as transport:
+        listening = transport._get_notify_waiter()
+        listening._ensure_conn()
+        with transport._get_pgmq_client().pool.connection() as asking:
+            for raw in (asking, listening._conn):
+                assert option(raw, "TCP_KEEPIDLE") == 5
+                assert option(raw, "TCP_USER_TIMEOUT") == 15_000
+                assert raw.info.get_parameters()["sslmode"] == "disable"
+            told = asking.execute("SHOW tcp_user_timeout").fetchone()
+        assert told == ("15000",)
+
+
+@pytest.mark.slow
+def test_its_connections_end_with_it(server: External) -> None:
+    with queue_in(_connected(environment.database("DATABASE_URL", server.url))) as transport:
+        pool = transport._get_pgmq_client().pool
+    assert pool.closed
+
+
+@contextmanager
+def queue_in(database: dict[str, Any]) -> Iterator[Any]:
+    """The transport whose queue is in the database."""
     options = broker.transport_options(broker.URL, database)
-    said = conninfo_to_dict(options["conn_string"])
-    assert said["keepalives_idle"] == "5"
-    assert said["tcp_user_timeout"] == "15000"
+    transport = app.connection_for_read(broker.URL, transport_options=options).transport
+    try:
+        yield transport
+    finally:
+        transport.close_connection(None)
+
+
+def test_two_workers_that_make_its_queues_at_once_try_again() -> None:
+    broker_of_ours = app.connection_for_read(broker.URL)
+    assert issubclass(psycopg.errors.DuplicateObject, broker_of_ours.connection_errors)
 
 
 # --- Other brokers ----------------------------------------------------------------------------
