@@ -8,12 +8,20 @@ import os
 import sys
 import warnings
 from importlib import import_module
+from signal import default_int_handler
 from typing import Any
 
 from celery import Celery
 from celery.app.amqp import AMQP
 from celery.exceptions import SecurityWarning
-from celery.signals import setup_logging, task_prerun, worker_init, worker_process_init
+from celery.platforms import signals
+from celery.signals import (
+    beat_init,
+    setup_logging,
+    task_prerun,
+    worker_init,
+    worker_process_init,
+)
 from celery.worker.consumer import Consumer
 from django.core.exceptions import ImproperlyConfigured
 from django.db import close_old_connections, connections
@@ -105,6 +113,16 @@ def _hold_lifeline(**_: Any) -> None:
     """A pool process ends with its worker, even in the middle of a task (which rolls back)."""
     if _lifeline is not None:
         _lifeline.hold()
+
+
+@beat_init.connect
+def _end_beat_from_within(**_: Any) -> None:
+    """A signal interrupts what beat does, and beat then writes its schedule and ends.
+
+    Celery's own handler writes it at once. In the middle of a statement it would wait for a
+    connection that its own process holds, for ever.
+    """
+    signals.update(SIGTERM=default_int_handler, SIGINT=default_int_handler)
 
 
 @task_prerun.connect
