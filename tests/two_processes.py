@@ -1,0 +1,31 @@
+"""A pytest plugin that runs all tests in two processes, each with a PostgreSQL of its own.
+
+A part of the tests runs in one, which starts sooner, as everything does with ``-n 0``.
+"""
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
+
+# Browsers give up what they are loading when the machine's network changes, which a test does that
+# cuts machines off. And all clients send to one service.
+ONE_AFTER_ANOTHER = ("tests/browser/", "tests/clients/", "tests/test_liveness.py")
+
+
+class ByFile(LoadFileScheduling):
+    """A process runs the tests of a whole file; one of them, those that come one after another."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        if nodeid.startswith(ONE_AFTER_ANOTHER):
+            return "one after another"
+        return super()._split_scope(nodeid)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    return 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
+    return ByFile(config, log)
