@@ -60,17 +60,19 @@ class Posted:
 def posting(
     doors: Sequence[Sequence[Address]], key: str, seed: int, into: Posted | None = None
 ) -> Iterator[Posted]:
-    """Clients post as long as the block runs, each through one of *doors* in turn.
+    """Clients post as long as the block runs, each through one of *doors* in turn. All users are
+    identified before it begins.
 
     A door is the addresses that its clients try, one after the other when a connection breaks.
     What becomes of their messages is added to *into*, if given.
     """
     posted = into or Posted()
     over = threading.Event()
+    identified = threading.Semaphore(0)
     clients = [
         threading.Thread(
             target=_post,
-            args=(doors[number % len(doors)], key, posted, over, seed + number),
+            args=(doors[number % len(doors)], key, posted, over, identified, seed + number),
             daemon=True,
         )
         for number in range(CLIENTS)
@@ -78,6 +80,8 @@ def posting(
     for client in clients:
         client.start()
     try:
+        for _ in clients:
+            identified.acquire()
         yield posted
     finally:
         over.set()
@@ -86,7 +90,12 @@ def posting(
 
 
 def _post(
-    addresses: Sequence[Address], key: str, posted: Posted, over: threading.Event, seed: int
+    addresses: Sequence[Address],
+    key: str,
+    posted: Posted,
+    over: threading.Event,
+    identified: threading.Semaphore,
+    seed: int,
 ) -> None:
     chance = random.Random(seed)
     client = Client(addresses, key)
@@ -94,6 +103,7 @@ def _post(
         linked = {"userId": f"user-{number}", "groupId": f"account-{number % ACCOUNTS}"}
         while not over.is_set() and _send(client, posted, "/v2/identify", linked) != 202:
             pass
+    identified.release()
     while not over.is_set():
         kind = chance.randrange(100)
         user = f"user-{chance.randrange(USERS)}"
