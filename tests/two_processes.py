@@ -26,6 +26,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What one process has to do alone comes first, while there is enough for the other one."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: not item.nodeid.startswith(ONE_AFTER_ANOTHER))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
     return ByFile(config, log)
