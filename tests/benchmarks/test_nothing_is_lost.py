@@ -69,6 +69,16 @@ def test_pooled_connections_cost_nothing(tmp_path: Path) -> None:
     assert (run["reads_without_200"], run["tracebacks"]) == (0, 0)
 
 
+def test_the_older_release_is_exported_whole(older_release: str) -> None:
+    with upgrade.exported(older_release) as folder:
+        assert (folder / "manage.py").is_file()
+        assert (folder / "config" / "settings.py").is_file()
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(
+    os.environ.get("PROOFS") != "all", reason="takes a minute; PROOFS=all runs it, too"
+)
 def test_an_upgrade_costs_nothing(tmp_path: Path, older_release: str) -> None:
     figures = figures_of(tmp_path, "upgrade", "--from", older_release, "--seconds", "2")
     assert_each_is_accounted_for(figures["run"])
