@@ -26,7 +26,7 @@ def test_what_is_expected_is_read_while_the_caller_does_something_else() -> None
 
 
 def test_what_nobody_expected_is_read_when_it_is_asked_for() -> None:
-    with Ahead(lambda place: f"page {place}") as pages:
+    with Ahead[int, str](lambda place: f"page {place}") as pages:
         assert [pages.read(place) for place in (3, 1)] == ["page 3", "page 1"]
 
 
