@@ -3,7 +3,7 @@
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -157,10 +157,13 @@ def test_rabbitmq_has_signs_of_life_of_its_own() -> None:
 @pytest.mark.django_db
 def test_a_machine_that_is_cut_off_holds_nothing_for_long() -> None:
     network = Namespaces(["worker"])
-    with network.made(), external(network.gateway, f"{network.prefix}.0/24") as server:
+    with (
+        network.made(),
+        external(network.gateway, f"{network.prefix}.0/24") as server,
+        ExitStack() as connections,
+    ):
         with network.inside("worker"):
-            worker = connected(server.url)
-            held = worker.__enter__()
+            held = connections.enter_context(connected(server.url))
         with held.cursor() as cursor, connected(server.url) as other:
             cursor.execute("CREATE TABLE work AS SELECT 1 AS message")
             held.set_autocommit(False)
