@@ -10,6 +10,8 @@ from xdist.scheduler import LoadFileScheduling
 # Browsers give up what they are loading when the machine's network changes, which a test does that
 # cuts machines off. And all clients send to one service.
 ONE_AFTER_ANOTHER = ("tests/browser/", "tests/clients/", "tests/test_liveness.py")
+# A file of which that takes minutes.
+LONG = "tests/benchmarks/"
 
 
 class ByFile(LoadFileScheduling):
@@ -29,8 +31,14 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What one process has to do alone comes first, while there is enough for the other one."""
+
+    def rank(item: pytest.Item) -> int:
+        if item.nodeid.startswith(ONE_AFTER_ANOTHER):
+            return 0
+        return 1 if item.nodeid.startswith(LONG) else 2
+
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: not item.nodeid.startswith(ONE_AFTER_ANOTHER))
+        items.sort(key=rank)
 
 
 @pytest.hookimpl(tryfirst=True)
