@@ -1,37 +1,73 @@
-"""Reading one thing ahead: what comes next is fetched while the one before it is worked on."""
+"""Reading ahead: what comes next is fetched while what was read before it is worked on."""
 
-from collections.abc import Callable, Hashable
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Generic, TypeVar
 
-Place = TypeVar("Place", bound=Hashable)
+Place = TypeVar("Place")
 Found = TypeVar("Found")
 
 
 class Ahead(Generic[Place, Found]):
-    """Calls *read* in one thread of its own, for one place at a time, in the order asked.
+    """Reads one place after the other, in a thread of its own.
 
-    *read* must not use the database: connections belong to threads. Leaving the block waits for
-    what is under way, and its failure is nobody's any more.
+    *following* is the place after what was found, None at the end. At most *at_once* places are
+    read without being asked for; ``go_on`` says how many more may be. *read* must not use the
+    database: connections belong to threads. Leaving the block waits for what is under way, and its
+    failure is nobody's any more.
     """
 
-    def __init__(self, read: Callable[[Place], Found]) -> None:
-        self._read = read
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reading-ahead")
-        self._expected: dict[Place, Future[Found]] = {}
+    def __init__(
+        self,
+        read: Callable[[Place], Found],
+        following: Callable[[Found], Place | None],
+        first: Place,
+        at_once: int,
+    ) -> None:
+        self._read, self._following = read, following
+        self._room = threading.Semaphore(at_once)
+        self._found: SimpleQueue[Found | _Failed] = SimpleQueue()
+        self._failed: _Failed | None = None
+        self._is_over = False
+        self._thread = threading.Thread(target=self._run, args=[first], name="reading-ahead")
 
-    def expect(self, place: Place) -> None:
-        """Begin to read what is at *place*."""
-        self._expected[place] = self._thread.submit(self._read, place)
+    def take(self) -> list[Found]:
+        """All that was read meanwhile, at least one: waits for that. Raises what *read* raises,
+        once everything before it was taken."""
+        taken: list[Found] = []
+        while not self._failed and not (taken and self._found.empty()):
+            found = self._found.get()
+            if isinstance(found, _Failed):
+                self._failed = found
+            else:
+                taken.append(found)
+        if self._failed and not taken:
+            raise self._failed.error
+        return taken
 
-    def read(self, place: Place) -> Found:
-        """What is at *place*, begun now unless it was expected. Raises what *read* raises."""
-        if place not in self._expected:
-            self.expect(place)
-        return self._expected.pop(place).result()
+    def go_on(self, number: int) -> None:
+        """Let so many more places be read."""
+        self._room.release(number)
+
+    def _run(self, first: Place) -> None:
+        place: Place | None = first
+        while place is not None:
+            self._room.acquire()
+            if self._is_over:
+                return
+            try:
+                found = self._read(place)
+                place = self._following(found)
+            except Exception as error:
+                # Raised where its place is asked for.
+                self._found.put(_Failed(error))
+                return
+            self._found.put(found)
 
     def __enter__(self) -> "Ahead[Place, Found]":
+        self._thread.start()
         return self
 
     def __exit__(
@@ -40,4 +76,11 @@ class Ahead(Generic[Place, Found]):
         error: BaseException | None,
         where: TracebackType | None,
     ) -> None:
-        self._thread.shutdown(cancel_futures=True)
+        self._is_over = True
+        self._room.release()
+        self._thread.join()
+
+
+class _Failed:
+    def __init__(self, error: Exception) -> None:
+        self.error = error

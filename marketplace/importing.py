@@ -1,4 +1,4 @@
-"""One page of licenses into the licenses that are stored and the traits of their accounts."""
+"""Pages of licenses into the licenses that are stored and the traits of their accounts."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -38,15 +38,10 @@ class Account(NamedTuple):
     written_at: datetime | None
 
 
-def import_page(
-    run: SyncRun,
-    product_id: int,
-    outcomes: Sequence[Outcome],
-    to: runs.Position,
-    recent: list[str],
-    now: datetime,
+def import_pages(
+    run: SyncRun, product_id: int, outcomes: Sequence[Outcome], step: runs.Step, now: datetime
 ) -> None:
-    """Store what the page says and the run's new position, all or nothing.
+    """Store what the pages say and how far the run comes with them, all or nothing.
 
     Raises what ``runs.hold`` and the database raise.
     """
@@ -56,14 +51,14 @@ def import_page(
         found = [outcome for outcome in outcomes if isinstance(outcome, Imported)]
         stored = _stored(product_id, {license.key for license in found})
         changed = _changed(found, stored, run)
-        counted = Counter({"pages": 1}) + _tally(outcomes, len(changed))
+        counted = Counter(pages=step.pages) + _tally(outcomes, len(changed))
         if changed:
             _write(product_id, changed, run)
             moved = {stored[key].cloud_id for key in changed if key in stored}
             cloud_ids = moved | {license.cloud_id for license in changed.values()}
             counted += _write_traits(product_id, cloud_ids, changed, run, now)
         _list_failed(run, outcomes)
-        runs.advance(run, to, recent, counted)
+        runs.advance(run, step, counted)
 
 
 def _without_forgotten(product_id: int, outcomes: Sequence[Outcome]) -> list[Outcome]:

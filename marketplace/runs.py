@@ -54,6 +54,16 @@ class Position(NamedTuple):
         return self.pass_number, self.is_closing, self.offset
 
 
+class Step(NamedTuple):
+    """How far a run comes with what it writes: the position after it, the fingerprints of the last
+    records, the number of pages, and what was left out, in sentences."""
+
+    to: Position
+    recent: list[str]
+    pages: int
+    note: str = ""
+
+
 # --- Asking for a sync ----------------------------------------------------------------------
 
 
@@ -254,16 +264,14 @@ def position_of(run: SyncRun) -> Position:
     return Position(run.pass_number, run.offset, run.is_closing)
 
 
-def advance(
-    run: SyncRun, to: Position, recent: list[str], counted: Mapping[str, int], note: str = ""
-) -> None:
+def advance(run: SyncRun, step: Step, counted: Mapping[str, int]) -> None:
     """Store how far the (held) run has come, and count up what it did; here and in the row."""
-    values: dict[str, Any] = {**to._asdict(), "recent": recent, "put_downs": 0, "stumbles": 0}
-    values["note"] = " ".join(filter(None, (run.note, note)))
+    values: dict[str, Any] = {**step.to._asdict(), "put_downs": 0, "stumbles": 0}
+    values |= {"recent": step.recent, "note": " ".join(filter(None, (run.note, step.note)))}
     values |= {name: getattr(run, name) + counted.get(name, 0) for name in SyncRun.COUNTERS}
     for name, value in values.items():
         setattr(run, name, value)
-    parameters = {**values, "recent": msgspec.json.encode(recent).decode(), "id": run.pk}
+    parameters = {**values, "recent": msgspec.json.encode(step.recent).decode(), "id": run.pk}
     sql.execute(_ADVANCE, parameters, prepare=True)
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeAlias
 
-from django.db import transaction
-
 from engagement.fields import Undecryptable
 from marketplace import licenses, locks, runs, sentences
 from marketplace.ahead import Ahead
@@ -20,10 +18,10 @@ from marketplace.failures import (
     Refused,
     UnexpectedAnswer,
 )
-from marketplace.importing import import_page
+from marketplace.importing import import_pages
 from marketplace.licenses import Outcome
 from marketplace.models import Connection, SyncRun
-from marketplace.runs import Position
+from marketplace.runs import Position, Step
 
 logger = logging.getLogger(__name__)
 
@@ -40,12 +38,17 @@ Clock: TypeAlias = Callable[[], datetime]
 
 @dataclass(frozen=True)
 class Worker:
-    """What a sync needs from outside; *out_of_time* says that another worker's turn has come."""
+    """What a sync needs from outside; *out_of_time* says that another worker's turn has come.
+
+    Pages that were read while others were written are written together, up to *pages_at_once*: a
+    marketplace that is slower than this service gets each page written as it comes.
+    """
 
     client_for: ClientFor
     clock: Clock
     out_of_time: Callable[[], bool] = lambda: False
-    after_page: Callable[[], None] = lambda: None
+    after_pages: Callable[[], None] = lambda: None
+    pages_at_once: int = 4
 
 
 def work(connection_id: int, worker: Worker) -> None:
@@ -87,53 +90,80 @@ def _work_on(run: SyncRun, worker: Worker) -> None:
 
 
 class Read(NamedTuple):
-    """A page that was read: each record's fingerprint and what it says; whether there are more."""
+    """A page that was read *at* a position: each record's fingerprint and what it says, whether
+    there are more, and the position after it. ``is_refused`` is a pass that is left out."""
 
+    at: Position
     records: list[tuple[str, Outcome]]
     has_more: bool
+    after: Position
+    is_refused: bool = False
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads a connection's pages. Raises what its client raises."""
+    """Reads a run's pages. Raises what its client raises."""
 
     client: Client
     developer_id: str
     product_id: str
+    kind: str
     passes: Sequence[Query]
 
     def read(self, at: Position) -> Read:
-        page = self.client.licenses(self.developer_id, self.passes[at.pass_number], at.offset)
+        query = self.passes[at.pass_number]
+        try:
+            page = self.client.licenses(self.developer_id, query, at.offset)
+        except Refused:
+            if at.pass_number == 0:
+                raise
+            return Read(at, [], False, Position(at.pass_number + 1, 0), is_refused=True)
         found = [(_fingerprint(one), licenses.read(one, self.product_id)) for one in page.records]
-        return Read(found, page.has_more)
+        has_more = page.has_more and bool(page.records)
+        return Read(at, found, page.has_more, _after(self.kind, at, has_more))
+
+    def following(self, page: Read) -> Position | None:
+        return None if self.is_end(page.after) else page.after
+
+    def is_end(self, at: Position) -> bool:
+        return at.pass_number == len(self.passes)
 
 
 def _fingerprint(record: bytes) -> str:
     return hashlib.blake2b(record, digest_size=8).hexdigest()
 
 
+def _after(kind: str, at: Position, has_more: bool) -> Position:
+    """The position after the page that was read *at* one."""
+    if has_more:
+        return at._replace(offset=at.offset + PAGE_SIZE)
+    if kind != SyncRun.Kind.RECENT and at.offset > 0 and not at.is_closing:
+        # Rows that moved to the front while it read are on the page before the last by now.
+        return Position(at.pass_number, at.offset - PAGE_SIZE, True)
+    return Position(at.pass_number + 1, 0)
+
+
 def _read_on(run: SyncRun, worker: Worker) -> bool:
-    """Read page after page, each while the one before it is written; whether that was all."""
+    """Read page after page, while those that were read before are written; whether that was all."""
     reader = _reader(run, worker.client_for)
     began, at = runs.position_of(run), _resumed_at(run)
+    if reader.is_end(at):
+        return True
     repeated = 0
-    with Ahead(reader.read) as pages:
-        while at.pass_number < len(reader.passes):
-            page = _page(pages, at)
-            after = _after(run.kind, page, at)
+    with Ahead(reader.read, reader.following, at, worker.pages_at_once) as ahead:
+        while True:
+            pages = ahead.take()
+            after = pages[-1].after
             # Only once it has come further than where it went on: it would never come to an end.
             is_turn_over = worker.out_of_time() and after.place > began.place
-            if not is_turn_over and after.pass_number < len(reader.passes):
-                pages.expect(after)
-            is_new = _import(run, page, after, worker.clock())
-            repeated = 0 if is_new or page is None or not page.has_more else repeated + 1
+            if not is_turn_over:
+                ahead.go_on(len(pages))
+            repeated = _import(run, pages, repeated, worker.clock())
             if repeated > MAX_REPEATED or run.pages > MAX_PAGES:
                 raise UnexpectedAnswer("its list of licenses does not end")
-            worker.after_page()
-            at = after
-            if is_turn_over:
-                break
-    return at.pass_number == len(reader.passes)
+            worker.after_pages()
+            if reader.is_end(after) or is_turn_over:
+                return reader.is_end(after)
 
 
 def _resumed_at(run: SyncRun) -> Position:
@@ -150,7 +180,8 @@ def _reader(run: SyncRun, client_for: ClientFor) -> Reader:
     assert connection.api_token is not None
     client = client_for(Credentials(connection.user_name, connection.api_token))
     product_id = str(connection.app_product_id)
-    return Reader(client, connection.developer_id, product_id, passes_of(run, product_id))
+    passes = passes_of(run, product_id)
+    return Reader(client, connection.developer_id, product_id, run.kind, passes)
 
 
 def _with_token(run: SyncRun) -> Connection:
@@ -171,47 +202,24 @@ def passes_of(run: SyncRun, product_id: str) -> list[Query]:
     ]
 
 
-def _page(pages: Ahead[Position, Read], at: Position) -> Read | None:
-    """The page of licenses; None where the marketplace refuses a pass that is an extra."""
-    try:
-        return pages.read(at)
-    except Refused:
-        if at.pass_number == 0:
-            raise
-        return None
-
-
-def _after(kind: str, page: Read | None, at: Position) -> Position:
-    """The position after the page that was read *at* one."""
-    if page is not None and page.has_more and page.records:
-        return at._replace(offset=at.offset + PAGE_SIZE)
-    if page is not None and kind != SyncRun.Kind.RECENT and at.offset > 0 and not at.is_closing:
-        # Rows that moved to the front while it read are on the page before the last by now.
-        return Position(at.pass_number, at.offset - PAGE_SIZE, True)
-    return Position(at.pass_number + 1, 0)
-
-
-def _import(run: SyncRun, page: Read | None, after: Position, now: datetime) -> bool:
-    """Import what the page has that the last pages had not; whether there was anything."""
-    if page is None:
-        _skip_pass(run, after)
-        return False
-    known = set(run.recent)
-    fresh: dict[str, Outcome] = {}
-    for fingerprint, outcome in page.records:
-        if fingerprint not in known:
-            fresh.setdefault(fingerprint, outcome)
-    recent = [*run.recent, *fresh][-2 * PAGE_SIZE :]
-    product_id = run.connection.product_id
-    import_page(run, product_id, list(fresh.values()), after, recent, now)
-    return bool(fresh)
-
-
-def _skip_pass(run: SyncRun, after: Position) -> None:
-    note = sentences.PASSES_REFUSED[run.pass_number]
-    with transaction.atomic(durable=True):
-        runs.hold(run)
-        runs.advance(run, after, run.recent, {}, note)
+def _import(run: SyncRun, pages: Sequence[Read], repeated: int, now: datetime) -> int:
+    """Import what the pages have that those before them had not; how many pages in a row had
+    nothing new by now, though there are more."""
+    recent: list[str] = run.recent
+    outcomes: list[Outcome] = []
+    for page in pages:
+        known = set(recent)
+        fresh: dict[str, Outcome] = {}
+        for fingerprint, outcome in page.records:
+            if fingerprint not in known:
+                fresh.setdefault(fingerprint, outcome)
+        outcomes += fresh.values()
+        recent = [*recent, *fresh][-2 * PAGE_SIZE :]
+        repeated = repeated + 1 if page.has_more and not fresh else 0
+    refused = [sentences.PASSES_REFUSED[page.at.pass_number] for page in pages if page.is_refused]
+    step = Step(pages[-1].after, recent, len(pages) - len(refused), " ".join(refused))
+    import_pages(run, run.connection.product_id, outcomes, step, now)
+    return repeated
 
 
 # --- Ending ---------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ def sync(connection_id: int) -> None:
         client_for=_patient,
         clock=timezone.now,
         out_of_time=lambda: time.monotonic() > deadline,
-        after_page=request_rescore,
+        after_pages=request_rescore,
     )
     with measures.measured(SYNC, timezone.now):
         syncing.work(connection_id, worker)

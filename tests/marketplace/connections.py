@@ -100,11 +100,13 @@ def work(
     connection: Connection,
     now: datetime = NOON,
     out_of_time: Callable[[], bool] = lambda: False,
-    after_page: Callable[[], None] = lambda: None,
+    after_pages: Callable[[], None] = lambda: None,
     client_for: sync.ClientFor = hurried,
+    pages_at_once: int = 1,
 ) -> SyncRun:
-    """Have a worker look at the connection; its latest run."""
-    worker = sync.Worker(client_for, lambda: now, out_of_time, after_page)
+    """Have a worker look at the connection; its latest run. It writes page by page, so that a test
+    knows when it does."""
+    worker = sync.Worker(client_for, lambda: now, out_of_time, after_pages, pages_at_once)
     sync.work(connection.pk, worker)
     return latest(connection)
 

@@ -1,6 +1,7 @@
-"""Reading one thing ahead."""
+"""Reading ahead."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -11,66 +12,110 @@ class Broken(Exception):
     """What is wrong with one place."""
 
 
-def test_what_is_expected_is_read_while_the_caller_does_something_else() -> None:
-    is_read, is_awaited = threading.Event(), []
+class Pages:
+    """Numbers from 1 to *last*, each of which is a page; *broken* ones cannot be read."""
 
-    def read(place: int) -> str:
-        is_read.set()
-        return f"page {place}"
+    def __init__(self, last: int, broken: int = 0) -> None:
+        self.asked: list[int] = []
+        self._last, self._broken = last, broken
+        self._changed = threading.Condition()
 
-    with Ahead(read) as pages:
-        pages.expect(1)
-        is_awaited.append(is_read.wait(timeout=20))
-        assert pages.read(1) == "page 1"
-    assert is_awaited == [True]
-
-
-def test_what_nobody_expected_is_read_when_it_is_asked_for() -> None:
-    with Ahead[int, str](lambda place: f"page {place}") as pages:
-        assert [pages.read(place) for place in (3, 1)] == ["page 3", "page 1"]
-
-
-def test_each_place_is_read_once_and_in_the_order_asked_for() -> None:
-    asked: list[int] = []
-    with Ahead[int, None](asked.append) as pages:
-        for place in range(3):
-            pages.expect(place)
-        for place in range(4):
-            pages.read(place)
-    assert asked == [0, 1, 2, 3]
-
-
-def test_a_failure_is_raised_when_its_turn_has_come() -> None:
-    def read(place: int) -> int:
-        if place == 2:
+    def read(self, place: int) -> int:
+        with self._changed:
+            self.asked.append(place)
+            self._changed.notify_all()
+        if place == self._broken:
             raise Broken
         return place
 
-    with Ahead(read) as pages:
-        pages.expect(1)
-        pages.expect(2)
-        assert pages.read(1) == 1
-        with pytest.raises(Broken):
-            pages.read(2)
+    def following(self, found: int) -> int | None:
+        return found + 1 if found < self._last else None
+
+    def ahead(self, at_once: int = 1) -> Ahead[int, int]:
+        return Ahead(self.read, self.following, 1, at_once)
+
+    def wait_for(self, *asked: int) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.asked == list(asked), timeout=20)
+
+
+def take(ahead: Ahead[int, int], number: int) -> list[int]:
+    """So many, in as many turns as they take."""
+    taken: list[int] = []
+    while len(taken) < number:
+        some = ahead.take()
+        ahead.go_on(len(some))
+        taken += some
+    return taken
+
+
+@pytest.mark.parametrize("at_once", [1, 4])
+def test_all_is_read_once_and_in_order(at_once: int) -> None:
+    pages = Pages(last=10)
+    with pages.ahead(at_once) as ahead:
+        assert take(ahead, 10) == list(range(1, 11))
+    assert pages.asked == list(range(1, 11))
+
+
+def test_the_next_one_is_read_while_the_caller_does_something_else() -> None:
+    pages = Pages(last=3)
+    with pages.ahead() as ahead:
+        assert ahead.take() == [1]
+        ahead.go_on(1)
+        pages.wait_for(1, 2)
+        assert ahead.take() == [2]
+
+
+def test_what_was_read_meanwhile_is_taken_together() -> None:
+    pages = Pages(last=9)
+    with pages.ahead(at_once=3) as ahead:
+        # The third need not be there yet.
+        pages.wait_for(1, 2, 3)
+        assert ahead.take()[:2] == [1, 2]
+
+
+def test_nothing_more_is_read_than_was_asked_for() -> None:
+    pages = Pages(last=9)
+    with pages.ahead(at_once=2) as ahead:
+        pages.wait_for(1, 2)
+        assert take_without_going_on(ahead, 2) == [1, 2]
+    assert pages.asked == [1, 2]
+
+
+def take_without_going_on(ahead: Ahead[int, int], number: int) -> list[int]:
+    taken: list[int] = []
+    while len(taken) < number:
+        taken += ahead.take()
+    return taken
+
+
+def test_a_failure_is_raised_after_what_came_before_it_was_taken() -> None:
+    pages = Pages(last=9, broken=3)
+    with pages.ahead(at_once=4) as ahead:
+        pages.wait_for(1, 2, 3)
+        assert take(ahead, 2) == [1, 2]
+        for _ in range(2):
+            with pytest.raises(Broken):
+                ahead.take()
+    assert pages.asked == [1, 2, 3], "nothing after it"
 
 
 def test_a_failure_that_nobody_asks_for_any_more_is_dropped() -> None:
-    def read(_: int) -> None:
-        raise Broken
-
-    with Ahead(read) as pages:
-        pages.expect(1)
+    pages = Pages(last=9, broken=1)
+    with pages.ahead():
+        pages.wait_for(1)
 
 
 def test_at_the_end_nothing_is_under_way() -> None:
     may_answer, answered = threading.Event(), threading.Event()
 
-    def read(_: int) -> None:
+    def read(_: int) -> int:
         assert may_answer.wait(timeout=20)
         answered.set()
+        return 1
 
-    with pytest.raises(Broken), Ahead(read) as pages:
-        pages.expect(1)
+    one: Callable[[int], int | None] = lambda _: 2  # noqa: E731
+    with pytest.raises(Broken), Ahead(read, one, 1, 1):
         threading.Timer(0.05, may_answer.set).start()
         raise Broken
     assert answered.is_set()

@@ -295,14 +295,14 @@ class Killed(BaseException):
 
 
 def killed_after(pages: int) -> Callable[[], None]:
-    """An *after_page* that kills the worker after so many."""
+    """An *after_pages* that kills the worker after so many."""
     turns: Iterator[bool] = chain(repeat(False, pages - 1), [True])
 
-    def after_page() -> None:
+    def after_pages() -> None:
         if next(turns):
             raise Killed
 
-    return after_page
+    return after_pages
 
 
 def test_a_killed_worker_leaves_a_sync_that_goes_on_from_its_page(
@@ -310,7 +310,7 @@ def test_a_killed_worker_leaves_a_sync_that_goes_on_from_its_page(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 200))
     with pytest.raises(Killed):
-        work(connection, after_page=killed_after(pages=2))
+        work(connection, after_pages=killed_after(pages=2))
     assert latest(connection).state == RunState.RUNNING
     assert len(accounts(acme)) == 100
     assert runs.due(NOON) == [connection.pk], "nobody holds its lock"

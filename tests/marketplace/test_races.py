@@ -67,7 +67,9 @@ class Meanwhile:
             django_connection.ensure_connection()
             self.backend = django_connection.connection.info.backend_pid
             client_for = telling(self._page_answered)
-            worker = sync.Worker(client_for, lambda: NOON, after_page=self._after_page)
+            worker = sync.Worker(
+                client_for, lambda: NOON, after_pages=self._after_page, pages_at_once=1
+            )
             sync.work(self._connection.pk, worker)
         finally:
             django_connection.close()

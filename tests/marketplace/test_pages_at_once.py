@@ -1,0 +1,120 @@
+"""Pages that were read while others were written are written together, and nothing else changes."""
+
+import threading
+
+import pytest
+
+from engagement.models import Account, Product
+from marketplace.models import Connection, License, SyncRun
+from marketplace.simulator.faults import Endpoint, Status
+from marketplace.simulator.server import Simulator
+from tests.marketplace.connections import (
+    RunState,
+    State,
+    a_license,
+    accounts,
+    counters,
+    latest,
+    licenses,
+    telling,
+    work,
+)
+
+pytestmark = pytest.mark.django_db
+
+LICENSES = Endpoint.LICENSES
+
+
+class Slow:
+    """A worker that writes its first page, and waits there for so many answers."""
+
+    def __init__(self, connection: Connection, answers: int) -> None:
+        self.written: list[int] = []
+        self._connection, self._wanted = connection, answers
+        self._answers = threading.Semaphore(0)
+
+    def work(self) -> SyncRun:
+        return work(
+            self._connection,
+            after_pages=self._after_pages,
+            client_for=telling(lambda _: self._answers.release()),
+            pages_at_once=4,
+        )
+
+    def _after_pages(self) -> None:
+        if not self.written:
+            for _ in range(self._wanted):
+                assert self._answers.acquire(timeout=20)
+        self.written.append(latest(self._connection).pages)
+
+
+def test_pages_that_were_read_meanwhile_are_written_together(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 230))
+    # The first four or five: the one that is being read need not be there in time.
+    slow = Slow(connection, answers=5)
+    run = slow.work()
+    assert run.state == RunState.SUCCEEDED
+    assert counters(run) == {"seen": 230, "imported": 230, "accounts_created": 230}
+    assert len(accounts(acme)) == 230
+    assert run.pages == slow.written[-1]
+    assert len(slow.written) < run.pages
+
+
+def test_it_comes_to_the_same_as_page_by_page(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    # Several of a site, in no order; repeated, special, always free ones and one without a site.
+    simulator.feed.add(
+        *(a_license(simulator, place, cloud=f"site-{place % 40}") for place in range(1, 181)),
+        *(a_license(simulator, place, cloud=f"site-{place % 40}") for place in range(60, 90)),
+        a_license(simulator, 901, licenseType="FREE"),
+        a_license(simulator, 902, cloudComplianceBoundaries=["fedramp_moderate"]),
+        {**a_license(simulator, 903), "cloudId": None},
+    )
+    together = Slow(connection, answers=4).work()
+    found = _stored(acme)
+    License.objects.filter(product=acme).delete()
+    Account.objects.filter(product=acme).delete()
+    SyncRun.objects.all().update(state=RunState.WAITING, finished_at=None, pass_number=0, offset=0)
+    names = (*SyncRun.COUNTERS, "attempt")
+    SyncRun.objects.all().update(**dict.fromkeys(names, 0))
+    one_by_one = work(connection)
+    assert one_by_one.state == together.state == RunState.SUCCEEDED
+    assert (counters(one_by_one), one_by_one.pages) == (counters(together), together.pages)
+    assert _stored(acme) == found
+
+
+def _stored(product: Product) -> tuple[list[object], list[object]]:
+    kept = License.objects.filter(product=product).order_by("key")
+    shown = Account.objects.filter(product=product).order_by("external_id")
+    return list(kept.values_list("key", "cloud_id", "fields")), list(
+        shown.values_list("external_id", "traits")
+    )
+
+
+def test_a_failure_leaves_what_was_read_before_it(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 230))
+    simulator.misbehave(Status(on=LICENSES, status=401, offset=150))
+    run = Slow(connection, answers=4).work()
+    assert (run.state, run.pages) == (RunState.FAILED, 3)
+    assert len(accounts(acme)) == 150
+    connection.refresh_from_db()
+    assert connection.state == State.REQUIRES_AUTHENTICATION
+
+
+def test_refused_passes_are_noted_once_each_and_are_no_pages(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(a_license(simulator, 1))
+    simulator.misbehave(Status(on=LICENSES, status=400, after=1))
+    run = Slow(connection, answers=4).work()
+    assert (run.state, run.pages) == (RunState.SUCCEEDED, 1)
+    assert run.note == (
+        "The marketplace does not list always free licenses (400); they were left out. "
+        "The marketplace does not list licenses of government clouds (400); they were left out. "
+        "The marketplace does not list licenses of isolated clouds (400); they were left out."
+    )
