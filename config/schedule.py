@@ -24,7 +24,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
     def setup_schedule(self) -> None:
         with _signals_end_the_process():
             self._wait_for_the_database()
-        super().setup_schedule()
+            super().setup_schedule()
 
     def _wait_for_the_database(self) -> None:
         waited = False

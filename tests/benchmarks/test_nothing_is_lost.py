@@ -40,7 +40,8 @@ def figures_of(tmp_path: Path, command: str, *options: str) -> dict[str, Any]:
 def assert_each_is_accounted_for(run: dict[str, Any]) -> None:
     assert {name: run[name] for name in MUST_BE_NONE} == dict.fromkeys(MUST_BE_NONE, 0)
     assert 0 < run["recorded"] <= run["posted"]
-    assert run["acknowledged"] + run["refused"] + run["unanswered"] == run["posted"]
+    # One that was refused is sent again, and may then be lost on its way or acknowledged.
+    assert run["acknowledged"] + run["refused"] + run["unanswered"] >= run["posted"]
     assert run["quarantined"] == 0
 
 

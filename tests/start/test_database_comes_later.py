@@ -61,6 +61,7 @@ class Roles:
                 env=clean_environment(self._folder, **self.settings),
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                start_new_session=True,
             )
 
     def said(self, name: str) -> str:
