@@ -102,9 +102,12 @@ def _list_failed(run: SyncRun, outcomes: Iterable[Outcome]) -> None:
 
 # --- Licenses -------------------------------------------------------------------------------
 
+# Each is found by the whole of its key. Of `product_id = … AND key = ANY(…)` the planner expects
+# next to nothing while a table is young, and then reads all of the product for two hundred keys.
 _FIND: LiteralString = """
-    SELECT key, cloud_id, digest, fields ->> 'lastUpdated', run_id
-    FROM marketplace_license WHERE product_id = %(product)s AND key = ANY(%(keys)b::text[])
+    SELECT l.key, l.cloud_id, l.digest, l.fields ->> 'lastUpdated', l.run_id
+    FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, key)
+    JOIN marketplace_license l USING (product_id, key)
 """
 _WRITE: LiteralString = """
     INSERT INTO marketplace_license AS l (product_id, key, cloud_id, fields, digest, run_id)
@@ -120,7 +123,7 @@ _WRITE: LiteralString = """
 def _stored(product_id: int, keys: Collection[str]) -> dict[str, Stored]:
     if not keys:
         return {}
-    rows = sql.fetch(_FIND, {"product": product_id, "keys": list(keys)})
+    rows = sql.fetch(_FIND, {"products": [product_id] * len(keys), "keys": list(keys)})
     return {
         key: Stored(cloud_id, digest, {"lastUpdated": updated}, run_id)
         for key, cloud_id, digest, updated, run_id in rows
@@ -169,14 +172,16 @@ def _write(product_id: int, changed: dict[str, Imported], run: SyncRun) -> None:
 # --- Accounts -------------------------------------------------------------------------------
 
 _OTHER_LICENSES: LiteralString = """
-    SELECT cloud_id, key, fields::text FROM marketplace_license
-    WHERE product_id = %(product)s AND cloud_id = ANY(%(cloud_ids)b::text[])
-      AND key <> ALL(%(keys)b::text[])
+    SELECT l.cloud_id, l.key, l.fields::text
+    FROM unnest(%(products)b::bigint[], %(cloud_ids)b::text[]) AS k(product_id, cloud_id)
+    JOIN marketplace_license l USING (product_id, cloud_id)
+    WHERE l.key <> ALL(%(keys)b::text[])
 """
 _ACCOUNTS: LiteralString = """
-    SELECT external_id, traits::text, trait_stamps::text FROM engagement_account
-    WHERE product_id = %(product)s AND external_id = ANY(%(cloud_ids)b::text[])
-      AND is_identified
+    SELECT a.external_id, a.traits::text, a.trait_stamps::text
+    FROM unnest(%(products)b::bigint[], %(cloud_ids)b::text[]) AS k(product_id, external_id)
+    JOIN engagement_account a USING (product_id, external_id)
+    WHERE a.is_identified
 """
 _ARRIVALS: LiteralString = """
     SELECT nextval('engagement_arrival') FROM generate_series(1, %(number)s)
@@ -193,7 +198,7 @@ def _write_traits(
     """Give each account the traits of the best of its licenses; what the counters grow by."""
     # Sorted by the key, as every batch is.
     ordered = sorted(cloud_ids)
-    named = {"product": product_id, "cloud_ids": ordered}
+    named = {"products": [product_id] * len(ordered), "cloud_ids": ordered}
     wanted = _wanted(named, changed)
     accounts = _accounts(named)
     counted: Counter[str] = Counter()
