@@ -106,7 +106,10 @@ def traits(up: Up, account: str) -> dict[str, Any]:
         return json.loads(body)["data"]
 
     workspace = f"workspace_id={up.credentials['workspace_id']}"
-    (found,) = read(f"/v2/accounts?{workspace}&match_type=tracking_id&match_value={account}")
+    match = f"/v2/accounts?{workspace}&match_type=tracking_id&match_value={account}"
+    # It is in the ranking once it is scored, a moment after the sync.
+    until(lambda: len(read(match)) == 1, f"{account} to be ranked")
+    (found,) = read(match)
     expanded = read(f"/v2/accounts/{found['id']}?{workspace}&expand=traits")
     told: dict[str, Any] = expanded["traits"]
     return told
