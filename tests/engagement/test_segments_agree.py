@@ -248,7 +248,7 @@ def assert_members_agree(
         assert segments.containing(scores, [segment], row) == [segment] * is_member
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     people=everybody,
     events=st.lists(happened, max_size=25),

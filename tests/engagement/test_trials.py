@@ -108,7 +108,7 @@ events = st.lists(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(people=people, events=events, before=definitions, after=definitions)
 def test_the_effect_is_what_saving_and_rescoring_gives(
     people: dict[str, tuple[str, str | None]],
