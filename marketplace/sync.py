@@ -176,19 +176,13 @@ def _resumed_at(run: SyncRun) -> Position:
 
 def _reader(run: SyncRun, client_for: ClientFor) -> Reader:
     """A reader of the run's connection; the token is read here and stays in its client."""
-    connection = _with_token(run)
-    assert connection.api_token is not None
+    connection = Connection.objects.defer(None).get(pk=run.connection_id)
+    if connection.generation != run.generation or connection.api_token is None:
+        raise runs.Superseded
     client = client_for(Credentials(connection.user_name, connection.api_token))
     product_id = str(connection.app_product_id)
     passes = passes_of(run, product_id)
     return Reader(client, connection.developer_id, product_id, run.kind, passes)
-
-
-def _with_token(run: SyncRun) -> Connection:
-    connection = Connection.objects.defer(None).get(pk=run.connection_id)
-    if connection.generation != run.generation or connection.api_token is None:
-        raise runs.Superseded
-    return connection
 
 
 def passes_of(run: SyncRun, product_id: str) -> list[Query]:
