@@ -135,7 +135,7 @@ def local_secrets(data_dir: Path) -> dict[str, str]:
     """
     path = data_dir / "secrets.json"
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         pass

@@ -54,7 +54,7 @@ def prepare(data_dir: Path) -> FirstStart | None:
 def _keep(path: Path, credentials: dict[str, Any]) -> None:
     """Write the file, readable by its owner only."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:

@@ -1,6 +1,9 @@
 """What must be in order before the service starts: its database and its tables."""
 
 import fcntl
+import logging
+import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +16,11 @@ from config import queue_schema
 from config.failures import StartFailed
 from engagement import encryption
 
+logger = logging.getLogger(__name__)
+
 OLDEST_POSTGRES = 16
+# What the service keeps in its data folder for itself.
+SECRET_FILES = ("secrets.json", "credentials.json")
 
 
 @contextmanager
@@ -24,8 +31,8 @@ def only_one(data_dir: Path) -> Iterator[None]:
     """
     path = data_dir / "up.lock"
     try:
-        data_dir.mkdir(parents=True, exist_ok=True)
-        file = path.open("w")
+        data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w")
     except OSError as error:
         raise StartFailed(
             f"the data folder {data_dir} cannot be written ({error.strerror}); "
@@ -39,7 +46,37 @@ def only_one(data_dir: Path) -> Iterator[None]:
                 f"the service already runs on the data folder {data_dir}; "
                 "stop it first, or set EDS_DATA_DIR to another folder."
             ) from None
+        os.fchmod(file.fileno(), 0o600)
+        keep_private(data_dir)
         yield
+
+
+def keep_private(data_dir: Path) -> None:
+    """Close the data folder and its secrets to other users, where they are ours to close.
+
+    A folder that everybody writes to, such as /tmp, stays as it is.
+    """
+    # Root's PostgreSQL runs as another user, whose group passes through the folder.
+    _close(data_dir, 0o710 if os.geteuid() == 0 else 0o700)
+    for name in SECRET_FILES:
+        _close(data_dir / name, 0o600)
+
+
+def _close(path: Path, most: int) -> None:
+    """Take from the path's mode what goes beyond *most*, and say so in the log."""
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    mode = stat.S_IMODE(found.st_mode)
+    is_ours = found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode)
+    if mode & ~most and is_ours and not mode & stat.S_ISVTX:
+        path.chmod(mode & most)
+        logger.warning(
+            "%s was open to other users of this machine (mode %04o); it is now closed to them.",
+            path,
+            mode,
+        )
 
 
 def check_database() -> None:

@@ -1,0 +1,84 @@
+"""Other users of the machine find nothing in the data folder, and cannot hold the service up."""
+
+import logging
+import os
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from config import environment, readiness
+from config.postgres import EmbeddedPostgres
+from tests.start.running import manage
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder that PostgreSQL's own user can reach."""
+    with tempfile.TemporaryDirectory(prefix="eds-private-") as folder:
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+def test_a_new_data_folder_and_its_lock_are_the_owners_alone(tmp_path: Path) -> None:
+    for folder in (tmp_path / "by the settings", tmp_path / "by the lock"):
+        if folder.name == "by the settings":
+            environment.local_secrets(folder)
+        with readiness.only_one(folder):
+            assert mode(folder / "up.lock") == 0o600
+            assert not mode(folder) & 0o077
+
+
+def test_an_open_folder_an_open_lock_and_open_secrets_are_closed_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    environment.local_secrets(tmp_path)
+    (tmp_path / "up.lock").touch()
+    for name, open_mode in ((".", 0o755), ("secrets.json", 0o644), ("up.lock", 0o644)):
+        (tmp_path / name).chmod(open_mode)
+    with caplog.at_level(logging.WARNING), readiness.only_one(tmp_path):
+        assert not mode(tmp_path) & 0o067
+        assert mode(tmp_path / "secrets.json") == mode(tmp_path / "up.lock") == 0o600
+    said = [record.getMessage() for record in caplog.records]
+    assert [str(tmp_path) in line and "open to other users" in line for line in said] == [True] * 2
+    caplog.clear()
+    with readiness.only_one(tmp_path):
+        assert caplog.records == []
+
+
+def test_a_folder_that_everybody_writes_to_stays_as_it_is(tmp_path: Path) -> None:
+    shared = tmp_path / "like tmp"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    readiness.keep_private(shared)
+    assert mode(shared) == 0o777 | stat.S_ISVTX
+
+
+@pytest.mark.slow
+def test_a_private_folder_stays_private_with_a_database_in_it(reachable: Path) -> None:
+    data = reachable / "data"
+    for _ in range(2):
+        assert manage(data, "migrate").returncode == 0
+        assert not mode(data) & 0o067
+    with readiness.only_one(data):
+        assert manage(data, "migrate").returncode == 0
+
+
+@pytest.mark.slow
+def test_postgresqls_own_user_reaches_its_files_and_nobody_else_does(reachable: Path) -> None:
+    data = reachable / "data"
+    data.mkdir(mode=0o700)
+    server = EmbeddedPostgres(data / "postgres")
+    server.initialise()
+    found = data.stat()
+    if os.geteuid() == 0:
+        assert found.st_gid == server.folder.stat().st_gid
+        assert subprocess.run(["ls", data], user=65534, group=65534, extra_groups=[]).returncode
+    assert not stat.S_IMODE(found.st_mode) & 0o067
