@@ -9,7 +9,7 @@ from engagement import request_ids
 
 class JsonFormatter(logging.Formatter):
     """One JSON object a line: time (ISO 8601 UTC), level, logger and message; where there is one,
-    also the id of the request that it is about, and the traceback."""
+    also the line's own fields, the id of the request that it is about, and the traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -17,6 +17,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **getattr(record, "fields", {}),
         }
         if request_id := _request_id(record):
             line["request_id"] = request_id

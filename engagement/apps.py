@@ -1,3 +1,4 @@
+from importlib import import_module
 from typing import Any
 
 from django.apps import AppConfig
@@ -12,6 +13,8 @@ class EngagementConfig(AppConfig):
 
     def ready(self) -> None:
         post_migrate.connect(make_partitions, sender=self)
+        # It needs the models of logins, which are ready only now.
+        import_module("engagement.security_log").start()
 
 
 def make_partitions(**kwargs: Any) -> None:

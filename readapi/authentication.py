@@ -8,7 +8,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from engagement import credentials
+from engagement import credentials, security_log
 from readapi.models import ApiToken
 
 SCHEME = "Bearer"
@@ -23,7 +23,12 @@ class BearerToken(BaseAuthentication):
     """Finds the live token that a request carries; ``request.auth`` is then that ApiToken."""
 
     def authenticate(self, request: Request) -> tuple[None, ApiToken]:
-        token = live_token(_bearer(request.META.get("HTTP_AUTHORIZATION", "")))
+        secret = _bearer(request.META.get("HTTP_AUTHORIZATION", ""))
+        try:
+            token = live_token(secret)
+        except AuthenticationFailed:
+            _log_refusal(request, secret)
+            raise
         note_use(token, timezone.now())
         return None, token
 
@@ -50,6 +55,18 @@ def note_use(token: ApiToken, now: datetime) -> None:
     if token.last_used_at is None or token.last_used_at < due:
         unnoted = Q(last_used_at=None) | Q(last_used_at__lt=due)
         ApiToken.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)
+
+
+def _log_refusal(request: Request, secret: str) -> None:
+    """Say whose address a token came from, and which one it was where it is a revoked one."""
+    if credentials.is_well_formed(secret, ApiToken.PREFIX):
+        digest = credentials.digest(secret)
+        revoked = ApiToken.objects.filter(digest=digest).values_list("pk", flat=True)
+        reason, subject = "unknown or revoked", digest.hex()[:8]
+    else:
+        revoked = ApiToken.objects.none().values_list("pk", flat=True)
+        reason, subject = "not a read token", ""
+    security_log.token_refused(request._request, reason, subject, revoked.first)
 
 
 def _bearer(header: str) -> str:

@@ -4,13 +4,12 @@ from datetime import timedelta
 from math import ceil
 from typing import Any
 
-from django.conf import settings
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
 from django.utils import timezone
 
-from engagement import logins
+from engagement import logins, security_log
+from engagement.security_log import client_address
 
 
 class LoginForm(AdminAuthenticationForm):
@@ -21,18 +20,17 @@ class LoginForm(AdminAuthenticationForm):
         attempt = logins.Attempt(name, client_address(self.request))
         wait = logins.wait_before(attempt, timezone.now())
         if wait:
+            security_log.sign_in_slowed(self.request, name)
             told = f"Too many failed attempts to log in. Try again in {in_words(wait)}."
             raise ValidationError(told, code="too_many_attempts")
         # Raises where the password is wrong; the attempt then stays counted as failed.
-        cleaned = super().clean()
+        try:
+            cleaned = super().clean()
+        except ValidationError:
+            security_log.sign_in_failed(self.request, name)
+            raise
         logins.succeeded(attempt, timezone.now())
         return cleaned
-
-
-def client_address(request: HttpRequest | None) -> str:
-    """Who asks, as far as we can trust it: behind a proxy the last address that it added."""
-    told: str = request.META.get(settings.CLIENT_ADDRESS_KEY, "") if request else ""
-    return told.rsplit(",", 1)[-1].strip()
 
 
 def in_words(wait: timedelta) -> str:

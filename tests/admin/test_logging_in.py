@@ -12,9 +12,10 @@ from django.urls import reverse
 from pytest_django import Settings
 
 from engagement import logins
-from engagement.admin.login import client_address, in_words
+from engagement.admin.login import in_words
 from engagement.logins import Attempt
 from engagement.models import LoginAttempts
+from engagement.security_log import client_address
 
 pytestmark = pytest.mark.django_db
 

@@ -1,0 +1,172 @@
+"""The log tells who signed in and out and who was refused, and shows no secret."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User as AdminUser
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from pytest_django import Settings
+
+from config.logs import JsonFormatter
+from engagement import credentials, security_log
+from engagement.models import Product
+from engagement.security_log import LINES_A_MINUTE, OncePerMinute
+from readapi.models import ApiToken
+
+pytestmark = pytest.mark.django_db
+
+HOME = "198.51.100.7"
+SECRET = "correct horse battery staple"
+
+
+@pytest.fixture(autouse=True)
+def quickly_checked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    # Other tests may have written this minute's lines.
+    monkeypatch.setattr(security_log, "_slowed", OncePerMinute())
+    monkeypatch.setattr(security_log, "_refused", OncePerMinute())
+
+
+@pytest.fixture
+def maya() -> AdminUser:
+    return AdminUser.objects.create_user("maya", password=SECRET, is_staff=True)
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Iterator["Logged"]:
+    with caplog.at_level(logging.INFO, security_log.__name__):
+        yield Logged(caplog)
+
+
+class Logged:
+    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
+        self._caplog = caplog
+
+    @property
+    def text(self) -> str:
+        return self._caplog.text
+
+    def fields(self) -> list[dict[str, Any]]:
+        """The lines as they are in JSON, without what every line has."""
+        lines = [
+            json.loads(JsonFormatter().format(record))
+            for record in self._caplog.records
+            if record.name == security_log.__name__
+        ]
+        for line in lines:
+            for name in ("time", "level", "logger", "message"):
+                del line[name]
+        return lines
+
+
+def log_in(client: Client, password: str, name: str = "maya", **headers: str) -> None:
+    data = {"username": name, "password": password}
+    client.post(reverse("admin:login"), data, REMOTE_ADDR=HOME, headers=headers)
+
+
+def test_signing_in_and_out_is_logged(client: Client, maya: AdminUser, logged: Logged) -> None:
+    log_in(client, SECRET, **{"x-request-id": "r-1"})
+    client.post(reverse("admin:logout"), REMOTE_ADDR=HOME)
+    assert logged.fields() == [
+        {"event": "sign_in", "address": HOME, "login": "maya", "request_id": "r-1"},
+        {"event": "sign_out", "address": HOME, "login": "maya"},
+    ]
+    assert f"Signed in: address {HOME}, login maya." in logged.text
+    assert SECRET not in logged.text
+
+
+def test_a_failed_sign_in_names_a_login_that_exists_and_no_other(
+    client: Client, maya: AdminUser, logged: Logged
+) -> None:
+    log_in(client, "wrong horse")
+    log_in(client, "wrong horse", name=SECRET)
+    assert logged.fields() == [
+        {"event": "sign_in_failed", "address": HOME, "login": "maya"},
+        {"event": "sign_in_failed", "address": HOME},
+    ]
+    assert "horse" not in logged.text
+
+
+def test_who_must_wait_is_logged_once_a_minute(
+    client: Client, maya: AdminUser, logged: Logged
+) -> None:
+    for _ in range(9):
+        log_in(client, "wrong horse")
+    events = [line["event"] for line in logged.fields()]
+    assert events == ["sign_in_failed"] * 5 + ["sign_in_slowed"]
+
+
+def test_an_address_that_a_client_made_up_puts_nothing_into_the_log(
+    client: Client, maya: AdminUser, logged: Logged, settings: Settings
+) -> None:
+    settings.CLIENT_ADDRESS_KEY = "HTTP_X_FORWARDED_FOR"
+    log_in(client, SECRET, **{"x-forwarded-for": f"\x1b[31m<{SECRET}>" + "1" * 1000})
+    (line,) = logged.fields()
+    assert set(line["address"]) <= set("0123456789abcdefABCDEF.:[]")
+    assert len(line["address"]) <= 64
+
+
+def refused(client: Client, token: str) -> None:
+    answer = client.get(
+        "/v2/workspaces", headers={"authorization": f"Bearer {token}"}, REMOTE_ADDR=HOME
+    )
+    assert answer.status_code == 401
+
+
+def test_a_refused_token_is_logged_once_a_minute_without_the_token(
+    client: Client, acme: Product, logged: Logged
+) -> None:
+    token = ApiToken.create(acme, "test")
+    secret = token.secret
+    ApiToken.objects.filter(pk=token.pk).update(revoked_at=timezone.now())
+    for _ in range(3):
+        refused(client, secret)
+    for _ in range(3):
+        refused(client, SECRET)
+    stranger = credentials.generate("eds")
+    refused(client, stranger)
+    assert logged.fields() == [
+        {
+            "event": "token_refused",
+            "address": HOME,
+            "reason": "unknown or revoked",
+            "token_id": token.pk,
+        },
+        {
+            "event": "token_refused",
+            "address": HOME,
+            "reason": "not a read token",
+            "left_out": 2,
+        },
+        {
+            "event": "token_refused",
+            "address": HOME,
+            "reason": "unknown or revoked",
+            "left_out": 2,
+        },
+    ]
+    for given in (secret, SECRET, stranger):
+        assert given not in logged.text
+
+
+def test_a_flood_of_tokens_writes_a_bounded_number_of_lines(
+    client: Client, acme: Product, logged: Logged
+) -> None:
+    for _ in range(LINES_A_MINUTE + 10):
+        refused(client, credentials.generate("eds"))
+    assert len(logged.fields()) == LINES_A_MINUTE
+
+
+def test_what_was_left_out_is_told_in_the_next_minute() -> None:
+    now = 1000.0
+    lines = OncePerMinute(lambda: now)
+    told = [lines.left_out(f"subject {n}") for n in range(LINES_A_MINUTE + 7)]
+    assert told == [0] * LINES_A_MINUTE + [None] * 7
+    now += 60
+    assert lines.left_out("subject 1") == 7
+    assert lines.left_out("subject 2") == 0
