@@ -68,6 +68,7 @@ def _keep(path: Path, credentials: dict[str, Any]) -> None:
         ) from error
 
 
+MADE = "This is the first start. It made an admin login and a product with its credentials."
 INSTRUCTIONS = """
 This is the first start. It made an admin login and a product with its credentials:
 

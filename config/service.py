@@ -123,16 +123,19 @@ def _greet_when_ready(
     def greet() -> None:
         while not _answers(host, port):
             time.sleep(0.05)
-        console.plain(_greeting(f"http://{_reachable(host)}:{port}", made))
+        address = f"http://{_reachable(host)}:{port}"
+        console.plain(_greeting(address, made, with_secrets=console.is_terminal))
 
     threading.Thread(target=greet, name="greeting", daemon=True).start()
 
 
-def _greeting(address: str, made: first_start.FirstStart | None) -> str:
+def _greeting(address: str, made: first_start.FirstStart | None, *, with_secrets: bool) -> str:
     path = first_start.credentials_path(settings.DATA_DIR)
     lines = []
-    if made is not None:
+    if made is not None and with_secrets:
         lines += [made.instructions(address), f"All of this is kept in {path}."]
+    elif made is not None:
+        lines += [first_start.MADE, f"The password, the key and the token are in {path}."]
     lines += [f"Running at {address}, admin at {address}/admin/. Ctrl-C stops it."]
     if made is None and path.exists():
         lines += [f"The credentials of the first start are in {path}."]

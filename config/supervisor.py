@@ -52,7 +52,8 @@ class Console:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._lock = threading.Lock()
-        self._coloured = stream.isatty()
+        # A person reads it; anything else may keep it, as the log of a container does.
+        self.is_terminal = stream.isatty()
 
     def say(self, text: str) -> None:
         """A line of the supervisor's own."""
@@ -65,7 +66,7 @@ class Console:
 
     def line(self, name: str, line: str) -> None:
         prefix = f"{name:<{NAME_WIDTH}} |"
-        if self._coloured:
+        if self.is_terminal:
             prefix = f"\x1b[{COLOURS.get(name, 37)}m{prefix}\x1b[0m"
         self._write(f"{prefix} {line}\n")
 

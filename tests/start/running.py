@@ -13,11 +13,14 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 from django.conf import settings
+
+from config.first_start import FirstStart
 
 NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "MARKETPLACE_API_URL", "EDS_")
 # What is waited for comes within seconds, but for a machine that has much else to do.
@@ -65,7 +68,10 @@ def until(look: Callable[[], Found], what: str, patience: float = PATIENCE) -> F
 class Up:
     """``python manage.py up`` on a data folder, with what it printed."""
 
-    def __init__(self, data_dir: Path, *options: str, **settings_given: str) -> None:
+    def __init__(
+        self, data_dir: Path, *options: str, terminal: bool = False, **settings_given: str
+    ) -> None:
+        read, write = os.openpty() if terminal else os.pipe()
         self.data_dir = data_dir
         self.port = free_port()
         self.output: list[str] = []
@@ -75,17 +81,19 @@ class Up:
             env=clean_environment(
                 data_dir, EDS_WEB_WORKERS="2", EDS_CELERY_WORKERS="2", **settings_given
             ),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            stdout=write,
+            stderr=write,
         )
+        os.close(write)
+        self._lines = open(read, encoding="utf-8", errors="replace")  # noqa: SIM115
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        with self.process.stdout as lines:
-            self.output.extend(line.rstrip("\n") for line in lines)
+        # A terminal whose other end is closed says so with an error.
+        with self._lines as lines, suppress(OSError):
+            for line in lines:
+                self.output.append(line.rstrip("\n"))
 
     @property
     def text(self) -> str:
@@ -105,8 +113,9 @@ class Up:
         return read
 
     def curl_lines(self) -> list[str]:
-        """The curl commands of the output, each as it would be pasted."""
-        return re.findall(r"^curl (?:.*\\\n)*.*$", self.text, re.MULTILINE)
+        """The curl commands that a person at a terminal sees, each as it would be pasted."""
+        told = FirstStart(self.credentials).instructions(f"http://127.0.0.1:{self.port}")
+        return re.findall(r"^curl (?:.*\\\n)*.*$", told, re.MULTILINE)
 
     def status_of(self, path: str) -> int:
         """The HTTP status of a GET; 0 where nobody answers."""

@@ -18,6 +18,8 @@ from tests.start.running import Up, fetch, manage, paste, survivors, until
 
 pytestmark = pytest.mark.slow
 
+SECRETS = ("admin_password", "ingestion_key", "api_token")
+
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
@@ -39,12 +41,26 @@ def up(folder: Path) -> Iterator[Up]:
             started.end()
 
 
-def test_the_first_start_prints_the_credentials_and_keeps_them(up: Up) -> None:
+def test_the_first_start_keeps_the_credentials_and_tells_no_log(up: Up) -> None:
     kept = up.credentials
-    for name in ("admin_password", "ingestion_key", "api_token"):
-        assert kept[name] in up.text
+    for name in SECRETS:
+        assert kept[name] not in up.text
+    path = up.data_dir / "credentials.json"
+    assert f"The password, the key and the token are in {path}." in up.text
     mode = stat.S_IMODE((up.data_dir / "credentials.json").stat().st_mode)
     assert mode == 0o600
+
+
+def test_a_person_at_a_terminal_sees_the_credentials_and_lines_to_paste() -> None:
+    with tempfile.TemporaryDirectory(prefix="eds-up-") as folder:
+        Path(folder).chmod(0o711)
+        started = Up(Path(folder), terminal=True)
+        try:
+            started.wait_until_running()
+            assert all(started.credentials[name] in started.text for name in SECRETS)
+            assert all(line in started.text for line in started.curl_lines())
+        finally:
+            started.end()
 
 
 def test_each_line_of_a_child_carries_its_name(up: Up) -> None:
