@@ -7,10 +7,11 @@ an address before waits there for their own failures alone.
 """
 
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from django.contrib.sessions.models import Session
 from django.db import transaction
 from django.utils.crypto import salted_hmac
 
@@ -68,15 +69,17 @@ def wait_before(attempt: Attempt, now: datetime) -> timedelta:
     Counting comes first, so that a hundred guesses at once are not all made before one counts.
     """
     limits = attempt.limits()
+    # Who must wait anyway makes no rows: a flood of names would make them without end.
+    wait = _wait(LoginAttempts.objects.filter(subject__in=limits), limits, now)
+    if wait > NO_WAIT:
+        return wait
     with transaction.atomic(durable=True):
         rows = _locked(sorted(limits), now)
-        own = next(row for row in rows if limits[row.subject] is BY_NAME_AND_ADDRESS)
-        asked = [own] if _is_known(own, now) else rows
-        wait = max(_remaining(row, limits[row.subject], now) for row in asked)
+        wait = _wait(rows, limits, now)
         if wait <= NO_WAIT:
             for row in rows:
                 _count_failure(row, now)
-    return max(wait, NO_WAIT)
+    return wait
 
 
 def succeeded(attempt: Attempt, now: datetime) -> None:
@@ -90,7 +93,12 @@ def succeeded(attempt: Attempt, now: datetime) -> None:
             else:
                 row.failures = max(row.failures - 1, 0)
             row.save(update_fields=["failures", "succeeded_at", "keep_until"])
+
+
+def forget_old(now: datetime) -> None:
+    """Delete the attempts that count no more, and the sessions that have expired."""
     LoginAttempts.objects.filter(keep_until__lt=now).delete()
+    Session.objects.filter(expire_date__lt=now).delete()
 
 
 def _locked(subjects: Sequence[str], now: datetime) -> list[LoginAttempts]:
@@ -102,6 +110,14 @@ def _locked(subjects: Sequence[str], now: datetime) -> list[LoginAttempts]:
     )
     rows = LoginAttempts.objects.filter(subject__in=subjects).order_by("subject")
     return list(rows.select_for_update())
+
+
+def _wait(rows: Iterable[LoginAttempts], limits: Mapping[str, Limit], now: datetime) -> timedelta:
+    """The longest wait that any of the rows asks for."""
+    found = list(rows)
+    own = [row for row in found if limits[row.subject] is BY_NAME_AND_ADDRESS]
+    asked = own if own and _is_known(own[0], now) else found
+    return max((_remaining(row, limits[row.subject], now) for row in asked), default=NO_WAIT)
 
 
 def _is_known(row: LoginAttempts, now: datetime) -> bool:
@@ -116,7 +132,7 @@ def _failures(row: LoginAttempts, now: datetime) -> int:
 
 def _remaining(row: LoginAttempts, limit: Limit, now: datetime) -> timedelta:
     wait = limit.wait(_failures(row, now))
-    return wait - (now - row.failed_at) if row.failed_at else NO_WAIT
+    return max(wait - (now - row.failed_at), NO_WAIT) if row.failed_at else NO_WAIT
 
 
 def _count_failure(row: LoginAttempts, now: datetime) -> None:

@@ -6,7 +6,7 @@ from typing import LiteralString
 from django.conf import settings
 from django.db import transaction
 
-from engagement import sql
+from engagement import logins, sql
 from engagement.models import Chore, ForgottenSubject
 from engagement.partitions import keep_partitions
 
@@ -19,7 +19,8 @@ USERS_PER_STATEMENT = 20_000
 
 
 def maintain(now: datetime) -> None:
-    """Keep the partitions, let go of old requests to forget and, once a day, thin the links.
+    """Keep the partitions, let go of old requests to forget and of what is left of old logins and,
+    once a day, thin the links.
 
     Safe to repeat.
     """
@@ -27,6 +28,7 @@ def maintain(now: datetime) -> None:
     keep_partitions(today, settings.EVENT_RETENTION_DAYS)
     over = ForgottenSubject.objects.filter(is_suppressed=False, row_id=None)
     over.filter(forgotten_at__lt=now - REQUESTS_KEPT).delete()
+    logins.forget_old(now)
     if _is_due("thin links", today):
         thin_links(now)
 

@@ -18,7 +18,7 @@ class LoginAttempts(models.Model):
 
     class Meta:
         indexes = [
-            # What nobody needs any more goes at each login.
+            # For logins.forget_old, every some minutes.
             models.Index(fields=["keep_until"], name="login_attempts_to_forget"),
         ]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User as AdminUser
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client, RequestFactory
 from django.urls import reverse
@@ -14,6 +15,7 @@ from pytest_django import Settings
 from engagement import logins
 from engagement.admin.login import in_words
 from engagement.logins import Attempt
+from engagement.maintenance import maintain
 from engagement.models import LoginAttempts
 from engagement.security_log import client_address
 
@@ -144,15 +146,25 @@ def test_neither_names_nor_addresses_are_stored() -> None:
     assert "horse" not in stored and HOME not in stored
 
 
-def test_what_nobody_needs_any_more_is_forgotten_at_a_login() -> None:
+def test_a_flood_of_names_leaves_a_bounded_number_of_rows() -> None:
+    for number in range(50):
+        fail(1, name=f"guess {number}")
+    stored = LoginAttempts.objects.count()
+    for number in range(200):
+        assert wait(name=f"another {number}") == 15
+    assert LoginAttempts.objects.count() == stored
+
+
+def test_what_counts_no_more_and_sessions_that_expired_are_deleted_by_the_maintenance() -> None:
     fail(1, name="guess")
     fail(1)
     logins.succeeded(Attempt("maya", HOME), NOON)
     later = NOON + timedelta(minutes=16)
-    logins.succeeded(Attempt("ray", ELSEWHERE), later)
-    kept = LoginAttempts.objects.filter(succeeded_at__isnull=False)
-    assert kept.count() == 2
-    assert not LoginAttempts.objects.filter(keep_until__lt=later).exists()
+    for name, expires in (("old", NOON), ("live", later + timedelta(hours=1))):
+        Session.objects.create(session_key=name, session_data="", expire_date=expires)
+    maintain(later)
+    assert [row.succeeded_at for row in LoginAttempts.objects.all()] == [NOON]
+    assert [session.session_key for session in Session.objects.all()] == ["live"]
 
 
 # --- The form -----------------------------------------------------------------------------------
