@@ -67,6 +67,9 @@ class PageSafety:
         response = self.get_response(request)
         request_ids.give_back(request, response)
         response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
+        if response.headers.get("Content-Type", "").startswith("text/html"):
+            # Pages name people. Django's admin lets browsers keep some, such as its password form.
+            response.headers.setdefault("Cache-Control", "no-store")
         # Django's debug pages carry their style and script with them.
         if not (settings.DEBUG and response.status_code >= 400):
             response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)

@@ -8,8 +8,9 @@ from django.http import StreamingHttpResponse
 
 # Read from the database at a time, through a cursor that the database keeps.
 ROWS_AT_A_TIME = 2000
-# A spreadsheet takes a cell that begins with one of these for a formula.
-FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+# A spreadsheet takes a cell that begins with one of these for a formula. Some read the full-width
+# signs as the others, and some look past white space.
+FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 
 class _Echo:

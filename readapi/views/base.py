@@ -20,7 +20,13 @@ from readapi.throttling import PerToken
 
 
 class JsonView(APIView):
-    """A view whose every answer is JSON, errors included."""
+    """A view whose every answer is JSON, errors included, and is kept by no cache."""
+
+    @property
+    def default_response_headers(self) -> dict[str, str]:
+        headers: dict[str, str] = super().default_response_headers
+        # Answers hold names and email addresses, and are for the bearer of one token.
+        return {**headers, "Cache-Control": "no-store", "Vary": "Authorization"}
 
     def perform_content_negotiation(
         self, request: Request, force: bool = False

@@ -213,6 +213,18 @@ def test_superusers_may_open_every_page(rows: Rows, root: Client) -> None:
     assert opened > 30
 
 
+def test_no_cache_keeps_a_page_or_a_download(rows: Rows, root: Client) -> None:
+    shown = 0
+    for address in addresses(rows):
+        answer = root.get(address.url)
+        answer.getvalue()
+        # Not the words of the admin's scripts, which are the same for everybody.
+        if answer.status_code == 200 and address.name != "jsi18n":
+            assert "no-store" in answer.headers["Cache-Control"], address
+            shown += 1
+    assert shown > 30
+
+
 def test_a_manager_may_do_everything_with_the_product_but_delete_it(
     rows: Rows, root: Client
 ) -> None:

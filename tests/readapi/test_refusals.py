@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engagement.models import Workspace
 from readapi import queries
-from tests.readapi.conftest import Reads
+from tests.readapi.conftest import Reads, reader
 from tests.readapi.rows import make_account, make_user
 
 BAD_INTEGERS = ["", " ", "x", "-1", "+1", "1.0", "1e2", "0x10", " 1", "1 ", "1_0", "\u0661", "²",
@@ -36,6 +36,22 @@ def refusal(reads: Reads, address: str, **parameters: Any) -> tuple[str, str | N
     error = response.json()["error"]
     assert error["message"].endswith(".")
     return error["code"], error.get("field")
+
+
+@pytest.mark.parametrize("token", [True, False], ids=["a token", "no token"])
+@pytest.mark.parametrize(
+    ("address", "refused"),
+    [*((one, False) for one in (*WITHIN_A_WORKSPACE, "/v1/accounts")), ("/v2/nothing", True)],
+)
+def test_no_cache_keeps_an_answer(
+    address: str, refused: bool, token: bool, acme_reads: Reads, workspace: Workspace
+) -> None:
+    reads = acme_reads if token else reader("")
+    for parameters in ({"workspace_id": workspace.pk}, {}):
+        answer = reads(address, **parameters)
+        assert (answer.status_code == 200) <= (token and not refused)
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert "Authorization" in answer.headers["Vary"]
 
 
 @pytest.mark.parametrize("address", WITHIN_A_WORKSPACE)
