@@ -5,6 +5,7 @@ Only ``config.settings`` uses this: nothing else in the service reads the enviro
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -73,6 +74,16 @@ def address(name: str, default: str) -> str:
             f"{name} must look like https://host or https://host/path, without a user name."
         )
     return value.rstrip("/")
+
+
+def report_address(name: str) -> str:
+    """The address that browsers report to; empty where there is none. It goes into a header."""
+    value = text(name)
+    if value and not re.fullmatch(r"https?://[!#-+\--:<-~]+", value):
+        raise ImproperlyConfigured(
+            f"{name} must look like https://host/path, without spaces, commas and semicolons."
+        )
+    return value
 
 
 def broker(name: str, default: str) -> str:

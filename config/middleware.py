@@ -72,5 +72,10 @@ class PageSafety:
             response.headers.setdefault("Cache-Control", "no-store")
         # Django's debug pages carry their style and script with them.
         if not (settings.DEBUG and response.status_code >= 400):
-            response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+            response.headers.setdefault("Content-Security-Policy", _policy())
         return response
+
+
+def _policy() -> str:
+    report = settings.CSP_REPORT_URI
+    return f"{CONTENT_SECURITY_POLICY}; report-uri {report}" if report else CONTENT_SECURITY_POLICY

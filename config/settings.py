@@ -100,7 +100,10 @@ SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
-SECURE_HSTS_PRELOAD = HTTPS
+# Browsers that have a host on their list take months to forget it, so an operator decides.
+SECURE_HSTS_PRELOAD = HTTPS and environment.flag("EDS_HSTS_PRELOAD")
+SILENCED_SYSTEM_CHECKS = ["security.W021"]
+CSP_REPORT_URI = environment.report_address("EDS_CSP_REPORT_URI")
 # Where a request's META says who asks: that proxy adds the address to the others' list.
 CLIENT_ADDRESS_KEY = "HTTP_X_FORWARDED_FOR" if HTTPS else "REMOTE_ADDR"
 SESSION_COOKIE_SECURE = HTTPS

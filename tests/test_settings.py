@@ -7,6 +7,7 @@ from pathlib import Path
 from django.conf import settings
 
 READERS = {"address", "broker", "text", "required", "integer", "flag", "choice", "words"}
+READERS.add("report_address")
 
 
 def read_by_the_settings() -> set[str]:

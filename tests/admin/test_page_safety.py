@@ -2,12 +2,14 @@
 
 import pytest
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import reverse
 from django_celery_beat.models import CrontabSchedule, PeriodicTask
 from pytest_django import Settings
 
+from config import environment
 from config.middleware import PageSafety
 from tests.start.running import manage
 
@@ -29,6 +31,37 @@ def test_pages_carry_the_other_headers() -> None:
     assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
     assert "camera=()" in headers["Permissions-Policy"]
     assert "no-store" in headers["Cache-Control"]
+
+
+def test_browsers_report_where_an_operator_wants_them_to(settings: Settings) -> None:
+    address = "https://reports.example.com/csp?project=1"
+    assert "report-uri" not in Client().get(reverse("admin:login"))["Content-Security-Policy"]
+    settings.CSP_REPORT_URI = address
+    policy = Client().get(reverse("admin:login"))["Content-Security-Policy"]
+    assert policy.endswith(f"; report-uri {address}")
+
+
+@pytest.mark.parametrize(
+    "address", ["reports.example.com", "https://a b", "https://a; script-src *", "https://a,b"]
+)
+def test_an_address_of_reports_cannot_change_the_policy(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDS_CSP_REPORT_URI", address)
+    with pytest.raises(ImproperlyConfigured, match="EDS_CSP_REPORT_URI must look like"):
+        environment.report_address("EDS_CSP_REPORT_URI")
+
+
+@pytest.mark.parametrize(("preload", "told"), [("", "False"), ("true", "True")])
+def test_a_host_goes_on_the_browsers_list_only_if_an_operator_says_so(
+    preload: str, told: str
+) -> None:
+    show = (
+        "from django.conf import settings as s; print(s.SECURE_HSTS_SECONDS, s.SECURE_HSTS_PRELOAD)"
+    )
+    given = {"EDS_HTTPS": "true", "EDS_HSTS_PRELOAD": preload}
+    ended = manage(settings.DATA_DIR, "shell", "--no-imports", "-c", show, **given)
+    assert ended.stdout.split() == ["31536000", told], ended.stderr
 
 
 def test_machines_are_told_nothing_of_it() -> None:
