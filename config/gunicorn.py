@@ -35,10 +35,12 @@ forwarded_allow_ips = "*"
 SPREADS_CONNECTIONS = sys.platform == "linux"
 
 
-def command(host: str, port: int, workers: int) -> list[str]:
+def command(host: str, port: int, workers: int, *, json_lines: bool = False) -> list[str]:
     """The command line that serves on the address with so many worker processes."""
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     options = ["--config", "python:config.gunicorn", "--bind", address, "--workers", str(workers)]
+    if json_lines:
+        options += ["--logger-class", "config.json_lines.GunicornLogger"]
     return [sys.executable, "-m", "gunicorn", *options]
 
 

@@ -1,29 +1,20 @@
 """What the log looks like, and what is kept out of it."""
 
-import json
 import logging
-from datetime import UTC, datetime
+from typing import Any
 
+from config.json_lines import JsonLines
 from engagement import request_ids
 
 
-class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time (ISO 8601 UTC), level, logger and message; where there is one,
-    also the line's own fields, the id of the request that it is about, and the traceback."""
+class JsonFormatter(JsonLines):
+    """JSON lines that carry the id of the request that they are about, where there is one."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
+    def fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        fields = super().fields(record)
         if request_id := _request_id(record):
-            line["request_id"] = request_id
-        if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+            fields["request_id"] = request_id
+        return fields
 
 
 def _request_id(record: logging.LogRecord) -> str | None:

@@ -24,7 +24,7 @@ SYNCS_AFTER = 5.0
 
 def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> None:
     """Run the service until Ctrl-C or SIGTERM; StartFailed where it cannot start."""
-    console = Console(output)
+    console = Console(output, as_json=_as_json())
     supervisor = Supervisor(console)
     with readiness.only_one(settings.DATA_DIR), supervisor.signals():
         if reason := gunicorn.port_in_use(host, port):
@@ -99,7 +99,7 @@ def _start_roles(
     roles = {
         "worker": _worker("--queues", "default"),
         "beat": python_module("celery", "--quiet", "--app", "config", "beat"),
-        "web": gunicorn.command(host, port, settings.WEB_WORKERS),
+        "web": gunicorn.command(host, port, settings.WEB_WORKERS, json_lines=_as_json()),
     }
     for name, command in roles.items():
         start = partial(spawn, command, settings.BASE_DIR, variables)
@@ -109,6 +109,10 @@ def _start_roles(
     syncs = _worker("--queues", "marketplace", "--concurrency", "1", "--hostname", "syncs@%h")
     start = partial(spawn, syncs, settings.BASE_DIR, variables)
     supervisor.start_later(Child("syncs", start, signal.SIGTERM), SYNCS_AFTER)
+
+
+def _as_json() -> bool:
+    return bool(settings.LOG_FORMAT == "json")
 
 
 def _worker(*options: str) -> list[str]:

@@ -3,6 +3,7 @@
 The README's table describes each variable; a test compares the two.
 """
 
+import logging
 import os
 from datetime import timedelta
 from pathlib import Path
@@ -284,6 +285,8 @@ MARKETPLACE_API_URL = environment.address("MARKETPLACE_API_URL", "https://api.at
 # --- Logs -------------------------------------------------------------------------------------
 
 LOG_FORMAT = environment.choice("EDS_LOG_FORMAT", "text", ("text", "json"))
+# Warnings of Python's are lines like others.
+logging.captureWarnings(LOG_FORMAT == "json")
 LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -306,6 +309,10 @@ LOGGING: dict[str, Any] = {
         "celery.beat": {"level": "WARNING"},
         "django_celery_beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
+        # A form that is too large is its sender's affair, too, and answered with 413.
+        "django.security.RequestDataTooBig": {"level": "CRITICAL"},
+        "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
+        "django.security.TooManyFilesSent": {"level": "CRITICAL"},
         # It warns of each HEAD, because Django leaves it to the server to drop the body.
         "gunicorn.http.wsgi": {"level": "ERROR"},
         # It says at INFO that a wake-up came too late to matter.

@@ -9,11 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
 from config import environment
 from config.deathwatch import die_with_parent
+from config.json_lines import with_process
 from config.postgres import ask_to_stop, wait_or_kill
 
 # How often children are looked at, in seconds.
@@ -47,10 +49,12 @@ class Child:
 
 
 class Console:
-    """Prints the lines of all children on one stream, each behind the name of its child."""
+    """Prints the lines of all children on one stream, each behind the name of its child, or as a
+    JSON object that holds the name."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], *, as_json: bool = False) -> None:
         self._stream = stream
+        self._as_json = as_json
         self._lock = threading.Lock()
         # A person reads it; anything else may keep it, as the log of a container does.
         self.is_terminal = stream.isatty()
@@ -62,9 +66,15 @@ class Console:
 
     def plain(self, text: str) -> None:
         """Text for a person, without a prefix, so that it can be copied."""
-        self._write(text + "\n")
+        if self._as_json and not self.is_terminal:
+            self.say(text)
+        else:
+            self._write(text + "\n")
 
     def line(self, name: str, line: str) -> None:
+        if self._as_json:
+            self._write(with_process(name, line, datetime.now(UTC)) + "\n")
+            return
         prefix = f"{name:<{NAME_WIDTH}} |"
         if self.is_terminal:
             prefix = f"\x1b[{COLOURS.get(name, 37)}m{prefix}\x1b[0m"

@@ -11,6 +11,8 @@ from ingestion import segment_views as segment
 from ingestion import views as ingestion
 from readapi import views as readapi
 
+handler400 = "config.wrong_turns.bad_request"
+
 urlpatterns = [
     path("v2/identify", ingestion.IdentifyView.as_view()),
     path("v2/group", ingestion.GroupView.as_view()),

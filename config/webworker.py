@@ -2,6 +2,7 @@
 
 import errno
 import gc
+import logging
 import socket
 import time
 from contextlib import suppress
@@ -20,6 +21,8 @@ from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.ggevent import GeventWorker
 
 from config import gunicorn
+
+logger = logging.getLogger(__name__)
 
 # Seconds that a client may take for the head of a request once it began, and then for its body;
 # and that it may be silent in the middle of either or not take what we send.
@@ -90,6 +93,8 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     def load_wsgi(self) -> None:
         super().load_wsgi()
+        # gevent itself would write the traceback line by line, in no format.
+        gevent.get_hub().print_exception = _log_failure  # type: ignore[method-assign]
         # What is loaded stays. Without this every full collection looks through all of it, and
         # all requests wait for some 50 ms.
         gc.collect()
@@ -183,6 +188,11 @@ class Worker(GeventWorker):  # type: ignore[misc]
             while left > 0 and (data := client.recv(READ_SIZE)):
                 left -= len(data)
         return False
+
+
+def _log_failure(context: object, *failure: Any) -> None:
+    """What a greenlet raised and nobody caught."""
+    logger.error("%r failed", context, exc_info=failure)
 
 
 def _read_no_more(client: Any) -> None:

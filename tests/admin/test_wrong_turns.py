@@ -1,6 +1,7 @@
 """Whoever takes a wrong turn is told what happened, what to do, and where the start is."""
 
 import re
+from urllib.parse import urlencode
 
 import pytest
 from django.core.exceptions import PermissionDenied
@@ -72,3 +73,16 @@ def answer_to(error: Exception, who: Client, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(home, "context", fail)
     who.raise_request_exception = False
     return who.get(reverse("admin:index"))
+
+
+@pytest.mark.parametrize(
+    "form", [{"username": "x" * 2_700_000}, {f"field{n}": "" for n in range(1_100)}]
+)
+def test_a_form_that_is_too_large(form: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:
+    body, kind = urlencode(form), "application/x-www-form-urlencoded"
+    browser = Client(enforce_csrf_checks=True)
+    browser.get(reverse("admin:login"))
+    answer = browser.post(reverse("admin:login"), body, content_type=kind)
+    said = told(answer, 413)
+    assert "Nothing was changed" in said and "send less at once" in said
+    assert caplog.records == []

@@ -23,7 +23,8 @@ class Command(BaseCommand):
         if reason := gunicorn.port_in_use(host, port):
             raise StartFailed(reason)
         readiness.check_secrets()
-        command = gunicorn.command(host, port, settings.WEB_WORKERS)
+        as_json = settings.LOG_FORMAT == "json"
+        command = gunicorn.command(host, port, settings.WEB_WORKERS, json_lines=as_json)
         # Replaced, not called: this process has imported what the workers must patch first.
         os.chdir(settings.BASE_DIR)
         os.execv(command[0], command)

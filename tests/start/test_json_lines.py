@@ -1,0 +1,108 @@
+"""With EDS_LOG_FORMAT=json every line is one JSON object."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from config.json_lines import with_process
+from config.supervisor import Console
+from tests.start.running import Up, clean_environment, fetch, free_port, until
+
+NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
+
+
+def test_a_childs_object_gets_the_childs_name_and_its_text_becomes_an_object() -> None:
+    known = json.loads(with_process("web", '{"time": "t", "message": "m"}', NOON))
+    assert known == {"time": "t", "message": "m", "process": "web"}
+    for text in ("LOG:  checkpoint", "[1]", "12", '"text"', ""):
+        assert json.loads(with_process("postgres", text, NOON)) == {
+            "time": "2026-03-02T12:00:00.000+00:00",
+            "level": "info",
+            "message": text,
+            "process": "postgres",
+        }
+
+
+def test_what_up_says_is_an_object_for_each_line() -> None:
+    output = StringIO()
+    console = Console(output, as_json=True)
+    console.say("Stopping.")
+    console.plain("Running.\nHere.")
+    said = [json.loads(line) for line in output.getvalue().splitlines()]
+    assert [(one["process"], one["message"]) for one in said] == [
+        ("up", "Stopping."),
+        ("up", "Running."),
+        ("up", "Here."),
+    ]
+
+
+def bad_request(port: int) -> None:
+    """Something that gunicorn itself complains of."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(b"no request\r\n\r\n")
+        client.recv(1000)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="eds-json-"))
+    folder.chmod(0o711)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.slow
+def test_every_line_of_the_whole_service_is_an_object(folder: Path) -> None:
+    up = Up(folder, EDS_LOG_FORMAT="json").wait_until_running()
+    try:
+        bad_request(up.port)
+        until(lambda: "Invalid request" in up.text, "gunicorn's line")
+    finally:
+        up.end()
+    lines = [json.loads(line) for line in up.output]
+    assert all(isinstance(line, dict) and line["message"] is not None for line in lines)
+    assert {"up", "postgres", "web"} <= {line.get("process") for line in lines}
+    (complaint,) = (line for line in lines if "Invalid request" in line["message"])
+    assert (complaint["logger"], complaint["process"]) == ("gunicorn.error", "web")
+
+
+@pytest.mark.slow
+def test_every_line_of_a_web_server_of_its_own_is_an_object(tmp_path: Path) -> None:
+    port = free_port()
+    given: dict[str, Any] = {
+        "DATABASE_URL": f"postgresql://eds@127.0.0.1:{free_port()}/eds",
+        "EDS_SECRET_KEY": "s" * 60,
+        "EDS_ENCRYPTION_KEYS": ",".join(map(str, settings.ENCRYPTION_KEYS)),
+        "EDS_LOG_FORMAT": "json",
+    }
+    with (tmp_path / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [sys.executable, "manage.py", "serve", "--port", str(port)],
+            cwd=settings.BASE_DIR,
+            env=clean_environment(tmp_path, **given),
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        until(lambda: fetch(f"http://127.0.0.1:{port}/healthz")[0] == 200, "an answer")
+        bad_request(port)
+        # It has no database to ask.
+        assert fetch(f"http://127.0.0.1:{port}/admin/login/", "POST")[0] == 403
+        os.kill(server.pid, 15)
+        server.wait(30)
+    finally:
+        server.kill()
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+    assert any(line["logger"] == "gunicorn.error" for line in lines)
