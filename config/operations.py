@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from engagement import figures as engagement
 from engagement import measures
 from ingestion import figures as ingestion
+from ingestion import inbox
 from marketplace import figures as marketplace
 from readapi import figures as readapi
 from readapi import replica
@@ -25,6 +26,8 @@ from readapi.errors import ReplicaAway
 
 # Beat asks for a drain every few seconds; without one for so long nobody records.
 DRAIN_SEEN_WITHIN = timedelta(seconds=60)
+# A machine that met a full disk is out of the load balancer for so long, and then tries again.
+DISK_FULL_SECONDS = 30.0
 
 # The entries of DATABASES that were seen with all migrations applied.
 _migrated: set[str] = set()
@@ -50,10 +53,18 @@ def _checks(now: datetime) -> dict[str, str]:
     except Error:
         return {"database": "The database cannot be reached."}
     try:
-        checks = {"database": "ok", "migrations": _migrations(), "drain": _drain(now)}
+        checks = {"database": _database(), "migrations": _migrations(), "drain": _drain(now)}
     except Error as error:
         return {"database": f"The database does not answer ({type(error).__name__})."}
     return checks | ({"replica": _replica()} if replica.is_set() else {})
+
+
+def _database() -> str:
+    # A full disk still answers whoever only reads. Once no messages come any more, because the load
+    # balancer sends them elsewhere, somebody has to try again.
+    if inbox.met_a_full_disk(within=DISK_FULL_SECONDS):
+        return "The database's disk is full: messages are answered 503."
+    return "ok"
 
 
 def _migrations() -> str:

@@ -94,7 +94,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
     def load_wsgi(self) -> None:
         super().load_wsgi()
         # gevent itself would write the traceback line by line, in no format.
-        gevent.get_hub().print_exception = _log_failure  # type: ignore[method-assign]
+        gevent.get_hub().print_exception = _log_failure  # type: ignore[method-assign,assignment]
         # What is loaded stays. Without this every full collection looks through all of it, and
         # all requests wait for some 50 ms.
         gc.collect()

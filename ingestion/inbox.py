@@ -46,6 +46,8 @@ IDLE_BEFORE_CHECK = 1.0
 PREPARED_AFTER = 5
 # So many seconds pass between two additions to the count of what was accepted.
 TALLY_EVERY = 10.0
+# PostgreSQL's code for a file that it could not extend.
+DISK_FULL = "53100"
 # Counting a deep inbox takes time: it may take up to this share of it.
 COUNT_TIME_SHARE = 0.05
 
@@ -124,6 +126,7 @@ class Committer:
         self._stopping = False
         self._used_at = 0.0
         self._failing = False
+        self._disk_full_at: float | None = None
         self._gauge = _Gauge()
         self._tally = _Tally()
 
@@ -155,6 +158,11 @@ class Committer:
         with self._lock:
             if group in self._waiting:
                 group.remove(part)
+
+    def met_a_full_disk(self, within: float) -> bool:
+        """Whether the last commit failed for want of disk space, so many seconds ago at most."""
+        at = self._disk_full_at
+        return at is not None and time.monotonic() - at < within
 
     def stop(self) -> None:
         """Commit what is waiting and end the thread with its connection."""
@@ -210,6 +218,7 @@ class Committer:
         if self._failing:
             logger.info("Messages are committed again.")
         self._failing = False
+        self._disk_full_at = None
 
     def _note_failure(self, error: Exception) -> None:
         if not isinstance(error, Error):
@@ -220,6 +229,8 @@ class Committer:
                 type(error.__cause__ or error).__name__,
             )
         self._failing = True
+        is_full = getattr(error.__cause__, "sqlstate", None) == DISK_FULL
+        self._disk_full_at = time.monotonic() if is_full else None
 
     def _prepare_connection(self) -> None:
         """Leave a connection that died while nobody used it, before messages depend on it."""
@@ -333,3 +344,8 @@ class _Tally:
 
 _committer = Committer()
 stop = _committer.stop
+
+
+def met_a_full_disk(within: float) -> bool:
+    """Whether this process's last commit failed because the database's disk is full."""
+    return _committer.met_a_full_disk(within)
