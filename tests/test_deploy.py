@@ -40,6 +40,18 @@ def test_a_unit_starts_a_command_that_exists(unit: Path) -> None:
         assert rest[2] in ("worker", "beat")
 
 
+def test_no_example_listens_where_clients_get_past_the_proxy() -> None:
+    """They would choose the address that stands for them."""
+    hosts = [
+        words[words.index("--host") + 1] for words in map(words_of, UNITS) if "--host" in words
+    ]
+    assert hosts == ["127.0.0.1"]
+    published = re.findall(r"--publish (\S+)", BUILD)
+    assert published and all(one.startswith("127.0.0.1:") for one in published)
+    operating = (settings.BASE_DIR / "docs" / "operating.md").read_text()
+    assert "chooses that address" in operating
+
+
 def test_every_role_is_confined_alike() -> None:
     first, *others = (confinement(unit) for unit in UNITS)
     assert "NoNewPrivileges=true" in first
