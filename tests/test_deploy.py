@@ -5,15 +5,15 @@ import re
 import shlex
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, packages_distributions, requires
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 from django.core.management import get_commands
-from packaging.requirements import Requirement
 
 from config.celery import app
+from tests.test_packages import canonical, installed_for
 
 DEPLOY = Path(settings.BASE_DIR) / "deploy"
 UNITS = sorted(DEPLOY.glob("*.service"))
@@ -83,7 +83,6 @@ def test_the_environment_file_names_settings_that_the_readme_explains() -> None:
 # --- The container ----------------------------------------------------------------------------
 
 BUILD = (DEPLOY / "Containerfile").read_text()
-BEGINNING_OF_THE_TESTS = "# Tests and checks"
 # Loads all that the roles load, where the packages named by the arguments are not to be found.
 ROLES = """
 import sys
@@ -110,49 +109,19 @@ def test_the_container_starts_the_web_role_and_hears_signals_from_the_beginning(
 
 
 def test_the_container_has_the_packages_of_the_service_and_the_roles_load_with_them_alone() -> None:
-    service, tests = (
-        (settings.BASE_DIR / "requirements.txt").read_text().split(BEGINNING_OF_THE_TESTS)
-    )
-    assert f"sed '/^{BEGINNING_OF_THE_TESTS}/,$d' requirements.txt" in BUILD
-    needed = with_all_that_they_need(service)
+    assert "COPY requirements.txt constraints.txt ./" in BUILD
+    assert re.search(r"pip install .* -r requirements.txt$", BUILD, re.MULTILINE)
+    needed = installed_for("requirements.txt")
     others = [
         module
         for module, packages in packages_distributions().items()
-        if not needed & {canonical(package) for package in packages}
+        if not needed.keys() & {canonical(package) for package in packages}
     ]
-    assert "pytest" in others and "django" not in others and "mypy" in tests
+    assert "pytest" in others and "mypy" in others and "django" not in others
     environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "config.settings"}
     subprocess.run(
         [sys.executable, "-c", ROLES, *others], cwd=settings.BASE_DIR, env=environment, check=True
     )
-
-
-def with_all_that_they_need(requirements: str) -> set[str]:
-    """The names of the packages, and of those that they need, as far as they are installed."""
-    lines = [line for line in requirements.splitlines() if line and not line.startswith("#")]
-    found: set[str] = set()
-    waiting = [Requirement(line) for line in lines]
-    seen = set()
-    while waiting:
-        one = waiting.pop()
-        key = (canonical(one.name), frozenset(one.extras))
-        if key in seen:
-            continue
-        seen.add(key)
-        try:
-            needs = [Requirement(line) for line in requires(one.name) or []]
-        except PackageNotFoundError:
-            continue
-        found.add(canonical(one.name))
-        for need in needs:
-            extras: list[str] = [*one.extras, ""]
-            if not need.marker or any(need.marker.evaluate({"extra": e}) for e in extras):
-                waiting.append(need)
-    return found
-
-
-def canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def test_nothing_but_the_service_goes_into_the_container() -> None:
@@ -164,6 +133,6 @@ def test_nothing_but_the_service_goes_into_the_container() -> None:
     apps = {app for app in settings.INSTALLED_APPS if (settings.BASE_DIR / app).is_dir()}
     assert rules[0] == "*"
     assert set(rules[1:]) == {
-        *(f"!{name}" for name in {*apps, "manage.py", "requirements.txt"}),
+        *(f"!{name}" for name in {*apps, "manage.py", "requirements.txt", "constraints.txt"}),
         "**/__pycache__",
     }
