@@ -18,16 +18,15 @@ from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import mark_safe
 
+from engagement.admin.lookups import BoundedLookups
 from engagement.models import Product, ProductMember
 
 if TYPE_CHECKING:
     # Django's admin classes take a type parameter in their type stubs only.
-    ModelAdmin: TypeAlias = admin.ModelAdmin[Any]
     PlainInline: TypeAlias = admin.TabularInline[Any, Any]
     Inline: TypeAlias = InlineModelAdmin[Any, Any]
     Options: TypeAlias = BaseModelAdmin[Any]
 else:
-    ModelAdmin = admin.ModelAdmin
     PlainInline = admin.TabularInline
     Inline = InlineModelAdmin
     Options = object
@@ -99,7 +98,7 @@ def _access(user: AbstractBaseUser | AnonymousUser) -> Access:
     )
 
 
-class ProductScopedAdmin(ModelAdmin):
+class ProductScopedAdmin(BoundedLookups):
     """An admin of rows that belong to a product, closed to whoever is not one of its members.
 
     Everything that the admin offers (lists, pages, history, autocompletes, actions) starts from
