@@ -1,4 +1,4 @@
-"""The six-hourly sync as an entry of the schedule that superusers edit in the admin."""
+"""The six-hourly sync as an entry of the schedule, which superusers see in the admin."""
 
 from datetime import datetime, timedelta
 

@@ -14,35 +14,36 @@ from django_celery_beat.models import (
     SolarSchedule,
 )
 
-from engagement.admin.scoping import SuperusersOnly
+from engagement.admin.lookups import BoundedLookups
+from engagement.admin.scoping import ReadOnly, SuperusersOnly
 
-WHOLE_SERVICE: list[type[Model]] = [
-    AdminUser,
-    Group,
-    PeriodicTask,
-    IntervalSchedule,
-    CrontabSchedule,
-    SolarSchedule,
-    ClockedSchedule,
-]
-
-OPTIONS: dict[type[Model], dict[str, Any]] = {
-    # Its own page has a script in it, which the content security policy forbids. All that it does
-    # is to say a crontab in words, as a field of the page does.
-    PeriodicTask: {
-        "change_form_template": "admin/change_form.html",
-        "list_display": ["name", "enabled", "scheduler", "last_run_at", "total_run_count"],
-        "list_filter": ["enabled", "task"],
-        "date_hierarchy": None,
-    },
+EDITABLE: list[type[Model]] = [AdminUser, Group]
+# Kinds of schedules: a task's own page says when it runs.
+HIDDEN: list[type[Model]] = [IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule]
+# One wrong click in the list of tasks would stop recording for everybody, so they are for looking.
+TASKS: dict[str, Any] = {
+    "actions": None,
+    # Its own template has a script in it, which the content security policy forbids. All that it
+    # does is to say a crontab in words, as a field of the page does.
+    "change_form_template": "admin/change_form.html",
+    "list_display": ["name", "enabled", "scheduler", "last_run_at", "total_run_count"],
+    "list_filter": ["enabled", "task"],
+    "date_hierarchy": None,
 }
 
 
 def close_to_members() -> None:
     """Register each of these models again, with the admin it has, for superusers only."""
-    for model in WHOLE_SERVICE:
-        ordinary = type(admin.site.get_model_admin(model))
+    for model in HIDDEN:
         admin.site.unregister(model)
-        options = OPTIONS.get(model, {})
-        closed = type(f"Closed{ordinary.__name__}", (SuperusersOnly, ordinary), options)
-        admin.site.register(model, closed)
+    for model in EDITABLE:
+        _register_again(model, (SuperusersOnly, BoundedLookups), {})
+    _register_again(PeriodicTask, (ReadOnly, SuperusersOnly, BoundedLookups), TASKS)
+
+
+def _register_again(
+    model: type[Model], in_front: tuple[type, ...], options: dict[str, Any]
+) -> None:
+    ordinary = type(admin.site.get_model_admin(model))
+    admin.site.unregister(model)
+    admin.site.register(model, type(f"Closed{ordinary.__name__}", (*in_front, ordinary), options))

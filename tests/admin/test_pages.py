@@ -3,8 +3,15 @@
 from typing import Any
 
 import pytest
+from django.contrib import admin
 from django.test import Client
 from django.urls import reverse
+from django_celery_beat.models import (
+    CrontabSchedule,
+    IntervalSchedule,
+    PeriodicTask,
+    SolarSchedule,
+)
 
 from engagement import messages
 from engagement.models import Product, Workspace
@@ -267,3 +274,22 @@ def test_the_schedule_and_logins_are_for_superusers_only(root: Client, member: C
         assert root.get(listing(name)).status_code == 200
         assert member.get(listing(name)).status_code == 403
         assert member.get(reverse(f"admin:{name}_add")).status_code == 403
+
+
+def test_nobody_stops_the_service_in_the_list_of_its_tasks(root: Client) -> None:
+    drain = PeriodicTask.objects.create(
+        name="drain it", task="x", interval=IntervalSchedule.objects.create(every=5)
+    )
+    tasks = listing("django_celery_beat_periodictask")
+    page = root.get(tasks).content.decode()
+    assert "drain it" in page and 'name="action"' not in page
+    for action in ("delete_selected", "disable_tasks", "toggle_tasks"):
+        root.post(tasks, {"action": action, "_selected_action": drain.pk, "post": "yes"})
+    for view in ("change", "delete"):
+        address = reverse(f"admin:django_celery_beat_periodictask_{view}", args=[drain.pk])
+        assert root.post(address, {"name": "drain it", "post": "yes"}).status_code == 403
+    assert root.post(reverse("admin:django_celery_beat_periodictask_add")).status_code == 403
+    drain.refresh_from_db()
+    assert drain.enabled
+    kinds = admin.site._registry.keys() & {IntervalSchedule, CrontabSchedule, SolarSchedule}
+    assert not kinds

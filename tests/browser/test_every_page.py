@@ -1,6 +1,7 @@
 """Every page under the strict policy, on a phone, in light and in dark."""
 
 import pytest
+from django.contrib.auth.models import User as AdminUser
 from django.utils import timezone
 
 from engagement.models import Product
@@ -38,7 +39,8 @@ def test_no_page_violates_the_policy_or_is_too_wide_for_a_phone(
 
 
 def test_a_widget_that_opens_and_the_theme_button_need_no_exception(as_root: Browser) -> None:
-    as_root.open("/admin/django_celery_beat/clockedschedule/add/")
+    root = AdminUser.objects.get(username="root")
+    as_root.open(f"/admin/auth/user/{root.pk}/change/")
     as_root.press(".datetimeshortcuts .date-icon")
     as_root.press(".clock-icon")
     before = as_root.style("body", "background-color")
