@@ -130,9 +130,18 @@ class WeightInline(TabularInline):
     verbose_name_plural = "event weights"
     form = WeightForm
     formset = WeightFormSet
-    fields = ["event", "weight"]
     template = "admin/engagement/weights.html"
     extra = 1
+    readonly_fields = ["shown_event"]
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        # The form names its event in a field of its own, which a row to look at does not have.
+        event = "event" if self.has_change_permission(request, obj) else "shown_event"
+        return [event, "weight"]
+
+    @admin.display(description="event")
+    def shown_event(self, weight: EventWeight) -> str:
+        return weight.event_name.name
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("event_name").order_by("event_name")
