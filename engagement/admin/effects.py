@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, cast
 
 from engagement import sql, trials
 from engagement.admin.condition_forms import RuleForm
-from engagement.admin.previews import SECONDS, name_of, url_of
+from engagement.admin.links import page_of
+from engagement.admin.previews import SECONDS, name_of
 from engagement.metric_names import Scope
 from engagement.models import EventName, ScoreSet, Workspace
 from engagement.trials import Definition, Place, Rankings
@@ -88,7 +89,8 @@ def of_form(
         return Effect(TOO_LONG)
     is_exact = all(one.looked_at is None for one in tried.values())
     return Effect(
-        EXACT if is_exact else "", [_compared(scope, tried.get(scope)) for scope in TITLES]
+        EXACT if is_exact else "",
+        [_compared(scope, tried.get(scope), score_set.workspace_id) for scope in TITLES],
     )
 
 
@@ -136,16 +138,18 @@ def _definition(form: RuleForm, weights: Any) -> Definition:
 def _as_they_are(score_set: ScoreSet) -> list[Compared]:
     now = trials.highest(score_set)
     return [
-        Compared(title, [Side("Now", [_row(place) for place in now[scope]])])
+        Compared(
+            title, [Side("Now", [_row(place, score_set.workspace_id) for place in now[scope]])]
+        )
         for scope, title in TITLES.items()
     ]
 
 
-def _compared(scope: Scope, found: Rankings | None) -> Compared:
+def _compared(scope: Scope, found: Rankings | None, workspace_id: int) -> Compared:
     if found is None:
         return Compared(TITLES[scope], [], TOO_MANY_USERS)
-    now = [_row(place, *_leaving(place)) for place in found.now]
-    then = [_row(place, *_moved(place)) for place in found.then]
+    now = [_row(place, workspace_id, *_leaving(place)) for place in found.now]
+    then = [_row(place, workspace_id, *_moved(place)) for place in found.then]
     note = ""
     if found.looked_at is not None:
         note = (
@@ -176,6 +180,7 @@ def _leaving(place: Place) -> tuple[str, str, str]:
     return "", "", ""
 
 
-def _row(place: Place, *move: str) -> Row:
+def _row(place: Place, workspace_id: int, *move: str) -> Row:
     scope: Scope = "account" if place.subject._meta.model_name == "account" else "user"
-    return Row(place.rank, name_of(place.subject), url_of(place.subject, scope), place.score, *move)
+    url = page_of(place.subject, scope, workspace_id)
+    return Row(place.rank, name_of(place.subject), url, place.score, *move)

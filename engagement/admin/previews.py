@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from django.urls import reverse
-
 from engagement import conditions, segments, sql
+from engagement.admin.links import page_of
+from engagement.metric_names import Scope
 from engagement.models import ScoreSet, User, Workspace
 from engagement.rules import Rule
 from engagement.scoring import shown_score
@@ -64,7 +64,11 @@ def of_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
     return Preview(
         "user",
         _in_time(found.count),
-        _in_time(lambda: [Member(name_of(one), url_of(one, "user")) for one in first[:SHOWN]]),
+        _in_time(
+            lambda: [
+                Member(name_of(one), page_of(one, "user", workspace.pk)) for one in first[:SHOWN]
+            ]
+        ),
     )
 
 
@@ -76,15 +80,11 @@ def _in_time(work: Callable[[], Any]) -> Any:
         return None
 
 
-def _member(row: Any, scope: str, score_set: ScoreSet) -> Member:
+def _member(row: Any, scope: Scope, score_set: ScoreSet) -> Member:
     subject = getattr(row, scope)
     score = shown_score(row.raw, getattr(score_set, f"{scope}_benchmark"))
-    return Member(name_of(subject), url_of(subject, scope), score)
+    return Member(name_of(subject), page_of(subject, scope, score_set.workspace_id), score)
 
 
 def name_of(subject: Any) -> str:
     return str(subject.name or subject.trait_text("email") or subject.external_id)
-
-
-def url_of(subject: Any, scope: str) -> str:
-    return reverse(f"admin:engagement_{scope}_change", args=[subject.pk])

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, time
 from typing import Any
 
 from django.db.models import F, FilteredRelation, Max, Min, Q, QuerySet
-from django.urls import reverse
 
+from engagement.admin.links import page_of
 from engagement.metric_names import Scope
 from engagement.models import Account, DailyCount, Event, Membership, ScoreSet, User
 from engagement.models.subjects import Subject
@@ -33,13 +33,13 @@ class Trait:
 
 @dataclass(frozen=True)
 class Stay:
-    """An account that a user was seen in, and when first and last. ``url`` leads to its page,
-    where it has one."""
+    """An account that a user was seen in, when first, and when the user last did something there.
+    ``url`` leads to its page, where it has one."""
 
     name: str
     url: str
     first: datetime
-    last: datetime
+    last_active_at: datetime | None
     is_current: bool
 
 
@@ -78,13 +78,13 @@ def _trait(subject: Subject, name: str, value: Any) -> Trait:
     return Trait(name, shown, SOURCES[written.source], written.at)
 
 
-def events_of_user(user: User) -> list[Done]:
+def events_of_user(user: User, workspace_id: int | None) -> list[Done]:
     """The user's last events with their accounts, latest first: the end of a range of the key."""
     events = _last(Event.objects.filter(product=user.product_id, user=user), "account")
-    return [_done(event, event.account, "account") for event in events]
+    return [_done(event, event.account, "account", workspace_id) for event in events]
 
 
-def events_of_account(account: Account) -> list[Done]:
+def events_of_account(account: Account, workspace_id: int | None) -> list[Done]:
     """The last events in the account with their users, latest first.
 
     No index has events by account, but one has their counts. The last twenty events are among those
@@ -103,7 +103,7 @@ def events_of_account(account: Account) -> list[Done]:
         occurred_at__gte=datetime.combine(days[-1], time(), UTC),
         account=account,
     )
-    return [_done(event, event.user, "user") for event in _last(events, "user")]
+    return [_done(event, event.user, "user", workspace_id) for event in _last(events, "user")]
 
 
 def _last(events: QuerySet[Event], beside: str) -> QuerySet[Event]:
@@ -111,41 +111,44 @@ def _last(events: QuerySet[Event], beside: str) -> QuerySet[Event]:
     return known.order_by("-occurred_at", "-arrival")[:EVENTS_SHOWN]
 
 
-def _done(event: Event, beside: User | Account | None, scope: Scope) -> Done:
+def _done(
+    event: Event, beside: User | Account | None, scope: Scope, workspace_id: int | None
+) -> Done:
     if beside is None:
         return Done(event.event_name.name, event.occurred_at, "", "")
     name = beside.name or beside.external_id
-    return Done(event.event_name.name, event.occurred_at, name, _url(beside, scope))
+    return Done(event.event_name.name, event.occurred_at, name, _url(beside, scope, workspace_id))
 
 
-def stays(user: User) -> list[Stay]:
+def stays(user: User, workspace_id: int | None) -> list[Stay]:
     """The accounts that the user was seen in, the latest first."""
     seen = Membership.objects.filter(product=user.product_id, user=user).values("account_id")
     seen = seen.annotate(first=Min("occurred_at"), last=Max("occurred_at"))
     rows = list(seen.order_by("-last", "-account_id")[:ACCOUNTS_SHOWN])
     accounts = Account.objects.defer("trait_stamps").filter(product=user.product_id)
     known = accounts.in_bulk([row["account_id"] for row in rows])
+    counts = DailyCount.objects.filter(product=user.product_id, user=user, account_id__in=known)
+    active = dict(counts.values_list("account_id").annotate(last=Max("last_at")))
     return [
-        _stay(known[row["account_id"]], user, row["first"], row["last"])
+        Stay(
+            account.name or account.external_id,
+            account_url(account, workspace_id),
+            row["first"],
+            active.get(account.pk),
+            account.pk == user.account_id,
+        )
         for row in rows
-        if row["account_id"] in known
+        if (account := known.get(row["account_id"]))
     ]
 
 
-def _stay(account: Account, user: User, first: datetime, last: datetime) -> Stay:
-    name = account.name or account.external_id
-    return Stay(name, account_url(account), first, last, account.pk == user.account_id)
-
-
-def account_url(account: Account) -> str:
+def account_url(account: Account, workspace_id: int | None) -> str:
     """The address of the account's page; empty while nothing but events has named it."""
-    return _url(account, "account")
+    return _url(account, "account", workspace_id)
 
 
-def _url(subject: Subject, scope: Scope) -> str:
-    if not subject.is_identified:
-        return ""
-    return reverse(f"admin:engagement_{scope}_change", args=[subject.pk])
+def _url(subject: Subject, scope: Scope, workspace_id: int | None) -> str:
+    return page_of(subject, scope, workspace_id) if subject.is_identified else ""
 
 
 def users(account: Account, score_set: ScoreSet | None) -> list[dict[str, Any]]:
@@ -153,19 +156,26 @@ def users(account: Account, score_set: ScoreSet | None) -> list[dict[str, Any]]:
     if score_set is None:
         return []
     return [
-        {"user": user, "raw": user.raw, "score": scored(user.raw, score_set.user_benchmark)}
+        {
+            "user": user,
+            "url": page_of(user, "user", score_set.workspace_id),
+            "raw": user.raw,
+            "score": scored(user.raw, score_set.user_benchmark),
+            "last_active_at": user.last_active_at,
+        }
         for user in ranked_users(account, score_set)
     ]
 
 
 def ranked_users(account: Account, score_set: ScoreSet) -> QuerySet[Any]:
-    """The account's highest users in *score_set*, with their ``raw`` score."""
+    """The account's highest users in *score_set*, with ``raw`` score and ``last_active_at``."""
     return (
         User.objects.filter(product=account.product_id, account=account, is_identified=True)
         .defer("trait_stamps")
         .annotate(
             ranked=FilteredRelation("engagements", condition=Q(engagements__score_set=score_set)),
             raw=F("ranked__raw"),
+            last_active_at=F("ranked__last_active_at"),
         )
         .order_by(F("raw").desc(nulls_last=True), "-id")[:USERS_SHOWN]
     )

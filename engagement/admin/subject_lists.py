@@ -6,23 +6,37 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
-from django.db.models import BigIntegerField, F, FloatField, QuerySet, Value
+from django.db.models import (
+    BigIntegerField,
+    DateTimeField,
+    F,
+    FloatField,
+    OuterRef,
+    QuerySet,
+    Subquery,
+    Value,
+)
 from django.http import Http404, HttpRequest
 
 from engagement import segments
 from engagement.admin import subject_pages
+from engagement.admin.links import SEGMENT, WORKSPACE, page_of
 from engagement.admin.listing import LISTED
 from engagement.admin.scoping import visible_products
 from engagement.metric_names import Scope
-from engagement.models import ScoreSet, Segment, User, Workspace
+from engagement.models import (
+    AccountEngagement,
+    ScoreSet,
+    Segment,
+    User,
+    UserEngagement,
+    Workspace,
+)
 
 if TYPE_CHECKING:
     ListFilter: TypeAlias = admin.SimpleListFilter
 else:
     ListFilter = admin.SimpleListFilter
-
-WORKSPACE = "workspace"
-SEGMENT = "segment"
 
 
 class RankedList(ChangeList):
@@ -31,6 +45,11 @@ class RankedList(ChangeList):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.title = str(self.opts.verbose_name_plural).capitalize()
+
+    def url_for_result(self, result: Any) -> str:
+        # The page opens in the workspace that the list ranks by.
+        scope: Scope = "user" if self.model is User else "account"
+        return page_of(result, scope, result.ranked_in)
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         if request.GET.get(WORKSPACE):
@@ -77,7 +96,11 @@ class _ByWorkspace(ListFilter):
 
 
 class WorkspaceFilter(_ByWorkspace):
-    """Leaves those who are scored in the workspace, with their ``raw`` score and ``benchmark``."""
+    """Leaves those who are scored in the workspace, with their ``raw`` score and ``benchmark``.
+
+    Everybody has a ``last_active_at``, where no workspace is chosen that of the product's first, in
+    which their page opens; and ``ranked_in``, the id of the chosen workspace or None.
+    """
 
     title = "score in workspace"
     parameter_name = WORKSPACE
@@ -87,11 +110,11 @@ class WorkspaceFilter(_ByWorkspace):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if self.workspace is None:
-            return queryset
+            return unranked(queryset, self.scope)
         score_set = self.workspace.scores
         if score_set is None or score_set.scored_day is None:
             unknown = Value(None, output_field=BigIntegerField())
-            nobody: QuerySet[Any] = queryset.none().annotate(raw=unknown)
+            nobody: QuerySet[Any] = unranked(queryset.none(), self.scope).annotate(raw=unknown)
             return nobody
         return ranked(queryset, score_set, self.scope)
 
@@ -120,7 +143,27 @@ def ranked(subjects: QuerySet[Any], score_set: ScoreSet, scope: Scope) -> QueryS
         engagements__product=score_set.product_id, engagements__score_set=score_set
     )
     found: QuerySet[Any] = scored.annotate(
-        raw=F("engagements__raw"), benchmark=Value(benchmark, output_field=FloatField())
+        raw=F("engagements__raw"),
+        benchmark=Value(benchmark, output_field=FloatField()),
+        last_active_at=F("engagements__last_active_at"),
+        ranked_in=Value(score_set.workspace_id, output_field=BigIntegerField()),
+    )
+    return found
+
+
+def unranked(subjects: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+    """The *subjects* with what a ranked list shows besides the score."""
+    rows: Any = (UserEngagement if scope == "user" else AccountEngagement).objects
+    first = Workspace.objects.filter(product=OuterRef(OuterRef("product"))).order_by("id")
+    of_first = rows.filter(
+        **{"product": OuterRef("product"), scope: OuterRef("pk")},
+        score_set=Subquery(first.values("scores")[:1]),
+    )
+    found: QuerySet[Any] = subjects.annotate(
+        last_active_at=Subquery(
+            of_first.values("last_active_at")[:1], output_field=DateTimeField()
+        ),
+        ranked_in=Value(None, output_field=BigIntegerField()),
     )
     return found
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.http import Http404
 from django.utils.safestring import SafeString
 
 from engagement import charts, history, insights, metrics, segments
+from engagement.admin.moments import ago
 from engagement.benchmarks import HISTORY_DAYS
 from engagement.history import EventPoints
 from engagement.insights import Insight
@@ -25,6 +27,7 @@ EVENTS_LISTED = 25
 class Numbers:
     """A subject's numbers in one workspace. ``reason`` says why there are none."""
 
+    scope: Scope
     reason: str = ""
     score: str = ""
     trend: str = ""
@@ -33,7 +36,7 @@ class Numbers:
     made_of: Sequence[EventPoints] = ()
     # Event names that are not listed.
     more_names: int = 0
-    metrics: Sequence[tuple[str, str]] = ()
+    metrics: Sequence[tuple[str, str | SafeString]] = ()
     segments: Sequence[Segment] = ()
     insights: Sequence[Insight] = ()
 
@@ -55,27 +58,28 @@ def chosen(offered: Sequence[Workspace], asked: str | None) -> Workspace | None:
     raise Http404
 
 
-def numbers(workspace: Workspace, subject: Any) -> Numbers:
+def numbers(workspace: Workspace, subject: Any, now: datetime) -> Numbers:
     """The subject's numbers in the workspace of its product."""
     scope: Scope = "account" if isinstance(subject, Account) else "user"
     score_set = workspace.scores
     if score_set is None or score_set.scored_day is None:
-        return Numbers(reason=NOT_COMPUTED)
+        return Numbers(scope, NOT_COMPUTED)
     row = segments.rows(score_set, scope).filter(**{f"{scope}_id": subject.pk}).first()
     if row is None:
-        return Numbers(reason=_why_unscored(score_set, scope))
+        return Numbers(scope, _why_unscored(score_set, scope))
     setattr(row, scope, subject)
     made_of = history.breakdown(score_set, scope, subject.pk)
     counted = [event for event in made_of if event.count]
     known = _known(score_set, scope, row)
     return Numbers(
+        scope,
         score=f"{known.scores.now:.1f}",
         trend=_trend(known),
         period=_days(score_set.lookback_days),
         curve=_curve(score_set, row),
         made_of=counted[:EVENTS_LISTED],
         more_names=max(0, len(counted) - EVENTS_LISTED),
-        metrics=told(known),
+        metrics=[("Last active", _last_active(known, now)), *told(known)],
         segments=segments.containing(score_set, usable_segments(workspace, scope), row),
         insights=_insights(score_set, row, known, made_of),
     )
@@ -163,6 +167,10 @@ def _trend(known: Metrics) -> str:
     if not scores.change:
         return f"{scores.trend}, as one period ago"
     return f"{scores.trend}, {scores.change:+.1f} since one period ago"
+
+
+def _last_active(known: Metrics, now: datetime) -> str | SafeString:
+    return ago(known.last_active_at, now) if known.last_active_at else "Never"
 
 
 def _days(number: int) -> str:

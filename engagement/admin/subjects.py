@@ -12,13 +12,17 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.urls import URLPattern, path
+from django.utils import timezone
 from django.utils.html import format_html
+from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from engagement.admin import subject_details, subject_export, subject_pages
 from engagement.admin.forgetting import ForgettableAdmin
+from engagement.admin.links import WORKSPACE, list_of, page_of
+from engagement.admin.moments import ago
 from engagement.admin.scoping import ProductFilter, visible_products
-from engagement.admin.subject_lists import WORKSPACE, RankedList, SegmentFilter, WorkspaceFilter
+from engagement.admin.subject_lists import RankedList, SegmentFilter, WorkspaceFilter
 from engagement.admission import Scope
 from engagement.models import Account, User
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
@@ -59,6 +63,15 @@ class SubjectAdmin(ForgettableAdmin):
     def called(self, subject: Any) -> str:
         """What to call them: the name or, of those without one, the id."""
         return str(subject.name or subject.external_id)
+
+    @admin.display(description="last active", empty_value="Never")
+    def last_active(self, subject: Any) -> SafeString | None:
+        at = subject.last_active_at
+        return ago(at, timezone.now()) if at else None
+
+    @admin.display(description="last message")
+    def last_message(self, subject: Any) -> SafeString:
+        return ago(subject.last_seen_at, timezone.now())
 
     @admin.display(description="score")
     def score(self, subject: Any) -> str:
@@ -106,23 +119,26 @@ class SubjectAdmin(ForgettableAdmin):
         except IncorrectLookupParameters:
             return redirect(self._url("changelist"))
         is_ranked = bool(request.GET.get(WORKSPACE))
-        header = ["id", "name", self.search_trait, "product", "first seen", "last seen"]
+        header = ["id", "name", self.search_trait, "product", "first seen", "last active"]
         rows = (
             self._cells(one, is_ranked) for one in listed.iterator(subject_export.ROWS_AT_A_TIME)
         )
         return subject_export.answer(self.file_name, header + ["score"] * is_ranked, rows)
 
     def _cells(self, subject: Any, is_ranked: bool) -> list[Any]:
-        seen = [at.isoformat() for at in (subject.first_seen_at, subject.last_seen_at)]
+        active_at = subject.last_active_at
+        times = [subject.first_seen_at.isoformat(), active_at.isoformat() if active_at else ""]
         trait = subject.trait_text(self.search_trait)
-        cells = [subject.external_id, subject.name, trait, subject.product.name, *seen]
+        cells = [subject.external_id, subject.name, trait, subject.product.name, *times]
         return [*cells, self.score(subject)] if is_ranked else cells
 
     # --- The page -----------------------------------------------------------------------------
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         workspaces = subject_pages.workspaces(obj.product_id)
-        workspace = subject_pages.chosen(workspaces, request.GET.get("workspace"))
+        asked = request.GET.get(WORKSPACE)
+        workspace = subject_pages.chosen(workspaces, asked)
+        numbers = subject_pages.numbers(workspace, obj, timezone.now()) if workspace else None
         return {
             "title": str(self.opts.verbose_name).capitalize(),
             "subtitle": self.called(obj),
@@ -132,18 +148,33 @@ class SubjectAdmin(ForgettableAdmin):
             "license_traits": subject_details.license_traits(obj),
             "workspaces": workspaces,
             "workspace": workspace,
-            "numbers": workspace and subject_pages.numbers(workspace, obj),
+            "numbers": numbers,
+            "segment_links": [
+                (segment.name, list_of(numbers.scope, segment.workspace_id, segment.pk))
+                for segment in numbers.segments
+            ]
+            if numbers
+            else [],
+            "list_url": self._list_url(request, workspace.pk if workspace and asked else None),
         }
+
+    def _list_url(self, request: HttpRequest, workspace_id: int | None) -> str:
+        """The list as it was left, or the ranking of the workspace that the page was opened in."""
+        if left := request.GET.get("_changelist_filters"):
+            return f"{self._url('changelist')}?{left}"
+        if workspace_id is None:
+            return self._url("changelist")
+        return f"{self._url('changelist')}?{urlencode({WORKSPACE: workspace_id})}"
 
 
 @admin.register(User)
 class UserAdmin(SubjectAdmin):
     scope = Scope.USER
     list_display = ["called", "shown_email", "account_link", "external_id", "product"]
-    list_display += ["last_seen_at"]
+    list_display += ["last_active"]
     list_select_related = ["product", "account"]
     fields = ["external_id", "shown_name", "shown_email", "account_link", "product"]
-    fields += ["first_seen_at", "last_seen_at"]
+    fields += ["first_seen_at", "last_message"]
     search_help_text = (
         "Search by the beginning of the user id, the whole e-mail address, or the whole name as it "
         "was sent."
@@ -162,25 +193,27 @@ class UserAdmin(SubjectAdmin):
     @admin.display(description="account")
     def account_link(self, user: User) -> SafeString | None:
         account = user.account
-        url = subject_details.account_url(account) if account else ""
-        if account is None or not url:
+        if account is None or not account.is_identified:
             return None
+        url = page_of(account, "account", getattr(user, "ranked_in", None))
         return format_html('<a href="{}">{}</a>', url, account.name or account.external_id)
 
     def page_context(self, request: HttpRequest, obj: User) -> dict[str, Any]:
+        context = super().page_context(request, obj)
+        workspace_id = context["workspace"] and context["workspace"].pk
         return {
-            **super().page_context(request, obj),
-            "stays": subject_details.stays(obj),
-            "events": subject_details.events_of_user(obj),
+            **context,
+            "stays": subject_details.stays(obj, workspace_id),
+            "events": subject_details.events_of_user(obj, workspace_id),
         }
 
 
 @admin.register(Account)
 class AccountAdmin(SubjectAdmin):
     scope = Scope.ACCOUNT
-    list_display = ["called", "shown_domain", "external_id", "product", "last_seen_at"]
+    list_display = ["called", "shown_domain", "external_id", "product", "last_active"]
     fields = ["external_id", "shown_name", "shown_domain", "product"]
-    fields += ["first_seen_at", "last_seen_at"]
+    fields += ["first_seen_at", "last_message"]
     search_help_text = (
         "Search by the beginning of the account id, the whole domain, or the whole name as it was "
         "sent."
@@ -202,7 +235,7 @@ class AccountAdmin(SubjectAdmin):
         return {
             **context,
             "of_account": True,
-            "events": subject_details.events_of_account(obj),
+            "events": subject_details.events_of_account(obj, workspace and workspace.pk),
             "users": subject_details.users(obj, workspace and workspace.scores),
             "users_shown": subject_details.USERS_SHOWN,
         }

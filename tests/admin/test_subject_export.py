@@ -1,6 +1,7 @@
 """The lists of users and accounts as CSV files."""
 
 import csv
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from django.test import Client
 from django.urls import reverse
 
 from engagement.admin.subject_export import cell
-from engagement.models import ProductMember
-from tests.admin.rows import Rows, a_user
+from engagement.models import ProductMember, UserEngagement
+from tests.admin.rows import NOON, Rows, a_user
 
 
 def exported(who: Client, kind: str = "user", query: dict[str, Any] | None = None) -> Any:
@@ -24,9 +25,13 @@ def exported(who: Client, kind: str = "user", query: dict[str, Any] | None = Non
 def test_a_list_is_exported_with_its_traits(root: Client, acme_rows: Rows) -> None:
     at = "2026-03-02T12:00:00+00:00"
     assert exported(root) == [
-        ["id", "name", "email", "product", "first seen", "last seen"],
-        ["acme-user", "", "acme-user@Example.com", "Acme", at, at],
+        ["id", "name", "email", "product", "first seen", "last active"],
+        ["acme-user", "", "acme-user@Example.com", "Acme", at, ""],
     ]
+    UserEngagement.objects.update(last_active_at=NOON - timedelta(days=1))
+    yesterday = "2026-03-01T12:00:00+00:00"
+    assert exported(root)[1][5] == yesterday
+    assert exported(root, query={"workspace": acme_rows.workspace.pk})[1][5] == yesterday
     assert exported(root, "account")[1][:3] == [
         "acme-account",
         "acme-account name",

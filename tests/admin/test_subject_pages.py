@@ -206,7 +206,8 @@ def test_a_user_page_shows_the_last_twenty_events(root: Client, acme_rows: Rows)
     assert minutes == list(range(21, 1, -1))
     assert [done.who for done in shown.context["events"][:2]] == ["acme-account name", ""]
     html = shown.content.decode()
-    assert f'<a href="{account_page(acme_rows)}">acme-account name</a></td>' in html
+    account = account_page(acme_rows, workspace=acme_rows.workspace.pk)
+    assert f'<a href="{account}">acme-account name</a></td>' in html
     assert "The last 20 are shown." in html
 
 
@@ -286,7 +287,19 @@ def test_a_user_page_shows_every_account_that_the_user_was_in(
         ("acme-account name", True),
         ("before name", False),
     ]
-    assert (shown[1].first, shown[1].last) == (NOON, NOON + timedelta(days=1))
+    assert shown[1].first == NOON
+
+
+def test_a_user_was_last_active_in_an_account_when_they_did_something_there(
+    root: Client, acme_rows: Rows
+) -> None:
+    named = {"product": acme_rows.product, "user": acme_rows.user, "account": acme_rows.account}
+    Membership.objects.create(**named, occurred_at=NOON + timedelta(days=9), arrival=1)
+    (stay,) = root.get(user_page(acme_rows)).context["stays"]
+    assert stay.last_active_at is None
+    counted(acme_rows)
+    (stay,) = root.get(user_page(acme_rows)).context["stays"]
+    assert stay.last_active_at == NOON
 
 
 def test_an_account_that_only_events_have_named_has_no_link(root: Client, acme_rows: Rows) -> None:

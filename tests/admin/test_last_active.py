@@ -1,0 +1,77 @@
+"""Whoever was named by a message was not active by it: lists, pages and files tell them apart."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from engagement.models import Account, AccountEngagement, User, UserEngagement, Workspace
+from tests.admin.rows import NOON, Rows
+from tests.admin.test_subject_pages import account_page, second_workspace, user_page
+
+
+@pytest.fixture(autouse=True)
+def named_today_and_active_nine_days_ago(acme_rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a license sync, which names every account."""
+    monkeypatch.setattr(timezone, "now", lambda: NOON)
+    for subjects in (User.objects, Account.objects):
+        subjects.update(last_seen_at=NOON)
+    for rows in (UserEngagement.objects, AccountEngagement.objects):
+        rows.update(last_active_at=NOON - timedelta(days=9, hours=3))
+
+
+def cell(page: str) -> str:
+    (found,) = re.findall(r'<td class="field-last_active">(.*?)</td>', page)
+    return str(found)
+
+
+@pytest.mark.parametrize("kind", ["user", "account"])
+def test_a_list_says_when_somebody_did_something(root: Client, acme_rows: Rows, kind: str) -> None:
+    listing = reverse(f"admin:engagement_{kind}_changelist")
+    for query in ({}, {"workspace": acme_rows.workspace.pk}):
+        shown = cell(root.get(listing, query).content.decode())
+        assert ">9 days ago</time>" in shown and 'title="2026-02-21 09:00:00 UTC"' in shown
+    for rows in (UserEngagement.objects, AccountEngagement.objects):
+        rows.update(last_active_at=None)
+    assert cell(root.get(listing).content.decode()) == "Never"
+
+
+def test_a_list_goes_by_the_workspace_that_ranks_it(root: Client, acme_rows: Rows) -> None:
+    second = second_workspace(acme_rows)
+    UserEngagement.objects.filter(score_set=second.scores).update(
+        last_active_at=NOON - timedelta(minutes=5)
+    )
+    listing = reverse("admin:engagement_user_changelist")
+    shown = cell(root.get(listing, {"workspace": second.pk}).content.decode())
+    assert ">5 minutes ago</time>" in shown
+    assert "9 days ago" in cell(root.get(listing).content.decode())
+
+
+@pytest.mark.parametrize("page", [user_page, account_page])
+def test_a_page_tells_the_last_activity_from_the_last_message(
+    root: Client, acme_rows: Rows, page: Any
+) -> None:
+    shown = root.get(page(acme_rows))
+    assert "9 days ago" in dict(shown.context["numbers"].metrics)["Last active"]
+    (message,) = re.findall(
+        r'<div class="form-row field-last_message">.*?<time[^>]*>(.*?)</time>',
+        shown.content.decode(),
+        re.DOTALL,
+    )
+    assert message == "just now"
+
+
+def test_an_accounts_users_are_listed_with_their_last_activity(
+    root: Client, acme_rows: Rows
+) -> None:
+    (row,) = root.get(account_page(acme_rows)).context["users"]
+    assert row["last_active_at"] == NOON - timedelta(days=9, hours=3)
+
+
+def test_who_is_not_scored_yet_was_never_active(root: Client, acme_rows: Rows) -> None:
+    Workspace.objects.update(scores=None)
+    assert cell(root.get(reverse("admin:engagement_user_changelist")).content.decode()) == "Never"
