@@ -80,6 +80,13 @@ def _add_settled(found: dict[int, Lately], place: dict[datetime, int]) -> None:
         }
 
 
+def recorded(product_id: int, now: datetime) -> int:
+    """How many messages of the product were recorded in the last day."""
+    since = hour_of(now) - timedelta(hours=HOURS - 1)
+    counts = HourCount.objects.filter(product=product_id, hour__gte=since, reason=RECORDED)
+    return sum(counts.values_list("count", flat=True))
+
+
 _QUARANTINED: LiteralString = """
     SELECT product_id, date_trunc('hour', received_at, 'UTC'), count(*)
     FROM ingestion_quarantinedmessage WHERE product_id = ANY(%(products)b::bigint[])

@@ -28,6 +28,8 @@ PATIENCE = 1.0
 # Looking for events that nothing but their time narrows down goes this far back, step by step,
 # until there are enough.
 REACHES = (timedelta(minutes=15), timedelta(days=1), timedelta(days=30))
+# New users and accounts of a product are looked for among so many ids, the newest of all products.
+NEWEST_IDS = 5_000
 
 
 class State(Enum):
@@ -118,6 +120,8 @@ class _Search:
         """Look for what was recorded lately, or of the user, account, event name or message id."""
         if not term:
             self.look_back("recorded events", _LATELY)
+            self.look("new users", lambda: _introduced(User, _NEW_USERS, self.product_id))
+            self.look("new accounts", lambda: _introduced(Account, _NEW_ACCOUNTS, self.product_id))
             return
         of_product = {"product": self.product_id}
         if user := User.objects.filter(**of_product, external_id=term).first():
@@ -274,6 +278,29 @@ def _event_entry(row: EventRow, message: Summary, is_identified: bool) -> Entry:
 
 
 # --- Recorded users and accounts ------------------------------------------------------------
+
+
+# By the primary key alone: nothing else says in which order they came.
+_NEW: LiteralString = """
+    SELECT id FROM {table}
+    WHERE id > (SELECT COALESCE(max(id), 0) FROM {table}) - %(ids)s
+      AND product_id = %(product)s AND is_identified
+    ORDER BY id DESC LIMIT %(limit)s
+"""
+_NEW_USERS = _NEW.format(table="engagement_user")
+_NEW_ACCOUNTS = _NEW.format(table="engagement_account")
+
+
+def _introduced(
+    model: type[User] | type[Account], statement: LiteralString, product_id: int
+) -> Iterator[Entry]:
+    """The messages that wrote the traits of the newest users or accounts. Nothing is written about
+    an identify or a group but what it says, so later ones are found by their id alone."""
+    asked = {"ids": NEWEST_IDS, "product": product_id, "limit": SHOWN}
+    ids = [id for (id,) in sql.fetch(statement, asked)]
+    subjects: Any = model._default_manager.only("external_id", "trait_stamps").filter(pk__in=ids)
+    for subject in subjects:
+        yield from _writers(subject)
 
 
 def _writers(subject: User | Account) -> Iterator[Entry]:

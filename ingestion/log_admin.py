@@ -12,7 +12,7 @@ from django.utils.http import urlencode
 from engagement import charts
 from engagement.admin.scoping import ProductScopedAdmin, ReadOnly, sees_everything
 from engagement.models import Product
-from ingestion import log, standing
+from ingestion import lately, log, standing
 from ingestion.models import DropReason, IngestionKey
 from ingestion.wording import REMEDIES, age, short_reason, tone
 
@@ -80,6 +80,8 @@ class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
             "keys": IngestionKey.objects.filter(product=product).defer("secret"),
             "may_try_again": self.may_change(request, product),
             "may_add_key": self.may_change(request, product),
+            "recorded_lately": lately.recorded(product.pk, now),
+            "hours": lately.HOURS,
             "kept_days": settings.DROPPED_RETENTION_DAYS,
             "shown": log.SHOWN,
         }

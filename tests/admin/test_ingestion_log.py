@@ -53,6 +53,23 @@ def test_it_leads_from_the_product_to_the_log_and_back(member: Client, acme: Pro
     assert f'href="{address}"' in member.get(LIST).content.decode()
 
 
+def test_a_log_with_a_recorded_identify_does_not_say_that_nothing_came(
+    member: Client, acme: Product, acme_key: str
+) -> None:
+    assert "No messages yet." in log(member, acme)
+    now = timezone.now()
+    # Nothing is kept about an identify without traits but that its user exists.
+    wait(acme_key, identify("ada"), received_at=now)
+    drain(now)
+    page = log(member, acme)
+    assert "No messages yet" not in page
+    assert "1 message was recorded in the last 24 hours. None of them is an event." in page
+    assert "search for its userId or groupId" in page
+    wait(acme_key, identify("bob", name="Bob"), received_at=now)
+    drain(now)
+    assert "identify · user bob" in results(log(member, acme))
+
+
 def test_a_message_is_told_with_its_state_reason_and_remedy(
     member: Client, acme: Product, acme_key: str
 ) -> None:

@@ -48,6 +48,25 @@ def test_each_message_is_found_by_each_of_its_names(acme: Product, acme_key: str
         drain()
 
 
+def test_whoever_is_new_is_among_the_newest_messages(acme: Product, acme_key: str) -> None:
+    first, second, third = wait(
+        acme_key, identify("ada", name="Ada"), group("org", name="Org"), track("ada", "opened")
+    )
+    drain()
+    assert states(acme) == [(one, State.RECORDED) for one in (third, second, first)]
+    identified = find(acme)[2]
+    assert identified.told == "Wrote these traits: name."
+    assert str(identified.message) == "identify · user ada"
+
+
+def test_the_new_of_another_product_are_not_among_them(
+    acme: Product, acme_key: str, globex: Product
+) -> None:
+    wait(acme_key, identify("ada", name="Ada"), group("org", name="Org"))
+    drain()
+    assert states(globex) == []
+
+
 def test_part_of_a_name_finds_nothing(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada"), track("ada", "opened"))
     for term in ("ad", "open", "ADA", "opened "):
