@@ -13,6 +13,7 @@ from django.db import transaction
 from config.failures import StartFailed
 from config.provisioning import create_product
 from engagement.models import Product
+from ingestion.snippets import snippets
 
 ADMIN = "admin"
 PRODUCT_NAME = "My product"
@@ -26,7 +27,8 @@ class FirstStart:
 
     def instructions(self, address: str) -> str:
         """The credentials and curl lines for a person, for a service at *address*."""
-        return INSTRUCTIONS.format(address=address, **self.credentials)
+        lines = snippets(address, self.credentials["ingestion_key"])[0].code
+        return INSTRUCTIONS.format(address=address, lines=lines, **self.credentials)
 
 
 def credentials_path(data_dir: Path) -> Path:
@@ -79,15 +81,7 @@ This is the first start. It made an admin login and a product with its credentia
 
 Send something:
 
-curl -X POST {address}/v2/identify -H 'Authorization: Basic {ingestion_key}' \\
-  -d '{{"userId": "u1", "groupId": "a1", "traits": {{"name": "Ada", "email": "ada@example.com"}}}}'
-curl -X POST {address}/v2/group -H 'Authorization: Basic {ingestion_key}' \\
-  -d '{{"groupId": "a1", "traits": {{"name": "Example Ltd", "domain": "example.com"}}}}'
-curl -X POST {address}/v2/track -H 'Authorization: Basic {ingestion_key}' \\
-  -d '{{"userId": "u1", "event": "Report created"}}'
-curl -X POST {address}/v2/track -H 'Authorization: Basic {ingestion_key}' \\
-  -d '{{"userId": "u1", "event": "Report shared"}}'
-
+{lines}
 Read the scores some seconds later:
 
 curl -H 'Authorization: Bearer {api_token}' \\

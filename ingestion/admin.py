@@ -22,7 +22,7 @@ from engagement.admin.scoping import (
     visible_products,
 )
 from ingestion import quarantine
-from ingestion.key_admin import IngestionKeyAdmin, IngestionKeyInline, first_event
+from ingestion.key_admin import IngestionKeyAdmin, IngestionKeyInline, first_event, first_key
 from ingestion.log_admin import IngestionLogAdmin
 from ingestion.models import (
     DropCount,
@@ -38,6 +38,7 @@ from ingestion.wording import REMEDIES, Summary, age, short_reason, summary
 admin.site.register(IngestionKey, IngestionKeyAdmin)
 admin.site.register(IngestionLog, IngestionLogAdmin)
 ProductAdmin.show_rows(IngestionKeyInline)
+ProductAdmin.begin_with(first_key)
 ProductAdmin.show_section(first_event)
 ProductAdmin.show_link("Ingestion log", "admin:ingestion_ingestionlog_change")
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
@@ -12,6 +13,7 @@ from engagement.models import Credential, Product
 from ingestion.models import IngestionKey
 from ingestion.snippets import PLACEHOLDER, snippets
 
+FIRST_KEY = "first"
 SNIPPETS = "admin/ingestion/snippets.html"
 
 
@@ -49,6 +51,20 @@ class IngestionKeyAdmin(CredentialAdmin):
             "log_url": reverse("admin:ingestion_ingestionlog_change", args=[credential.product_id]),
         }
         return {"sections": [Section(SNIPPETS, shown)]}
+
+    def make_first(self, request: HttpRequest, product: Product) -> str:
+        """Make the key that a product begins with; the page that shows it once."""
+        key = IngestionKey.create(product, FIRST_KEY)
+        self.log_addition(request, key, "Made with the product.")
+        self._show_on_next_page(request, key)
+        return self._url("change", key)
+
+
+def first_key(request: HttpRequest, product: Product) -> str:
+    """As ``IngestionKeyAdmin.make_first``."""
+    page = admin.site.get_model_admin(IngestionKey)
+    assert isinstance(page, IngestionKeyAdmin)
+    return page.make_first(request, product)
 
 
 class IngestionKeyInline(CredentialInline):

@@ -14,9 +14,13 @@ class Snippet:
 
 _CURL = """\
 curl -X POST {address}/v2/identify -H 'Authorization: Basic {key}' \\
-  -d '{{"userId": "u1", "traits": {{"name": "Ada", "email": "ada@example.com"}}}}'
+  -d '{{"userId": "u1", "groupId": "a1", "traits": {{"name": "Ada", "email": "ada@example.com"}}}}'
+curl -X POST {address}/v2/group -H 'Authorization: Basic {key}' \\
+  -d '{{"groupId": "a1", "traits": {{"name": "Example Ltd", "domain": "example.com"}}}}'
 curl -X POST {address}/v2/track -H 'Authorization: Basic {key}' \\
   -d '{{"userId": "u1", "event": "Report created"}}'
+curl -X POST {address}/v2/track -H 'Authorization: Basic {key}' \\
+  -d '{{"userId": "u1", "event": "Report shared"}}'
 """
 _PYTHON = """\
 import requests
@@ -30,8 +34,12 @@ def send(path, message):
     )
     answer.raise_for_status()
 
-send("identify", {{"userId": "u1", "traits": {{"name": "Ada", "email": "ada@example.com"}}}})
+person = {{"name": "Ada", "email": "ada@example.com"}}
+company = {{"name": "Example Ltd", "domain": "example.com"}}
+send("identify", {{"userId": "u1", "groupId": "a1", "traits": person}})
+send("group", {{"groupId": "a1", "traits": company}})
 send("track", {{"userId": "u1", "event": "Report created"}})
+send("track", {{"userId": "u1", "event": "Report shared"}})
 """
 _JAVASCRIPT = """\
 async function send(path, message) {{
@@ -43,13 +51,17 @@ async function send(path, message) {{
   if (!answer.ok) throw new Error(await answer.text());
 }}
 
-await send("identify", {{ userId: "u1", traits: {{ name: "Ada", email: "ada@example.com" }} }});
+const person = {{ name: "Ada", email: "ada@example.com" }};
+const company = {{ name: "Example Ltd", domain: "example.com" }};
+await send("identify", {{ userId: "u1", groupId: "a1", traits: person }});
+await send("group", {{ groupId: "a1", traits: company }});
 await send("track", {{ userId: "u1", event: "Report created" }});
+await send("track", {{ userId: "u1", event: "Report shared" }});
 """
 
 
 def snippets(address: str, key: str = PLACEHOLDER) -> list[Snippet]:
-    """How to introduce a user and send an event to the service at *address* with *key*."""
+    """How to introduce a user in an account and send events to the service at *address*."""
     templates = {"curl": _CURL, "Python": _PYTHON, "JavaScript": _JAVASCRIPT}
     address = address.rstrip("/")
     return [

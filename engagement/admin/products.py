@@ -9,7 +9,7 @@ from django.contrib.auth.models import User as AdminUser
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.forms import ModelForm
-from django.http import Http404, HttpRequest
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -86,6 +86,14 @@ class ProductAdmin(PageAdmin):
     sections: ClassVar[list[Callable[[HttpRequest, Product], Section]]] = []
     # Other pages about the product: what a button says, and the name of its address.
     links: ClassVar[list[tuple[str, str]]] = []
+
+    # What other apps make for a new product; each may say which page to go on to.
+    first_steps: ClassVar[list[Callable[[HttpRequest, Product], str | None]]] = []
+
+    @classmethod
+    def begin_with(cls, step: Callable[[HttpRequest, Product], str | None]) -> None:
+        """Have another app make something for each product that is added here."""
+        cls.first_steps = [*cls.first_steps, step]
 
     @classmethod
     def show_section(cls, section: Callable[[HttpRequest, Product], Section]) -> None:
@@ -184,7 +192,17 @@ class ProductAdmin(PageAdmin):
         obj.pk = Product.create_with_workspace(obj.name).pk
         if isinstance(request.user, AdminUser) and not request.user.is_superuser:
             # Whoever makes a product manages it.
-            ProductMember.objects.create(product=obj, user=request.user)
+            manager = ProductMember.Role.MANAGER
+            ProductMember.objects.create(product=obj, user=request.user, role=manager)
+
+    def response_add(
+        self, request: HttpRequest, obj: Product, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        pages = [step(request, obj) for step in self.first_steps]
+        response = super().response_add(request, obj, post_url_continue)
+        if "_continue" in request.POST or "_addanother" in request.POST:
+            return response
+        return next((redirect(page) for page in pages if page), response)
 
     @admin.display(description="state", empty_value="")
     def deletion(self, product: Product) -> str | None:

@@ -6,9 +6,11 @@ import subprocess
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
+from config.first_start import FirstStart
 from engagement.models import Product, User
 from ingestion import processing
 from ingestion.models import IngestionKey
@@ -86,5 +88,34 @@ def test_the_lines_introduce_a_user_and_count_an_event(
     run = {"curl": run_in_a_shell, "Python": run_in_python}[language]
     run(offered[language])
     processing.drain(lambda: NOON)
-    assert counts(acme) == {("u1", "Report created"): 1}
-    assert User.objects.get().email == "ada@example.com"
+    assert counts(acme) == {("u1", "Report created"): 1, ("u1", "Report shared"): 1}
+    user = User.objects.select_related("account").get()
+    assert user.email == "ada@example.com"
+    assert user.account and user.account.name == "Example Ltd"
+
+
+def test_the_readme_and_the_first_start_have_the_same_lines() -> None:
+    address, key = "http://127.0.0.1:8000", "edk_…"
+    lines = snippets(address, key)[0].code
+    assert lines in (settings.BASE_DIR / "README.md").read_text()
+    made = {"admin_login": "", "admin_password": "", "ingestion_key": key}
+    made |= {"api_token": "", "workspace_id": "1"}
+    assert lines in FirstStart(made).instructions(address)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_product_made_in_the_admin_comes_with_a_key_whose_lines_work(
+    root: Client, live_server: Any
+) -> None:
+    made = root.post(reverse("admin:engagement_product_add"), {"name": "Initech"}, follow=True)
+    key, product = IngestionKey.objects.get(), Product.objects.get(name="Initech")
+    assert key.product == product
+    page = made.content.decode()
+    assert f"The secret of {key}" in html.unescape(page)
+    (script, *_) = code(page)
+    assert key.secret in script
+    run_in_a_shell(script.replace("http://testserver", live_server.url))
+    processing.drain(lambda: NOON)
+    assert counts(product) == {("u1", "Report created"): 1, ("u1", "Report shared"): 1}
+    # The key is shown once, and its page is one's own from then on.
+    assert key.secret not in root.get(made.redirect_chain[-1][0]).content.decode()
