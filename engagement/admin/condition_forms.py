@@ -35,11 +35,11 @@ from engagement.rules import (
 
 Choices = list[tuple[str, Any]]
 
-# The buttons that look at a rule, or make room for another condition, without saving it; and those
-# that look at what a workspace's form would change, or give an event a weight in it.
-PREVIEW, ADD_ROW = "_preview", "_add_condition"
+# The buttons that look at a rule, make room for another condition, or take one away, without saving
+# it; and those that look at what a workspace's form would change, or give an event a weight in it.
+PREVIEW, ADD_ROW, REMOVE_ROW = "_preview", "_add_condition", "_remove_condition"
 EFFECT, WEIGH = "_effect", "_weigh"
-_LOOKING = {PREVIEW, ADD_ROW, EFFECT, WEIGH}
+_LOOKING = {PREVIEW, ADD_ROW, REMOVE_ROW, EFFECT, WEIGH}
 
 
 def is_looking(data: Mapping[str, Any]) -> bool:
@@ -326,7 +326,7 @@ class RuleRows:
         self.begin_with = begin_with or stored
         self.match = MatchForm(data, prefix=self.PREFIX, initial={"match": self.begin_with.match})
         self.rows = _FormSet(
-            data and _with_another_row(data, total),
+            data and _without_a_row(_with_another_row(data, total), total, self.PREFIX),
             prefix=self.PREFIX,
             initial=[filled_in(condition) for condition in self.begin_with.conditions],
             form_kwargs={
@@ -381,6 +381,26 @@ def _with_another_row(data: QueryDict, total: str) -> QueryDict:
     longer = data.copy()
     longer[total] = str(int(rows) + 1)
     return longer
+
+
+def _without_a_row(data: QueryDict, total: str, prefix: str) -> QueryDict:
+    """The same data without the row whose button was pressed; the rows behind it move up."""
+    rows, pressed = str(data.get(total)), str(data.get(REMOVE_ROW, ""))
+    if not _WHOLE_NUMBER.fullmatch(rows) or not _WHOLE_NUMBER.fullmatch(pressed):
+        return data
+    gone = int(pressed)
+    if gone >= int(rows):
+        return data
+    shorter = data.copy()
+    shorter[total] = str(int(rows) - 1)
+    numbered = re.compile(rf"{prefix}-([0-9]+)-(.+)", re.ASCII)
+    for name in data:
+        if (found := numbered.fullmatch(name)) and int(found[1]) >= gone:
+            del shorter[name]
+    for name in data:
+        if (found := numbered.fullmatch(name)) and int(found[1]) > gone:
+            shorter.setlist(f"{prefix}-{int(found[1]) - 1}-{found[2]}", data.getlist(name))
+    return shorter
 
 
 class RuleForm(forms.ModelForm):  # type: ignore[type-arg]

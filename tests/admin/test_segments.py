@@ -1,5 +1,6 @@
 """Making segments: rows of conditions, who is in it while one writes, and nothing of others."""
 
+import re
 from typing import Any
 
 import pytest
@@ -269,6 +270,61 @@ def test_the_buttons_look_and_save_nothing(member: Client, acme_rows: Rows) -> N
     member.post(page(segment), {**filled_in(ADMINS_OF_SEATS, name="Changed"), "_preview": "1"})
     segment.refresh_from_db()
     assert segment.name == "acme segment" and not Segment.objects.filter(name="").exists()
+
+
+def test_a_condition_is_removed_by_its_button_and_the_others_stay(
+    member: Client, acme_rows: Rows
+) -> None:
+    segment = acme_rows.segment
+    html = member.get(page(segment)).content.decode()
+    assert re.findall(r'name="_remove_condition" value="(\w+)"', html) == ["0", "1", "__prefix__"]
+    event = {"what": "event", "event": "opened", "event_is": "done", "times": "2", "days": ""}
+    three = filled_in(TRAIT, event, ADMINS_OF_SEATS, name="acme segment")
+    html = member.post(page(segment), {**three, "_remove_condition": "1"}).content.decode()
+    told = [
+        re.search(r"<select[^>]*conditions-%d-what.*?</select>" % n, html, re.S) for n in (0, 1)
+    ]
+    assert all(one and 'value="trait" selected' in one[0] for one in told)
+    assert 'name="conditions-TOTAL_FORMS" value="2"' in html and "conditions-2-what" not in html
+    assert 'value="pro"' in html and 'value="opened"' not in html
+    # Looking saves nothing, and the rest is saved as it is shown.
+    segment.refresh_from_db()
+    assert len(segment.conditions) == 2 and segment.conditions[0]["kind"] == "event"
+
+
+def test_the_last_condition_of_an_audience_is_removed_and_nobody_is_left_out(
+    member: Client, acme_rows: Rows
+) -> None:
+    workspace = acme_rows.workspace
+    Workspace.objects.filter(pk=workspace.pk).update(
+        audience={
+            "match": "all",
+            "conditions": [{"kind": "trait", "trait": "plan", "operator": "is_set"}],
+        }
+    )
+    address = reverse("admin:engagement_workspace_change", args=[workspace.pk])
+    scoring = {"name": "Default", "lookback_days": 7, "default_weight": 1}
+    weights = {"weights-TOTAL_FORMS": 0, "weights-INITIAL_FORMS": 0}
+    rule = filled_in({"what": "trait", "trait": "plan", "trait_is": "is_set"})
+    shown = member.post(address, {**rule, **scoring, **weights, "_remove_condition": "0"})
+    assert 'name="conditions-TOTAL_FORMS" value="0"' in shown.content.decode()
+    assert member.post(address, {**filled_in(), **scoring, **weights}).status_code == 302
+    workspace.refresh_from_db()
+    assert workspace.audience == {}
+
+
+@pytest.mark.parametrize("pressed", ["7", "-1", "x", "", "9" * 40])
+def test_a_made_up_button_removes_nothing(member: Client, acme_rows: Rows, pressed: str) -> None:
+    sent = {**filled_in(TRAIT, name="acme segment"), "_remove_condition": pressed}
+    html = member.post(page(acme_rows.segment), sent).content.decode()
+    assert 'name="conditions-TOTAL_FORMS" value="1"' in html and 'value="pro"' in html
+
+
+def test_enter_presses_no_button_that_removes(member: Client, acme_rows: Rows) -> None:
+    """It presses the first one of the form."""
+    html = member.get(page(acme_rows.segment)).content.decode()
+    form = html.split('id="segment_form"')[1]
+    assert re.findall(r'<button type="submit" name="(\w+)"', form)[0] == "_preview"
 
 
 def preview(client: Client, workspace: Workspace, scope: str, *rows: dict[str, Any]) -> Any:

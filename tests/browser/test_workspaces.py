@@ -118,4 +118,7 @@ def test_conditions_are_counted_while_one_writes(
     last.find_element("css selector", "[name$='-event']").send_keys("shared")
     browser.wait_for_text("1 user right now")
     assert "bob" in browser.find(".eds-preview").text
+    last.find_element("css selector", "[name=_remove_condition]").click()
+    browser.wait_until(lambda: "1 user right now" not in browser.find(".eds-preview").text)
+    assert not last.is_displayed()
     assert browser.complaints() == []

@@ -1,5 +1,5 @@
 // Without this file the page works the same, by its buttons: this counts while one writes, and adds
-// a row without loading the page anew.
+// or removes a row without loading the page anew.
 (function () {
     "use strict";
 
@@ -45,13 +45,28 @@
         rows.lastElementChild.querySelector("select").focus();
     }
 
+    // A row about nothing is no condition, and the others keep their numbers.
+    function removeRow(row) {
+        row.querySelector(".eds-what select").value = "";
+        row.hidden = true;
+        section.querySelector("[name='_add_condition']").focus();
+        row.dispatchEvent(new Event("input", {bubbles: true}));
+    }
+
     rows.addEventListener("input", soon);
+    rows.addEventListener("click", (event) => {
+        const button = event.target.closest("[name='_remove_condition']");
+        if (button) {
+            event.preventDefault();
+            removeRow(button.closest(".eds-condition"));
+        }
+    });
     section.querySelector(".eds-match").addEventListener("input", soon);
     section.querySelector("[name='_add_condition']").addEventListener("click", (event) => {
         event.preventDefault();
         addRow();
     });
-    section.querySelector("[name='_preview']").addEventListener("click", (event) => {
+    section.querySelector(".eds-buttons [name='_preview']").addEventListener("click", (event) => {
         event.preventDefault();
         clearTimeout(waiting);
         count();
