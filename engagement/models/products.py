@@ -53,8 +53,8 @@ class ProductMember(models.Model):
     role = models.CharField(
         max_length=10,
         choices=Role.choices,
-        default=Role.MANAGER,
-        db_default=Role.MANAGER,
+        default=Role.VIEWER,
+        db_default=Role.VIEWER,
         help_text="A viewer sees everything but secrets and changes nothing; a manager does both.",
     )
     may_manage_connections = models.BooleanField(

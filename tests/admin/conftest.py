@@ -29,7 +29,7 @@ def member(acme: Product) -> Client:
     """May do everything that permissions can say, as a manager of Acme."""
     maya = AdminUser.objects.create_user("maya", is_staff=True)
     maya.user_permissions.set(Permission.objects.all())
-    ProductMember.objects.create(product=acme, user=maya)
+    ProductMember.objects.create(product=acme, user=maya, role=ProductMember.Role.MANAGER)
     return logged_in(maya)
 
 

@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Permission
 from django.contrib.auth.models import User as AdminUser
 from django.db import IntegrityError
 from django.test import Client
@@ -33,9 +34,19 @@ def shown(who: Client, name: str, pk: int) -> str:
     return answer.content.decode()
 
 
-def test_a_member_is_a_manager_unless_made_a_viewer(acme: Product) -> None:
+def test_a_member_is_a_viewer_unless_made_a_manager(root: Client, acme: Product) -> None:
     member = ProductMember.objects.create(product=acme, user=AdminUser.objects.create_user("maya"))
-    assert (member.role, member.may_manage_connections) == (Role.MANAGER, False)
+    assert (member.role, member.may_manage_connections) == (Role.VIEWER, False)
+    page = shown(root, "engagement_product", acme.pk)
+    (new,) = re.findall(r'name="productmember_set-__prefix__-role".*?</select>', page, re.DOTALL)
+    assert re.findall(r'value="(\w+)" selected', new) == ["viewer"]
+
+
+def test_whoever_makes_a_product_manages_it(db: None) -> None:
+    maker = AdminUser.objects.create_user("mo", is_staff=True)
+    maker.user_permissions.add(Permission.objects.get(codename="add_product"))
+    logged_in(maker).post(reverse("admin:engagement_product_add"), {"name": "Initech"})
+    assert ProductMember.objects.get(user=maker).role == Role.MANAGER
 
 
 def test_there_are_no_other_roles(acme: Product) -> None:
