@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from typing import Any, cast
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
@@ -17,7 +18,7 @@ from django.http import (
     QueryDict,
 )
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404
+from django.shortcuts import get_object_or_404, redirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
@@ -37,6 +38,7 @@ from engagement.models.activity import EVENT_NAME_LENGTH
 from engagement.rules import Rule, as_json, parse
 from engagement.wording import described
 
+MISTYPED = "That is not the workspace's name. Nothing was deleted."
 SCORING_FIELDS = {"lookback_days", "default_weight", "audience"}
 
 
@@ -194,6 +196,17 @@ class WorkspaceForm(RuleForm):
         return [*changed, "audience"] if self.rows and self.rows.has_changed() else changed
 
 
+def _what_goes(workspace: Workspace) -> list[str]:
+    segments = list(workspace.segments.all())
+    own = [one.name for one in segments if not one.is_default]
+    named = f", {len(own)} of them your own: {', '.join(own)}" if own else ""
+    return [
+        "its event weights and its audience",
+        "its scores, their history and benchmarks",
+        f"its {len(segments)} segments{named}",
+    ]
+
+
 def rounded(benchmark: float | None) -> str:
     return "None yet: nobody scored" if benchmark is None else f"{benchmark:.1f}"
 
@@ -207,6 +220,9 @@ class WorkspaceAdmin(PageAdmin):
     search_fields = ["name"]
     ordering = ["product__name", "product_id", "id"]
     inlines = [WeightInline]
+    # Deleting asks for the name, one workspace at a time.
+    actions = None
+    delete_confirmation_template = "admin/engagement/delete_workspace.html"
     readonly_fields = ["of_users", "of_accounts", "taken", "progress", "audience_in_words"]
     change_form_template = "admin/engagement/workspace.html"
     benchmarks = (
@@ -383,13 +399,25 @@ class WorkspaceAdmin(PageAdmin):
             score_sets.request(form.instance.pk)
             transaction.on_commit(tasks.request_rescore)
 
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Ask for the workspace's name first: its segments and their ids do not come back."""
+        workspace = self.get_object(request, unquote(object_id))
+        may = workspace is not None and self.has_delete_permission(request, workspace)
+        typed = request.POST.get("name", "").strip()
+        if may and workspace and request.method == "POST" and typed != workspace.name.strip():
+            self.message_user(request, MISTYPED, messages.ERROR)
+            return redirect(request.path)
+        return super().delete_view(request, object_id, extra_context)
+
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """Name the workspaces only: with them go as many scores as they have users."""
+        """Name segments, but no scores: there are as many of them as users."""
         count = len(objs)
         return (
-            [f"{workspace}, its weights and its scores" for workspace in objs],
+            [line for workspace in objs for line in _what_goes(workspace)],
             {str(self.opts.verbose_name_plural): count},
             set() if self.has_delete_permission(request) else {str(self.opts.verbose_name)},
             [],

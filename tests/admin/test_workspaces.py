@@ -1,15 +1,18 @@
 """Editing how a workspace scores."""
 
+from html import unescape
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from engagement.admin import workspaces
 from engagement.models import (
     EventName,
     EventWeight,
     Product,
+    Segment,
     UserEngagement,
     Workspace,
 )
@@ -250,8 +253,23 @@ def test_a_workspace_goes_with_its_scores_and_without_listing_them(
     root: Client, acme_rows: Rows, django_assert_max_num_queries: Any
 ) -> None:
     address = reverse("admin:engagement_workspace_delete", args=[acme_rows.workspace.pk])
-    with django_assert_max_num_queries(6):
+    with django_assert_max_num_queries(8):
         question = root.get(address).content.decode()
-    assert "Acme · Default, its weights and its scores" in question
-    assert root.post(address, {"post": "yes"}).status_code == 302
+    assert "its 26 segments, 1 of them your own: acme segment" in question
+    assert "Type the workspace's name to go on:" in question
+    for typed in ({}, {"name": ""}, {"name": "default"}, {"name": "Acme · Default"}):
+        answer = root.post(address, {"post": "yes", **typed}, follow=True)
+        assert workspaces.MISTYPED in unescape(answer.content.decode())
+    assert Workspace.objects.exists() and Segment.objects.exists()
+    assert root.post(address, {"post": "yes", "name": "Default"}).status_code == 302
     assert not UserEngagement.objects.exists() and not Workspace.objects.exists()
+
+
+def test_no_list_action_deletes_workspaces_without_asking_for_a_name(
+    root: Client, acme_rows: Rows
+) -> None:
+    listing = reverse("admin:engagement_workspace_changelist")
+    assert 'name="action"' not in root.get(listing).content.decode()
+    chosen = {"_selected_action": acme_rows.workspace.pk, "post": "yes"}
+    root.post(listing, {"action": "delete_selected", **chosen})
+    assert Workspace.objects.filter(pk=acme_rows.workspace.pk).exists()
