@@ -61,17 +61,19 @@ def _object(description: str, required: list[str], properties: Json) -> Json:
     }
 
 
+_ID_TYPES = ["string", "integer"]
 _SEGMENT_FIELDS: Json = {
-    "userId": _USER_ID,
-    "anonymousId": {"type": "string", "description": "Alone it names nobody."},
-    "groupId": _GROUP_ID,
+    "userId": _USER_ID | {"type": _ID_TYPES},
+    "anonymousId": {"type": _ID_TYPES, "description": "Alone it names nobody."},
+    "previousId": {"type": _ID_TYPES, "description": "Of an alias."},
+    "groupId": _GROUP_ID | {"type": _ID_TYPES},
     "event": _EVENT,
     "name": {"type": "string", "description": "Of the page or screen."},
     "traits": _TRAITS,
-    "context": _CONTEXT,
+    "context": {"type": "object", "properties": {"groupId": _GROUP_ID | {"type": _ID_TYPES}}},
     "timestamp": _ISO,
     "sentAt": _ISO | {"description": "What the sender's clock showed; corrects `timestamp`."},
-    "messageId": _MESSAGE_ID,
+    "messageId": _MESSAGE_ID | {"type": _ID_TYPES},
 }
 _TYPE: Json = {"enum": ["identify", "group", "track", "page", "screen", "alias"]}
 _WRITE_KEY: Json = {

@@ -23,6 +23,10 @@ from ingestion.payloads import Payload, Unusable
 
 KINDS = ("identify", "group", "track", "page", "screen", "alias")
 
+# Every integer up to here has a float of its own.
+LARGEST_EXACT_FLOAT = 2**53
+
+Read: TypeAlias = Callable[[object, str], str | None]
 Check: TypeAlias = Callable[[str | None, str], str | None]
 
 
@@ -185,7 +189,7 @@ def _of_batch(raw: msgspec.Raw, clock: _Clock) -> Payload:
         if len(raw) > SINGLE_LIMIT:
             raise _too_large()
         sent = _decode(str(raw, "utf-8"))
-        message_id = _optional(fields.message_id, sent.message_id, "messageId")
+        message_id = _optional_id(fields.message_id, sent.message_id, "messageId")
         return _message(sent, sent.type, message_id, clock)
     except Refused as refused:
         # That one speaks of the whole body.
@@ -216,10 +220,10 @@ def _identify(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
     # RudderStack's SDKs put the traits into the context.
     traits = _object(sent.context.traits, "context.traits") if sent.context else {}
     return Identify(
-        user_id=fields.required_id(_string(sent.user_id, "userId"), "userId"),
+        user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
         timestamp=_time(sent, clock),
         traits=fields.traits(traits | _object(sent.traits, "traits")),
-        group_id=_optional(fields.optional_id, sent.group_id, "groupId") or _account(sent),
+        group_id=_optional_id(fields.optional_id, sent.group_id, "groupId") or _account(sent),
         message_id=message_id,
     )
 
@@ -227,10 +231,10 @@ def _identify(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
 def _group(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
     # The context's traits would be those of the user.
     return Group(
-        group_id=fields.required_id(_string(sent.group_id, "groupId"), "groupId"),
+        group_id=fields.required_id(_id(sent.group_id, "groupId"), "groupId"),
         timestamp=_time(sent, clock),
         traits=fields.traits(_object(sent.traits, "traits")),
-        user_id=_optional(fields.optional_id, sent.user_id, "userId"),
+        user_id=_optional_id(fields.optional_id, sent.user_id, "userId"),
         message_id=message_id,
     )
 
@@ -259,7 +263,7 @@ def _view(sent: Body, kind: str, message_id: str | None, clock: _Clock) -> Paylo
 
 def _happened(sent: Body, event: str, message_id: str | None, clock: _Clock) -> Track:
     return Track(
-        user_id=fields.required_id(_string(sent.user_id, "userId"), "userId"),
+        user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
         event=event,
         timestamp=_time(sent, clock),
         group_id=_account(sent),
@@ -270,7 +274,7 @@ def _happened(sent: Body, event: str, message_id: str | None, clock: _Clock) -> 
 def _account(sent: Body) -> str | None:
     """The account that the context names."""
     group_id = sent.context.group_id if sent.context else None
-    return _optional(fields.optional_id, group_id, "context.groupId")
+    return _optional_id(fields.optional_id, group_id, "context.groupId")
 
 
 # --- What is not recorded -------------------------------------------------------------------
@@ -290,16 +294,16 @@ def _note(sent: Body, reason: DropReason, kind: object, detail: str = "") -> Unu
         reason=reason,
         kind=kind if isinstance(kind, str) and kind in KINDS else "unknown",
         detail=detail,
-        event=_if_good(fields.event_name, sent.event),
-        message_id=_if_good(fields.message_id, sent.message_id),
+        event=_if_good(_string, fields.event_name, sent.event),
+        message_id=_if_good(_id, fields.message_id, sent.message_id),
     )
 
 
-def _if_good(check: Check, value: object) -> str | None:
-    if not isinstance(value, str):
+def _if_good(read: Read, check: Check, value: object) -> str | None:
+    if _is_blank(value):
         return None
     try:
-        return check(value, "")
+        return check(read(value, ""), "")
     except Refused:
         return None
 
@@ -311,11 +315,26 @@ def _message_id(sent: Body, headers: Headers) -> str | None:
     """The message id of a message that comes alone, from its body or from the header."""
     if _is_blank(sent.message_id):
         return fields.message_id(idempotency_key(headers), "Idempotency-Key")
-    return _optional(fields.message_id, sent.message_id, "messageId")
+    return _optional_id(fields.message_id, sent.message_id, "messageId")
 
 
-def _optional(check: Check, value: object, field: str) -> str | None:
-    return None if _is_blank(value) else check(_string(value, field), field)
+def _optional_id(check: Check, value: object, field: str) -> str | None:
+    return None if _is_blank(value) else check(_id(value, field), field)
+
+
+def _id(value: object, field: str) -> str | None:
+    """The identifier as text. Many applications number their users and accounts, and Segment's
+    SDKs send these numbers as they are.
+
+    A float beyond 2**53 is an error, because it may stand for another integer than the one sent.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if type(value) is int:
+        return str(value)
+    if type(value) is float and value.is_integer() and abs(value) <= LARGEST_EXACT_FLOAT:
+        return str(int(value))
+    raise invalid(field, f"{field} must be a string or an integer.")
 
 
 def _string(value: object, field: str) -> str | None:

@@ -130,19 +130,25 @@ NOT_RECORDED: list[tuple[dict[str, Any], Unusable]] = [
         Unusable(DropReason.ALIAS, "alias", "", None, "m1"),
     ),
 ]
+NO_ID = "must be a string or an integer."
 # What cannot mean anything: the field at fault and what is said of it.
 BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"type": "track", "event": "Opened"}, "userId", "userId is required"),
     ({"type": "track", "userId": " ", "event": "Opened"}, "userId", "userId is required"),
-    ({"type": "track", "userId": 5, "event": "Opened"}, "userId", "userId must be a string."),
-    ({"type": "track", "userId": False, "event": "Opened"}, "userId", "userId must be a string."),
+    ({"type": "track", "userId": 5.5, "event": "Opened"}, "userId", NO_ID),
+    ({"type": "track", "userId": False, "event": "Opened"}, "userId", NO_ID),
+    ({"type": "track", "userId": True, "event": "Opened"}, "userId", NO_ID),
+    # It stands for 10 ** 300 and for its neighbors.
+    ({"type": "track", "userId": 1e300, "event": "Opened"}, "userId", NO_ID),
+    ({"type": "track", "userId": 2.0**53 + 2, "event": "Opened"}, "userId", NO_ID),
+    ({"type": "track", "userId": 10**512, "event": "x"}, "userId", "at most 512 characters"),
     ({"type": "track", "userId": "u" * 513, "event": "x"}, "userId", "at most 512 characters"),
     ({"type": "track", "userId": "ada"}, "event", "event is required"),
     ({"type": "track", "userId": "ada", "event": ["x"]}, "event", "event must be a string."),
     ({"type": "track", "userId": "ada", "event": "a\0"}, "event", "control characters"),
     ({"type": "group", "userId": "ada"}, "groupId", "groupId is required"),
     ({"type": "group", "groupId": "g", "traits": []}, "traits", "traits must be an object."),
-    ({"type": "group", "groupId": "g", "userId": {}}, "userId", "userId must be a string."),
+    ({"type": "group", "groupId": "g", "userId": {}}, "userId", NO_ID),
     (
         {"type": "identify", "userId": "ada", "traits": "pro"},
         "traits",
@@ -155,9 +161,9 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ),
     ({"type": "track", "userId": "ada", "event": "x", "context": 1}, "context", "an object"),
     (
-        {"type": "track", "userId": "ada", "event": "x", "context": {"groupId": 1}},
+        {"type": "track", "userId": "ada", "event": "x", "context": {"groupId": 1.5}},
         "context.groupId",
-        "context.groupId must be a string.",
+        NO_ID,
     ),
     ({"type": "page", "userId": "ada", "name": {}}, "name", "name must be a string."),
     ({"type": "page", "userId": "ada", "name": "n" * 245}, "name", "at most 244 characters"),
@@ -165,7 +171,9 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({**TRACK, "timestamp": "yesterday"}, "timestamp", "ISO 8601"),
     ({**TRACK, "timestamp": 1772361000000}, "timestamp", "ISO 8601"),
     ({**TRACK, "messageId": "m" * 101}, "messageId", "at most 100 characters"),
-    ({**TRACK, "messageId": 7}, "messageId", "messageId must be a string."),
+    ({**TRACK, "messageId": 7.5}, "messageId", NO_ID),
+    ({**TRACK, "messageId": 10**100}, "messageId", "at most 100 characters"),
+    ({**TRACK, "event": 5}, "event", "event must be a string."),
 ]
 BAD_TYPES: list[Any] = [None, "", "Track", "delete", 5, [], {"a": 1}]
 
@@ -207,6 +215,57 @@ def test_a_message_becomes_the_same_by_every_way(
         assert post(path, {"batch": [one]}, **KEY).status_code == 200
     assert [one.message for one in accepted] == [message] * 6
     assert {one.key for one in accepted} == {"edk_one"}
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (b"42", "42"),
+        (b"0", "0"),
+        (b"-7", "-7"),
+        (b"42.0", "42"),
+        (b"-0.0", "0"),
+        (b"4.2e3", "4200"),
+        (b"9007199254740992.0", "9007199254740992"),
+        (b"9007199254740993", "9007199254740993"),
+        (b"18446744073709551617", "18446744073709551617"),
+        (b"9" * 100, "9" * 100),
+    ],
+)
+def test_a_whole_number_is_an_identifier(
+    number: bytes, text: str, post: Post, accepted: list[Accepted]
+) -> None:
+    track = b"""{"type": "track", "event": "Opened", "timestamp": "%s", "userId": @,
+        "anonymousId": @, "messageId": @, "context": {"groupId": @}}""" % ISO.encode()
+    group = b'{"type": "group", "timestamp": "%s", "userId": @, "groupId": @}' % ISO.encode()
+    track, group = track.replace(b"@", number), group.replace(b"@", number)
+    for path in (FORWARD, "/segment/v1/track"):
+        assert post(path, track, **KEY).status_code in {200, 202}
+    assert post(BATCH, b'{"batch": [%s, %s]}' % (track, group), **KEY).status_code == 200
+    message = Track(text, "Opened", AT, text, text)
+    assert [one.message for one in accepted] == [message] * 3 + [Group(text, AT, {}, text)]
+
+
+def test_a_dropped_message_is_found_by_its_numeric_id(post: Post, accepted: list[Accepted]) -> None:
+    post("/segment/v1/alias", {"userId": 42, "previousId": 41, "messageId": 7}, **KEY)
+    post("/segment/v1/track", {"anonymousId": 42, "event": "Opened", "messageId": 8}, **KEY)
+    assert [one.message for one in accepted] == [
+        Unusable(DropReason.ALIAS, "alias", "", None, "7"),
+        Unusable(DropReason.ANONYMOUS, "track", "", "Opened", "8"),
+    ]
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"-1e400", b"9" * 4000, b"9" * 5000])
+def test_a_number_that_is_no_identifier_costs_no_other_message(
+    number: bytes, post: Post, accepted: list[Accepted]
+) -> None:
+    bad = b'{"type": "track", "event": "Opened", "userId": %s}' % number
+    assert post(FORWARD, bad, **KEY).status_code == 400
+    body = b'{"batch": [%s, %s]}' % (bad, json.dumps(TRACK).encode())
+    assert post(BATCH, body, **KEY).status_code == 200
+    note, good = (one.message for one in accepted)
+    assert (note.reason, note.detail[:7]) == (DropReason.UNUSABLE, "userId ")
+    assert isinstance(good, Track)
 
 
 @pytest.mark.parametrize(("said", "field", "sentence"), BAD)
