@@ -34,12 +34,24 @@ _PIECE = re.compile(
     re.ASCII | re.DOTALL,
 )
 
+# Text up to a number that JSON does not know but Python's json writes, or up to the end. Strings,
+# closed or not, are consumed whole: what they say is no number. Runs are long here as well.
+_NON_FINITE = r"(?:NaN|-?Infinity)"
+_UP_TO_NON_FINITE = re.compile(
+    r'(?P<before>(?:"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[^"NI-]++'
+    rf"|(?!(?<![\w.+-]){_NON_FINITE}(?![\w.]))[NI-])*+)(?P<number>{_NON_FINITE}|\Z)",
+    re.ASCII | re.DOTALL,
+)
+# It is JSON, and refused where a number is wanted.
+_OUT_OF_RANGE = "1e999"
+
 
 def decoder(kind: type[T]) -> Callable[[str], T]:
     """A function that decodes a JSON object into a *kind*; it raises Refused and nothing else.
 
     Of a repeated key the last value counts. A lone surrogate is read as NUL: the two share their
-    fate, being an error in an identifier and U+FFFD in a trait.
+    fate, being an error in an identifier and U+FFFD in a trait. NaN and Infinity are read as a
+    number that is out of range: nothing where the value is ignored, an error elsewhere.
     """
     decode = msgspec.json.Decoder(kind).decode
 
@@ -49,7 +61,7 @@ def decoder(kind: type[T]) -> Callable[[str], T]:
         except msgspec.ValidationError as error:
             raise _wrong_type(str(error)) from None
         except msgspec.DecodeError:
-            mended = _without_lone_surrogates(text)
+            mended = _mended(text)
             if mended == text:
                 raise _not_json("The body is not valid JSON.") from None
         except RecursionError:
@@ -59,8 +71,15 @@ def decoder(kind: type[T]) -> Callable[[str], T]:
     return decode_or_refuse
 
 
-def _without_lone_surrogates(text: str) -> str:
-    return _PIECE.sub(lambda piece: "\\u0000" if piece["lone"] else piece[0], text)
+def _mended(text: str) -> str:
+    """The text without what JSON does not know but some writers put into it."""
+    if "\\u" in text:
+        text = _PIECE.sub(lambda piece: "\\u0000" if piece["lone"] else piece[0], text)
+    if "NaN" in text or "Infinity" in text:
+        text = _UP_TO_NON_FINITE.sub(
+            lambda piece: piece["before"] + (_OUT_OF_RANGE if piece["number"] else ""), text
+        )
+    return text
 
 
 def _wrong_type(problem: str) -> Refused:

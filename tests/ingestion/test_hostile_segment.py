@@ -104,9 +104,8 @@ def test_any_message_that_comes_alone(
 def test_in_a_batch_each_message_becomes_one(
     batch: list[Any], changes: dict[str, Any], headers: dict[str, str]
 ) -> None:
-    # Python would write what is no JSON at all, and cost the whole batch.
-    body = json.dumps(changes | {"batch": batch}).replace("Infinity", "1e999")
-    body = body.replace("NaN", "-1e999")
+    # With NaN and Infinity, as Python writes them.
+    body = json.dumps(changes | {"batch": batch})
     assert len(open_door("batch", body, headers)) == len(batch)
 
 
