@@ -1,7 +1,7 @@
 """Query parameters: from the text of a query string to checked values, or ``Refused``."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import parse_qsl
@@ -16,6 +16,12 @@ DEFAULT_LIMIT = 20
 LARGEST_LIMIT = 100
 LARGEST_NUMBER_OF_PARAMETERS = 100
 LARGEST_NUMBER_OF_TRAITS = 8
+
+# What the views take, by name.
+PAGING = ("limit", "offset", "cursor")
+MATCH = ("match_type", "match_value")
+# They hold several values between commas. Generated clients repeat them instead.
+LISTS = ("expand", "traits")
 
 # No sign, no space, no digits of other scripts, and nothing longer than a bigint.
 _INTEGER = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -48,10 +54,26 @@ def parse(query_string: str) -> Parameters:
     for name, value in pairs:
         if "\0" in name or "\0" in value:
             raise Refused("invalid_parameter", "A parameter must not hold a NUL character.")
-        if name in parameters:
+        if name not in parameters:
+            parameters[name] = value
+        elif name in LISTS:
+            parameters[name] += f",{value}"
+        else:
             raise Refused("invalid_parameter", "A parameter is given more than once.", name)
-        parameters[name] = value
     return parameters
+
+
+def require_known(parameters: Parameters, known: Collection[str]) -> None:
+    """Raise Refused where a parameter is not among the *known*.
+
+    One that is ignored would answer another question than the one asked: a list that is not
+    filtered after all.
+    """
+    for name in parameters:
+        # An endpoint without expansions has an answer of its own to it.
+        if name not in known and name != "expand":
+            message = f"This endpoint has no such parameter. It accepts: {', '.join(known)}."
+            raise Refused("unknown_parameter", message, name)
 
 
 def workspace_id(parameters: Parameters) -> int:

@@ -20,8 +20,9 @@ def query(name: str, schema: Json, description: str, **more: Any) -> Json:
 
 
 def listed(name: str, items: Json, description: str, **more: Any) -> Json:
-    """A query parameter with several values between commas."""
+    """A query parameter with several values between commas, or given several times."""
     schema = {"type": "array", "items": items, **more}
+    description += " Separate several with commas, or repeat the parameter."
     return query(name, schema, description, style="form", explode=False)
 
 

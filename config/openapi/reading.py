@@ -69,7 +69,11 @@ PAGE = [
     ),
     query("cursor", _TEXT, "Where a page begins. It comes from a link of the same list."),
 ]
-SCOPE = query("scope", {"enum": ["user", "account"]}, "Only segments of users, or of accounts.")
+SCOPE = query(
+    "scope",
+    {"type": "string", "enum": ["user", "account"]},
+    "Only segments of users, or of accounts.",
+)
 EXCLUDE_DEFAULTS = query(
     "exclude_defaults",
     {"type": "boolean", "default": False},
@@ -109,7 +113,8 @@ MATCH_USER = _match("email", "tracking_id")
 
 
 def _expand(*names: str) -> Json:
-    return listed("expand", {"enum": list(names)}, "What to add to each record.", uniqueItems=True)
+    items = {"type": "string", "enum": list(names)}
+    return listed("expand", items, "What to add to each record.", uniqueItems=True)
 
 
 def _path(name: str, noun: str) -> Json:
@@ -159,7 +164,8 @@ _WORKSPACE_CODES = ["missing_workspace_id", "invalid_workspace_id"]
 
 
 def _bad_request(*codes: str) -> Json:
-    told = ", ".join(f"`{code}`" for code in [*codes, "invalid_parameter", "invalid_expand"])
+    general = ["unknown_parameter", "invalid_parameter", "invalid_expand"]
+    told = ", ".join(f"`{code}`" for code in [*codes, *general])
     return refusal(
         f"The parameters cannot mean anything: {told}.",
         "invalid_expand",

@@ -9,10 +9,12 @@ from readapi.views.base import ReadView
 class AccountList(ReadView):
     """The accounts of a workspace, highest score first, or the one that a look-up finds."""
 
+    PARAMETERS = ("workspace_id", *parameters.MATCH, *parameters.PAGING)
+
     def answer(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         match = parameters.match(self.parameters)
-        expansions = parameters.expansions(self.parameters, allowed=())
+        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         order = queries.ACCOUNT_RANKING
         asked = pagination.asked(self.parameters, f"accounts/{workspace_id}", order)
 
@@ -25,6 +27,7 @@ class AccountList(ReadView):
 class AccountDetail(ReadView):
     """One account with all that is known of it."""
 
+    PARAMETERS = ("workspace_id", "expand")
     EXPANSIONS = ("insights", "traits", "segments", "events", "history")
 
     def answer(self, account_id: int) -> Response:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
@@ -51,6 +51,9 @@ class ReadView(JsonView):
 
     authentication_classes = [BearerToken]
     throttle_classes = [PerToken]
+    # The names of all query parameters that the endpoint accepts, and what it can expand.
+    PARAMETERS: ClassVar[tuple[str, ...]]
+    EXPANSIONS: ClassVar[tuple[str, ...]] = ()
     # What a request is answered with, given the ids of its path. It only reads.
     answer: Callable[..., Response]
 
@@ -62,6 +65,7 @@ class ReadView(JsonView):
         self.links = Links(request._request)
 
     def get(self, request: Request, **ids: int) -> Response:
+        parameters.require_known(self.parameters, self.PARAMETERS)
         return replica.read(partial(self.answer, **ids))
 
     def one(self, record: Mapping[str, object], expansions: Sequence[str]) -> Response:

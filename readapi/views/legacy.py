@@ -9,6 +9,7 @@ from readapi.views.base import ReadView
 class LegacyAccount(ReadView):
     """One account, by its id or by a match; its score is a fraction from 0 to 1."""
 
+    PARAMETERS = ("workspace_id", "id", *parameters.MATCH, "expand")
     EXPANSIONS = ("insights", "traits", "segments")
 
     def answer(self) -> Response:

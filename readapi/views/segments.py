@@ -14,6 +14,7 @@ from readapi.views.base import ReadView
 class SegmentList(ReadView):
     """The segments of a workspace: those that it came with, then custom ones as they were made."""
 
+    PARAMETERS = ("workspace_id", "scope", "exclude_defaults", "expand", *parameters.PAGING)
     EXPANSIONS = ("counts",)
 
     def answer(self) -> Response:
@@ -38,9 +39,11 @@ class SegmentList(ReadView):
 class SegmentDetail(ReadView):
     """One segment with the number of its members."""
 
+    PARAMETERS = ("workspace_id",)
+
     def answer(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
-        expansions = parameters.expansions(self.parameters, allowed=())
+        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
 
         workspace = queries.workspace(self.product, workspace_id, quantiles_of="both", tallied=True)
         segment = queries.segment(workspace, segment_id)
@@ -52,9 +55,11 @@ class SegmentDetail(ReadView):
 class SegmentMembers(ReadView):
     """The users or accounts in a segment, highest score first."""
 
+    PARAMETERS = ("workspace_id", *parameters.PAGING)
+
     def answer(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
-        expansions = parameters.expansions(self.parameters, allowed=())
+        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
 
         workspace = queries.workspace(self.product, workspace_id, quantiles_of="both")
         segment = queries.segment(workspace, segment_id)

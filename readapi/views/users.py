@@ -9,10 +9,12 @@ from readapi.views.base import ReadView
 class UserList(ReadView):
     """The users of a workspace, highest score first, or the one that a look-up finds."""
 
+    PARAMETERS = ("workspace_id", *parameters.MATCH, *parameters.PAGING)
+
     def answer(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         match = parameters.match(self.parameters)
-        expansions = parameters.expansions(self.parameters, allowed=())
+        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         order = queries.USER_RANKING
         asked = pagination.asked(self.parameters, f"users/{workspace_id}", order)
 
@@ -25,6 +27,7 @@ class UserList(ReadView):
 class UserDetail(ReadView):
     """One user with all that is known of them."""
 
+    PARAMETERS = ("workspace_id", "expand", "traits")
     EXPANSIONS = ("traits", "segments", "events", "history")
 
     def answer(self, user_id: int) -> Response:

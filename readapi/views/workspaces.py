@@ -29,6 +29,8 @@ class WorkspaceView(ReadView):
 class WorkspaceList(WorkspaceView):
     """The workspaces of the token's product, oldest first."""
 
+    PARAMETERS = ("expand", *parameters.PAGING)
+
     def answer(self) -> Response:
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         asked = pagination.asked(self.parameters, "workspaces", queries.WORKSPACE_ORDER)
@@ -39,6 +41,8 @@ class WorkspaceList(WorkspaceView):
 
 class WorkspaceDetail(WorkspaceView):
     """One workspace."""
+
+    PARAMETERS = ("expand",)
 
     def answer(self, workspace_id: int) -> Response:
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)

@@ -65,7 +65,7 @@ def address(operation: Operation, filled: Workspace, *, unknown: bool = False) -
         user_id=missing or user_id(filled.product, "ann"),
         segment_id=missing or filled.segments.all()[0].pk,
     )
-    asks = {ask["name"]: ask for ask in operation.said["parameters"]}
+    asks = {ask["name"]: ask for ask in operation.said["parameters"] if ask["in"] == "query"}
     given: dict[str, Any] = {}
     if "workspace_id" in asks:
         given["workspace_id"] = missing or filled.pk

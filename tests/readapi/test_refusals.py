@@ -54,6 +54,10 @@ def test_no_cache_keeps_an_answer(
         assert "Authorization" in answer.headers["Vary"]
 
 
+def scope_of(address: str, workspace: Workspace) -> dict[str, int]:
+    return {"workspace_id": workspace.id} if address in WITHIN_A_WORKSPACE else {}
+
+
 @pytest.mark.parametrize("address", WITHIN_A_WORKSPACE)
 class TestWorkspaceId:
     def test_is_required(self, address: str, acme_reads: Reads) -> None:
@@ -77,7 +81,7 @@ class TestWorkspaceId:
 def test_a_limit_is_from_1_to_100(
     address: str, value: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
-    code = refusal(acme_reads, address, workspace_id=workspace.id, limit=value)
+    code = refusal(acme_reads, address, **scope_of(address, workspace), limit=value)
     assert code == ("invalid_limit", "limit")
 
 
@@ -86,7 +90,7 @@ def test_a_limit_is_from_1_to_100(
 def test_an_offset_is_from_0(
     address: str, value: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
-    code = refusal(acme_reads, address, workspace_id=workspace.id, offset=value)
+    code = refusal(acme_reads, address, **scope_of(address, workspace), offset=value)
     assert code == ("invalid_offset", "offset")
 
 
@@ -112,7 +116,8 @@ def test_offset_and_cursor_exclude_each_other(acme_reads: Reads, workspace: Work
 def test_an_unknown_expansion_is_refused_with_the_known_ones(
     address: str, allowed: str, value: str, acme_reads: Reads
 ) -> None:
-    response = acme_reads(address, workspace_id=1, expand=value)
+    scope = {"workspace_id": 1} if address in WITHIN_A_WORKSPACE else {}
+    response = acme_reads(address, **scope, expand=value)
     error = response.json()["error"]
     assert (response.status_code, error["code"], error["field"]) == (
         400, "invalid_expand", "expand",
@@ -206,7 +211,8 @@ def test_a_query_string_is_utf_8_without_nul_and_names_each_parameter_once(
 def test_a_path_that_names_nothing_is_not_found(
     id: str, resource: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
-    response = acme_reads(f"/v2/{resource}/{id}?workspace_id={workspace.id}")
+    scope = "" if resource == "workspaces" else f"?workspace_id={workspace.id}"
+    response = acme_reads(f"/v2/{resource}/{id}{scope}")
     assert response.status_code == 404
     assert response.json()["error"]["code"] == "not_found"
 

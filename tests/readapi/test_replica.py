@@ -115,6 +115,10 @@ EVERYTHING: list[tuple[str, dict[str, Any], int]] = [
 ]
 
 
+def scope_of(path: str, filled: Workspace) -> dict[str, int]:
+    return {} if path.startswith("/v2/workspaces") else {"workspace_id": filled.pk}
+
+
 def test_only_the_token_and_its_count_are_asked_of_the_primary(
     filled: Workspace, acme: Product, follower: Replica, acme_reads: Reads
 ) -> None:
@@ -128,7 +132,7 @@ def test_only_the_token_and_its_count_are_asked_of_the_primary(
     for address, parameters, statements in EVERYTHING:
 
         def ask(path: str = address.format(**ids), given: dict[str, Any] = parameters) -> None:
-            response = acme_reads(path, workspace_id=filled.pk, **given)
+            response = acme_reads(path, **scope_of(path, filled), **given)
             assert response.status_code == 200, response.content
 
         assert asked_of_each(ask) == {"default": 2, "replica": statements}, address
@@ -190,7 +194,8 @@ def test_another_products_token_finds_nothing_there_either(
     follower.catch_up()
     assert reads("/v2/workspaces").json()["data"][0]["name"] == "Default"
     for address, parameters, _ in EVERYTHING[2:]:
-        response = reads(address.format(**ids), workspace_id=filled.pk, **parameters)
+        path = address.format(**ids)
+        response = reads(path, **scope_of(path, filled), **parameters)
         assert response.status_code == 404, address
 
 
