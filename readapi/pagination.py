@@ -2,13 +2,14 @@
 
 A cursor names the row that a page begins after (or ends before) by what the list is ordered by,
 so that the database goes straight to it in the index, and rows neither repeat nor vanish because
-others moved.
+others moved. It holds for the score set that it was made in: an edited workspace has other scores,
+where the same position is another place.
 """
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ from readapi import parameters
 from readapi.errors import Refused
 from readapi.parameters import LARGEST_INTEGER, Parameters
 
-CURSOR_VERSION = 1
+CURSOR_VERSION = 2
 _CURSOR_TEXT = re.compile(r"[A-Za-z0-9_-]{1,200}", re.ASCII)
 _Number = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INTEGER)]
 
@@ -29,11 +30,13 @@ Row = TypeVar("Row", bound=Model)
 class Cursor(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     """A place in one list: after the row at ``position`` or, backwards, before it.
 
-    ``list_name`` says which list, so that a cursor of one is refused by another. ``offset`` is the
-    number of rows before the place when the cursor was made; it is shown, never searched by.
+    ``list_name`` says which list, so that a cursor of one is refused by another. ``score_set`` is
+    the set whose scores rank the list, 0 where none do. ``offset`` is the number of rows before
+    the place when the cursor was made; it is shown, never searched by.
     """
 
     list_name: str
+    score_set: _Number
     position: tuple[_Number, ...]
     backwards: bool
     offset: _Number
@@ -101,6 +104,15 @@ class Asked:
     limit: int
     offset: int
     cursor: Cursor | None
+    score_set: int = 0
+
+    def ranked_by(self, score_set: int | None) -> "Asked":
+        """The same page of a list that the scores of this set rank."""
+        return replace(self, score_set=score_set or 0)
+
+    def cursor_at(self, position: tuple[int, ...], offset: int, *, backwards: bool) -> str:
+        """A cursor of this same list."""
+        return Cursor(self.list_name, self.score_set, position, backwards, offset).encode()
 
 
 @dataclass(frozen=True)
@@ -129,6 +141,13 @@ def paginate(rows: QuerySet[Row], order: Order, asked: Asked) -> Page[Row]:
     """The page of *rows* in *order*, with one query and without counting."""
     if asked.cursor is None:
         return _forward(order.sort(rows)[asked.offset :], order, asked)
+    if asked.cursor.score_set != asked.score_set:
+        raise Refused(
+            "invalid_cursor",
+            "The workspace was edited and scored again after this cursor was made. "
+            "Start again from the first page, without a cursor.",
+            "cursor",
+        )
     beyond = order.beyond(rows, asked.cursor.position, backwards=asked.cursor.backwards)
     if asked.cursor.backwards:
         return _backward(order.sort(beyond, backwards=True), order, asked)
@@ -171,7 +190,7 @@ def _after(shown: list[Row], order: Order, asked: Asked, offset: int) -> Mapping
         return {}
     position = order.position(shown[-1])
     offset = min(offset + len(shown), LARGEST_INTEGER)
-    return {"cursor": Cursor(asked.list_name, position, False, offset).encode()}
+    return {"cursor": asked.cursor_at(position, offset, backwards=False)}
 
 
 def _before(shown: list[Row], order: Order, asked: Asked, offset: int) -> Mapping[str, str]:
@@ -179,7 +198,7 @@ def _before(shown: list[Row], order: Order, asked: Asked, offset: int) -> Mappin
         # Beyond the end there is no row to stand before.
         return {"offset": str(max(0, offset - asked.limit))}
     position = order.position(shown[0])
-    return {"cursor": Cursor(asked.list_name, position, True, offset).encode()}
+    return {"cursor": asked.cursor_at(position, offset, backwards=True)}
 
 
 def as_json(page: Page[Any]) -> dict[str, Any]:

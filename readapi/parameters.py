@@ -144,13 +144,15 @@ def match(parameters: Parameters) -> Match | None:
                 f"match_type and match_value go together; {name} is missing.",
                 name,
             )
+    if "cursor" in parameters:
+        raise Refused("invalid_cursor", "A look-up has one page only. Leave cursor out.", "cursor")
     return Match(parameters["match_type"], parameters["match_value"])
 
 
 def scope(parameters: Parameters) -> Scope | None:
     """Whose segments are asked for; None for those of users and of accounts."""
-    match parameters.get("scope", ""):
-        case "":
+    match parameters.get("scope"):
+        case None:
             return None
         case "user":
             return "user"

@@ -29,8 +29,8 @@ def workspace(shown: Workspace, product_name: str, links: Links) -> records.Work
         # Of the scores that are shown: an edit takes effect when they are computed anew.
         "lookback_days": (shown.scores or shown).lookback_days,
         "benchmarks": {
-            "users": shown.scores.user_benchmark if shown.scores else None,
-            "accounts": shown.scores.account_benchmark if shown.scores else None,
+            "users": _benchmark(shown.scores.user_benchmark) if shown.scores else None,
+            "accounts": _benchmark(shown.scores.account_benchmark) if shown.scores else None,
         },
         "updated_at": time(shown.updated_at),
         "_links": {
@@ -185,6 +185,12 @@ def _time_if_any(moment: datetime | None) -> str | None:
 def text(value: Any) -> str | None:
     """A trait that people read; anything but a text names nobody."""
     return value if isinstance(value, str) else None
+
+
+def _benchmark(raw_score: float | None) -> float | None:
+    """A 90th percentile lies at a whole number of tenths between two raw scores, which are
+    integers: one decimal is exact."""
+    return None if raw_score is None else round(raw_score, 1)
 
 
 def _fraction(score: float) -> float:

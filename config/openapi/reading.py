@@ -49,6 +49,11 @@ _NUMBER: Json = {"type": "integer", "minimum": 0, "maximum": parameters.LARGEST_
 _ID: Json = {**_NUMBER, "minimum": 1}
 _TEXT: Json = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"}
 
+_CURSOR_TOLD = (
+    "Where a page begins. It comes from a link of the same list, and holds until the workspace is "
+    "edited: then it is an `invalid_cursor`, and the first page is where to start again. Not "
+    "together with `match_type`."
+)
 WORKSPACE_ID = query("workspace_id", _ID, "The workspace to read.", required=True, example=1)
 PAGE = [
     query(
@@ -67,7 +72,7 @@ PAGE = [
         "How many records to skip. For people: a program follows `_links.next`, which costs the "
         "same on every page and neither repeats nor misses records. Not together with `cursor`.",
     ),
-    query("cursor", _TEXT, "Where a page begins. It comes from a link of the same list."),
+    query("cursor", _TEXT, _CURSOR_TOLD),
 ]
 SCOPE = query(
     "scope",

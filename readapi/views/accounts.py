@@ -19,7 +19,8 @@ class AccountList(ReadView):
         asked = pagination.asked(self.parameters, f"accounts/{workspace_id}", order)
 
         workspace = queries.workspace(self.product, workspace_id)
-        page = pagination.paginate(queries.ranked_accounts(workspace, match), order, asked)
+        found = queries.ranked_accounts(workspace, match)
+        page = pagination.paginate(found, order, asked.ranked_by(workspace.scores_id))
         records = [serializers.lean_account(row, workspace, self.links) for row in page.rows]
         return self.many(page, records, expansions)
 

@@ -70,6 +70,7 @@ class SegmentMembers(ReadView):
     def _users(self, workspace: Workspace, segment: Segment, expansions: Sequence[str]) -> Response:
         asked = pagination.asked(self.parameters, _list_name(segment), queries.USER_RANKING)
         found = queries.members(queries.ranked_users(workspace), workspace, segment)
+        asked = asked.ranked_by(workspace.scores_id)
         page = pagination.paginate(found, queries.USER_RANKING, asked)
         records = [serializers.lean_user(row, workspace, self.links) for row in page.rows]
         return self.many(page, records, expansions)
@@ -79,6 +80,7 @@ class SegmentMembers(ReadView):
     ) -> Response:
         asked = pagination.asked(self.parameters, _list_name(segment), queries.ACCOUNT_RANKING)
         found = queries.members(queries.ranked_accounts(workspace), workspace, segment)
+        asked = asked.ranked_by(workspace.scores_id)
         page = pagination.paginate(found, queries.ACCOUNT_RANKING, asked)
         records = [serializers.lean_account(row, workspace, self.links) for row in page.rows]
         return self.many(page, records, expansions)

@@ -19,7 +19,8 @@ class UserList(ReadView):
         asked = pagination.asked(self.parameters, f"users/{workspace_id}", order)
 
         workspace = queries.workspace(self.product, workspace_id)
-        page = pagination.paginate(queries.ranked_users(workspace, match), order, asked)
+        found = queries.ranked_users(workspace, match)
+        page = pagination.paginate(found, order, asked.ranked_by(workspace.scores_id))
         records = [serializers.lean_user(row, workspace, self.links) for row in page.rows]
         return self.many(page, records, expansions)
 

@@ -8,8 +8,11 @@ import msgspec
 import pytest
 from django.db import connection
 
+from engagement import score_sets
 from engagement.models import AccountEngagement, Product, Workspace
+from engagement.rescoring import rescore
 from readapi import queries
+from tests.engagement.history import NOON, identify, tell, track
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, make_user
 
@@ -182,7 +185,7 @@ def test_a_cursor_belongs_to_its_list(
     assert refused(acme_reads, "/v2/workspaces", cursor=cursor) == "invalid_cursor"
 
 
-def forged(*parts: Any, version: int = 1) -> str:
+def forged(*parts: Any, version: int = 2) -> str:
     packed = bytes([version]) + msgspec.msgpack.encode(parts)
     return urlsafe_b64encode(packed).rstrip(b"=").decode()
 
@@ -190,24 +193,30 @@ def forged(*parts: Any, version: int = 1) -> str:
 def test_a_cursor_is_taken_only_as_it_was_made(
     acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:
-    scope = f"accounts/{workspace.id}"
+    scope, scores = f"accounts/{workspace.id}", workspace.scores_id
+    assert scores is not None
     good = cursor_of(page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=2))
     for cursor in (
         "", " ", "!", "AAAA", "a", good[:-1], good + "A", good + "=", good.lower(), "é", good * 99,
-        forged(scope, [4, 3], False, 2, version=2),
-        forged(scope, [4], False, 2),
-        forged(scope, [4, 3, 2], False, 2),
-        forged(scope, [4, -3], False, 2),
-        forged(scope, [4, 2**63], False, 2),
-        forged(scope, [4, 3.0], False, 2),
-        forged(scope, [4, "3"], False, 2),
-        forged(scope, [True, 3], False, 2),
-        forged(scope, [4, 3], 0, 2),
-        forged(scope, [4, 3], False, -1),
-        forged(scope, [4, 3], False),
-        forged(scope, [4, 3], False, 2, "more"),
-        forged(scope, [4, 3], False, None),
-        urlsafe_b64encode(b"\x01" + b"\x91" * 120).decode(),
+        forged(scope, [4, 3], False, 2, version=1),
+        forged(scope, scores, [4, 3], False, 2, version=1),
+        forged(scope, scores, [4], False, 2),
+        forged(scope, scores, [4, 3, 2], False, 2),
+        forged(scope, scores, [4, -3], False, 2),
+        forged(scope, scores, [4, 2**63], False, 2),
+        forged(scope, scores, [4, 3.0], False, 2),
+        forged(scope, scores, [4, "3"], False, 2),
+        forged(scope, scores, [True, 3], False, 2),
+        forged(scope, scores, [4, 3], 0, 2),
+        forged(scope, scores, [4, 3], False, -1),
+        forged(scope, scores, [4, 3], False),
+        forged(scope, scores, [4, 3], False, 2, "more"),
+        forged(scope, scores, [4, 3], False, None),
+        forged(scope, scores + 1, [4, 3], False, 2),
+        forged(scope, 0, [4, 3], False, 2),
+        forged(scope, -1, [4, 3], False, 2),
+        forged(scope, None, [4, 3], False, 2),
+        urlsafe_b64encode(b"\x02" + b"\x91" * 120).decode(),
     ):  # fmt: skip
         code = refused(acme_reads, "/v2/accounts", workspace_id=workspace.id, cursor=cursor)
         assert code == "invalid_cursor", cursor
@@ -219,7 +228,8 @@ def test_a_cursor_at_the_edge_of_its_range_is_harmless(
 ) -> None:
     largest = 2**63 - 1
     for number in (0, largest):
-        cursor = forged(f"accounts/{workspace.id}", [number, number], backwards, largest)
+        place = (workspace.scores_id, [number, number])
+        cursor = forged(f"accounts/{workspace.id}", *place, backwards, largest)
         page(acme_reads, "/v2/accounts", workspace_id=workspace.id, cursor=cursor)
 
 
@@ -227,9 +237,51 @@ def test_a_forged_cursor_shows_nothing_of_another_product(
     globex_reads: Reads, workspace: Workspace, globex_workspace: Workspace, seven: list[str]
 ) -> None:
     ours = make_account(globex_workspace, "ours", raw=1)
-    cursor = forged(f"accounts/{globex_workspace.id}", [2**63 - 1, 1], False, 0)
+    place = (globex_workspace.scores_id, [2**63 - 1, 1])
+    cursor = forged(f"accounts/{globex_workspace.id}", *place, False, 0)
     body = page(globex_reads, "/v2/accounts", workspace_id=globex_workspace.id, cursor=cursor)
     assert [row["id"] for row in body["data"]] == [ours.id]
+
+
+@pytest.mark.parametrize("list_", ["accounts", "users", "members"])
+def test_an_edit_between_two_pages_is_told(list_: str, acme_reads: Reads, acme: Product) -> None:
+    """The same position in the new scores would leave out whoever was ahead of it there."""
+    for name in "abcdef":
+        tell(acme, identify(name, group=name), track(name, "opened", group=name))
+    rescore(NOON)
+    workspace = Workspace.objects.get(product=acme)
+    segment = workspace.segments.get(scope="user", name="All")
+    members = f"/v2/segments/{segment.pk}/members"
+    address = members if list_ == "members" else f"/v2/{list_}"
+    first = page(acme_reads, address, workspace_id=workspace.pk, limit=2)
+    second = page(acme_reads, first["_links"]["next"])
+
+    score_sets.request(workspace.pk)
+    # As long as the edit is not shown, nothing changes.
+    page(acme_reads, first["_links"]["next"])
+    rescore(NOON)
+
+    for link in (first["_links"]["next"], second["_links"]["next"], second["_links"]["prev"]):
+        response = acme_reads(link)
+        assert response.status_code == 400
+        error = response.json()["error"]
+        assert (error["code"], error["field"]) == ("invalid_cursor", "cursor")
+        assert error["message"].endswith("Start again from the first page, without a cursor.")
+    page(acme_reads, address, workspace_id=workspace.pk, limit=2)
+
+
+def test_a_look_up_has_one_page(acme_reads: Reads, workspace: Workspace) -> None:
+    for number in range(3):
+        make_user(workspace, f"u-{number}", number, traits={"email": "a@b.example"})
+    cursor = cursor_of(page(acme_reads, "/v2/users", workspace_id=workspace.id, limit=1))
+    look_up = {"match_type": "email", "match_value": "a@b.example"}
+    response = acme_reads("/v2/users", workspace_id=workspace.id, cursor=cursor, **look_up)
+    assert response.status_code == 400
+    assert response.json()["error"] == {
+        "code": "invalid_cursor",
+        "message": "A look-up has one page only. Leave cursor out.",
+        "field": "cursor",
+    }
 
 
 @pytest.mark.parametrize("address", ["/v2/accounts", "/v2/users"])

@@ -124,6 +124,7 @@ def test_a_workspace_that_is_not_scored_yet_has_segments_without_members(
     "asked",
     [
         {"scope": "team"},
+        {"scope": ""},
         {"scope": "User"},
         {"exclude_defaults": "yes"},
         {"exclude_defaults": ""},

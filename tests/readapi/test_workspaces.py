@@ -1,6 +1,8 @@
 """GET /v2/workspaces and /v2/workspaces/{id}."""
 
 from engagement.models import Account, Product, ScoreSet, User, Workspace
+from engagement.rescoring import rescore
+from tests.engagement.history import NOON, identify, tell, track
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SPRING, make_account, make_user
 
@@ -28,6 +30,26 @@ def test_a_workspace_has_every_key(acme_reads: Reads, acme: Product, workspace: 
         },
         "_expansions": [],
     }
+
+
+def test_a_benchmark_is_shown_without_the_noise_of_floating_point(
+    acme_reads: Reads, workspace: Workspace
+) -> None:
+    for raw, shown in ((11.899999999999999, 11.9), (499.9000000000002, 499.9), (7.0, 7.0)):
+        ScoreSet.objects.update(user_benchmark=raw, account_benchmark=raw)
+        benchmarks = acme_reads(f"/v2/workspaces/{workspace.id}").json()["data"]["benchmarks"]
+        assert benchmarks == {"users": shown, "accounts": shown}
+
+
+def test_one_decimal_of_a_benchmark_is_exact(acme_reads: Reads, acme: Product) -> None:
+    for user in range(7):
+        tell(acme, identify(f"u-{user}"), *(track(f"u-{user}") for _ in range(user * user + 1)))
+    rescore(NOON)
+    scores = ScoreSet.objects.get(state="current")
+    assert scores.user_benchmark is not None
+    [listed] = acme_reads("/v2/workspaces").json()["data"]
+    # Of 1, 2, 5, 10, 17, 26 and 37, at 5.4 steps from the first.
+    assert listed["benchmarks"]["users"] == 30.4 == round(scores.user_benchmark, 9)
 
 
 def test_the_list_holds_the_products_workspaces_and_no_other(
