@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Left, Lower
+from django.db.models.functions import Greatest, Left, Lower
 from django.db.models.lookups import Exact
 
 from engagement import segments as rules
@@ -192,11 +192,16 @@ def members(rows: QuerySet[Any], workspace: Workspace, segment: Segment) -> Quer
 
 
 def _account_seen_last(workspace: Workspace, match: Match) -> Subquery:
-    accounts = Account.objects.filter(product_id=workspace.product_id)
-    shown = AccountEngagement.objects.filter(
-        product_id=workspace.product_id, score_set=workspace.scores_id, account_id=OuterRef("id")
+    # An account was seen when a message named it, which a license sync does with all of them, and
+    # when somebody did something there: events seldom name their account.
+    seen = Greatest("last_seen_at", "engagements__last_active_at").desc()
+    found = Account.objects.filter(
+        _matches(match, "domain"),
+        product_id=workspace.product_id,
+        engagements__product_id=workspace.product_id,
+        engagements__score_set=workspace.scores_id,
     )
-    return _seen_last(accounts.filter(_matches(match, "domain"), Exists(shown)))
+    return Subquery(found.order_by(seen, "-id").values("id")[:1])
 
 
 def _user_seen_last(workspace: Workspace, match: Match) -> Subquery:
@@ -204,11 +209,9 @@ def _user_seen_last(workspace: Workspace, match: Match) -> Subquery:
     shown = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id, user_id=OuterRef("id")
     )
-    return _seen_last(users.filter(_matches(match, "email"), Exists(shown)))
-
-
-def _seen_last(subjects: QuerySet[Any]) -> Subquery:
-    return Subquery(subjects.order_by("-last_seen_at", "-id").values("id")[:1])
+    # Whatever a user does names them.
+    found = users.filter(_matches(match, "email"), Exists(shown))
+    return Subquery(found.order_by("-last_seen_at", "-id").values("id")[:1])
 
 
 def _matches(match: Match, ignoring_case: str) -> Q:

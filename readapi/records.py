@@ -288,7 +288,9 @@ class LegacyMetrics(TypedDict):
     total_users: Count
     active_share: Share | None
     license_utilization: Share | None
-    last_seen: Time
+    last_seen: Annotated[
+        Time, Meta(description="Last named by a message, or of the last scored event.")
+    ]
 
 
 class LegacyAccount(TypedDict):

@@ -112,7 +112,7 @@ def legacy_account(row: "RankedAccount", known: AccountMetrics) -> records.Legac
             "score_yesterday": _fraction(known.scores.yesterday),
             "score_last_period": _fraction(known.scores.last_period),
             "score_change": _fraction(known.scores.change),
-            "last_seen": time(row.account.last_seen_at),
+            "last_seen": time(_seen_or_active(row)),
         },
     }
 
@@ -185,6 +185,12 @@ def _time_if_any(moment: datetime | None) -> str | None:
 def text(value: Any) -> str | None:
     """A trait that people read; anything but a text names nobody."""
     return value if isinstance(value, str) else None
+
+
+def _seen_or_active(row: "RankedAccount") -> datetime:
+    """When a message last named the account, or when somebody last did a scored event there."""
+    named, active = row.account.last_seen_at, row.last_active_at
+    return named if active is None else max(named, active)
 
 
 def _benchmark(raw_score: float | None) -> float | None:

@@ -108,7 +108,8 @@ def _match(*kinds: str) -> list[Json]:
             "match_value",
             _TEXT,
             f"Its exact value; `{kinds[0]}` ignores case. Of several matches the one seen last is "
-            "found.",
+            "found. An account is seen when a message names it and when somebody does a scored "
+            "event there.",
         ),
     ]
 

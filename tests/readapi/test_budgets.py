@@ -40,8 +40,10 @@ def filled(acme: Product) -> Workspace:
 def asked(reads: Reads, address: str, workspace: Workspace, **parameters: Any) -> int:
     """The statements of a second request: the first notes the token's use."""
 
+    scope = {} if address == "/v2/workspaces" else {"workspace_id": workspace.pk}
+
     def ask() -> None:
-        response = reads(address, workspace_id=workspace.pk, **parameters)
+        response = reads(address, **scope, **parameters)
         assert response.status_code == 200, response.content
 
     ask()

@@ -46,7 +46,8 @@ def test_the_account_is_at_the_root_and_its_score_is_a_fraction(
             "total_users": 2,
             "active_share": 1.0,
             "license_utilization": 0.04,
-            "last_seen": "2026-08-05T12:00:00.000000Z",
+            # When somebody did something there, though a message last named it on August 5.
+            "last_seen": "2026-09-24T12:00:00.000000Z",
         },
         "_expansions": [],
     }

@@ -7,9 +7,11 @@ import pytest
 from django.db import connection
 
 from engagement.models import Account, Product, User, Workspace
+from engagement.rescoring import rescore
 from engagement.trait_filters import has_trait
 from readapi import queries
 from readapi.parameters import Match
+from tests.engagement.history import NOON, group, identify, tell, track
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SUMMER, make_account, make_user
 
@@ -125,6 +127,33 @@ def test_of_several_matches_the_one_seen_last_is_shown(
     assert found(acme_reads, "users", workspace, "email", "all@initech.example") == ["new"]
     assert found(acme_reads, "users", workspace, "plan", "pro") == ["new"]
     assert found(acme_reads, "accounts", workspace, "domain", "initech.example") == ["new"]
+
+
+def test_an_account_is_seen_whenever_somebody_does_something_there(
+    acme_reads: Reads, acme: Product
+) -> None:
+    """A user was linked to busy long ago and is active today; a message named dormant later."""
+    domain = {"domain": "acme.example"}
+    tell(acme, group("busy", -80 * 24, user="ada", **domain), identify("ada", -80 * 24))
+    tell(acme, group("dormant", -70 * 24, **domain), group("third", -90 * 24, **domain))
+    tell(acme, *(track("ada") for _ in range(5)))
+    rescore(NOON)
+    workspace = Workspace.objects.get(product=acme)
+    assert Account.objects.order_by("last_seen_at").last() == Account.objects.get(
+        external_id="dormant"
+    )
+
+    assert found(acme_reads, "accounts", workspace, "domain", "acme.example") == ["busy"]
+    match = {"match_type": "domain", "match_value": "acme.example"}
+    legacy = acme_reads("/v1/accounts", workspace_id=workspace.pk, **match).json()
+    assert (legacy["tracking_id"], legacy["metrics"]["engagement_score"]) == ("busy", 0.9)
+    assert legacy["metrics"]["last_seen"] == "2026-09-24T12:00:00.000000Z"
+
+    # A message that names the account counts as before, also where nobody ever did anything.
+    tell(acme, group("third", 1))
+    assert found(acme_reads, "accounts", workspace, "domain", "acme.example") == ["third"]
+    legacy = acme_reads("/v1/accounts", workspace_id=workspace.pk, **match).json()
+    assert legacy["metrics"]["last_seen"] == "2026-09-24T13:00:00.000000Z"
 
 
 def test_longer_texts_than_the_index_holds_are_told_apart(

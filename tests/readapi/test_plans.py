@@ -116,7 +116,9 @@ ADDRESSES = [
     "/v2/accounts/{account}?workspace_id={workspace}"
     "&expand=insights,traits,segments,events,history",
     "/v2/users/{user}?workspace_id={workspace}&expand=traits,segments,events,history",
+    "/v2/accounts?workspace_id={workspace}&match_type=name&match_value=Initech",
     "/v1/accounts?workspace_id={workspace}&match_type=name&match_value=Initech",
+    "/v1/accounts?workspace_id={workspace}&match_type=domain&match_value=initech.example",
     "/v2/segments?workspace_id={workspace}&expand=counts&limit=100",
     "/v2/workspaces?expand=stats",
 ]
