@@ -4,7 +4,7 @@ from datetime import datetime
 
 from engagement import forgetting
 from engagement.admission import Scope, Subject
-from marketplace.models import License
+from marketplace.models import License, PendingLicense
 
 
 def take_part() -> None:
@@ -17,3 +17,5 @@ def clear(subject: Subject, now: datetime) -> None:
     if subject.scope == Scope.ACCOUNT:
         of_account = License.objects.filter(product=subject.product_id)
         of_account.filter(cloud_id=subject.external_id).delete()
+        pending = PendingLicense.objects.filter(run__connection__product=subject.product_id)
+        pending.filter(cloud_id=subject.external_id).delete()

@@ -12,21 +12,13 @@ from engagement import admission, sql
 from engagement.messages import Group, Received
 from engagement.recording import record
 from engagement.traits import Source, read_stamp
-from marketplace import licenses, runs
+from marketplace import duplicates, licenses, runs
+from marketplace.duplicates import Stored
 from marketplace.licenses import Failed, Fields, Imported, Outcome, Skipped, SkipReason
 from marketplace.models import FailedRecord, SyncRun
 
 # A sync lists so many records that it could not use, and counts the others.
 FAILED_LISTED = 100
-
-
-class Stored(NamedTuple):
-    """What is known of a license from before."""
-
-    cloud_id: str
-    digest: bytes
-    updated: Fields
-    run_id: int
 
 
 class Account(NamedTuple):
@@ -49,16 +41,48 @@ def import_pages(
         runs.hold(run)
         outcomes = _without_forgotten(product_id, outcomes)
         found = [outcome for outcome in outcomes if isinstance(outcome, Imported)]
-        stored = _stored(product_id, {license.key for license in found})
-        changed = _changed(found, stored, run)
-        counted = Counter(pages=step.pages) + _tally(outcomes, len(changed))
-        if changed:
-            _write(product_id, changed, run)
-            moved = {stored[key].cloud_id for key in changed if key in stored}
-            cloud_ids = moved | {license.cloud_id for license in changed.values()}
-            counted += _write_traits(product_id, cloud_ids, changed, run, now)
+        known = duplicates.stored(product_id, {license.key for license in found})
+        choice = duplicates.choose(run, product_id, found, known)
+        counted = Counter(pages=step.pages) + _tally(outcomes, len(choice.changed))
+        counted += _store(run, product_id, choice.changed, known, now)
+        duplicates.remember(run, choice)
         _list_failed(run, outcomes)
         runs.advance(run, step, counted)
+
+
+def import_pending(run: SyncRun, product_id: int, now: datetime) -> None:
+    """Store the rows that had to wait for the end of the run, and still count.
+
+    Raises what ``runs.hold`` and the database raise.
+    """
+    is_over = False
+    while not is_over:
+        with transaction.atomic(durable=True):
+            runs.hold(run)
+            rows = duplicates.undecided(run, product_id)
+            known = duplicates.stored(product_id, rows)
+            counted = Counter(imported=len(rows))
+            counted += _store(run, product_id, rows, known, now)
+            # They were counted as unchanged when they came.
+            counted["unchanged"] = -len(rows)
+            runs.advance(run, runs.Step(runs.position_of(run), run.recent, 0), counted)
+            is_over = not rows
+
+
+def _store(
+    run: SyncRun,
+    product_id: int,
+    changed: dict[str, Imported],
+    known: Mapping[str, Stored],
+    now: datetime,
+) -> Counter[str]:
+    """Write the licenses and the traits of their accounts; what the counters grow by."""
+    if not changed:
+        return Counter()
+    _write(product_id, changed, run)
+    moved = {known[key].cloud_id for key in changed if key in known}
+    cloud_ids = moved | {license.cloud_id for license in changed.values()}
+    return _write_traits(product_id, cloud_ids, changed, run, now)
 
 
 def _without_forgotten(product_id: int, outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -102,13 +126,6 @@ def _list_failed(run: SyncRun, outcomes: Iterable[Outcome]) -> None:
 
 # --- Licenses -------------------------------------------------------------------------------
 
-# Each is found by the whole of its key. Of `product_id = … AND key = ANY(…)` the planner expects
-# next to nothing while a table is young, and then reads all of the product for two hundred keys.
-_FIND: LiteralString = """
-    SELECT l.key, l.cloud_id, l.digest, l.fields ->> 'lastUpdated', l.run_id
-    FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, key)
-    JOIN marketplace_license l USING (product_id, key)
-"""
 _WRITE: LiteralString = """
     INSERT INTO marketplace_license AS l (product_id, key, cloud_id, fields, digest, run_id)
     SELECT %(product)s, k.key, k.cloud_id, k.fields::jsonb, k.digest, %(run)s
@@ -118,38 +135,6 @@ _WRITE: LiteralString = """
     SET cloud_id = EXCLUDED.cloud_id, fields = EXCLUDED.fields, digest = EXCLUDED.digest,
         run_id = EXCLUDED.run_id
 """
-
-
-def _stored(product_id: int, keys: Collection[str]) -> dict[str, Stored]:
-    if not keys:
-        return {}
-    rows = sql.fetch(_FIND, {"products": [product_id] * len(keys), "keys": list(keys)})
-    return {
-        key: Stored(cloud_id, digest, {"lastUpdated": updated}, run_id)
-        for key, cloud_id, digest, updated, run_id in rows
-    }
-
-
-def _changed(
-    found: Iterable[Imported], stored: dict[str, Stored], run: SyncRun
-) -> dict[str, Imported]:
-    """The licenses to write, by key.
-
-    Rows repeat within a page, across pages and passes. One write per license and run: of several
-    rows the first counts, unless another was updated later.
-    """
-    changed: dict[str, Imported] = {}
-    for license in found:
-        known = stored.get(license.key)
-        if license.key in changed:
-            if licenses.is_newer(license.fields, changed[license.key].fields):
-                changed[license.key] = license
-        elif known is None or (
-            (known.digest, known.cloud_id) != (license.digest, license.cloud_id)
-            and (known.run_id != run.pk or licenses.is_newer(license.fields, known.updated))
-        ):
-            changed[license.key] = license
-    return changed
 
 
 def _write(product_id: int, changed: dict[str, Imported], run: SyncRun) -> None:

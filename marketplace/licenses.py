@@ -228,9 +228,22 @@ def _rank(fields: Fields) -> tuple[int, int, bool, int, int]:
     )
 
 
-def is_newer(fields: Fields, than: Fields) -> bool:
-    """Whether the marketplace says of the one that it was updated later than the other."""
-    return _day(fields.get("lastUpdated")) > _day(than.get("lastUpdated"))
+def wins(license: Imported, other: Imported) -> bool:
+    """Whether the one row counts, of two different rows of the same license.
+
+    The later update counts. Of two updates on one day the row that ``best`` would choose counts;
+    the digest decides the rest, so that the order in which rows come never matters.
+    """
+    return _precedence(license) < _precedence(other)
+
+
+def _precedence(license: Imported) -> tuple[Any, ...]:
+    return -updated_on(license.fields), *_rank(license.fields), license.digest
+
+
+def updated_on(fields: Fields) -> int:
+    """The day of the last update as a number that grows with it; 0 for none."""
+    return _day(fields.get("lastUpdated"))
 
 
 def _lower(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
@@ -220,6 +221,44 @@ class License(models.Model):
         indexes = [
             # All licenses of an account, to choose the best one.
             models.Index(fields=["product", "cloud_id"], name="license_account"),
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class SeenLicenses(models.Model):
+    """Licenses that a run found as they are stored, a row for each write of the run.
+
+    They cost the run no write of their own. They go when the run ends.
+    """
+
+    run = models.ForeignKey(SyncRun, on_delete=models.CASCADE, related_name="seen_licenses")
+    keys = ArrayField(models.CharField(max_length=LICENSE_KEY_LENGTH))
+
+    def __str__(self) -> str:
+        return f"{len(self.keys)} licenses"
+
+
+class PendingLicense(models.Model):
+    """A row that loses against the license that is stored, which the run has not found yet.
+
+    It is decided when the run has read everything: if the stored license did not come, this row
+    takes its place. Otherwise it is a duplicate of it.
+    """
+
+    run = models.ForeignKey(
+        SyncRun, on_delete=models.CASCADE, related_name="pending_licenses", db_index=False
+    )
+    key = models.CharField(max_length=LICENSE_KEY_LENGTH)
+    cloud_id = models.CharField(max_length=EXTERNAL_ID_LENGTH)
+    fields = models.JSONField()
+    digest = models.BinaryField(max_length=16)
+
+    class Meta:
+        constraints = [
+            # A row that comes again is the same one; read by run and key, too.
+            models.UniqueConstraint(fields=["run", "key", "digest"], name="pending_row_once"),
         ]
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from engagement import sql, wakeups
-from marketplace import locks, schedule
+from marketplace import duplicates, locks, schedule
 from marketplace.models import Connection, SyncRun
 
 Kind, State = SyncRun.Kind, SyncRun.State
@@ -138,7 +138,9 @@ def unfinished_of(connection: Connection) -> QuerySet[SyncRun]:
 
 def stop_unfinished(connection: Connection, why: str, now: datetime) -> None:
     """End the (locked) connection's unfinished run, also one that somebody works on just now."""
-    unfinished_of(connection).update(state=State.STOPPED, finished_at=now, note=why)
+    unfinished = list(unfinished_of(connection).values_list("pk", flat=True))
+    SyncRun.objects.filter(pk__in=unfinished).update(state=State.STOPPED, finished_at=now, note=why)
+    duplicates.forget(unfinished)
 
 
 def next_sync_at(connection: Connection, now: datetime) -> datetime | None:
@@ -344,6 +346,7 @@ def _note_error(run: SyncRun, why: str, now: datetime) -> None:
 
 def _close(run: SyncRun, state: SyncRun.State, now: datetime, error: str) -> None:
     _leave(run, state, finished_at=now, error=error, recent=[])
+    duplicates.forget([run.pk])
 
 
 def _leave(run: SyncRun, state: SyncRun.State, **values: Any) -> None:

@@ -18,7 +18,7 @@ from marketplace.failures import (
     Refused,
     UnexpectedAnswer,
 )
-from marketplace.importing import import_pages
+from marketplace.importing import import_pages, import_pending
 from marketplace.licenses import Outcome
 from marketplace.models import Connection, SyncRun
 from marketplace.runs import Position, Step
@@ -71,6 +71,8 @@ def _work_on(run: SyncRun, worker: Worker) -> None:
     """Take the run as far as it goes now."""
     try:
         is_over = _read_on(run, worker)
+        if is_over:
+            import_pending(run, run.connection.product_id, worker.clock())
     except runs.Superseded:
         return
     except MarketplaceFailure as failure:

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.db import connection as django_connection
+
 from engagement.models import Account, Product
 from marketplace import client, connecting, runs, sync
 from marketplace.client import Client, Credentials, Page, Patience, Query
@@ -144,6 +146,16 @@ def accounts(product: Product) -> set[str]:
 
 def keys(product: Product) -> set[str]:
     return set(License.objects.filter(product=product).values_list("key", flat=True))
+
+
+def versions() -> dict[str, str]:
+    """Something of each license and account that changes with every write."""
+    with django_connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT key, xmin::text || ctid::text FROM marketplace_license UNION ALL "
+            "SELECT external_id, xmin::text || ctid::text FROM engagement_account"
+        )
+        return dict(cursor.fetchall())
 
 
 def asked(simulator: Simulator, endpoint: str = "licenses") -> list[Asked]:

@@ -1,0 +1,193 @@
+"""Several rows of one license: the latest counts, in every sync and in any order."""
+
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engagement.models import Product
+from marketplace import client, runs, sync
+from marketplace.models import Connection, License, PendingLicense, SeenLicenses
+from marketplace.simulator.feed import Feed
+from marketplace.simulator.server import Simulator
+from tests.marketplace.connections import (
+    HOUR,
+    NOON,
+    Kind,
+    RunState,
+    a_license,
+    connect,
+    counters,
+    licenses,
+    sync_now,
+    traits,
+    versions,
+    work,
+)
+
+pytestmark = pytest.mark.django_db
+
+
+def rows_of_one(simulator: Simulator) -> tuple[dict[str, Any], dict[str, Any]]:
+    """An older and a newer row of the same license."""
+    older = a_license(simulator, 1, tier="10 Users", lastUpdated="2026-09-20")
+    newer = a_license(simulator, 1, tier="25 Users", lastUpdated="2026-09-22")
+    return older, newer
+
+
+@pytest.mark.parametrize("between", [0, 60])
+@pytest.mark.parametrize("older_first", [False, True])
+@pytest.mark.parametrize("kind", [Kind.FULL, Kind.RECENT])
+def test_an_older_row_of_a_license_never_counts(
+    acme: Product,
+    simulator: Simulator,
+    connection: Connection,
+    kind: Any,
+    older_first: bool,
+    between: int,
+) -> None:
+    older, newer = rows_of_one(simulator)
+    first, last = (older, newer) if older_first else (newer, older)
+    simulator.feed.add(first, *licenses(simulator, between, first=100), last)
+    work(connection)
+    assert traits(acme, "site-0001")["am.tier"] == "25 Users"
+    before = versions()
+    for turn in range(1, 4):
+        run = sync_now(connection, NOON + turn * HOUR, kind)
+        assert (run.state, run.imported) == (RunState.SUCCEEDED, 0)
+        assert versions() == before, "nothing is written on the way, either"
+
+
+def test_a_duplicate_that_turns_up_later_changes_nothing(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    older, newer = rows_of_one(simulator)
+    simulator.feed.add(newer)
+    work(connection)
+    before = versions()
+    for place in (0, 1):
+        simulator.feed.add(older, at=place)
+        run = sync_now(connection, NOON + HOUR, Kind.FULL)
+        assert counters(run)["unchanged"] == run.seen
+        assert versions() == before
+    assert traits(acme, "site-0001")["am.tier"] == "25 Users"
+
+
+def test_a_license_that_was_set_back_to_an_older_day_is_imported(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    older, newer = rows_of_one(simulator)
+    simulator.feed.add(newer, *licenses(simulator, 60, first=100))
+    work(connection)
+    simulator.feed.change(0, **older)
+    run = sync_now(connection, NOON + HOUR, Kind.FULL)
+    assert traits(acme, "site-0001")["am.tier"] == "10 Users"
+    assert counters(run) == {
+        **{"seen": 61, "imported": 1, "unchanged": 60},
+        "accounts_updated": 1,
+    }
+
+
+@pytest.mark.parametrize("kind", [Kind.FULL, Kind.RECENT])
+@pytest.mark.parametrize("tier", ["1 User", "25 Users", "100 Users"])
+def test_a_change_on_the_same_day_is_imported_whatever_it_says(
+    acme: Product, simulator: Simulator, connection: Connection, tier: str, kind: Any
+) -> None:
+    simulator.feed.add(a_license(simulator, 1, lastUpdated="2026-09-24"))
+    work(connection)
+    simulator.feed.change(0, tier=tier, status="inactive")
+    assert sync_now(connection, NOON + HOUR, kind).imported == 1
+    assert traits(acme, "site-0001")["am.tier"] == tier
+
+
+def test_a_sync_of_changes_does_not_judge_what_it_did_not_ask_for(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    current = a_license(simulator, 1, tier="25 Users", lastUpdated="2026-09-02")
+    undated = a_license(simulator, 1, tier="10 Users", lastUpdated=None)
+    simulator.feed.add(current, undated)
+    work(connection)
+    run = sync_now(connection, NOON + HOUR)
+    assert counters(run) == {"seen": 1, "unchanged": 1}
+    assert traits(acme, "site-0001")["am.tier"] == "25 Users"
+
+
+def test_what_is_kept_until_the_end_of_a_run_goes_with_it(
+    simulator: Simulator, connection: Connection
+) -> None:
+    older, newer = rows_of_one(simulator)
+    simulator.feed.add(newer, *licenses(simulator, 150, first=100), older)
+    work(connection)
+    runs.request(connection, Kind.FULL, NOON + HOUR)
+    turns = iter([False, False, True])
+    run = work(connection, NOON + HOUR, out_of_time=lambda: next(turns))
+    assert (run.state, run.offset) == (RunState.WAITING, 150)
+    assert SeenLicenses.objects.exists()
+    run = work(connection, NOON + HOUR)
+    assert run.state == RunState.SUCCEEDED
+    assert not SeenLicenses.objects.exists()
+    assert not PendingLicense.objects.exists()
+
+
+# --- Whatever the feed ----------------------------------------------------------------------
+
+DAYS = ["2026-09-19", "2026-09-22", "2026-09-24", None]
+ROWS = st.fixed_dictionaries(
+    {
+        "number": st.integers(1, 3),
+        "lastUpdated": st.sampled_from(DAYS),
+        "tier": st.sampled_from(["10 Users", "25 Users"]),
+        "status": st.sampled_from(["active", "inactive"]),
+        "cloud": st.sampled_from(["fjord", "harbor"]),
+    }
+)
+
+
+def stored(product: Product) -> tuple[Any, Any]:
+    kept = License.objects.filter(product=product).order_by("key")
+    found = {
+        name: traits(product, name) for name in ("fjord", "harbor") if kept.filter(cloud_id=name)
+    }
+    return list(kept.values_list("key", "cloud_id", "fields")), found
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    before=st.lists(ROWS, max_size=4),
+    rows=st.lists(ROWS, min_size=1, max_size=7),
+    orders=st.lists(st.randoms(use_true_random=False), min_size=3, max_size=3),
+    sizes=st.lists(st.integers(1, 4), min_size=4, max_size=4),
+)
+def test_syncing_an_unchanged_feed_changes_nothing_in_any_order_on_any_page_split(
+    db: None, simulator: Simulator, before: Any, rows: Any, orders: Any, sizes: Any
+) -> None:
+    """The feed holds other rows before: what is stored then must not matter."""
+    product = Product.create_with_workspace("Initech")
+    simulator.feed = Feed(told(simulator, before))
+    connection = connect(product, simulator)
+    work(connection)
+    simulator.feed = Feed(told(simulator, rows))
+    outcome = None
+    for turn, (size, order) in enumerate(zip(sizes, [None, *orders], strict=True)):
+        if order is not None:
+            order.shuffle(rows)
+            simulator.feed = Feed(told(simulator, rows))
+        with (
+            mock.patch.object(client, "PAGE_SIZE", size),
+            mock.patch.object(sync, "PAGE_SIZE", size),
+        ):
+            run = sync_now(connection, NOON + turn * HOUR, Kind.FULL)
+        assert run.state == RunState.SUCCEEDED
+        assert turn == 0 or run.imported == 0
+        assert outcome in (None, stored(product))
+        outcome = stored(product)
+
+
+def told(simulator: Simulator, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [a_license(simulator, **row) for row in rows]
