@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any, Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import msgspec
@@ -20,6 +20,7 @@ import urllib3
 from django.conf import settings
 from django.utils import timezone
 
+from marketplace import pages
 from marketplace.failures import (
     CredentialsRejected,
     Forbidden,
@@ -28,6 +29,7 @@ from marketplace.failures import (
     Refused,
     UnexpectedAnswer,
 )
+from marketplace.pages import Page
 
 PAGE_SIZE: Final = 50
 USER_AGENT = "engagement-data-service"
@@ -39,6 +41,8 @@ FIRST_PAUSE = 1.0
 _CHUNK = 64 * 1024
 
 Answer = TypeVar("Answer")
+# Reads the body of an answer; raises what msgspec raises.
+Decode: TypeAlias = Callable[[bytes], Answer]
 
 
 @dataclass(frozen=True)
@@ -85,14 +89,6 @@ class Query:
         return {name: value for name, value in asked.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class Page:
-    """Licenses as they came, each one's JSON not looked at yet; whether there are more."""
-
-    records: list[msgspec.Raw]
-    has_more: bool
-
-
 class _Vendor(msgspec.Struct, rename="camel"):
     developer_id: str
 
@@ -115,13 +111,8 @@ class _Listing(msgspec.Struct):
     links: _Links | None = None
 
 
-class _LicenseLinks(msgspec.Struct):
-    next: Any = None
-
-
-class _Licenses(msgspec.Struct):
-    licenses: list[msgspec.Raw]
-    links: _LicenseLinks | None = msgspec.field(name="_links", default=None)
+_VENDOR = msgspec.json.Decoder(_Vendor).decode
+_LISTING = msgspec.json.Decoder(_Listing).decode
 
 
 @dataclass(frozen=True)
@@ -164,7 +155,7 @@ class Client:
     def developer_id(self, vendor_id: str) -> str:
         """The developer ID of the vendor with this number."""
         path = f"/rest/3/developer-space/vendor/{quote(vendor_id, safe='')}"
-        answer = self._get(path, {}, _Vendor).developer_id
+        answer = self._get(path, {}, _VENDOR).developer_id
         if not answer.strip():
             raise UnexpectedAnswer("it named no developer ID")
         return answer
@@ -172,7 +163,7 @@ class Client:
     def apps(self, developer_id: str) -> Iterator[App]:
         """The vendor's apps, private ones included, page by page."""
         path = f"/rest/3/product-listing/developer-space/{quote(developer_id, safe='')}"
-        page = self._get(path, {"limit": str(PAGE_SIZE), "includePrivate": "true"}, _Listing)
+        page = self._get(path, {"limit": str(PAGE_SIZE), "includePrivate": "true"}, _LISTING)
         followed: set[str] = set()
         yield from (item.app() for item in page.items)
         while page.links and page.links.next:
@@ -181,15 +172,14 @@ class Client:
             if cursor in followed or len(followed) >= MAX_LISTING_PAGES:
                 raise UnexpectedAnswer("its list of apps does not end")
             followed.add(cursor)
-            page = self._get(link, {}, _Listing)
+            page = self._get(link, {}, _LISTING)
             yield from (item.app() for item in page.items)
 
     def licenses(self, developer_id: str, query: Query, offset: int) -> Page:
         """The page of licenses at *offset*, a number of licenses."""
         path = f"/rest/3/reporting/developer-space/{quote(developer_id, safe='')}/licenses"
-        answer = self._get(path, {**query.parameters(), "offset": str(offset)}, _Licenses)
-        # Where the link leads is not reliable; that there is one is.
-        return Page(answer.licenses, bool(answer.links and answer.links.next))
+        parameters = {**query.parameters(), "offset": str(offset)}
+        return self._get(path, parameters, pages.decode)
 
     def _checked(self, link: str) -> str:
         """A link of the listing as a path below the marketplace; UnexpectedAnswer for one that
@@ -204,12 +194,12 @@ class Client:
 
     # --- One request --------------------------------------------------------------------------
 
-    def _get(self, path: str, parameters: dict[str, str], kind: type[Answer]) -> Answer:
+    def _get(self, path: str, parameters: dict[str, str], decode: Decode[Answer]) -> Answer:
         """The answer, in several attempts where the marketplace is unavailable."""
         waited = 0.0
         for attempt in range(self._patience.attempts):
             try:
-                return self._attempt(path, parameters, kind)
+                return self._attempt(path, parameters, decode)
             except MarketplaceUnavailable as failure:
                 pause = self._pause(attempt, failure.retry_after)
                 is_last = attempt + 1 == self._patience.attempts
@@ -223,7 +213,7 @@ class Client:
         backoff = FIRST_PAUSE * 2.0**attempt * self._patience.jitter()
         return max(backoff, retry_after or 0.0)
 
-    def _attempt(self, path: str, parameters: dict[str, str], kind: type[Answer]) -> Answer:
+    def _attempt(self, path: str, parameters: dict[str, str], decode: Decode[Answer]) -> Answer:
         try:
             with self._session.get(
                 self._url(path),
@@ -241,7 +231,7 @@ class Client:
             # The library's text holds addresses and, for a proxy, more; its kind says enough.
             raise MarketplaceUnavailable(_network_reason(error)) from None
         try:
-            return msgspec.json.decode(body, type=kind)
+            return decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise UnexpectedAnswer(_what_it_is(response, body)) from None
 

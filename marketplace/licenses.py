@@ -85,14 +85,40 @@ def read(raw: bytes | msgspec.Raw, product_id: str) -> Outcome:
     """What to do with a record of the feed, asked for the marketplace's productId *product_id*."""
     try:
         record = msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Failed("", "The record is not readable JSON.")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        body = bytes(raw)
+        return Failed(_key_within(body), _unreadable(body, error))
     if not isinstance(record, dict):
         return Failed("", "The record is not an object.")
     try:
         return _read(record, product_id)
     except _Unusable as error:
         return Failed(_shown_key(record), str(error))
+
+
+def _unreadable(raw: bytes, error: Exception) -> str:
+    """Why a record cannot be decoded. The decoder's text is not quoted: it may name fields."""
+    if isinstance(error, RecursionError):
+        return "The record is nested too deeply."
+    if isinstance(error, UnicodeDecodeError):
+        return "The record is not in UTF-8."
+    if _SURROGATE.search(raw):
+        return "The record holds half of a character (a lone surrogate)."
+    if "out of range" in str(error):
+        return "The record holds a number that is out of range."
+    return "The record is not readable JSON."
+
+
+_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]", re.DOTALL
+)
+_KEY_WITHIN = re.compile(rb'"(?:%s)"\s*:\s*"([A-Za-z0-9-]{1,100})"' % "|".join(_KEYS).encode())
+
+
+def _key_within(raw: bytes) -> str:
+    """What a person recognizes a record by that cannot be decoded."""
+    match = _KEY_WITHIN.search(raw)
+    return match[1].decode() if match else ""
 
 
 def _read(record: dict[str, Any], product_id: str) -> Outcome:

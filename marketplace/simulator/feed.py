@@ -60,7 +60,8 @@ class Feed:
             return self._answers[query]
 
     def add(self, *records: Any, at: int | None = None, leaks: bool = False) -> None:
-        """Serve more records, from a place on or at the end; leaking ones pass every filter."""
+        """Serve more records, from a place on or at the end; leaking ones pass every filter. Bytes
+        are served as they are."""
         rows = [_row(record) for record in records]
         if leaks:
             rows = [_Row(row.body, None, None, False, None) for row in rows]
@@ -91,13 +92,18 @@ class Feed:
 
 def without_insights(body: bytes) -> bytes:
     """The encoded record as it is served to whoever does not ask for data insights."""
-    record = msgspec.json.decode(body)
+    try:
+        record = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return body
     if not isinstance(record, dict):
         return body
     return msgspec.json.encode({k: v for k, v in record.items() if k not in INSIGHTS})
 
 
 def _row(record: Any) -> _Row:
+    if isinstance(record, bytes):
+        return _Row(record, None, None, False, frozenset({COMMERCIAL}))
     body = msgspec.json.encode(record)
     fields = record if isinstance(record, dict) else {}
     boundaries = fields.get("cloudComplianceBoundaries")

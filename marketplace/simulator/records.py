@@ -99,6 +99,28 @@ MALFORMED: list[Any] = [
     {"cloudId": "c" * 5000, "appEntitlementNumber": "E-LONG"},
 ]
 
+# Encoded records that no decoder takes, each with what the service says of it.
+UNREADABLE: dict[bytes, str] = {
+    b'{"appEntitlementNumber":"E-HALF","contactDetails":{"company":"Smile \\ud83d Ltd"}}': (
+        "The record holds half of a character (a lone surrogate)."
+    ),
+    b'{"appEntitlementNumber":"E-LOW","cloudId":"\\udc00"}': (
+        "The record holds half of a character (a lone surrogate)."
+    ),
+    b'{"appEntitlementNumber":"E-DEEP","x":' + b"[" * 1500 + b"]" * 1500 + b"}": (
+        "The record is nested too deeply."
+    ),
+    b'{"appEntitlementNumber":"E-OPEN","x":' + b'{"x":' * 1500 + b"1" + b"}" * 1501: (
+        "The record is nested too deeply."
+    ),
+    b'{"appEntitlementNumber":"E-HUGE","tier":1e999}': (
+        "The record holds a number that is out of range."
+    ),
+    b'{"appEntitlementNumber":"E-NAN","tier":NaN}': "The record is not readable JSON.",
+    b'{"appEntitlementNumber":"E-NUL","tier":"10\x00Users"}': "The record is not readable JSON.",
+    b'{"appEntitlementNumber":"E-LATIN","tier":"\xfc"}': "The record is not in UTF-8.",
+}
+
 
 @dataclass(frozen=True)
 class Site:

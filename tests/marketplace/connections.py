@@ -8,9 +8,10 @@ from django.db import connection as django_connection
 
 from engagement.models import Account, Product
 from marketplace import client, connecting, runs, sync
-from marketplace.client import Client, Credentials, Page, Patience, Query
+from marketplace.client import Client, Credentials, Patience, Query
 from marketplace.connecting import Details
 from marketplace.models import Connection, License, SyncRun
+from marketplace.pages import Page
 from marketplace.simulator.addresses import Asked
 from marketplace.simulator.server import Simulator
 

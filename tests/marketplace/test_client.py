@@ -23,6 +23,7 @@ from marketplace.failures import (
     Refused,
     UnexpectedAnswer,
 )
+from marketplace.pages import Page
 from tests.marketplace.connections import NOON
 
 ADDRESS = "https://market.example"
@@ -103,7 +104,7 @@ def test_a_page_of_licenses_is_asked_for_like_this(
     common = {"productId": "prod-1", "withDataInsights": "true", "limit": "50", "offset": "100"}
     exactly = matchers.query_param_matcher({**common, **parameters})
     http.get(LICENSES, match=[exactly], json={"licenses": [], "_links": {}})
-    assert speaker.licenses("dev-1", query, 100) == client.Page([], has_more=False)
+    assert speaker.licenses("dev-1", query, 100) == Page([], has_more=False)
 
 
 def test_an_identifier_cannot_lead_to_another_address(

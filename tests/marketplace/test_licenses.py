@@ -258,11 +258,19 @@ def test_a_record_that_cannot_be_used_says_why(record: Any, failure: Failed) -> 
 
 
 @pytest.mark.parametrize(
-    "raw",
-    [b"", b"{", b"nonsense", b'{"a":"\xff"}', b'{"a":"\\ud800"}', b"[" * 100_000, b'{"a":1e999}'],
+    ("raw", "reason"),
+    [
+        (b"", "The record is not readable JSON."),
+        (b"{", "The record is not readable JSON."),
+        (b"nonsense", "The record is not readable JSON."),
+        (b'{"a":"\xff"}', "The record is not in UTF-8."),
+        (b'{"a":"\\ud800"}', "The record holds half of a character (a lone surrogate)."),
+        (b"[" * 100_000, "The record is nested too deeply."),
+        (b'{"a":1e999}', "The record holds a number that is out of range."),
+    ],
 )
-def test_what_is_no_json_is_a_failed_record(raw: bytes) -> None:
-    assert licenses.read(raw, OURS) == Failed("", "The record is not readable JSON.")
+def test_what_is_no_json_is_a_failed_record(raw: bytes, reason: str) -> None:
+    assert licenses.read(raw, OURS) == Failed("", reason)
 
 
 def test_a_record_without_product_id_is_of_the_product_that_was_asked_for() -> None:
