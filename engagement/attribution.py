@@ -10,7 +10,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import LiteralString, NamedTuple, TypeAlias
 
-from engagement import sql
+from engagement import sql, stale
 from engagement.subjects import UserState, lock_to_move
 
 
@@ -280,6 +280,7 @@ def _move_events(stretches: Sequence[tuple[UserState, Stretch]]) -> set[Touched]
     if not days:
         return set()
     products, users, dates = (list(column) for column in zip(*days, strict=True))
+    stale.mark({stale.since(product, day) for product, day in zip(products, dates, strict=True)})
     arrays = {"products": products, "users": users, "days": dates}
     rows = sql.fetch(_FORGET_DAYS, arrays) + sql.fetch(_COUNT_DAYS, arrays)
     return {Touched(*row) for row in rows}

@@ -57,6 +57,18 @@ def accounts_of(score_set: ScoreSet, user_ids: Collection[int]) -> set[int]:
     return {id for (id,) in rows}
 
 
+_FIRST_DAY_OF: LiteralString = """
+    SELECT (min(first_seen_at) AT TIME ZONE 'UTC')::date FROM engagement_user
+    WHERE id = ANY(%(users)b::bigint[])
+"""
+
+
+def first_day_of(user_ids: Collection[int]) -> date:
+    """The earliest day on which any of these users can have done anything."""
+    ((day,),) = sql.fetch(_FIRST_DAY_OF, {"users": list(user_ids)})
+    return day or date.max
+
+
 def mark_turned(score_set: ScoreSet, today: date) -> None:
     """Mark the users whom the passing of time alone brings into the audience or takes out of it."""
     if not score_set.audience or not _rule(score_set).uses_time:

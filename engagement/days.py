@@ -6,7 +6,7 @@ from typing import LiteralString
 from django.db import transaction
 from django.db.models import Q
 
-from engagement import audiences, benchmarks, sql
+from engagement import audiences, past_benchmarks, sql, stale
 from engagement.models import ScoreSet
 from engagement.raw_scores import USERS_SEEN_WITHIN
 
@@ -34,17 +34,23 @@ _MARK_ACCOUNTS_SEEN: LiteralString = """
 
 
 def turn(today: date) -> None:
-    """Mark stale whoever had activity on a day that leaves or enters a window of a set's."""
+    """Mark stale whoever had activity on a day that leaves or enters a window of a set's.
+
+    The days that ended get their benchmarks anew: those in which nobody scored have none, and the
+    last one's is as old as the last scoring before midnight.
+    """
     due = Q(scored_day__lt=today) & ~Q(state=ScoreSet.State.RETIRED)
     for pk in ScoreSet.objects.filter(due).values_list("pk", flat=True):
         with transaction.atomic(durable=True):
             held = ScoreSet.objects.select_for_update(skip_locked=True, no_key=True)
             for score_set in held.filter(due, pk=pk):
                 _mark(score_set, today)
+                assert score_set.scored_day is not None
+                stale.mark([stale.since(score_set.product_id, score_set.scored_day)])
                 score_set.scored_day = today
                 score_set.benchmarks_stale = True
                 score_set.save(update_fields=["scored_day", "benchmarks_stale"])
-    benchmarks.forget_past(today)
+    past_benchmarks.forget(today)
 
 
 def _mark(score_set: ScoreSet, today: date) -> None:

@@ -87,7 +87,7 @@ def _record(batch: Batch) -> None:
 
     moved = _link(batch, users, account_ids)
     newcomers = _identify(batch, users)
-    counted = _add_events(batch, users, account_ids, event_names)
+    counted, days = _add_events(batch, users, account_ids, event_names)
 
     _write_users(batch, users, written)
     entered = attribution.accounts_of(user for user in newcomers if not user.created)
@@ -101,6 +101,7 @@ def _record(batch: Batch) -> None:
         _stale(newcomers, moved | counted)
         | {stale.account(*account) for account in (*entered, *appeared, *whole)}
         | _described(batch, users, account_ids)
+        | _changed_since(days, newcomers)
     )
 
 
@@ -289,6 +290,8 @@ _ADD_COUNTS: LiteralString = """
 
 # Product, user, day as an ordinal (a date is slow to hash), event name, account.
 CountKey: TypeAlias = tuple[int, int, int, int, int]
+# After every day.
+_NO_DAY = date.max.toordinal() + 1
 
 
 def _add_events(
@@ -296,8 +299,9 @@ def _add_events(
     users: dict[Key, UserState],
     account_ids: dict[Key, int],
     event_names: dict[Key, int],
-) -> set[Touched]:
-    """Store the events and count them; whose counts changed."""
+) -> tuple[set[Touched], dict[int, int]]:
+    """Store the events and count them; whose counts changed, and each product's earliest day of
+    them, as an ordinal."""
     counts: dict[CountKey, tuple[int, datetime]] = {}
     events = _count_events(counts, batch.tracks, users, event_names)
     for one in batch.counts:
@@ -310,7 +314,11 @@ def _add_events(
         sql.copy(_COPY_EVENTS, _EVENT_TYPES, events)
     if counts:
         _add_counts(counts)
-    return {Touched(key[0], key[1], key[4]) for key in counts}
+    days: dict[int, int] = {}
+    for product_id, _, day, _, _ in counts:
+        if day < days.get(product_id, _NO_DAY):
+            days[product_id] = day
+    return {Touched(key[0], key[1], key[4]) for key in counts}, days
 
 
 def _count_events(
@@ -374,3 +382,16 @@ def _stale(newcomers: Sequence[UserState], touched: set[Touched]) -> set[stale.M
         if account_id != NO_ACCOUNT:
             marks.add(stale.account(product_id, account_id))
     return marks
+
+
+def _changed_since(days: dict[int, int], newcomers: Sequence[UserState]) -> set[stale.Mark]:
+    """From which day on each product's counts changed: scoring decides whether that is late.
+
+    What a stranger did counts from the moment that somebody introduces them.
+    """
+    earliest = dict(days)
+    for user in newcomers:
+        if not user.created:
+            day = user.first_seen_at.toordinal()
+            earliest[user.product_id] = min(day, earliest.get(user.product_id, day))
+    return {stale.since(product, date.fromordinal(day)) for product, day in earliest.items()}

@@ -6,7 +6,18 @@ from typing import LiteralString
 
 from django.db import transaction
 
-from engagement import audiences, benchmarks, days, locks, raw_scores, score_sets, sql, tallies
+from engagement import (
+    audiences,
+    benchmarks,
+    days,
+    locks,
+    past_benchmarks,
+    raw_scores,
+    score_sets,
+    sql,
+    stale,
+    tallies,
+)
 from engagement.models import ScoreSet
 
 # So many marks are worked off in one transaction: seconds of work where each is of another
@@ -31,6 +42,7 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
             done, more = _rescore_some(product_id, today)
             scored += done
     score_sets.build(now, today, out_of_time)
+    past_benchmarks.refresh(now, out_of_time)
     benchmarks.refresh(now)
     tallies.refresh(now)
     score_sets.clear_retired(now, out_of_time)
@@ -55,8 +67,8 @@ _TAKE: LiteralString = """
         WHERE ctid = ANY(ARRAY(
             SELECT ctid FROM engagement_stalemark WHERE product_id = %(product)s
             LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
-        RETURNING user_id, account_id)
-    SELECT user_id, account_id, count(*) FROM taken GROUP BY user_id, account_id
+        RETURNING user_id, account_id, day)
+    SELECT user_id, account_id, min(day), count(*) FROM taken GROUP BY user_id, account_id
 """
 
 
@@ -75,8 +87,9 @@ def _rescore_some(product_id: int, today: date) -> tuple[int, bool]:
         if not locks.hold_scoring(product_id):
             return 0, False
         marks = sql.fetch(_TAKE, {"product": product_id, "limit": MARKS_PER_TRANSACTION})
-        users = {user for user, _, _ in marks if user is not None}
-        accounts = {account for _, account, _ in marks if account is not None}
+        users = {user for user, _, _, _ in marks if user is not None}
+        accounts = {account for _, account, _, _ in marks if account is not None}
+        more = sum(count for *_, count in marks) == MARKS_PER_TRANSACTION
         live = score_sets.live(product_id)
         for score_set in live:
             possibly = users | audiences.users_to_look_at(score_set, accounts)
@@ -84,13 +97,28 @@ def _rescore_some(product_id: int, today: date) -> tuple[int, bool]:
                 score_set, _passed(score_set, ScoreSet.Phase.USERS, possibly), today
             )
             concerned = accounts | audiences.accounts_of(score_set, turned)
+            if turned:
+                past_benchmarks.outdate([score_set], audiences.first_day_of(turned))
             raw_scores.score_accounts(
                 score_set, _passed(score_set, ScoreSet.Phase.ACCOUNTS, concerned), today
             )
         if marks:
             tallies.outdate([score_set.pk for score_set in live])
+        if changed := [day for *_, day, _ in marks if day is not None]:
+            _outdate_past(live, min(changed), more)
     _raise_last_seen(sorted(users))
-    return len(marks), sum(count for _, _, count in marks) == MARKS_PER_TRANSACTION
+    return len(users) + len(accounts), more
+
+
+def _outdate_past(live: list[ScoreSet], day: date, more: bool) -> None:
+    """Have the benchmarks from *day* on taken again once all are scored whose counts changed.
+
+    What scores are compared with is read from the scores.
+    """
+    if live and more:
+        stale.mark([stale.since(live[0].product_id, day)])
+    else:
+        past_benchmarks.outdate(live, day)
 
 
 def _passed(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) -> set[int]:

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.formats import date_format
 
-from engagement import benchmarks, locks, raw_scores, sql, tallies
+from engagement import benchmarks, locks, past_benchmarks, raw_scores, sql, tallies
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 
 # Ids, not subjects: where products are mixed, a range has less than this of one of them.
@@ -107,7 +107,7 @@ def _step(pk: int, now: datetime, today: date) -> bool:
             case ScoreSet.Phase.ACCOUNTS:
                 _build_some(score_set, today, ScoreSet.Phase.BENCHMARKS)
             case _:
-                benchmarks.take_past(score_set, today)
+                past_benchmarks.take(score_set, now, today)
                 benchmarks.take(score_set, now)
                 tallies.take(score_set, now)
                 _publish(score_set, now)

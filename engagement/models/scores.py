@@ -19,7 +19,9 @@ class ScoreSet(models.Model):
     where nobody scored. The quantiles are ``QUANTILES`` equally spaced ones of the same raw scores,
     from low to high, empty where nobody scored. ``scored_names`` is the number of event names that
     the definition scores. All of these are taken together; ``benchmark_seconds`` is how long that
-    took, and they are stale when scores changed since.
+    took, and they are stale when scores changed since. The benchmarks of past days are taken again
+    from ``past_stale_from`` on; ``past_seconds`` is how long that took the last time, at
+    ``past_at``.
     """
 
     class State(models.TextChoices):
@@ -61,6 +63,10 @@ class ScoreSet(models.Model):
     benchmarks_at = models.DateTimeField(null=True)
     benchmarks_stale = models.BooleanField(default=True)
     benchmark_seconds = models.FloatField(default=0.0)
+    # The first day whose benchmark counts that came later have changed; None where none has.
+    past_stale_from = models.DateField(null=True)
+    past_at = models.DateTimeField(null=True)
+    past_seconds = models.FloatField(default=0.0, db_default=0.0)
     # Scores or segments changed since the set's tally was taken.
     tally_stale = models.BooleanField(default=True, db_default=True)
 
@@ -235,7 +241,8 @@ class AccountEngagement(Engagement):
 
 
 class StaleMark(models.Model):
-    """Says that the scores of a user or an account must be computed again.
+    """Says that the scores of a user or an account must be computed again; with a ``day`` and
+    neither of them, that counts of the product changed on that day or later ones.
 
     Recording only ever appends marks and never waits for one; rescoring deletes what it has read.
     Several marks of one subject are ordinary.
@@ -246,6 +253,7 @@ class StaleMark(models.Model):
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_constraint=False)
     user_id = models.BigIntegerField(null=True)
     account_id = models.BigIntegerField(null=True)
+    day = models.DateField(null=True)
 
     def __str__(self) -> str:
-        return f"user {self.user_id} / account {self.account_id}"
+        return f"user {self.user_id} / account {self.account_id} / since {self.day}"

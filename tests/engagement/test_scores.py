@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from engagement import benchmarks, score_sets
+from engagement import benchmarks, past_benchmarks, score_sets
 from engagement.models import (
     AccountEngagement,
     EventName,
@@ -304,7 +304,7 @@ def test_a_benchmark_that_takes_long_is_taken_less_often(acme: Product) -> None:
 def test_a_sample_decides_on_history_only_and_never_on_what_scores_are_compared_with(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(benchmarks, "SAMPLED_USERS", 1)
+    monkeypatch.setattr(past_benchmarks, "SAMPLED_USERS", 1)
     people = [f"user {number}" for number in range(20)]
     tell(acme, *(identify(name) for name in people))
     for raw, name in enumerate(people, 1):

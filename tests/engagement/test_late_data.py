@@ -1,0 +1,291 @@
+"""Scores of past days are those of the data, whenever it came."""
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from engagement import locks, metrics, past_benchmarks, rescoring, segments
+from engagement.history import history
+from engagement.messages import Message
+from engagement.models import (
+    AccountEngagement,
+    DailyBenchmark,
+    Product,
+    ScoreSet,
+    Segment,
+    StaleMark,
+    UserEngagement,
+    Workspace,
+)
+from engagement.rescoring import rescore
+from tests.engagement.history import NOON, identify, tell, track
+
+pytestmark = pytest.mark.django_db
+MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
+PEOPLE = [(f"user {number}", f"account {number % 4}") for number in range(12)]
+
+
+def steady(day: int) -> Iterator[Message]:
+    """What everybody does on the day so many before today: more and more, or less and less."""
+    for number, (user, account) in enumerate(PEOPLE):
+        times = 1 + number % 5 + (day // 7 if number % 2 else (60 - day) // 9)
+        for _ in range(times):
+            yield track(user, "opened", -24 * day, account)
+
+
+def introductions(first_day: int = 60) -> Iterator[Message]:
+    for user, account in PEOPLE:
+        yield identify(user, -24 * first_day, account)
+
+
+def scores_of(workspace: Workspace) -> ScoreSet:
+    scores = Workspace.objects.select_related("scores").get(pk=workspace.pk).scores
+    assert scores is not None
+    return scores
+
+
+def shown(workspace: Workspace) -> dict[str, Any]:
+    """Everything about past days that people read of the workspace."""
+    scores = scores_of(workspace)
+    users = UserEngagement.objects.filter(score_set=scores).select_related("user")
+    accounts = AccountEngagement.objects.filter(score_set=scores).select_related("account")
+    days = DailyBenchmark.objects.filter(score_set=scores).order_by("day")
+    return {
+        "users": {
+            row.user.external_id: (metrics.user_scores(row, scores), history(scores, row))
+            for row in users
+        },
+        "accounts": {
+            row.account.external_id: (metrics.account_scores(row, scores), history(scores, row))
+            for row in accounts
+        },
+        "segments": {
+            (segment.scope, segment.name): segments.counts(scores, [segment])[segment.pk]
+            for segment in Segment.objects.filter(workspace=workspace)
+        },
+        "benchmarks": list(days.values_list("day", "users", "accounts")),
+    }
+
+
+def afresh(product: Product, **definition: Any) -> Workspace:
+    """A workspace made now, of the same definition as the product's first."""
+    made = Workspace.objects.create(product=product, name="Afresh", **definition)
+    rescore(NOON + 10 * MINUTE)
+    return made
+
+
+def default_of(product: Product) -> Workspace:
+    return product.workspaces.get(name="Default")
+
+
+def test_a_backfill_in_batches_scores_the_past_as_a_workspace_that_is_made_afterwards(
+    acme: Product,
+) -> None:
+    rescore(NOON)
+    tell(acme, *introductions())
+    batches = [list(range(first, first + 15)) for first in (0, 15, 30, 45)]
+    for number, days in enumerate(batches):
+        tell(acme, *(message for day in days for message in steady(day)))
+        rescore(NOON + number * timedelta(seconds=2))
+    rescore(NOON + MINUTE)
+    default, new = shown(default_of(acme)), shown(afresh(acme))
+    assert default == new
+    changes = [scores.change for scores, _ in default["accounts"].values()]
+    assert any(change > 0 for change in changes) and any(change < 0 for change in changes)
+
+
+def test_events_of_a_past_day_change_the_benchmarks_of_the_windows_that_they_are_in(
+    acme: Product,
+) -> None:
+    tell(acme, *introductions(), *(message for day in range(60) for message in steady(day)))
+    rescore(NOON)
+    before = shown(default_of(acme))["benchmarks"]
+    tell(acme, *(track(user, "opened", -24 * 20, account) for user, account in PEOPLE * 3))
+    rescore(NOON + MINUTE)
+    now = shown(default_of(acme))
+    changed = [
+        (NOON.date() - one[0]).days
+        for one, other in zip(now["benchmarks"], before, strict=True)
+        if one != other
+    ]
+    assert changed == [20, 19, 18, 17, 16, 15, 14]
+    assert now == shown(afresh(acme))
+
+
+def test_events_that_move_to_another_account_change_the_past_of_accounts(acme: Product) -> None:
+    tell(acme, *introductions())
+    tell(acme, *(track(user, "opened", -24 * day) for user, _ in PEOPLE for day in range(60)))
+    rescore(NOON)
+    tell(acme, *(identify(user, -24 * 40 + 1, "account 9") for user, _ in PEOPLE[:3]))
+    rescore(NOON + MINUTE)
+    assert shown(default_of(acme)) == shown(afresh(acme))
+
+
+def test_a_stranger_who_is_introduced_brings_their_past_along(acme: Product) -> None:
+    tell(acme, *(message for day in range(60) for message in steady(day)))
+    tell(acme, identify("user 1"))
+    rescore(NOON)
+    tell(acme, *introductions(0))
+    rescore(NOON + MINUTE)
+    assert shown(default_of(acme)) == shown(afresh(acme))
+
+
+def test_whoever_enters_the_audience_brings_their_past_along(acme: Product) -> None:
+    condition = {"kind": "trait", "trait": "role", "operator": "is", "value": "admin"}
+    audience = {"match": "all", "conditions": [condition]}
+    admins = Workspace.objects.create(product=acme, name="Admins", audience=audience)
+    tell(acme, *introductions(), *(message for day in range(60) for message in steady(day)))
+    tell(acme, identify("user 1", role="admin"))
+    rescore(NOON)
+    tell(acme, *(identify(user, role="admin") for user, _ in PEOPLE[:6]))
+    rescore(NOON + MINUTE)
+    assert shown(admins) == shown(afresh(acme, audience=audience))
+
+
+# --- Days without scoring -----------------------------------------------------------------
+
+
+def test_days_on_which_nothing_was_scored_get_their_benchmarks(acme: Product) -> None:
+    tell(acme, *introductions(), *(message for day in range(60) for message in steady(day)))
+    rescore(NOON - 3 * DAY)
+    rescore(NOON)
+    rescore(NOON + MINUTE)
+    assert_past_is_that_of_a_new_workspace(acme)
+
+
+def test_what_is_scored_after_midnight_only_is_in_the_benchmark_of_its_day(acme: Product) -> None:
+    tell(acme, *introductions(), *(message for day in range(1, 60) for message in steady(day)))
+    before_midnight = NOON + timedelta(hours=11, minutes=59)
+    rescore(before_midnight)
+    tell(acme, *steady(0))
+    rescore(before_midnight + 2 * MINUTE)
+    rescore(before_midnight + 4 * MINUTE)
+    new = Workspace.objects.create(product=acme, name="Afresh")
+    rescore(before_midnight + 20 * MINUTE)
+    assert shown(default_of(acme))["accounts"] == shown(new)["accounts"]
+
+
+def assert_past_is_that_of_a_new_workspace(product: Product) -> None:
+    default, new = shown(default_of(product)), shown(afresh(product))
+    assert default["accounts"] == new["accounts"]
+    assert default["users"] == new["users"]
+
+
+# --- What it costs ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """The days, as so many before today, whose benchmarks are taken: from and until."""
+    calls: list[tuple[int, int]] = []
+    take_days = past_benchmarks._take_days
+
+    def note(score_set: ScoreSet, today: date, first: date, last: date) -> None:
+        calls.append(((today - first).days, (today - last).days))
+        take_days(score_set, today, first, last)
+
+    monkeypatch.setattr(past_benchmarks, "_take_days", note)
+    return calls
+
+
+@pytest.fixture
+def scored(acme: Product, taken: list[tuple[int, int]]) -> Product:
+    tell(acme, *introductions(), *(message for day in range(20) for message in steady(day)))
+    rescore(NOON)
+    rescore(NOON + MINUTE)
+    taken.clear()
+    return acme
+
+
+def test_events_of_today_take_no_benchmark_of_the_past(
+    scored: Product, taken: list[tuple[int, int]]
+) -> None:
+    tell(scored, *steady(0))
+    rescore(NOON + 2 * MINUTE)
+    assert taken == []
+
+
+def test_events_that_are_a_day_late_cost_the_benchmark_of_that_day_alone(
+    scored: Product, taken: list[tuple[int, int]]
+) -> None:
+    tell(scored, *steady(1))
+    rescore(NOON + 2 * MINUTE)
+    assert taken == [(1, 1)]
+
+
+def test_the_past_is_taken_in_steps_and_at_most_90_days_of_it(
+    scored: Product, taken: list[tuple[int, int]]
+) -> None:
+    tell(scored, *steady(300))
+    rescore(NOON + 2 * MINUTE)
+    assert taken == [(89, 60), (59, 30), (29, 1)]
+
+
+def test_a_large_past_is_taken_less_often_and_a_small_one_not_all_the_time(
+    scored: Product, taken: list[tuple[int, int]]
+) -> None:
+    before = ScoreSet.objects.filter(state="current")
+    before.update(past_at=NOON, past_seconds=20.0)
+    tell(scored, *steady(30))
+    rescore(NOON + timedelta(seconds=1999))
+    assert taken == []
+    rescore(NOON + timedelta(seconds=2001))
+    assert taken == [(30, 1)]
+    tell(scored, *steady(30))
+    rescore(NOON + timedelta(seconds=2010))
+    assert taken == [(30, 1)]
+    rescore(NOON + timedelta(seconds=2012))
+    assert taken == [(30, 1), (30, 1)]
+
+
+def test_what_is_left_in_the_middle_goes_on_from_there(
+    scored: Product, taken: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold, times = locks.hold_scoring, iter([True, True, False])
+
+    def hold_twice(product_id: int) -> bool:
+        return hold(product_id) and next(times, True)
+
+    tell(scored, *steady(80))
+    monkeypatch.setattr(locks, "hold_scoring", hold_twice)
+    past_benchmarks.outdate([scores_of(default_of(scored))], NOON.date() - 80 * DAY)
+    past_benchmarks.refresh(NOON + 2 * MINUTE, lambda: False)
+    assert taken == [(80, 51), (50, 21)]
+    past_benchmarks.refresh(NOON + 2 * MINUTE, lambda: False)
+    assert taken == [(80, 51), (50, 21), (20, 1)]
+    assert scores_of(default_of(scored)).past_stale_from is None
+
+
+def test_what_becomes_stale_behind_a_step_waits_for_the_next_time(
+    scored: Product, taken: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scores = scores_of(default_of(scored))
+    step = past_benchmarks._step
+
+    def step_and_outdate(score_set: ScoreSet, go_on_from: date | None) -> date | None:
+        following = step(score_set, go_on_from)
+        if go_on_from is None:
+            past_benchmarks.outdate([score_set], NOON.date() - 70 * DAY)
+        return following
+
+    monkeypatch.setattr(past_benchmarks, "_step", step_and_outdate)
+    past_benchmarks.outdate([scores], NOON.date() - 40 * DAY)
+    past_benchmarks.refresh(NOON + 2 * MINUTE, lambda: False)
+    assert taken == [(40, 11), (10, 1)]
+    assert scores_of(default_of(scored)).past_stale_from == NOON.date() - 70 * DAY
+
+
+def test_it_waits_until_all_are_scored_whose_counts_changed(
+    scored: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rescoring, "MARKS_PER_TRANSACTION", 3)
+    tell(scored, *steady(1))
+    calls = iter([False])
+    rescore(NOON + 2 * MINUTE, out_of_time=lambda: next(calls, True))
+    assert scores_of(default_of(scored)).past_stale_from is None
+    assert StaleMark.objects.filter(day=NOON.date() - DAY).exists()
+    rescore(NOON + 3 * MINUTE)
+    assert shown(default_of(scored)) == shown(afresh(scored))
