@@ -1,6 +1,6 @@
 """Keeps scores up to date: works off what is marked stale, and builds the sets asked for."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from datetime import UTC, date, datetime
 from typing import LiteralString
 
@@ -20,9 +20,12 @@ from engagement import (
 )
 from engagement.models import ScoreSet
 
-# So many marks are worked off in one transaction: seconds of work where each is of another
-# subject, much less where busy subjects have many.
-MARKS_PER_TRANSACTION = 100_000
+# So many marks of a product are worked off in one transaction: a busy subject that has many of them
+# is scored once. Fewer where other products wait for their turn.
+MARKS_PER_TRANSACTION, MARKS_PER_TURN = 100_000, 20_000
+
+# The product whose turn was the last one.
+_last_product = 0
 
 
 def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -> int:
@@ -35,18 +38,46 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     today = now.astimezone(UTC).date()
     score_sets.request_missing()
     days.turn(today)
-    scored = 0
-    for product_id in _products_with_marks():
-        more = True
-        while more and not out_of_time():
-            done, more = _rescore_some(product_id, today)
-            scored += done
+    scored = _work_off_in_turns(today, out_of_time)
     score_sets.build(now, today, out_of_time)
     past_benchmarks.refresh(now, out_of_time)
     benchmarks.refresh(now)
     tallies.refresh(now)
     score_sets.clear_retired(now, out_of_time)
     return scored
+
+
+def _work_off_in_turns(today: date, out_of_time: Callable[[], bool]) -> int:
+    """Work off marks product by product, some of each at a time; the number of subjects scored.
+
+    Begins behind the product at which the last call ended. A product with many marks has more
+    turns than others, which it does not keep waiting for longer than one of them.
+    """
+    global _last_product
+    scored = 0
+    waiting, met = _in_turn(set()), set[int]()
+    while waiting:
+        met |= set(waiting)
+        limit = MARKS_PER_TRANSACTION if len(waiting) == 1 else MARKS_PER_TURN
+        unfinished = set()
+        for product_id in waiting:
+            if out_of_time():
+                return scored
+            done, more = _rescore_some(product_id, today, limit)
+            _last_product = product_id
+            scored += done
+            if more:
+                unfinished.add(product_id)
+        waiting = _in_turn(met - unfinished)
+    return scored
+
+
+def _in_turn(passed_over: Set[int]) -> list[int]:
+    """The products that have marks, those apart that had all their turns, the next one first."""
+    found = [product_id for (product_id,) in sql.fetch(_PRODUCTS) if product_id not in passed_over]
+    return [one for one in found if one > _last_product] + [
+        one for one in found if one <= _last_product
+    ]
 
 
 # --- Marks ----------------------------------------------------------------------------------
@@ -72,13 +103,9 @@ _TAKE: LiteralString = """
 """
 
 
-def _products_with_marks() -> list[int]:
-    return [product_id for (product_id,) in sql.fetch(_PRODUCTS)]
-
-
-def _rescore_some(product_id: int, today: date) -> tuple[int, bool]:
-    """Work off up to MARKS_PER_TRANSACTION marks of the product, unless somebody else does: how
-    many subjects that were, and whether there may be more marks.
+def _rescore_some(product_id: int, today: date, limit: int) -> tuple[int, bool]:
+    """Work off up to *limit* marks of the product, unless somebody else does: how many subjects
+    that were, and whether there may be more marks.
 
     A mark is deleted in the transaction that scores what it names, and it was committed together
     with what made it stale: what this transaction reads after deleting it includes that.
@@ -86,10 +113,10 @@ def _rescore_some(product_id: int, today: date) -> tuple[int, bool]:
     with transaction.atomic(durable=True):
         if not locks.hold_scoring(product_id):
             return 0, False
-        marks = sql.fetch(_TAKE, {"product": product_id, "limit": MARKS_PER_TRANSACTION})
+        marks = sql.fetch(_TAKE, {"product": product_id, "limit": limit})
         users = {user for user, _, _, _ in marks if user is not None}
         accounts = {account for _, account, _, _ in marks if account is not None}
-        more = sum(count for *_, count in marks) == MARKS_PER_TRANSACTION
+        more = sum(count for *_, count in marks) == limit
         live = score_sets.live(product_id)
         for score_set in live:
             possibly = users | audiences.users_to_look_at(score_set, accounts)

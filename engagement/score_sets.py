@@ -83,16 +83,15 @@ _HOLD: LiteralString = """
 
 
 def build(now: datetime, today: date, out_of_time: Callable[[], bool]) -> None:
-    """Go on with the sets that are asked for; publish those that are complete.
+    """Go on with the sets that are asked for, in turns; publish those that are complete.
 
     Ends when all are, or when *out_of_time* says so, but not before each had a step: recording
     that keeps scoring busy must not put off an edit for ever.
     """
     asked = ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).order_by("pk")
-    for pk in asked.values_list("pk", flat=True):
-        going_on = _step(pk, now, today)
-        while going_on and not out_of_time():
-            going_on = _step(pk, now, today)
+    waiting = [pk for pk in asked.values_list("pk", flat=True) if _step(pk, now, today)]
+    while waiting and not out_of_time():
+        waiting = [pk for pk in waiting if _step(pk, now, today)]
 
 
 def _step(pk: int, now: datetime, today: date) -> bool:
