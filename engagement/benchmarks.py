@@ -1,5 +1,6 @@
 """Benchmarks: the 90th percentiles of the raw scores above zero."""
 
+import logging
 import time
 from datetime import date, datetime, timedelta
 from typing import LiteralString
@@ -9,6 +10,10 @@ from django.db import transaction
 from engagement import sql
 from engagement.models import DailyBenchmark, EventName, ScoredEvent, ScoreSet
 
+logger = logging.getLogger(__name__)
+
+# A statement that takes benchmarks is stopped after so many seconds.
+SECONDS = 60.0
 # Benchmarks may take up to this share of the time: on large workspaces they are taken less often.
 TIME_SHARE = 0.02
 # The steps of a percentile: a tenth of a percent.
@@ -36,7 +41,18 @@ def refresh(now: datetime) -> None:
     """
     for score_set in ScoreSet.objects.filter(benchmarks_stale=True, state="current"):
         if _is_due(score_set, now):
-            take(score_set, now)
+            _try_to_take(score_set, now)
+
+
+def _try_to_take(score_set: ScoreSet, now: datetime) -> None:
+    try:
+        take(score_set, now)
+    except sql.TookTooLong:
+        logger.warning("Benchmarks of score set %d were not taken: too slow.", score_set.pk)
+        # As if they had been taken in that time: the next try must not follow at once.
+        ScoreSet.objects.filter(pk=score_set.pk).update(
+            benchmarks_at=now, benchmark_seconds=SECONDS, benchmarks_stale=True
+        )
 
 
 def _is_due(score_set: ScoreSet, now: datetime) -> bool:
@@ -47,13 +63,17 @@ def _is_due(score_set: ScoreSet, now: datetime) -> bool:
 
 
 def take(score_set: ScoreSet, now: datetime) -> None:
-    """Take the set's benchmarks, quantiles and number of scored names as they are now."""
+    """Take the set's benchmarks, quantiles and number of scored names as they are now.
+
+    Raises sql.TookTooLong.
+    """
     # Cleared first: scores that change while this reads them make it stale again.
     ScoreSet.objects.filter(pk=score_set.pk).update(benchmarks_stale=False)
     started = time.monotonic()
     taken = {"score_set": score_set.pk, "points": _POINTS}
-    ((users, user_quantiles),) = sql.fetch(_TAKE_USERS, taken)
-    ((accounts, account_quantiles),) = sql.fetch(_TAKE_ACCOUNTS, taken)
+    with sql.time_limit(SECONDS):
+        ((users, user_quantiles),) = sql.fetch(_TAKE_USERS, taken)
+        ((accounts, account_quantiles),) = sql.fetch(_TAKE_ACCOUNTS, taken)
     score_set.user_benchmark, score_set.user_quantiles = users, user_quantiles or []
     score_set.account_benchmark = accounts
     score_set.account_quantiles = account_quantiles or []

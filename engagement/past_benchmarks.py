@@ -4,10 +4,11 @@ days changed since.
 So the scores of past days are the same whether their events came in time, late, or all at once.
 """
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterator
 from datetime import date, datetime, timedelta
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeAlias
 
 from django.db import transaction
 from django.db.models import F, Q
@@ -17,6 +18,12 @@ from engagement.benchmarks import HISTORY_DAYS, LOOKED_BACK, look_back
 from engagement.models import DailyBenchmark, ScoreSet
 from engagement.raw_scores import IN_AUDIENCE, KNOWN, parameters
 
+logger = logging.getLogger(__name__)
+
+_Benchmarks: TypeAlias = dict[date, float | None]
+
+# A statement that takes benchmarks is stopped after so many seconds.
+SECONDS = 60.0
 # Benchmarks of the past are taken from so many users and accounts, picked evenly, or from all if
 # fewer: an account has the counts of all its users.
 SAMPLED_USERS, SAMPLED_ACCOUNTS = 10_000, 3_000
@@ -178,7 +185,8 @@ def _take_days(score_set: ScoreSet, today: date, first: date, last: date) -> Non
     """Take the benchmarks of the days from *first* to *last*.
 
     Those that scores are compared with are of all subjects, the others of a sample where there are
-    many. A day on which nobody scored has None.
+    many. A day on which nobody scored has None. Where a statement takes too long, what was taken
+    before is kept.
     """
     past = {
         **parameters(score_set, today),
@@ -187,10 +195,36 @@ def _take_days(score_set: ScoreSet, today: date, first: date, last: date) -> Non
         "past_until": last,
         "grid_from": first - (score_set.lookback_days - 1) * DAY,
     }
-    users = _past("engagement_userengagement", "user_id", "", past, SAMPLED_USERS)
     counted = IN_AUDIENCE if score_set.audience else KNOWN
-    accounts = _past("engagement_accountengagement", "account_id", counted, past, SAMPLED_ACCOUNTS)
-    days = [first + n * DAY for n in range((last - first).days + 1)]
+    try:
+        with sql.time_limit(SECONDS):
+            users = _past("engagement_userengagement", "user_id", "", past, SAMPLED_USERS)
+            accounts = _past(
+                "engagement_accountengagement", "account_id", counted, past, SAMPLED_ACCOUNTS
+            )
+    except sql.TookTooLong:
+        logger.warning(
+            "Benchmarks of score set %d from %s to %s were not taken: too slow.",
+            score_set.pk,
+            first,
+            last,
+        )
+        if first < last:
+            _take_compared_days(score_set, today, first, last)
+        return
+    _write(score_set, [first + n * DAY for n in range((last - first).days + 1)], users, accounts)
+
+
+def _take_compared_days(score_set: ScoreSet, today: date, first: date, last: date) -> None:
+    """Take those of the days that scores are compared with: these need no daily counts."""
+    for day in {today - score_set.lookback_days * DAY, today - DAY}:
+        if first <= day <= last:
+            _take_days(score_set, today, day, day)
+
+
+def _write(
+    score_set: ScoreSet, days: list[date], users: _Benchmarks, accounts: _Benchmarks
+) -> None:
     DailyBenchmark.objects.bulk_create(
         (
             DailyBenchmark(
@@ -210,14 +244,14 @@ def _past(
     counted: LiteralString,
     past: dict[str, Any],
     sampled: int,
-) -> dict[date, float | None]:
+) -> _Benchmarks:
     first, last, today = past["past_from"], past["past_until"], past["today"]
     # A lookback of a day makes both of them yesterday.
     compared: dict[date, LiteralString] = {
         today - past["lookback_days"] * DAY: "raw_last_period",
         today - DAY: "raw_yesterday",
     }
-    taken: dict[date, float | None] = {}
+    taken: _Benchmarks = {}
     if any(first + n * DAY not in compared for n in range((last - first).days + 1)):
         ((active,),) = sql.fetch(_COUNT.format(table=table), past)
         statement = _PAST.format(table=table, subject=subject, counted=counted, product=sql.PRODUCT)

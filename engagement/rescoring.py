@@ -1,7 +1,9 @@
 """Keeps scores up to date: works off what is marked stale, and builds the sets asked for."""
 
 from collections.abc import Callable, Set
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import LiteralString
 
 from django.db import transaction
@@ -11,7 +13,9 @@ from engagement import (
     benchmarks,
     days,
     locks,
+    pace,
     past_benchmarks,
+    planner,
     raw_scores,
     score_sets,
     sql,
@@ -38,6 +42,7 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     today = now.astimezone(UTC).date()
     score_sets.request_missing()
     days.turn(today)
+    planner.keep_up()
     scored = _work_off_in_turns(today, out_of_time)
     score_sets.build(now, today, out_of_time)
     past_benchmarks.refresh(now, out_of_time)
@@ -63,7 +68,7 @@ def _work_off_in_turns(today: date, out_of_time: Callable[[], bool]) -> int:
         for product_id in waiting:
             if out_of_time():
                 return scored
-            done, more = _rescore_some(product_id, today, limit)
+            done, more = _rescore_some(product_id, today, limit, out_of_time)
             _last_product = product_id
             scored += done
             if more:
@@ -81,6 +86,25 @@ def _in_turn(passed_over: Set[int]) -> list[int]:
 
 
 # --- Marks ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Subjects:
+    """Users and accounts, by their ids."""
+
+    users: set[int]
+    accounts: set[int]
+
+    def __len__(self) -> int:
+        return len(self.users) + len(self.accounts)
+
+    def without(self, others: "Subjects") -> "Subjects":
+        return Subjects(self.users - others.users, self.accounts - others.accounts)
+
+    def marks(self, product_id: int) -> list[stale.Mark]:
+        users = [stale.user(product_id, id) for id in self.users]
+        return users + [stale.account(product_id, id) for id in self.accounts]
+
 
 # Walks the index from product to product instead of reading every mark.
 _PRODUCTS: LiteralString = """
@@ -103,38 +127,82 @@ _TAKE: LiteralString = """
 """
 
 
-def _rescore_some(product_id: int, today: date, limit: int) -> tuple[int, bool]:
+def _rescore_some(
+    product_id: int, today: date, limit: int, out_of_time: Callable[[], bool]
+) -> tuple[int, bool]:
     """Work off up to *limit* marks of the product, unless somebody else does: how many subjects
     that were, and whether there may be more marks.
 
     A mark is deleted in the transaction that scores what it names, and it was committed together
-    with what made it stale: what this transaction reads after deleting it includes that.
+    with what made it stale: what this transaction reads after deleting it includes that. What time
+    does not suffice for is marked again.
     """
     with transaction.atomic(durable=True):
         if not locks.hold_scoring(product_id):
             return 0, False
         marks = sql.fetch(_TAKE, {"product": product_id, "limit": limit})
-        users = {user for user, _, _, _ in marks if user is not None}
-        accounts = {account for _, account, _, _ in marks if account is not None}
+        subjects = Subjects(
+            {user for user, *_ in marks if user is not None},
+            {account for _, account, *_ in marks if account is not None},
+        )
         more = sum(count for *_, count in marks) == limit
         live = score_sets.live(product_id)
-        for score_set in live:
-            possibly = users | audiences.users_to_look_at(score_set, accounts)
-            turned = raw_scores.score_users(
-                score_set, _passed(score_set, ScoreSet.Phase.USERS, possibly), today
-            )
-            concerned = accounts | audiences.accounts_of(score_set, turned)
-            if turned:
-                past_benchmarks.outdate([score_set], audiences.first_day_of(turned))
-            raw_scores.score_accounts(
-                score_set, _passed(score_set, ScoreSet.Phase.ACCOUNTS, concerned), today
-            )
+        left = _score(live, subjects, today, out_of_time)
+        stale.mark(left.marks(product_id))
         if marks:
             tallies.outdate([score_set.pk for score_set in live])
         if changed := [day for *_, day, _ in marks if day is not None]:
-            _outdate_past(live, min(changed), more)
-    _raise_last_seen(sorted(users))
-    return len(users) + len(accounts), more
+            _outdate_past(live, min(changed), more or bool(left))
+    done = subjects.without(left)
+    _raise_last_seen(sorted(done.users))
+    return len(done), more
+
+
+def _score(
+    live: list[ScoreSet], subjects: Subjects, today: date, out_of_time: Callable[[], bool]
+) -> Subjects:
+    """Score users, and then accounts, in all of the sets, some at a time, until time is up; those
+    that are left then. Some are always scored."""
+    users, accounts = sorted(subjects.users), set(subjects.accounts)
+    in_time = True
+    while users and in_time:
+        some, users = users[: pace.SUBJECTS], users[pace.SUBJECTS :]
+        accounts |= _score_users(live, some, today)
+        in_time = not out_of_time()
+    while accounts and in_time:
+        some = sorted(accounts)[: pace.SUBJECTS]
+        accounts -= set(some)
+        accounts |= _score_accounts(live, some, today) - set(some)
+        in_time = not out_of_time()
+    return Subjects(set(users), accounts)
+
+
+def _score_users(live: list[ScoreSet], ids: list[int], today: date) -> set[int]:
+    """Score the users in all of the sets; the accounts of those who entered or left an audience."""
+    concerned: set[int] = set()
+    for score_set in live:
+        possibly = _passed(score_set, ScoreSet.Phase.USERS, set(ids))
+        concerned |= _turn_users(score_set, possibly, today)
+    return concerned
+
+
+def _score_accounts(live: list[ScoreSet], ids: list[int], today: date) -> set[int]:
+    """Score the accounts in all of the sets; those that their users concern who entered or left."""
+    concerned: set[int] = set()
+    for score_set in live:
+        users = audiences.users_to_look_at(score_set, ids)
+        concerned |= _turn_users(score_set, _passed(score_set, ScoreSet.Phase.USERS, users), today)
+        some = _passed(score_set, ScoreSet.Phase.ACCOUNTS, set(ids))
+        pace.in_steps(some, partial(raw_scores.score_accounts, score_set, today=today))
+    return concerned
+
+
+def _turn_users(score_set: ScoreSet, ids: set[int], today: date) -> set[int]:
+    score = partial(raw_scores.score_users, score_set, today=today)
+    turned = set[int]().union(*pace.in_steps(ids, score))
+    if turned:
+        past_benchmarks.outdate([score_set], audiences.first_day_of(turned))
+    return audiences.accounts_of(score_set, turned)
 
 
 def _outdate_past(live: list[ScoreSet], day: date, more: bool) -> None:

@@ -4,16 +4,20 @@ Readers go by a workspace's ``scores``: a set and the definition that it was com
 edited workspace shows its old scores until the new ones are complete, and never a mixture.
 """
 
+import logging
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import LiteralString, NamedTuple
 
 from django.db import transaction
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.formats import date_format
 
-from engagement import benchmarks, locks, past_benchmarks, raw_scores, sql, tallies
+from engagement import benchmarks, locks, pace, past_benchmarks, raw_scores, sql, tallies
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
+
+logger = logging.getLogger(__name__)
 
 # Ids, not subjects: where products are mixed, a range has less than this of one of them.
 IDS_PER_RANGE = 5_000
@@ -89,9 +93,18 @@ def build(now: datetime, today: date, out_of_time: Callable[[], bool]) -> None:
     that keeps scoring busy must not put off an edit for ever.
     """
     asked = ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).order_by("pk")
-    waiting = [pk for pk in asked.values_list("pk", flat=True) if _step(pk, now, today)]
+    waiting = [pk for pk in asked.values_list("pk", flat=True) if _try_step(pk, now, today)]
     while waiting and not out_of_time():
-        waiting = [pk for pk in waiting if _step(pk, now, today)]
+        waiting = [pk for pk in waiting if _try_step(pk, now, today)]
+
+
+def _try_step(pk: int, now: datetime, today: date) -> bool:
+    """As ``_step``; what takes too long waits for the next call, and keeps no other set waiting."""
+    try:
+        return _step(pk, now, today)
+    except sql.TookTooLong:
+        logger.warning("A step of building score set %d took too long.", pk)
+        return False
 
 
 def _step(pk: int, now: datetime, today: date) -> bool:
@@ -108,7 +121,7 @@ def _step(pk: int, now: datetime, today: date) -> bool:
             case _:
                 past_benchmarks.take(score_set, now, today)
                 benchmarks.take(score_set, now)
-                tallies.take(score_set, now)
+                tallies.try_to_take(score_set, now)
                 _publish(score_set, now)
                 return False
     return True
@@ -168,9 +181,9 @@ def _build_some(score_set: ScoreSet, today: date, next_phase: ScoreSet.Phase) ->
             break
     # A user who enters the audience needs no mark here: accounts come after all users.
     if score_set.phase == ScoreSet.Phase.USERS:
-        raw_scores.score_users(score_set, subjects, today)
+        pace.in_steps(subjects, partial(raw_scores.score_users, score_set, today=today))
     else:
-        raw_scores.score_accounts(score_set, subjects, today)
+        pace.in_steps(subjects, partial(raw_scores.score_accounts, score_set, today=today))
     score_set.built += len(subjects)
     if score_set.built_until >= end:
         score_set.phase = next_phase

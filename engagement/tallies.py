@@ -5,6 +5,7 @@ answered is exact; of a large set people get what the background counted last, w
 minutes old. Whoever asks about many sets selects them with their ``tally``.
 """
 
+import logging
 import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from typing import NamedTuple
 
 from django.db.models import Count, Q
 
-from engagement import movers, segments
+from engagement import movers, segments, sql
 from engagement.models import (
     AccountEngagement,
     ScoreSet,
@@ -21,6 +22,10 @@ from engagement.models import (
     UserEngagement,
 )
 
+logger = logging.getLogger(__name__)
+
+# A statement that counts in the background is stopped after so many seconds.
+SECONDS = 60.0
 # Seconds of counting that somebody who asks may wait for.
 ON_THE_SPOT = 0.1
 # Counting a large set may take up to this share of the time.
@@ -122,7 +127,7 @@ def refresh(now: datetime) -> None:
     stale = ScoreSet.objects.filter(tally_stale=True, state=ScoreSet.State.CURRENT)
     for score_set in stale.select_related("tally"):
         if _is_due(_taken(score_set), now):
-            take(score_set, now)
+            try_to_take(score_set, now)
 
 
 def _is_due(tally: Tally | None, now: datetime) -> bool:
@@ -133,15 +138,26 @@ def _is_due(tally: Tally | None, now: datetime) -> bool:
     return now >= tally.taken_at + LOOKED_AT_EVERY
 
 
+def try_to_take(score_set: ScoreSet, now: datetime) -> None:
+    """Count the set as it is now, unless a statement of that takes too long. What was counted
+    before is then kept, and the next try is as far away as after a count of that length."""
+    try:
+        take(score_set, now)
+    except sql.TookTooLong:
+        logger.warning("Score set %d was not counted: it took too long.", score_set.pk)
+        Tally.objects.filter(score_set=score_set).update(taken_at=now, seconds=SECONDS)
+
+
 def take(score_set: ScoreSet, now: datetime) -> None:
-    """Count the set as it is now."""
+    """Count the set as it is now. Raises sql.TookTooLong."""
     # Cleared first: what changes while this counts makes it stale again.
     ScoreSet.objects.filter(pk=score_set.pk).update(tally_stale=False)
     started = time.monotonic()
     own = list(Segment.objects.filter(workspace=score_set.workspace_id))
-    counts = segments.counts(score_set, own)
-    total = _count_totals([score_set])[score_set.pk]
-    found = movers.find(score_set)
+    with sql.time_limit(SECONDS):
+        counts = segments.counts(score_set, own)
+        total = _count_totals([score_set])[score_set.pk]
+        found = movers.find(score_set)
     Tally.objects.update_or_create(
         score_set=score_set,
         defaults={

@@ -1,0 +1,212 @@
+"""No statement of rescoring runs for longer than it may, and what is slow keeps nobody waiting."""
+
+import logging
+from collections.abc import Collection, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+
+from engagement import (
+    benchmarks,
+    pace,
+    past_benchmarks,
+    planner,
+    raw_scores,
+    score_sets,
+    sql,
+    tallies,
+)
+from engagement.models import DailyBenchmark, Product, ScoreSet, StaleMark, Tally, UserEngagement
+from engagement.rescoring import rescore
+from tests.engagement.history import NOON, group, identify, tell, track
+
+pytestmark = pytest.mark.django_db
+PEOPLE = [f"user {number}" for number in range(10)]
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes a minute elsewhere takes a moment here."""
+    monkeypatch.setattr(pace, "SECONDS", 0.5)
+    monkeypatch.setattr(pace, "_at_once", pace.SUBJECTS)
+    for module in (benchmarks, past_benchmarks, tallies):
+        monkeypatch.setattr(module, "SECONDS", 0.5)
+
+
+@pytest.fixture
+def slow_for_many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A statement about more than three users never ends; how many users each one was about."""
+    asked: list[int] = []
+    score_users = raw_scores.score_users
+
+    def score(score_set: ScoreSet, user_ids: Collection[int], today: Any) -> set[int]:
+        asked.append(len(user_ids))
+        if len(user_ids) > 3:
+            never_ends()
+        return score_users(score_set, user_ids, today)
+
+    monkeypatch.setattr(raw_scores, "score_users", score)
+    return asked
+
+
+def never_ends() -> None:
+    sql.fetch("SELECT pg_sleep(600)::text")
+
+
+def raws(product: Product) -> dict[str, int]:
+    rows = UserEngagement.objects.filter(product=product, score_set__state="current")
+    return dict(rows.values_list("user__external_id", "raw"))
+
+
+def busy(product: Product, *names: str) -> None:
+    tell(product, *(identify(name, -1) for name in names), *(track(name) for name in names))
+
+
+def test_a_statement_that_takes_too_long_is_tried_with_half_of_its_subjects(
+    acme: Product, slow_for_many: list[int]
+) -> None:
+    rescore(NOON)
+    slow_for_many.clear()
+    busy(acme, *PEOPLE)
+    rescore(NOON)
+    assert slow_for_many[:4] == [10, 5, 2, 4] and max(slow_for_many[4:]) <= 4
+    assert raws(acme) == dict.fromkeys(PEOPLE, 1)
+    assert not StaleMark.objects.exists()
+
+
+def test_a_set_is_built_in_steps_that_are_quick_enough(
+    acme: Product, slow_for_many: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1_000_000_000)
+    busy(acme, *PEOPLE)
+    rescore(NOON)
+    assert 10 in slow_for_many
+    assert raws(acme) == dict.fromkeys(PEOPLE, 1)
+
+
+def test_a_subject_that_is_too_slow_by_itself_keeps_its_score_and_no_other_waiting(
+    acme: Product, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    busy(acme, "ann", "bob")
+    rescore(NOON)
+    ann = UserEngagement.objects.get(user__external_id="ann").user_id
+    score_users = raw_scores.score_users
+
+    def score(score_set: ScoreSet, user_ids: Collection[int], today: Any) -> set[int]:
+        if ann in user_ids:
+            never_ends()
+        return score_users(score_set, user_ids, today)
+
+    monkeypatch.setattr(raw_scores, "score_users", score)
+    tell(acme, track("ann"), track("bob"))
+    with caplog.at_level(logging.ERROR):
+        rescore(NOON)
+    assert raws(acme) == {"ann": 1, "bob": 2}
+    assert f"Scoring subject {ann} takes longer" in caplog.text
+
+
+def test_no_step_is_about_more_than_5000_subjects(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = pace.in_steps(range(12_000), len)
+    assert sizes == [5_000, 5_000, 2_000]
+
+
+def test_what_there_is_no_time_for_is_marked_again(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "SUBJECTS", 4)
+    rescore(NOON)
+    busy(acme, *PEOPLE)
+    tell(acme, group("initech", user="user 1"))
+    questions = iter([False])
+    rescore(NOON, out_of_time=lambda: next(questions, True))
+    assert len(raws(acme)) == 4
+    rescore(NOON)
+    assert raws(acme) == dict.fromkeys(PEOPLE, 1)
+
+
+# --- Benchmarks and counts ----------------------------------------------------------------
+
+
+@pytest.fixture
+def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Statements over the rows of a set never end."""
+    fetch = sql.fetch
+
+    def fetch_slowly(statement: Any, *given: Any, **options: Any) -> list[sql.Row]:
+        if "percentile" in statement:
+            never_ends()
+        return fetch(statement, *given, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sql, "fetch", fetch_slowly)
+        yield
+
+
+@pytest.fixture
+def scored(acme: Product) -> Product:
+    busy(acme, "ann", "bob")
+    rescore(NOON)
+    return acme
+
+
+def test_benchmarks_that_take_too_long_stay_as_they_are_and_do_not_stop_scoring(
+    scored: Product, slow: None
+) -> None:
+    before = DailyBenchmark.objects.values_list("day", "users").order_by("day")
+    known = list(before)
+    tell(scored, track("ann"), track("ann", hours=-48))
+    rescore(NOON + timedelta(minutes=1))
+    assert raws(scored) == {"ann": 3, "bob": 1}
+    scores = ScoreSet.objects.get(state="current")
+    assert (scores.user_benchmark, scores.benchmarks_stale) == (1.0, True)
+    assert list(before) == known
+    # Not at once again.
+    assert scores.benchmarks_at == NOON + timedelta(minutes=1)
+    assert scores.benchmark_seconds == benchmarks.SECONDS
+
+
+def test_a_set_whose_benchmarks_take_too_long_is_not_published(acme: Product, slow: None) -> None:
+    busy(acme, "ann")
+    rescore(NOON)
+    assert acme.workspaces.get().scores is None
+    assert ScoreSet.objects.get().state == "building"
+
+
+def test_counting_that_takes_too_long_keeps_the_last_counts(
+    scored: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tallies, "_count_totals", lambda _: never_ends())
+    busy(scored, "cyd")
+    later = NOON + timedelta(minutes=11)
+    rescore(later)
+    tally = Tally.objects.get()
+    assert (tally.users, tally.taken_at, tally.seconds) == (2, later, tallies.SECONDS)
+
+
+# --- Statistics ---------------------------------------------------------------------------
+
+
+def known_rows() -> int:
+    ((rows,),) = sql.fetch(
+        "SELECT reltuples::bigint FROM pg_class WHERE oid = 'engagement_user'::regclass"
+    )
+    return int(rows)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_tables_that_grew_are_analyzed_before_they_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(planner, "ROWS", 20)
+    acme = Product.create_with_workspace("Acme")
+    planner.learn()
+    assert planner.keep_up() == []
+    before = known_rows()
+    tell(acme, *(identify(f"user {number}") for number in range(before // 2 + 50)))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+    rescore(NOON)
+    assert known_rows() >= 50
+    assert planner.keep_up() == []
