@@ -256,6 +256,7 @@ CELERY_BEAT_SCHEDULE = {
     # The safety net: whoever accepts messages asks for a drain itself.
     "drain the inbox": _every(5, "ingestion.tasks.drain"),
     "rescore what is stale": _every(5, "engagement.tasks.rescore"),
+    "move events to other accounts": _every(10, "engagement.tasks.reattribute"),
     "delete what people asked to delete": _every(30, "engagement.tasks.clear"),
     "maintain the inbox": _every(600, "ingestion.tasks.maintain"),
     # The six-hourly sync itself is an entry of the schedule that superusers edit.

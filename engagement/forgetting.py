@@ -5,7 +5,7 @@ that arrived before take no effect any more. Their events, counts and links then
 crash in between leaves a note of what is to be cleared.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, LiteralString
@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from django.db import transaction
 
-from engagement import attribution, failures, locks, sql, stale
+from engagement import attribution, failures, locks, reattribution, sql, stale
 from engagement.admission import Scope, Subject
 from engagement.models import (
     Account,
@@ -149,7 +149,9 @@ _DELETE_COUNTS: LiteralString = (
 
 
 def _clear_user(whose: dict[str, Any]) -> None:
-    """Nobody can write to the user any more, because no message finds the row."""
+    """No message finds the row any more, and with its lock nobody moves its events."""
+    lock_to_move([whose["row"]])
+    reattribution.drop(whose["product"], whose["row"])
     accounts = {account_id for (account_id,) in sql.fetch(_DELETE_COUNTS, whose)}
     sql.execute(_DELETE_EVENTS, whose)
     sql.execute(_DELETE_LINKS, whose)
@@ -185,7 +187,11 @@ def _clear_users_of(whose: dict[str, Any]) -> bool:
     ids = _some_users_of(whose)
     if not ids:
         return False
+    # What was done in the account is known by its events and counts, so these must be right first.
+    is_held = locks.hold_products([whose["product"]])
     lock_to_move(ids)
+    if is_held and reattribution.catch_up(whose["product"], ids):
+        return True
     for statement in (_FORGET_LINKS, _FORGET_EVENTS, _FORGET_COUNTS):
         sql.execute(statement, {**whose, "users": ids})
     _find_account_again(whose["product"], ids)
@@ -210,12 +216,7 @@ _SET_ACCOUNT: LiteralString = """
 
 def _find_account_again(product_id: int, user_ids: Sequence[int]) -> None:
     """Put the users where their remaining links say they are."""
-    links = attribution.stored_links([(product_id, id) for id in user_ids])
-    since, accounts = zip(*(_current(links.get(id, ())) for id in user_ids), strict=True)
+    current = attribution.current_accounts(product_id, user_ids)
+    accounts, since = zip(*(current.get(id, (None, None)) for id in user_ids), strict=True)
     arrays = {"users": list(user_ids), "accounts": list(accounts), "since": list(since)}
     sql.execute(_SET_ACCOUNT, arrays)
-
-
-def _current(links: Collection[attribution.Link]) -> tuple[datetime | None, int | None]:
-    changes = attribution.timeline(links)
-    return changes[-1] if changes else (None, None)

@@ -1,7 +1,7 @@
 """Locks in the database that say who is at work, freed by a crash.
 
-Whoever takes several takes them in this order: the right to score a product, the product, users,
-accounts.
+Whoever takes several takes them in this order: the right to score a product or to move events, the
+product, users, accounts.
 """
 
 from collections.abc import Collection
@@ -11,6 +11,7 @@ from engagement import sql
 
 # Any number that no other advisory lock of the service uses.
 SCORING = 0x5C0FE
+REATTRIBUTION = 0x5C0FF
 
 _TRY: LiteralString = "SELECT pg_try_advisory_xact_lock(%(class)s, %(product)s::integer)"
 _WAIT: LiteralString = "SELECT pg_advisory_xact_lock(%(class)s, %(product)s::integer)::text"
@@ -25,6 +26,13 @@ def hold_scoring(product_id: int) -> bool:
 def keep_from_scoring(product_id: int) -> None:
     """Wait for whoever scores the product, and let nobody begin until this transaction ends."""
     sql.fetch(_WAIT, {"class": SCORING, "product": product_id % 2**31})
+
+
+def hold_reattribution() -> bool:
+    """Whether this transaction is now the one that moves events in the background, until it
+    ends."""
+    ((mine,),) = sql.fetch(_TRY, {"class": REATTRIBUTION, "product": 0})
+    return bool(mine)
 
 
 _HOLD_PRODUCTS: LiteralString = """

@@ -7,15 +7,17 @@ accounts, sightings and counts.
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import date, datetime
-from typing import LiteralString, TypeAlias
+from typing import LiteralString
 
 import msgspec
 
-from engagement import attribution, sql, stale, subjects
+from engagement import attribution, daily_counts, sql, stale, subjects
 from engagement.admission import admit
-from engagement.attribution import Link, Touched
+from engagement.attribution import Link
+from engagement.daily_counts import CountKey
 from engagement.messages import Counted, Group, Identify, Linked, Received, Seen, Track
 from engagement.models.activity import NO_ACCOUNT
+from engagement.stale import Touched
 from engagement.subjects import Key, Sighting, UserState, see
 from engagement.traits import stamp
 
@@ -277,21 +279,6 @@ _COPY_EVENTS: LiteralString = """
     FROM STDIN (FORMAT BINARY)
 """
 _EVENT_TYPES = ("int8", "int8", "timestamptz", "int8", "int8", "int8", "timestamptz")
-_ADD_COUNTS: LiteralString = """
-    INSERT INTO engagement_dailycount AS d
-        (product_id, user_id, day, event_name_id, account_id, count, last_at)
-    SELECT * FROM unnest(
-        %(products)b::bigint[], %(users)b::bigint[], %(days)b::date[], %(names)b::bigint[],
-        %(accounts)b::bigint[], %(counts)b::integer[], %(last)b::timestamptz[])
-    ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
-    SET count = d.count + EXCLUDED.count, last_at = GREATEST(d.last_at, EXCLUDED.last_at)
-"""
-
-
-# Product, user, day as an ordinal (a date is slow to hash), event name, account.
-CountKey: TypeAlias = tuple[int, int, int, int, int]
-# After every day.
-_NO_DAY = date.max.toordinal() + 1
 
 
 def _add_events(
@@ -312,13 +299,9 @@ def _add_events(
         counts[key] = (count + one.count, max(last_at, one.last_at))
     if events:
         sql.copy(_COPY_EVENTS, _EVENT_TYPES, events)
-    if counts:
-        _add_counts(counts)
-    days: dict[int, int] = {}
-    for product_id, _, day, _, _ in counts:
-        if day < days.get(product_id, _NO_DAY):
-            days[product_id] = day
-    return {Touched(key[0], key[1], key[4]) for key in counts}, days
+    daily_counts.add(counts)
+    touched = {Touched(key[0], key[1], key[4]) for key in counts}
+    return touched, daily_counts.earliest_days(counts)
 
 
 def _count_events(
@@ -340,23 +323,6 @@ def _count_events(
     return events
 
 
-def _add_counts(counts: dict[CountKey, tuple[int, datetime]]) -> None:
-    # Sorted by the key, so that two workers that count the same users cannot deadlock.
-    rows = sorted(counts.items())
-    sql.execute(
-        _ADD_COUNTS,
-        {
-            "products": [key[0] for key, _ in rows],
-            "users": [key[1] for key, _ in rows],
-            "days": [date.fromordinal(key[2]) for key, _ in rows],
-            "names": [key[3] for key, _ in rows],
-            "accounts": [key[4] for key, _ in rows],
-            "counts": [count for _, (count, _) in rows],
-            "last": [last for _, (_, last) in rows],
-        },
-    )
-
-
 # --- What must be scored again --------------------------------------------------------------
 
 
@@ -376,12 +342,7 @@ def _described(
 def _stale(newcomers: Sequence[UserState], touched: set[Touched]) -> set[stale.Mark]:
     # Strangers' counts too, though they change no score: another worker may be introducing the
     # stranger just now, and its mark may be worked off before these counts are committed.
-    marks = {stale.user(user.product_id, user.id) for user in newcomers}
-    for product_id, user_id, account_id in touched:
-        marks.add(stale.user(product_id, user_id))
-        if account_id != NO_ACCOUNT:
-            marks.add(stale.account(product_id, account_id))
-    return marks
+    return {stale.user(user.product_id, user.id) for user in newcomers} | stale.counts(touched)
 
 
 def _changed_since(days: dict[int, int], newcomers: Sequence[UserState]) -> set[stale.Mark]:

@@ -1,10 +1,11 @@
 """Marks of what must be computed again."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import date
 from typing import LiteralString, NamedTuple
 
 from engagement import sql
+from engagement.models.activity import NO_ACCOUNT
 
 
 class Mark(NamedTuple):
@@ -17,6 +18,14 @@ class Mark(NamedTuple):
     day: date | None = None
 
 
+class Touched(NamedTuple):
+    """Whose counts changed; ``account_id`` is 0 for counts in no account."""
+
+    product_id: int
+    user_id: int
+    account_id: int
+
+
 def user(product_id: int, user_id: int) -> Mark:
     return Mark(product_id, user_id, None)
 
@@ -27,6 +36,16 @@ def account(product_id: int, account_id: int) -> Mark:
 
 def since(product_id: int, day: date) -> Mark:
     return Mark(product_id, None, None, day)
+
+
+def counts(touched: Iterable[Touched]) -> set[Mark]:
+    """The marks of everybody whose counts changed."""
+    marks = set()
+    for product_id, user_id, account_id in touched:
+        marks.add(user(product_id, user_id))
+        if account_id != NO_ACCOUNT:
+            marks.add(account(product_id, account_id))
+    return marks
 
 
 _COPY: LiteralString = """

@@ -5,7 +5,15 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from engagement import deletion, forgetting, maintenance, measures, rescoring, wakeups
+from engagement import (
+    deletion,
+    forgetting,
+    maintenance,
+    measures,
+    reattribution,
+    rescoring,
+    wakeups,
+)
 from engagement.failures import left_to_beat
 from engagement.figures import RESCORE
 
@@ -13,6 +21,8 @@ from engagement.figures import RESCORE
 RESCORE_SECONDS = 10.0
 # So does clearing away what was deleted on request.
 CLEAR_SECONDS = 10.0
+# So does moving events. One worker at a time does it.
+REATTRIBUTE_SECONDS = 5.0
 # Seconds between two requests of one process: scores are fresh within seconds, and a subject that
 # is busy all the time is scored once in so many.
 PAUSE = 2.0
@@ -23,7 +33,10 @@ _next_turn = 0.0
 @shared_task
 @left_to_beat("rescore what is stale")
 def rescore() -> None:
-    """Score what is stale; ask for more where time ran out."""
+    """Score what is stale; ask for more where time ran out. It follows each batch, so it also asks
+    for what the batch left to the background."""
+    if reattribution.is_wanted():
+        wakeups.ask(reattribute, expires=10)
     deadline = time.monotonic() + RESCORE_SECONDS
 
     def out_of_time() -> bool:
@@ -33,6 +46,18 @@ def rescore() -> None:
         work.units = rescoring.rescore(timezone.now(), out_of_time=out_of_time)
     if out_of_time():
         request_rescore()
+
+
+@shared_task
+@left_to_beat("move events to other accounts")
+def reattribute() -> None:
+    """Move the events of users who turned out to be in another account, and have them scored; the
+    rescoring asks for more where time ran out."""
+    if not reattribution.is_wanted():
+        return
+    deadline = time.monotonic() + REATTRIBUTE_SECONDS
+    reattribution.run(lambda: time.monotonic() > deadline)
+    request_rescore()
 
 
 @shared_task

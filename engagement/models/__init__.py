@@ -18,7 +18,7 @@ from engagement.models.scores import (
     UserEngagement,
 )
 from engagement.models.segments import Segment
-from engagement.models.subjects import Account, Membership, User
+from engagement.models.subjects import Account, Membership, ReattributionRequest, User
 
 __all__ = [
     "Account",
@@ -36,6 +36,7 @@ __all__ = [
     "Membership",
     "Product",
     "ProductMember",
+    "ReattributionRequest",
     "ScoreSet",
     "ScoredEvent",
     "Segment",

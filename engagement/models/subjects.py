@@ -132,3 +132,30 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"user {self.user_id} in account {self.account_id} at {self.occurred_at}"
+
+
+class ReattributionRequest(models.Model):
+    """Says that events of a user's span of time may be in another account than their links say.
+
+    Recording only ever appends requests; ``engagement.reattribution`` works them off. ``end_at`` is
+    not part of the span, None is without a bound, and of the events at the very start those with
+    an earlier arrival than ``arrival`` are done. Overlapping requests are ordinary.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    product = models.ForeignKey(
+        "engagement.Product", on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    user_id = models.BigIntegerField()
+    start_at = models.DateTimeField(null=True)
+    end_at = models.DateTimeField(null=True)
+    arrival = models.BigIntegerField(default=0)
+
+    class Meta:
+        indexes = [
+            # Each step takes all requests of a user.
+            models.Index(fields=["product", "user_id"], name="reattribution_by_user"),
+        ]
+
+    def __str__(self) -> str:
+        return f"events of user {self.user_id} from {self.start_at} to {self.end_at}"

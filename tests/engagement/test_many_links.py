@@ -1,0 +1,162 @@
+"""However many links a user has, one more costs the same, and a batch of them costs its length."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engagement import sql
+from engagement.attribution import Link, changed, timeline
+from engagement.messages import Identify, Message, Received
+from engagement.models import Event, Membership, Product, User
+from engagement.recording import record
+from tests.engagement.history import NOON, identify, state, tell, track
+
+pytestmark = pytest.mark.django_db
+
+
+def alternating(count: int, *, first: int = 0) -> list[Identify]:
+    """Identifies of one user, each in another account than the one before."""
+    hours = range(first, first + count)
+    return [identify("ann", hour, group=("initech", "hooli")[hour % 2]) for hour in hours]
+
+
+def links_read() -> int:
+    """How many rows of links the statements of this transaction have read so far."""
+    ((rows,),) = sql.fetch(
+        "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables"
+        " WHERE relname = 'engagement_membership'"
+    )
+    return int(rows)
+
+
+@contextmanager
+def python_calls() -> Iterator[list[int]]:
+    """Counts the calls of Python functions, a measure of work that no other process disturbs."""
+    calls = [0]
+
+    def count(frame: Any, event: str, argument: Any) -> None:
+        calls[0] += event == "call"
+
+    sys.setprofile(count)
+    try:
+        yield calls
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.mark.parametrize("hours", [1500, 700.5, -3], ids=["after", "between", "before"])
+def test_one_more_link_reads_its_neighbours_alone(acme: Product, hours: float) -> None:
+    tell(acme, *alternating(1500))
+    tell(acme, track("ann", hours=1499))
+    sql.execute("ANALYZE engagement_membership")
+    before = links_read()
+
+    tell(acme, identify("ann", hours, group="umbrella"))
+
+    assert links_read() - before < 30
+
+
+def test_an_event_of_long_ago_reads_few_links(acme: Product) -> None:
+    tell(acme, *alternating(1500))
+    sql.execute("ANALYZE engagement_membership")
+    before = links_read()
+
+    tell(acme, *(track("ann", hours=hours) for hours in (-5, 700.5, 1200.5)))
+
+    assert links_read() - before < 30
+    accounts = Event.objects.order_by("occurred_at").values_list("account__external_id", flat=True)
+    assert list(accounts) == ["initech", "initech", "initech"]
+
+
+def test_a_batch_of_links_of_one_user_costs_its_length(acme: Product) -> None:
+    def calls(count: int, first: int) -> int:
+        messages = alternating(count, first=first)
+        with python_calls() as made:
+            tell(acme, *messages)
+        return made[0]
+
+    calls(10, 0)
+    few, many = calls(200, 10), calls(1600, 210)
+
+    assert many < 12 * few, "eight times the links, not 64 times the work"
+
+
+def test_comparing_timelines_names_what_changed() -> None:
+    def at(day: int) -> datetime:
+        return NOON + timedelta(days=day)
+
+    stored = [Link(at(1), 1, 10), Link(at(3), 2, 20), Link(at(5), 3, 10)]
+    old = timeline(stored)
+    assert changed(old, old) == []
+    assert changed([], old) == [(None, None)]
+    assert changed(old, timeline([*stored, Link(at(2), 4, 20)])) == [(at(2), at(3))]
+    assert changed(old, timeline([*stored, Link(at(0), 4, 30)])) == [(None, at(1))]
+    assert changed(old, timeline([*stored, Link(at(7), 4, 30)])) == [(at(7), None)]
+    # What touches is one span, whichever accounts are in it.
+    two = [*stored, Link(at(3), 5, 30), Link(at(4), 6, 40)]
+    assert changed(old, timeline(two)) == [(at(3), at(5))]
+
+
+# --- The same as by the rule's own words ------------------------------------------------------
+
+moves = st.builds(
+    identify,
+    st.just("ann"),
+    st.integers(0, 12),
+    st.sampled_from(["acme", "globex", "initech"]),
+)
+told = st.lists(moves | st.builds(track, st.just("ann"), hours=st.integers(-1, 13)), max_size=30)
+
+
+def since(messages: list[Message]) -> tuple[str | None, datetime | None]:
+    """The account of the latest link, and since when no other one counts."""
+    winners = {}
+    for message in sorted_by_time(messages):
+        winners[message.timestamp] = message.group_id
+    account: str | None = None
+    began: datetime | None = None
+    for at, group in winners.items():
+        if group != account:
+            account, began = group, None if account is None else at
+    return account, began
+
+
+def sorted_by_time(messages: list[Message]) -> list[Identify]:
+    return sorted(
+        (one for one in messages if isinstance(one, Identify)), key=lambda one: one.timestamp
+    )
+
+
+@given(told, st.lists(st.integers(1, 8), max_size=8))
+@settings(
+    max_examples=80,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_one_user_in_many_accounts_is_where_the_links_say(
+    db: None, told: list[Message], sizes: list[int]
+) -> None:
+    once, split = Product.create_with_workspace("once"), Product.create_with_workspace("split")
+    received = [Received(once.pk, place, NOON, message) for place, message in enumerate(told)]
+    record(received)
+    rest = list(enumerate(told))
+    for size in [*sizes, len(told)]:
+        batch, rest = rest[:size], rest[size:]
+        record([Received(split.pk, place, NOON, message) for place, message in batch])
+
+    assert state(split) == state(once)
+    for user in User.objects.filter(product=split).select_related("account"):
+        found = (user.account.external_id if user.account else None, user.account_since)
+        assert found == since(told)
+
+
+def test_all_links_are_kept(acme: Product) -> None:
+    tell(acme, *alternating(20))
+    tell(acme, *alternating(20, first=20))
+    assert Membership.objects.count() == 40

@@ -1,0 +1,293 @@
+"""A late link that moves many events leaves them to the background, with the same result."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from engagement import daily_counts, reattribution, tasks, wakeups
+from engagement.admission import Scope, Subject
+from engagement.deletion import go_on, request
+from engagement.forgetting import clear, forget
+from engagement.messages import Message, Received
+from engagement.models import (
+    Account,
+    DailyCount,
+    Event,
+    Membership,
+    Product,
+    ReattributionRequest,
+    StaleMark,
+    User,
+)
+from engagement.recording import record
+from engagement.rescoring import rescore
+from tests.engagement.history import NOON, at, identify, state, tell, track
+from tests.engagement.test_order_does_not_matter import scores, two_tellings
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch moves three events, a step in the background looks at two."""
+    monkeypatch.setattr(reattribution, "MOVED_AT_ONCE", 3)
+    monkeypatch.setattr(reattribution, "EVENTS_PER_STEP", 2)
+
+
+def events(first: int, last: int, **more: Any) -> list[Message]:
+    return [track("ann", hours=hour, **more) for hour in range(first, last)]
+
+
+def by_account() -> dict[str | None, int]:
+    counted: dict[str | None, int] = {}
+    for name in Event.objects.values_list("account__external_id", flat=True):
+        counted[name] = counted.get(name, 0) + 1
+    return counted
+
+
+def counts_by_account(product: Product) -> dict[str, int]:
+    names = dict(Account.objects.filter(product=product).values_list("pk", "external_id"))
+    counted: dict[str, int] = {}
+    for account_id, count in DailyCount.objects.values_list("account_id", "count"):
+        name = names.get(account_id, "")
+        counted[name] = counted.get(name, 0) + count
+    return counted
+
+
+def test_a_message_moves_a_bounded_number_of_events_itself(acme: Product) -> None:
+    tell(acme, identify("ann", -1000, group="initech"))
+    tell(acme, *(track("ann", hours=number / 60) for number in range(1200)))
+
+    tell(acme, identify("ann", -1, group="hooli"))
+
+    assert by_account() == {"initech": 1200}
+    assert ReattributionRequest.objects.count() == 1
+    assert reattribution.run()
+    assert by_account() == counts_by_account(acme) == {"hooli": 1200}
+    assert not ReattributionRequest.objects.exists()
+
+
+def test_few_events_are_moved_at_once(acme: Product) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *events(0, 5))
+    tell(acme, identify("ann", -1, group="hooli"))
+    assert by_account() == {"hooli": 5}
+    assert not reattribution.is_wanted()
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_other_users_of_the_batch_do_not_wait(acme: Product) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *events(0, 9))
+    tell(acme, identify("bob", -1000, group="initech"), track("bob"))
+    tell(acme, identify("ann", -1, group="hooli"), identify("bob", -1, group="hooli"))
+    assert by_account() == {"initech": 9, "hooli": 1}
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_whose_counts_changed_is_scored_again(acme: Product) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *events(0, 9))
+    tell(acme, identify("ann", -1, group="hooli"))
+    StaleMark.objects.all().delete()
+
+    reattribution.run()
+
+    accounts = Account.objects.filter(pk__in=StaleMark.objects.values("account_id"))
+    assert set(accounts.values_list("external_id", flat=True)) == {"initech", "hooli"}
+    assert StaleMark.objects.filter(user_id=User.objects.get().pk).exists()
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_events_of_the_same_moment_are_moved_in_steps_too(acme: Product) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *(track("ann") for _ in range(9)))
+    tell(acme, identify("ann", -1, group="hooli"))
+
+    assert reattribution._step()
+    assert by_account() == {"initech": 7, "hooli": 2}
+    assert counts_by_account(acme) == by_account()
+    assert reattribution.run()
+    assert by_account() == counts_by_account(acme) == {"hooli": 9}
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_each_step_leaves_the_counts_as_the_events_are(acme: Product) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *events(-5, 9))
+    tell(acme, identify("ann", 1.5, group="hooli"), identify("ann", 5.5, group="umbrella"))
+    while reattribution._step():
+        assert counts_by_account(acme) == by_account()
+        for row in DailyCount.objects.all():
+            day = Event.objects.filter(account_id=row.account_id, occurred_at__date=row.day)
+            assert row.last_at == day.latest("occurred_at").occurred_at
+    assert by_account() == {"initech": 7, "hooli": 4, "umbrella": 3}
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_a_crash_in_a_step_loses_and_repeats_nothing(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *events(0, 9))
+    tell(acme, identify("ann", -1, group="hooli"))
+    assert reattribution._step()
+
+    class Crash(Exception):
+        pass
+
+    def crash(counts: daily_counts.Counts) -> None:
+        raise Crash
+
+    with monkeypatch.context() as broken, pytest.raises(Crash):
+        broken.setattr(daily_counts, "add", crash)
+        reattribution.run()
+    assert by_account() == counts_by_account(acme) == {"initech": 7, "hooli": 2}
+
+    assert reattribution.run()
+    assert by_account() == counts_by_account(acme) == {"hooli": 9}
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_links_and_events_that_come_meanwhile_are_heeded(acme: Product) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *events(0, 9))
+    tell(acme, identify("ann", -1, group="hooli"))
+    reattribution._step()
+    tell(acme, identify("ann", 4.5, group="umbrella"), *events(0, 9))
+    reattribution._step()
+    tell(acme, identify("ann", -2, group="initech"), identify("ann", 7.5, group="initech"))
+
+    assert reattribution.run()
+
+    assert by_account() == counts_by_account(acme) == {"hooli": 10, "umbrella": 6, "initech": 2}
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_users_take_turns(acme: Product) -> None:
+    for name in ("ann", "bob"):
+        tell(acme, identify(name, -1000, group="initech"))
+        tell(acme, *(track(name, hours=hour) for hour in range(9)))
+        tell(acme, identify(name, -1, group="hooli"))
+    reattribution._step()
+    reattribution._step()
+    moved = Event.objects.filter(account__external_id="hooli")
+    assert sorted(moved.values_list("user__external_id", flat=True)) == ["ann", "ann", "bob", "bob"]
+
+
+def test_many_spans_of_a_user_make_one_request(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reattribution, "MOVED_AT_ONCE", -1000)
+    monkeypatch.setattr(reattribution, "SPANS_PER_REQUEST", 2)
+    tell(acme, *(identify("ann", hour, group="initech") for hour in range(0, 40, 4)))
+    tell(acme, *events(0, 40))
+    tell(acme, *(identify("ann", hour, group="hooli") for hour in (2, 10, 20)))
+    wanted = ReattributionRequest.objects.get()
+    assert (wanted.start_at, wanted.end_at) == (at(2), at(24))
+    reattribution.run()
+    assert by_account() == counts_by_account(acme) == {"initech": 32, "hooli": 8}
+
+
+@given(two_tellings(), st.data())
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_the_result_is_as_if_all_were_moved_at_once(
+    db: None, tellings: tuple[list[Message], list[list[int]]], data: st.DataObject
+) -> None:
+    told, batches = tellings
+    once, split = Product.create_with_workspace("once"), Product.create_with_workspace("split")
+    record([Received(once.pk, place, NOON, message) for place, message in enumerate(told)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reattribution, "MOVED_AT_ONCE", -100)
+        patch.setattr(reattribution, "EVENTS_PER_STEP", 1)
+        for batch in batches:
+            record([Received(split.pk, place, NOON, told[place]) for place in batch])
+            for _ in range(data.draw(st.integers(0, 3))):
+                reattribution._step()
+            rescore(NOON)
+        assert reattribution.run()
+    rescore(NOON)
+
+    assert state(split) == state(once)
+    assert scores(split) == scores(once)
+
+
+# --- Who is deleted meanwhile -----------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_an_account_is_forgotten_with_what_was_about_to_move_there(acme: Product) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
+    tell(acme, identify("ann", 3.5, group="hooli"), identify("ann", 7.5, group="umbrella"))
+    assert reattribution.is_wanted()
+
+    forget(Subject(acme.pk, Scope.ACCOUNT, "hooli"), NOON + timedelta(days=9))
+    assert clear()
+    reattribution.run()
+
+    assert by_account() == counts_by_account(acme) == {"initech": 4, "umbrella": 4}
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_an_account_is_forgotten_without_what_was_about_to_move_away(acme: Product) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
+    tell(acme, identify("ann", 3.5, group="hooli"))
+
+    forget(Subject(acme.pk, Scope.ACCOUNT, "initech"), NOON + timedelta(days=9))
+    assert clear()
+    reattribution.run()
+
+    assert by_account() == counts_by_account(acme) == {"hooli": 8}
+    user = User.objects.get()
+    assert (user.account and user.account.external_id, user.account_since) == ("hooli", None)
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_a_forgotten_user_leaves_no_request(acme: Product) -> None:
+    tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
+    tell(acme, identify("ann", 3.5, group="hooli"))
+    reattribution._step()
+
+    forget(Subject(acme.pk, Scope.USER, "ann"), NOON + timedelta(days=9))
+    reattribution._step()
+    assert clear()
+
+    for model in (ReattributionRequest, Event, DailyCount, Membership, User):
+        assert not model.objects.exists(), model
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_a_product_that_is_being_deleted_holds_nobody_up(acme: Product, globex: Product) -> None:
+    for product in (acme, globex):
+        tell(product, identify("ann", -1000, group="initech"), *events(0, 12))
+        tell(product, identify("ann", -1, group="hooli"))
+    request(acme.pk, NOON)
+
+    assert reattribution.run()
+
+    assert list(ReattributionRequest.objects.values_list("product", flat=True)) == [acme.pk]
+    assert counts_by_account(globex)["hooli"] == 12
+    while not go_on(acme.pk):
+        pass
+    assert not ReattributionRequest.objects.exists()
+
+
+# --- Tasks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("few_at_once")
+def test_the_rescoring_after_a_batch_asks_for_it(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(wakeups, "ask", lambda task, **_: asked.append(task))
+    tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
+    tasks.rescore()
+    assert asked == []
+    tell(acme, identify("ann", -1, group="hooli"))
+    tasks.rescore()
+    assert asked == [tasks.reattribute]
+
+    tasks.reattribute()
+
+    assert by_account() == {"hooli": 12}
