@@ -77,6 +77,8 @@ FIELDS: tuple[str, ...] = (
 )
 FIELDS += ("user_id", "group_id", "message_id", "api_key", "properties", "batch", "sentAt")
 FIELDS += ("originalTimestamp", "anonymousId", "previousId", "writeKey", "name", "integrations")
+# Headers that a server may take for its own variables, or for those of a proxy in front of it.
+STEERING = ("SCRIPT_NAME", "PATH_INFO", "X-Forwarded-Proto", "X-Forwarded-Ssl", "X-Forwarded-For")
 CONTENT_TYPES = (
     "text/plain",
     "application/x-www-form-urlencoded",
@@ -222,6 +224,9 @@ class Attacker:
     def _spelled(self, method: str, path: str, headers: dict[str, str], body: bytes) -> bytes:
         lines = [f"{method} {path} HTTP/1.1", f"Host: {HOST}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
+        if self._chance.random() < 0.1:
+            value = self._chance.choice(("x", "/x", "https", self._header_text()))
+            lines.append(f"{self._chance.choice(STEERING)}: {value}")
         if method == "POST":
             lines.append(f"Content-Length: {self._length(body)}")
         head = "\r\n".join(lines) + "\r\n\r\n"

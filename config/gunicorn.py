@@ -28,8 +28,11 @@ graceful_timeout = 5
 accesslog = None
 loglevel = "warning"
 control_socket_disable = True
-# Without this gunicorn looks for X-Forwarded-* of one proxy only; Django decides by EDS_HTTPS.
-forwarded_allow_ips = "*"
+# No header steers the server: not where the application is mounted, and not whether a request came
+# by HTTPS. X-Forwarded-* still reach Django, which trusts them only where EDS_HTTPS is set.
+forwarder_headers = ""
+header_map = "drop"
+secure_scheme_headers: dict[str, str] = {}
 
 # Linux spreads new connections evenly over sockets that share a port; elsewhere one takes all.
 SPREADS_CONNECTIONS = sys.platform == "linux"
