@@ -277,14 +277,13 @@ def test_a_condition_is_removed_by_its_button_and_the_others_stay(
 ) -> None:
     segment = acme_rows.segment
     html = member.get(page(segment)).content.decode()
-    assert re.findall(r'name="_remove_condition" value="(\w+)"', html) == ["0", "1", "__prefix__"]
+    assert re.findall(r'name="_remove_condition" value="(\w+)"', html)[:2] == ["0", "1"]
     event = {"what": "event", "event": "opened", "event_is": "done", "times": "2", "days": ""}
     three = filled_in(TRAIT, event, ADMINS_OF_SEATS, name="acme segment")
     html = member.post(page(segment), {**three, "_remove_condition": "1"}).content.decode()
-    told = [
-        re.search(r"<select[^>]*conditions-%d-what.*?</select>" % n, html, re.S) for n in (0, 1)
-    ]
-    assert all(one and 'value="trait" selected' in one[0] for one in told)
+    for row in (0, 1):
+        (what,) = re.findall(rf'<select name="conditions-{row}-what".*?</select>', html, re.S)
+        assert 'value="trait" selected' in what
     assert 'name="conditions-TOTAL_FORMS" value="2"' in html and "conditions-2-what" not in html
     assert 'value="pro"' in html and 'value="opened"' not in html
     # Looking saves nothing, and the rest is saved as it is shown.
