@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0013_tallies'),
+        ('engagement', '0015_past_benchmarks'),
     ]
 
     operations = [

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0013_tallies'),
+        ('engagement', '0014_new_members_are_viewers'),
     ]
 
     operations = [
