@@ -113,9 +113,12 @@ _TAKEN = [
 
 
 def _scored_names(score_set: ScoreSet) -> int:
-    if score_set.default_weight:
-        return EventName.objects.filter(product_id=score_set.product_id).count()
-    return ScoredEvent.objects.filter(score_set=score_set).count()
+    listed = ScoredEvent.objects.filter(score_set=score_set)
+    if not score_set.default_weight:
+        return listed.filter(weight__gt=0).count()
+    unscored = listed.filter(weight=0).values("event_name_id")
+    names = EventName.objects.filter(product_id=score_set.product_id)
+    return names.exclude(pk__in=unscored).count()
 
 
 def look_back(score_set: ScoreSet, day: date) -> None:

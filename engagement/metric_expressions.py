@@ -223,10 +223,10 @@ def _share_of_names(score_set: ScoreSet) -> Shown:
 def _scored_counts(score_set: ScoreSet, place: Place) -> QuerySet[DailyCount]:
     """The daily counts of the row's subject that the definition scores."""
     counts = counts_of_subject(place)
-    if score_set.default_weight:
-        return counts
     listed = ScoredEvent.objects.filter(score_set=score_set).values("event_name_id")
-    return counts.filter(event_name_id__in=listed)
+    if score_set.default_weight:
+        return counts.exclude(event_name_id__in=listed.filter(weight=0))
+    return counts.filter(event_name_id__in=listed.filter(weight__gt=0))
 
 
 def _active_share() -> Any:

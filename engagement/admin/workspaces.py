@@ -73,7 +73,7 @@ class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
         strip=False,
         widget=forms.TextInput(attrs={"list": "event-names", "size": 50, "autocomplete": "off"}),
     )
-    weight = WholeNumber(1, 10)
+    weight = WholeNumber(0, 10, help_text="1 to 10; 0: this event is not scored.")
 
     class Meta:
         model = EventWeight
@@ -168,7 +168,7 @@ class WorkspaceForm(RuleForm):
         0,
         10,
         initial=1,
-        help_text="Weight of events not listed below, 1 to 10; 0 scores only listed events.",
+        help_text="Weight of all other events, 0 to 10. 0 scores only the events listed below.",
     )
 
     class Meta:

@@ -1,7 +1,7 @@
 """Products and the workspaces that score them."""
 
 from django.conf import settings
-from django.core.validators import MaxValueValidator, MinValueValidator
+from django.core.validators import MaxValueValidator
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -101,7 +101,7 @@ class Workspace(models.Model):
     default_weight = models.PositiveSmallIntegerField(
         default=1,
         validators=[MaxValueValidator(10)],
-        help_text="Weight of events not listed below, 1 to 10; 0 scores only listed events.",
+        help_text="Weight of all other events, 0 to 10. 0 scores only the events listed below.",
     )
     audience = models.JSONField(default=dict, editable=False)
     # Without a constraint: deleting a product deletes both, and neither can go first.
@@ -133,12 +133,12 @@ class Workspace(models.Model):
 
 
 class EventWeight(models.Model):
-    """What one event name weighs in one workspace."""
+    """What one event name weighs in one workspace. An event that weighs 0 is not scored."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="weights")
     event_name = models.ForeignKey("engagement.EventName", on_delete=models.CASCADE)
     weight = models.PositiveSmallIntegerField(
-        validators=[MinValueValidator(1), MaxValueValidator(10)]
+        validators=[MaxValueValidator(10)], help_text="1 to 10; 0: this event is not scored."
     )
 
     class Meta:
@@ -146,9 +146,7 @@ class EventWeight(models.Model):
             models.UniqueConstraint(
                 fields=["workspace", "event_name"], name="one_weight_per_event_name"
             ),
-            models.CheckConstraint(
-                condition=Q(weight__range=(1, 10)), name="event_weight_in_range"
-            ),
+            models.CheckConstraint(condition=Q(weight__range=(0, 10)), name="event_weight_0_to_10"),
         ]
 
     def __str__(self) -> str:

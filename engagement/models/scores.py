@@ -94,7 +94,7 @@ class ScoreSet(models.Model):
 
 class ScoredEvent(models.Model):
     """What one event name weighs in a set of scores, as the workspace had it when it was asked
-    for."""
+    for. An event that weighs 0 is not scored."""
 
     pk = models.CompositePrimaryKey("score_set_id", "event_name_id")
     score_set = models.ForeignKey(

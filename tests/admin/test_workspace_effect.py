@@ -166,7 +166,7 @@ def test_each_part_of_the_form_has_its_effect(
         ({"lookback_days": 8}, "Lookback days: Select a valid choice."),
         ({"lookback_days": ""}, "Lookback days: This field is required."),
         ({"default_weight": 11}, "Default weight: Give a whole number from 0 to 10."),
-        ({"weights-0-weight": "x"}, "Weight of “opened”: Give a whole number from 1 to 10."),
+        ({"weights-0-weight": "x"}, "Weight of “opened”: Give a whole number from 0 to 10."),
         ({"weights-TOTAL_FORMS": 2, "weights-1-event": "paid"}, "Weight of “paid”: Give a whole"),
         (
             {"weights-TOTAL_FORMS": 2, "weights-1-weight": "3"},

@@ -139,11 +139,11 @@ def test_a_weight_is_taken_away_and_given_again_in_one_go(
 @pytest.mark.parametrize(
     ("event", "weight", "sentence"),
     [
-        ("New", 0, "Give a whole number from 1 to 10."),
-        ("New", 11, "Give a whole number from 1 to 10."),
-        ("New", "1.5", "Give a whole number from 1 to 10."),
-        ("New", "", "Give a whole number from 1 to 10."),
-        ("New", "many", "Give a whole number from 1 to 10."),
+        ("New", -1, "Give a whole number from 0 to 10."),
+        ("New", 11, "Give a whole number from 0 to 10."),
+        ("New", "1.5", "Give a whole number from 0 to 10."),
+        ("New", "", "Give a whole number from 0 to 10."),
+        ("New", "many", "Give a whole number from 0 to 10."),
         ("acme event", 3, "“acme event” is listed twice."),
         ("   ", 3, "Give the event&#x27;s name as your application sends it."),
         ("a\tb", 3, "Give the event&#x27;s name as your application sends it."),

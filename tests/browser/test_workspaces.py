@@ -52,7 +52,7 @@ def test_a_manager_sees_the_effect_of_a_weight_saves_it_and_follows_the_scores(
     assert browser.find("#id_weights-0-event").get_attribute("value") == "shared"
     assert browser.find("#id_weights-0-weight").get_attribute("value") == "1"
     browser.fill("id_weights-0-weight", "99")
-    browser.wait_for_text("Weight of “shared”: Give a whole number from 1 to 10.")
+    browser.wait_for_text("Weight of “shared”: Give a whole number from 0 to 10.")
     browser.fill("id_weights-0-weight", "10")
     browser.wait_until(lambda: ranked(browser, "last") == ["bob ▲ 1", "ann ▼ 1"])
     assert ranked(browser, "first") == ["ann", "bob"]

@@ -46,7 +46,7 @@ definitions = st.builds(
     Definition,
     lookback=st.sampled_from([1, 7, 30]),
     default_weight=st.integers(0, 2),
-    weights=st.dictionaries(st.sampled_from(NAMES), st.integers(1, 10)),
+    weights=st.dictionaries(st.sampled_from(NAMES), st.integers(0, 10)),
 )
 
 

@@ -4,8 +4,12 @@ import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import IntegrityError
 
 from engagement import benchmarks, past_benchmarks, score_sets
+
+
+from engagement import benchmarks, history, metrics, score_sets, segments
 from engagement.models import (
     AccountEngagement,
     EventName,
@@ -18,6 +22,7 @@ from engagement.models import (
     Workspace,
 )
 from engagement.rescoring import rescore
+from engagement.rules import parse
 from engagement.scoring import score, window
 from tests.engagement.history import NOON, at, group, identify, tell, track
 
@@ -123,6 +128,41 @@ def test_a_default_weight_of_0_scores_only_listed_events(acme: Product) -> None:
     rescore(NOON)
     row = UserEngagement.objects.get(product=acme)
     assert (row.raw, row.event_count, row.active_days, row.last_active_at) == (2, 1, 1, at(1))
+
+
+@pytest.mark.parametrize("default_weight", [0, 1])
+def test_an_event_that_weighs_0_is_not_scored(acme: Product, default_weight: int) -> None:
+    """It counts as an event below a default weight of 0 does: in no metric at all."""
+    Workspace.objects.filter(product=acme).update(default_weight=default_weight)
+    weigh(workspace_of(acme), opened=2, pinged=0)
+    tell(acme, identify("ann", group="org"), identify("bob", group="org"))
+    tell(acme, track("ann", "opened", -240), track("ann", "opened", -1))
+    tell(acme, *(track(name, "pinged", -0.5 * n) for name in ("ann", "bob") for n in range(200)))
+    rescore(NOON)
+    ann, bob = UserEngagement.objects.filter(product=acme).order_by("user_id")
+    org = AccountEngagement.objects.get(product=acme)
+    for row in (ann, org):
+        assert (row.raw, row.event_count, row.active_days, row.name_count) == (2, 1, 1, 1)
+        assert row.last_active_at == at(-1)
+    assert (bob.raw, bob.event_count, bob.active_days, bob.last_active_at) == (0, 0, 0, None)
+    assert org.active_users == 1
+    scores = scores_of(acme)
+    # Adoption is of the names that are scored, also where all names but one are.
+    assert scores.scored_names == 1
+    known = metrics.of_user(ann, scores, history.overall(scores, "user", ann.user_id))
+    assert (known.adoption, known.adoption_all_time, known.overall_scored_events) == (1, 1, 2)
+    assert [one.name for one in history.breakdown(scores, "user", ann.user_id)] == ["opened"]
+    for asked in ("overall_scored_events", "adoption_all_time"):
+        condition = {"kind": "metric", "metric": asked, "operator": "at_least", "value": 0.5}
+        rule = parse({"match": "all", "conditions": [condition]}, "user")
+        found = segments.rows(scores, "user").filter(segments.members(scores, rule))
+        assert [row.user_id for row in found] == [ann.user_id], asked
+
+
+def test_the_database_keeps_weights_between_0_and_10(acme: Product) -> None:
+    weigh(workspace_of(acme), opened=0)
+    with pytest.raises(IntegrityError):
+        weigh(workspace_of(acme), shared=11)
 
 
 @pytest.mark.parametrize(("lookback", "expected"), [(1, 1), (7, 11), (30, 111)])

@@ -96,7 +96,7 @@ definitions = st.builds(
     st.sampled_from([1, 7, 30]),
     st.integers(0, 2),
     audiences,
-    st.dictionaries(st.sampled_from([*NAMES, "unheard of"]), st.integers(1, 10)),
+    st.dictionaries(st.sampled_from([*NAMES, "unheard of"]), st.integers(0, 10)),
 )
 people = st.fixed_dictionaries(
     dict.fromkeys(
