@@ -24,6 +24,8 @@ worker_connections = 1000
 keepalive = 75
 timeout = 60
 graceful_timeout = 5
+# Bytes, the most that gunicorn can: a look-up of 512 characters takes up to 6,144 in an address.
+limit_request_line = 8190
 # The service logs what matters; a line per request costs more than many requests do.
 accesslog = None
 loglevel = "warning"

@@ -20,7 +20,7 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.ggevent import GeventWorker
 
-from config import gunicorn
+from config import gunicorn, long_addresses
 
 logger = logging.getLogger(__name__)
 
@@ -180,14 +180,30 @@ class Worker(GeventWorker):  # type: ignore[misc]
         reader.allow(LINGER_SECONDS)
         if parser.finish_body(deadline=time.monotonic() + LINGER_SECONDS):
             return True
-        # Closing while unread data waits would reset the connection, and the client could lose
-        # the answer that told it why. So the rest is thrown away for a while.
-        with _within(LINGER_SECONDS):
-            client.shutdown(socket.SHUT_WR)
-            left = LINGER_BYTES
-            while left > 0 and (data := client.recv(READ_SIZE)):
-                left -= len(data)
+        _throw_away(client)
         return False
+
+    def handle_error(self, request: Any, client: Any, addr: Any, error: BaseException) -> None:
+        if not isinstance(error, errors.LimitRequestLine):
+            super().handle_error(request, client, addr, error)
+            return
+        # It may have gone already.
+        with suppress(OSError):
+            client.sendall(long_addresses.response(self.cfg.limit_request_line))
+            _throw_away(client)
+
+
+def _throw_away(client: Any) -> None:
+    """Read what the client still sends, for a while, so that it sees our answer.
+
+    Closing while unread data waits would reset the connection, and the client could lose the
+    answer that told it why.
+    """
+    with _within(LINGER_SECONDS):
+        client.shutdown(socket.SHUT_WR)
+        left = LINGER_BYTES
+        while left > 0 and (data := client.recv(READ_SIZE)):
+            left -= len(data)
 
 
 def _log_failure(context: object, *failure: Any) -> None:

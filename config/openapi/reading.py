@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from config import gunicorn, long_addresses
 from config.openapi import examples
 from config.openapi.pieces import RETRY_AFTER, Json, answer, listed, query, reference, refusal
 from readapi import parameters, records, views
@@ -159,6 +160,11 @@ TOO_MANY = refusal(
     "This token may make 600 requests a minute. Wait as long as Retry-After says.",
     headers=RETRY_AFTER,
 )
+TOO_LONG = refusal(
+    f"`{long_addresses.CODE}`: the request line is over {gunicorn.limit_request_line:,} bytes.",
+    long_addresses.CODE,
+    long_addresses.message(gunicorn.limit_request_line),
+)
 UNAVAILABLE = refusal(
     "`unavailable`: the database cannot be reached.",
     "unavailable",
@@ -206,6 +212,7 @@ def _read(
             "400": _bad_request(*codes),
             "401": UNKNOWN_TOKEN,
             **not_found,
+            "414": TOO_LONG,
             "429": TOO_MANY,
             "503": UNAVAILABLE,
         },

@@ -36,7 +36,9 @@ class Asked(NamedTuple):
 
 
 def check(operation: Operation, answers: list[Asked], shapes: Shapes) -> None:
-    said = operation.said["responses"]
+    # The server before Django refuses what is too long: tests/start/test_long_addresses.py.
+    said = operation.said["responses"].copy()
+    said.pop("414", None)
     assert {asked.status for asked in answers} == said.keys()
     for status, response in answers:
         assert str(response.status_code) == status, response.content

@@ -1,0 +1,23 @@
+"""The response to a request line that is longer than the server reads, in the shape of all errors.
+
+It never reaches Django: the server refuses the line before it knows what was asked.
+"""
+
+import json
+
+CODE = "uri_too_long"
+
+
+def message(limit: int) -> str:
+    return f"The method and the address must be at most {limit:,} bytes. Ask for a shorter value."
+
+
+def response(limit: int) -> bytes:
+    body = json.dumps({"error": {"code": CODE, "message": message(limit)}}).encode()
+    head = (
+        "HTTP/1.1 414 URI Too Long\r\n"
+        "Connection: close\r\n"
+        "Content-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,78 @@
+"""Each id can be looked up, however long its address is, and a longer address is told in JSON."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+import pytest
+from django.conf import settings
+
+from config.postgres import stop_process
+from ingestion.fields import ID_LENGTH
+from tests.openapi.conftest import Shapes, described, shapes
+from tests.openapi.walking import media, operations
+from tests.start.running import free_port, until
+
+pytestmark = pytest.mark.slow
+
+__all__ = ["described", "shapes"]
+
+
+@pytest.fixture(scope="module")
+def port() -> Iterator[int]:
+    """A server as we run it, with an application that answers anything with ok."""
+    port = free_port()
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:config.gunicorn"]
+    command += ["--bind", f"127.0.0.1:{port}", "--workers", "1", "tests.start.idle:application"]
+    process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=dict(os.environ))
+    try:
+        until(lambda: listens(port), "the server")
+        yield port
+    finally:
+        stop_process(process, signal.SIGTERM, timeout=10)
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def get(port: int, address: str) -> tuple[int, str, bytes]:
+    with closing(HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+        connection.request("GET", address)
+        response = connection.getresponse()
+        return response.status, response.headers.get("Content-Type", ""), response.read()
+
+
+@pytest.mark.parametrize("character", ["a", "é", "漢", "🎉"])
+def test_the_longest_id_can_be_looked_up(character: str, port: int) -> None:
+    match = {"match_type": "tracking_id", "match_value": character * ID_LENGTH}
+    query = urlencode({"workspace_id": 2**63 - 1, **match, "limit": 100, "offset": 0})
+    assert get(port, f"/v2/accounts?{query}")[0] == 200
+
+
+@pytest.mark.parametrize("length", [8_200, 20_000, 200_000, 2_000_000])
+def test_a_longer_address_is_refused_in_the_documented_shape(
+    length: int, port: int, described: dict[str, Any], shapes: Shapes
+) -> None:
+    status, content_type, body = get(port, f"/v2/users?match_value={'x' * length}")
+    assert (status, content_type) == (414, "application/json")
+    told = msgspec.json.decode(body)
+    assert told["error"] == {
+        "code": "uri_too_long",
+        "message": "The method and the address must be at most 8,190 bytes. "
+        "Ask for a shorter value.",
+    }
+    for method, path, said in operations(described):
+        if method == "get":
+            assert shapes.faults(media(said["responses"]["414"])["schema"], told) == [], path
+    # The server goes on.
+    assert get(port, "/")[0] == 200
