@@ -6,10 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from engagement import benchmarks, past_benchmarks, score_sets
-
-
-from engagement import benchmarks, history, metrics, score_sets, segments
+from engagement import benchmarks, history, metrics, past_benchmarks, score_sets, segments
 from engagement.models import (
     AccountEngagement,
     EventName,

@@ -5,7 +5,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0014_new_members_are_viewers'),
+        ('engagement', "0016_reattribution_requests"),
     ]
 
     operations = [
