@@ -10,8 +10,8 @@ Headers: TypeAlias = Mapping[str, Any]
 def basic_key(headers: Headers) -> str:
     """The key from ``Authorization: Basic``, or "" where there is none.
 
-    It is the raw key, or base64 of ``<key>:`` as HTTP libraries write it. The two cannot be
-    confused: our keys contain an underscore, which base64 does not.
+    It is the raw key, or base64 of ``<key>:`` as HTTP libraries write it, or base64 of the key
+    alone. They cannot be confused: our keys contain an underscore, which base64 does not.
     """
     scheme, _, credentials = headers.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "basic":
@@ -42,4 +42,4 @@ def _user_part(credentials: str) -> str:
     except ValueError:
         return credentials
     user, colon, _ = decoded.partition(":")
-    return user if colon else credentials
+    return user if colon or "_" in user else credentials

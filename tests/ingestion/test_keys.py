@@ -26,6 +26,7 @@ def encoded(text: str) -> str:
         (f"BASIC   {KEY} ", KEY),
         (f"Basic {encoded(KEY + ':')}", KEY),
         (f"Basic {encoded(KEY + ':ignored')}", KEY),
+        (f"Basic {encoded(KEY)}", KEY),
         (f"Basic {encoded('schlüssel:')}", "schlüssel"),
         (f"Basic {encoded('no colon')}", encoded("no colon")),
         ("Basic YQ", "YQ"),

@@ -424,6 +424,7 @@ def test_sdks_with_a_malformed_header_are_answered_200_and_dropped_later(
     [
         ("Basic edk_one", None, "edk_one"),
         (KEY["HTTP_AUTHORIZATION"], None, "edk_one"),
+        ("Basic " + base64.b64encode(b"edk_one").decode(), None, "edk_one"),
         (KEY["HTTP_AUTHORIZATION"], "edk_two", "edk_one"),
         (None, "edk_two", "edk_two"),
     ],
