@@ -28,7 +28,7 @@ from benchmarks.posting import ANSWER_TIMEOUT, Address, Posted, posting
 from benchmarks.report import progress, table
 from benchmarks.service import HOST, PATIENCE, Service, celery, free_port, temporary_service, until
 from benchmarks.standby import Standby
-from config.postgres import DATABASE, ROLE
+from config.postgres import DATABASE, ROLE, SUPERUSER
 
 READERS = 4
 LOOK_EVERY = 0.02
@@ -78,7 +78,7 @@ class Sides:
 
     def follower(self) -> "psycopg.Connection[Any]":
         socket = str(self.standby.server.socket_dir)
-        return psycopg.connect(host=socket, user=ROLE, dbname=DATABASE, autocommit=True)
+        return psycopg.connect(host=socket, user=SUPERUSER, dbname=DATABASE, autocommit=True)
 
     def seconds_spent(self) -> dict[str, float]:
         """Processor time of PostgreSQL's processes that serve the readers, on each side."""

@@ -24,7 +24,7 @@ import psycopg
 from benchmarks.report import progress
 from config import gunicorn
 from config.deathwatch import die_with_parent
-from config.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
+from config.postgres import DATABASE, SUPERUSER, EmbeddedPostgres, stop_process
 
 PROJECT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
@@ -127,7 +127,7 @@ class Service:
     def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
         """A connection of the benchmark's own, which ends with the benchmark."""
         connection = psycopg.connect(
-            host=str(self.postgres.socket_dir), user=ROLE, dbname=database, autocommit=True
+            host=str(self.postgres.socket_dir), user=SUPERUSER, dbname=database, autocommit=True
         )
         self._stack.callback(connection.close)
         return connection

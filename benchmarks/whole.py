@@ -16,7 +16,7 @@ import psutil
 import psycopg
 
 from benchmarks.service import HOST, PROJECT, Failed, free_port, own_environment, until
-from config.postgres import DATABASE, ROLE, stop_process
+from config.postgres import DATABASE, SUPERUSER, stop_process
 
 START_PATIENCE = 60.0
 STOP_TIMEOUT = 20.0
@@ -64,7 +64,9 @@ class Whole:
 
     def connect(self) -> psycopg.Connection[Any]:
         socket_dir = next(self.folder.rglob(".s.PGSQL.*[0-9]")).parent
-        return psycopg.connect(host=str(socket_dir), user=ROLE, dbname=DATABASE, autocommit=True)
+        return psycopg.connect(
+            host=str(socket_dir), user=SUPERUSER, dbname=DATABASE, autocommit=True
+        )
 
     def processes(self) -> dict[str, list[psutil.Process]]:
         """The processes that may be killed, by what they do. Never ``up`` itself."""

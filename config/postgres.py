@@ -19,11 +19,14 @@ from typing import IO, Any
 
 import psycopg
 
+from config import ownership
 from config.deathwatch import die_with_parent
 from config.failures import StartFailed
 
 DATABASE = "engagement"
-ROLE = "postgres"
+# The service's role owns its database and may do nothing else.
+ROLE = "engagement"
+SUPERUSER = "postgres"
 # A Unix socket's address holds little more than 100 bytes, its file name included.
 LONGEST_SOCKET_DIR = 85
 START_TIMEOUT = 60.0
@@ -214,21 +217,38 @@ class EmbeddedPostgres:
                     f"within {timeout:.0f} seconds."
                 )
             time.sleep(0.05)
+        self._make_ready()
+
+    def _make_ready(self) -> None:
+        """Have the database, and the service's role as the owner of all that is in it."""
         with self._connect("postgres") as connection:
-            exists = connection.execute(
+            roles = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE])
+            if not roles.fetchone():
+                connection.execute(f"CREATE ROLE {ROLE} LOGIN")
+            databases = connection.execute(
                 "SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]
-            ).fetchone()
-            if not exists:
+            )
+            if not databases.fetchone():
                 # Byte order: indexes on ids are smaller to compare, and the same everywhere.
                 connection.execute(
-                    f"CREATE DATABASE {DATABASE} TEMPLATE template0 ENCODING 'UTF8' "
+                    f"CREATE DATABASE {DATABASE} OWNER {ROLE} TEMPLATE template0 ENCODING 'UTF8' "
                     "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'"
                 )
+        with self._connect(DATABASE) as connection:
+            try:
+                ownership.hand_over(connection, ROLE)
+            except ownership.InUse:
+                raise PostgresFailed(
+                    "the database's tables are in use by an older release, and cannot be given to "
+                    f"the role {ROLE} meanwhile; stop it, and start this one once."
+                ) from None
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """The server runs inside this block: the one that is there, or one for the block."""
         if self.pid() is not None and self.accepts_connections():
+            # An older release may have started it.
+            self._make_ready()
             yield
             return
         self.initialise()
@@ -246,7 +266,7 @@ class EmbeddedPostgres:
         self._require_own_socket_dir()
         return psycopg.connect(
             host=str(self.socket_dir),
-            user=ROLE,
+            user=SUPERUSER,
             dbname=database,
             autocommit=True,
             connect_timeout=5,

@@ -10,10 +10,12 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
-from config.postgres import EmbeddedPostgres, stop_process
+from config.postgres import ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 
 FOLDER = Path(tempfile.mkdtemp(prefix="eds-tests-"))
 # The tests' own: nothing of the service that may be set up in this shell leaks into them.
@@ -44,6 +46,18 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     with (FOLDER / "postgres.log").open("ab") as log:
         postgres = server.popen(log.fileno())
     server.wait_until_ready(postgres)
+    with superuser(server) as connection:
+        # Django makes the tests' database, and some tests make others.
+        connection.execute(f"ALTER ROLE {ROLE} CREATEDB")
+        # Tables are emptied in any order.
+        connection.execute(f"GRANT SET ON PARAMETER session_replication_role TO {ROLE}")
+
+
+def superuser(server: EmbeddedPostgres, database: str = "postgres") -> psycopg.Connection[Any]:
+    """A connection that may do what the service's own role may not."""
+    return psycopg.connect(
+        host=str(server.socket_dir), user=SUPERUSER, dbname=database, autocommit=True
+    )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

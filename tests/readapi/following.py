@@ -15,7 +15,7 @@ from django.db import connection, connections
 from benchmarks.standby import SLOT, Standby
 from engagement import databases, sql
 from readapi import replica
-from tests.database import FAST
+from tests.database import FAST, superuser
 
 PATIENCE = 20.0
 # A replica that lets no statement hold up what it has to apply.
@@ -66,18 +66,15 @@ class Replica:
         self._standby.start()
 
     def _connect(self) -> "psycopg.Connection[Any]":
-        address = self._standby.server.database_settings()
         name = connection.settings_dict["NAME"]
-        return psycopg.connect(
-            host=address["HOST"], user=address["USER"], dbname=name, autocommit=True
-        )
+        return superuser(self._standby.server, name)
 
 
 def start(folder: Path) -> Standby:
     assert settings.EMBEDDED_POSTGRES is not None
     standby = Standby(settings.EMBEDDED_POSTGRES, folder, {**FAST, **IMPATIENT})
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE ROLE reader LOGIN IN ROLE pg_read_all_data")
+    with superuser(settings.EMBEDDED_POSTGRES) as primary:
+        primary.execute("CREATE ROLE reader LOGIN IN ROLE pg_read_all_data")
     standby.copy()
     standby.start()
     known = connections.settings
@@ -97,9 +94,10 @@ def end(standby: Standby) -> None:
     connections[replica.ALIAS].close()
     del connections[replica.ALIAS], connections.settings[replica.ALIAS]
     standby.stop()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_drop_replication_slot(%s)", [SLOT])
-        cursor.execute("DROP ROLE reader")
+    assert settings.EMBEDDED_POSTGRES is not None
+    with superuser(settings.EMBEDDED_POSTGRES) as primary:
+        primary.execute("SELECT pg_drop_replication_slot(%s)", [SLOT])
+        primary.execute("DROP ROLE reader")
 
 
 def asked_of_each(work: Callable[[], Any]) -> Counter[str]:
