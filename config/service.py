@@ -31,7 +31,7 @@ def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> No
             raise StartFailed(reason)
         try:
             made = _prepare(supervisor, console)
-            variables = _prepare_demo(supervisor, console, output) if with_demo else _leave_demo()
+            variables = _prepare_demo(supervisor, console) if with_demo else _leave_demo()
             # The children have connections of their own; ours would only be one more to keep alive.
             connections.close_all()
             if not supervisor.stopping:
@@ -53,7 +53,7 @@ def _prepare(supervisor: Supervisor, console: Console) -> first_start.FirstStart
     return first_start.prepare(settings.DATA_DIR)
 
 
-def _prepare_demo(supervisor: Supervisor, console: Console, output: IO[str]) -> dict[str, str]:
+def _prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
     """Simulated marketplace and demo data; the settings with which the roles find the former."""
     demo.refuse_beside_others()
     marketplace = demo.SimulatedMarketplace()
@@ -66,7 +66,7 @@ def _prepare_demo(supervisor: Supervisor, console: Console, output: IO[str]) -> 
     console.say(f"{product} is connected to a simulated marketplace at {marketplace.url}.")
     if demo.is_empty(product):
         console.say("Making up 300 accounts, 5,000 users and 90 days; this takes some seconds.")
-        demo.fill(product, timezone.now, output, lambda: supervisor.stopping)
+        demo.fill(product, timezone.now, console.output(), lambda: supervisor.stopping)
     return {"MARKETPLACE_API_URL": marketplace.url}
 
 

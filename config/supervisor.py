@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from io import StringIO
 from pathlib import Path
 from typing import IO
 
@@ -71,6 +72,10 @@ class Console:
         else:
             self._write(text + "\n")
 
+    def output(self) -> IO[str]:
+        """A stream for whatever writes its own lines."""
+        return _Spoken(self) if self._as_json else self._stream
+
     def line(self, name: str, line: str) -> None:
         if self._as_json:
             self._write(with_process(name, line, datetime.now(UTC)) + "\n")
@@ -95,6 +100,18 @@ class Console:
         with self._lock, suppress(OSError):
             self._stream.write(text)
             self._stream.flush()
+
+
+class _Spoken(StringIO):
+    """A stream whose lines a console says."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def write(self, text: str) -> int:
+        self._console.say(text)
+        return len(text)
 
 
 class Supervisor:

@@ -40,11 +40,13 @@ def test_what_up_says_is_an_object_for_each_line() -> None:
     console = Console(output, as_json=True)
     console.say("Stopping.")
     console.plain("Running.\nHere.")
+    console.output().write("35% done, 100 accounts\n")
     said = [json.loads(line) for line in output.getvalue().splitlines()]
     assert [(one["process"], one["message"]) for one in said] == [
         ("up", "Stopping."),
         ("up", "Running."),
         ("up", "Here."),
+        ("up", "35% done, 100 accounts"),
     ]
 
 
