@@ -7,8 +7,8 @@ SECURITY_SCHEME: Json = {
     "type": "http",
     "scheme": "basic",
     "description": "An ingestion key of a product, `edk_…`, as the user name, with an empty "
-    "password; `Authorization: Basic` with the raw key or with base64 of it works too. A key that is unknown or "
-    "missing is answered like any other: what was sent is dropped in the background.",
+    "password; `Authorization: Basic` with the raw key or with base64 of it works too. A key that "
+    "is unknown or missing is answered like any other: what was sent is dropped in the background.",
 }
 
 # --- Bodies ---------------------------------------------------------------------------------
