@@ -190,6 +190,11 @@ IDEMPOTENCY_KEY: Json = {
     "schema": {"type": "string", "maxLength": fields.MESSAGE_ID_LENGTH},
     "description": "Says what the body's message id says; the body's wins.",
 }
+BATCH_KEY = IDEMPOTENCY_KEY | {
+    "description": "Names the messages that have no message id of their own, after the key and "
+    "their place in the batch: `key#0`, `key#1` and so on. So the same batch, sent again with the "
+    "same key, counts once.",
+}
 CONTENT_ENCODING: Json = {
     "in": "header",
     "name": "Content-Encoding",
@@ -245,7 +250,6 @@ SUCCESS: Json = {
         {"success": {"success": True}},
     )
 }
-_ENVELOPE = [IDEMPOTENCY_KEY, CONTENT_ENCODING]
 
 
 def _send(
@@ -265,7 +269,10 @@ def _send(
         "summary": summary,
         "tags": [tag],
         "security": security,
-        "parameters": _ENVELOPE,
+        "parameters": [
+            BATCH_KEY if schema == "SegmentBatch" else IDEMPOTENCY_KEY,
+            CONTENT_ENCODING,
+        ],
         "requestBody": {
             "required": True,
             "description": f"At most {limit:,} bytes after decompression.",

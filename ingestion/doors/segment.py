@@ -7,9 +7,11 @@ analytics-node and analytics-next by Segment, and RudderStack's SDKs for Python 
 import re
 from collections.abc import Callable
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from engagement.messages import Group, Identify, Track, Traits
 from ingestion import fields, timestamps
@@ -119,6 +121,9 @@ def batch(body: str, headers: Headers, received_at: datetime) -> Sent:
         raise too_many()
     clock = _Clock(received_at, _time_sent(sent.sent_at))
     messages = [_of_batch(raw, clock) for raw in sent.batch]
+    if key := idempotency_key(headers):
+        checked = fields.message_id(key, "Idempotency-Key")
+        messages = _named(messages, checked) if checked else messages
     return Sent(messages, _key(headers, sent.write_key))
 
 
@@ -316,6 +321,24 @@ def _message_id(sent: Body, headers: Headers) -> str | None:
     if _is_blank(sent.message_id):
         return fields.message_id(idempotency_key(headers), "Idempotency-Key")
     return _optional_id(fields.message_id, sent.message_id, "messageId")
+
+
+def _named(messages: list[Payload], key: str) -> list[Payload]:
+    """The messages of a batch, those without a message id named after its key and their place.
+
+    So a batch that is sent again counts once, as a single message does.
+    """
+    room = fields.MESSAGE_ID_LENGTH - len(f"#{BATCH_MESSAGES}")
+    own = [one.message_id for one in messages if one.message_id is not None]
+    if len(key) > room or any(one.startswith(f"{key}#") for one in own):
+        # A digest fits, and nobody's own ids look like it.
+        key = sha256(key.encode()).hexdigest()
+    return [
+        one
+        if one.message_id is not None or isinstance(one, Unusable)
+        else replace(one, message_id=f"{key}#{place}")
+        for place, one in enumerate(messages)
+    ]
 
 
 def _optional_id(check: Check, value: object, field: str) -> str | None:

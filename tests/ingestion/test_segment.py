@@ -346,6 +346,56 @@ def test_the_idempotency_key_names_a_message_that_comes_alone(
     assert [one.message.message_id for one in accepted] == ["from the header", "m1"]
 
 
+def ids_of(
+    post: Post, accepted: list[Accepted], key: str, *messages: dict[str, Any]
+) -> list[str | None]:
+    accepted.clear()
+    answer = post(BATCH, {"batch": messages}, HTTP_IDEMPOTENCY_KEY=key, **KEY)
+    assert answer.status_code == 200
+    return [one.message.message_id for one in accepted]
+
+
+def test_the_idempotency_key_of_a_batch_names_the_messages_without_an_id(
+    post: Post, accepted: list[Accepted]
+) -> None:
+    bad = {"type": "track", "userId": "ada"}
+    sent = (TRACK, {**TRACK, "messageId": "m1"}, bad, {**TRACK, "messageId": ""}, TRACK)
+    assert ids_of(post, accepted, "k", *sent) == ["k#0", "m1", None, "k#3", "k#4"]
+    # What cannot be used is no repeat: it may be sent again corrected.
+    assert isinstance(accepted[2].message, Unusable)
+    assert ids_of(post, accepted, "", *sent) == [None, "m1", None, None, None]
+
+
+@pytest.mark.parametrize("key", ["k" * 95, "k" * 96, "k" * 100, "漢" * 100])
+def test_the_names_of_a_batchs_messages_fit_and_differ(
+    key: str, post: Post, accepted: list[Accepted]
+) -> None:
+    header = key.encode().decode("latin-1")
+    ids = ids_of(post, accepted, header, *[TRACK] * 2500)
+    assert len(set(ids)) == 2500
+    assert max(len(id or "") for id in ids) <= 100
+    assert ids == ids_of(post, accepted, header, *[TRACK] * 2500)
+
+
+def test_a_message_keeps_its_own_id_also_where_it_looks_like_a_given_one(
+    post: Post, accepted: list[Accepted]
+) -> None:
+    own = {**TRACK, "messageId": "k#0"}
+    first, second = ids_of(post, accepted, "k", TRACK, own)
+    assert second == "k#0" and first not in (None, "k#0")
+    assert ids_of(post, accepted, "k", TRACK, own) == [first, second]
+
+
+@pytest.mark.parametrize("key", [" ", "k" * 101, "k\0", "k\n"])
+def test_a_batchs_idempotency_key_is_held_to_the_rules_of_message_ids(
+    key: str, post: Post, accepted: list[Accepted]
+) -> None:
+    answer = post(BATCH, {"batch": [TRACK]}, HTTP_IDEMPOTENCY_KEY=key, **KEY)
+    assert answer.status_code == 400
+    assert body_of(answer)["error"]["field"] == "Idempotency-Key"
+    assert not accepted
+
+
 # --- Answers --------------------------------------------------------------------------------
 
 

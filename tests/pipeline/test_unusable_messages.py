@@ -26,6 +26,19 @@ def listed() -> list[tuple[str, ...]]:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_a_batch_that_is_sent_again_with_its_idempotency_key_counts_once(
+    post: Post, acme: Product
+) -> None:
+    batch = {"batch": [GOOD, GOOD, GOOD | {"messageId": "m1"}]}
+    for key in ("first", "first", "second"):
+        post("/segment/v1/batch", batch, HTTP_IDEMPOTENCY_KEY=key)
+        drain()
+    # Two of each batch, and one for all of them.
+    assert counts(acme) == {("ada", "Opened"): 5}
+    assert [row[3] for row in listed()] == ["first#0", "first#1", "m1", "m1"]
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_batch_is_recorded_but_for_what_is_wrong_in_it(post: Post, acme: Product) -> None:
     batch = [GOOD, NAMELESS, GOOD, ANONYMOUS, ALIAS, "nonsense", GOOD]
     assert post("/segment/v1/batch", {"batch": batch}).status_code == 200
