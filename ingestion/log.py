@@ -18,6 +18,7 @@ from django.db.models import Q
 from engagement import sql
 from engagement.models import Account, EventName, Product, User
 from engagement.traits import Source, read_stamp
+from ingestion import timestamps
 from ingestion.models import DroppedMessage, DropReason, IngestionKey, SeenMessageId
 from ingestion.wording import REMEDIES, Summary, short_reason, summary
 
@@ -31,11 +32,14 @@ REACHES = (timedelta(minutes=15), timedelta(days=1), timedelta(days=30))
 # New users and accounts of a product are looked for among so many ids, the newest of all products.
 NEWEST_IDS = 5_000
 
+LIKE_SECONDS = "Milliseconds are expected; this looks like seconds."
+
 
 class State(Enum):
     """What became of a message."""
 
     RECORDED = "Recorded"
+    DOUBTFUL = "Recorded, with a doubtful time"
     STRANGER = "Waiting for its user to be identified"
     WAITING = "Waiting in the inbox"
     QUARANTINED = "In quarantine"
@@ -272,8 +276,15 @@ def _event_entry(row: EventRow, message: Summary, is_identified: bool) -> Entry:
         told = "Kept. It counts from the moment that its user is identified."
         remedy = f"Send an identify with the userId “{message.user}”."
         return Entry(row.arrival, State.STRANGER, message, row.received_at, told, remedy)
+    if timestamps.looks_like_seconds(row.occurred_at):
+        told = f"Recorded, but too old to score: {row.occurred_at:%Y-%m-%d}. {LIKE_SECONDS}"
+        return Entry(row.arrival, State.DOUBTFUL, message, row.received_at, told)
     where = f"account {message.account}" if message.account else "no account"
     told = f"Counts on {row.occurred_at:%Y-%m-%d} for the user and {where}."
+    if timestamps.was_in_the_future(row.occurred_at, row.received_at):
+        told += " The timestamp was in the future; the time of receipt was used."
+        remedy = "Set the sender's clock, or leave the timestamp out."
+        return Entry(row.arrival, State.DOUBTFUL, message, row.received_at, told, remedy)
     return Entry(row.arrival, State.RECORDED, message, row.received_at, told)
 
 
@@ -316,8 +327,11 @@ def _writers(subject: User | Account) -> Iterator[Entry]:
             at[arrival] = stamped.at
     for arrival in sorted(written, reverse=True)[:SHOWN]:
         told = f"Wrote these traits: {', '.join(sorted(written[arrival]))}."
-        message = _introduction(subject, at[arrival])
-        yield Entry(arrival, State.RECORDED, message, None, told)
+        message, state = _introduction(subject, at[arrival]), State.RECORDED
+        if timestamps.looks_like_seconds(at[arrival]):
+            told += f" They are of {at[arrival]:%Y-%m-%d}. {LIKE_SECONDS}"
+            state = State.DOUBTFUL
+        yield Entry(arrival, state, message, None, told)
 
 
 def _introduction(subject: User | Account, at: datetime) -> Summary:

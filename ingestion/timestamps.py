@@ -7,6 +7,9 @@ from ingestion.errors import Refused
 
 # A clock may run so far ahead of ours and still be believed.
 TOLERANCE = timedelta(minutes=5)
+# A moment from further ahead becomes the time of receipt less this. A message without a timestamp
+# is of the time of receipt itself, so the log can tell the two apart with nothing more stored.
+MOVED_BY = timedelta(microseconds=1)
 
 ISO_RULE = (
     "timestamp must be an ISO 8601 date and time such as 2026-09-24T10:11:12Z, "
@@ -19,6 +22,8 @@ MILLISECONDS_RULE = (
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MILLISECOND = 253_402_300_799_999
+# 2000 to 2100.
+SECONDS_OF_OUR_DAYS = range(946_684_800, 4_102_444_801)
 
 # datetime.fromisoformat takes more than we promise, and more with each Python: week dates, forms
 # without separators, any character between date and time, commas, 24:00, offsets with seconds.
@@ -47,7 +52,17 @@ def from_milliseconds(milliseconds: int | None, received_at: datetime) -> dateti
 
 def no_later_than_receipt(moment: datetime, received_at: datetime) -> datetime:
     """*moment*, or the time of receipt where a wrong clock puts it further ahead than believed."""
-    return received_at if moment - received_at > TOLERANCE else moment
+    return received_at - MOVED_BY if moment - received_at > TOLERANCE else moment
+
+
+def was_in_the_future(moment: datetime, received_at: datetime) -> bool:
+    """Whether *moment* is what ``no_later_than_receipt`` made of one that is not believed."""
+    return received_at - moment == MOVED_BY
+
+
+def looks_like_seconds(moment: datetime) -> bool:
+    """Whether *moment* is what Unix seconds of our days give when they are read as milliseconds."""
+    return (moment - EPOCH) // timedelta(milliseconds=1) in SECONDS_OF_OUR_DAYS
 
 
 def by_our_clock(moment: datetime, sent_at: datetime, received_at: datetime) -> datetime:

@@ -186,7 +186,7 @@ def test_v1_takes_integers_only(path: str, value: bytes, post: Post) -> None:
 )
 def test_a_clock_is_believed_up_to_five_minutes_ahead(ahead: timedelta, believed: bool) -> None:
     sent = NOW + ahead
-    taken = sent if believed else NOW
+    taken = sent if believed else NOW - timestamps.MOVED_BY
     assert timestamps.from_iso(sent.isoformat(), NOW) == taken
     milliseconds = (sent - timestamps.EPOCH) // timedelta(milliseconds=1)
     assert timestamps.from_milliseconds(milliseconds, NOW) == taken
@@ -209,7 +209,41 @@ def test_a_message_from_the_future_is_taken_as_of_now(
 ) -> None:
     future = "2999-01-01" if path.startswith("/v2") else 32_472_144_000_000
     post(path, MINIMAL[path] | {"timestamp": future})
-    assert accepted[0].message.timestamp == accepted[0].received_at
+    (one,) = accepted
+    assert one.message.timestamp == one.received_at - timestamps.MOVED_BY
+    assert timestamps.was_in_the_future(one.message.timestamp, one.received_at)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_no_other_message_seems_to_be_from_the_future(
+    path: str, post: Post, accepted: list[Accepted]
+) -> None:
+    now = datetime.now(UTC)
+    post(path, MINIMAL[path])
+    for ahead in (timedelta(minutes=-1), timedelta(minutes=4)):
+        moment = now + ahead
+        written = round(moment.timestamp() * 1000) if path.startswith("/v1") else str(moment)
+        assert post(path, MINIMAL[path] | {"timestamp": written}).status_code == 202
+    assert not any(
+        timestamps.was_in_the_future(one.message.timestamp, one.received_at) for one in accepted
+    )
+
+
+@pytest.mark.parametrize(
+    ("moment", "does"),
+    [
+        (timestamps.EPOCH, False),
+        (datetime(1970, 1, 11, 22, tzinfo=UTC), False),
+        # 2000, today, and 2100, as seconds that are read as milliseconds.
+        (datetime(1970, 1, 11, 23, tzinfo=UTC), True),
+        (timestamps.EPOCH + timedelta(milliseconds=AT.timestamp()), True),
+        (datetime(1970, 2, 17, 11, tzinfo=UTC), True),
+        (datetime(1970, 2, 18, tzinfo=UTC), False),
+        (AT, False),
+    ],
+)
+def test_seconds_are_told_from_milliseconds(moment: datetime, does: bool) -> None:
+    assert timestamps.looks_like_seconds(moment) is does
 
 
 def with_timestamp(path: str, value: bytes) -> bytes:

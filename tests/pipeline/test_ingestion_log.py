@@ -7,8 +7,9 @@ import pytest
 from msgspec.structs import replace
 
 from engagement import sql
+from engagement.messages import Identify, Track
 from engagement.models import Product
-from ingestion import log, standing
+from ingestion import log, standing, timestamps
 from ingestion.log import Entry, State
 from ingestion.models import DropReason, IngestionKey
 from ingestion.payloads import Unusable
@@ -80,6 +81,43 @@ def test_a_recorded_event_says_what_it_changed(acme: Product, acme_key: str) -> 
     assert entry.told == "Counts on 2026-09-24 for the user and account org."
     assert str(entry.message) == "track · “opened” · user ada · account org"
     assert (entry.received_at, entry.message.timestamp, entry.remedy) == (NOON, NOON, "")
+
+
+SECONDS = timestamps.from_milliseconds(int(NOON.timestamp()), NOON)
+
+
+def test_seconds_in_the_place_of_milliseconds_are_told(acme: Product, acme_key: str) -> None:
+    wait(acme_key, identify("ada"), Track("ada", "opened", SECONDS))
+    wait(acme_key, Identify("bob", SECONDS, {"name": "Bob"}))
+    drain()
+    (entry,) = find(acme, "opened")
+    assert (entry.state, entry.told) == (
+        State.DOUBTFUL,
+        "Recorded, but too old to score: 1970-01-21. "
+        "Milliseconds are expected; this looks like seconds.",
+    )
+    (entry,) = find(acme, "bob")
+    assert entry.state == State.DOUBTFUL
+    assert entry.told == (
+        "Wrote these traits: name. They are of 1970-01-21. "
+        "Milliseconds are expected; this looks like seconds."
+    )
+
+
+def test_a_timestamp_from_the_future_is_told(acme: Product, acme_key: str) -> None:
+    moved = timestamps.no_later_than_receipt(NOON + timedelta(days=3650), NOON)
+    wait(acme_key, identify("ada", group="org"), Track("ada", "opened", moved))
+    wait(acme_key, Track("ada", "opened in time", NOON))
+    drain()
+    (entry,) = find(acme, "opened")
+    assert entry.state == State.DOUBTFUL
+    assert entry.told == (
+        "Counts on 2026-09-24 for the user and account org. "
+        "The timestamp was in the future; the time of receipt was used."
+    )
+    assert entry.remedy == "Set the sender's clock, or leave the timestamp out."
+    (entry,) = find(acme, "opened in time")
+    assert (entry.state, entry.remedy) == (State.RECORDED, "")
 
 
 def test_an_event_of_a_stranger_waits_for_an_identify(acme: Product, acme_key: str) -> None:
