@@ -20,6 +20,8 @@ from config.supervisor import Child, Console, Supervisor, python_module, spawn
 
 # Seconds after the other roles.
 SYNCS_AFTER = 5.0
+# A sync waits for its marketplace most of the time: others do not wait for that one.
+SYNCS_AT_ONCE = 4
 
 
 def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> None:
@@ -106,7 +108,8 @@ def _start_roles(
         supervisor.start(Child(name, start, signal.SIGTERM))
     # License syncs have a worker of their own, so that messages do not wait for them. Nobody waits
     # for it in the first seconds, when the others need the processor.
-    syncs = _worker("--queues", "marketplace", "--concurrency", "1", "--hostname", "syncs@%h")
+    at_once = ("--concurrency", str(SYNCS_AT_ONCE))
+    syncs = _worker("--queues", "marketplace", *at_once, "--hostname", "syncs@%h")
     start = partial(spawn, syncs, settings.BASE_DIR, variables)
     supervisor.start_later(Child("syncs", start, signal.SIGTERM), SYNCS_AFTER)
 

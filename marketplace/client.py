@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from typing import Final, TypeAlias, TypeVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -20,7 +21,7 @@ import urllib3
 from django.conf import settings
 from django.utils import timezone
 
-from marketplace import pages
+from marketplace import deadlines, pages
 from marketplace.failures import (
     CredentialsRejected,
     Forbidden,
@@ -33,7 +34,7 @@ from marketplace.pages import Page
 
 PAGE_SIZE: Final = 50
 USER_AGENT = "engagement-data-service"
-CONNECT_SECONDS, ANSWER_SECONDS = 5.0, 60.0
+CONNECT_SECONDS = 5.0
 MAX_ANSWER_BYTES = 20 * 1024 * 1024
 MAX_LISTING_PAGES = 100
 # Seconds between two attempts: up to so many, then up to twice as many each time.
@@ -117,20 +118,22 @@ _LISTING = msgspec.json.Decoder(_Listing).decode
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a client tries: so many attempts at one request, each of which may be silent for
-    *silence* seconds, with at most *pauses* seconds between all of them."""
+    """How long a client tries: so many attempts at one request, each of which may take *request*
+    seconds from connecting to the last byte, with at most *pauses* seconds between all of them; and
+    *total* seconds for everything that it is asked."""
 
     attempts: int
-    silence: float
+    request: float
     pauses: float
+    total: float
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], datetime] = timezone.now
     jitter: Callable[[], float] = random.random
 
 
 # A sync's worker waits up to a minute; somebody who looks at a page does not.
-PATIENT = Patience(attempts=4, silence=30.0, pauses=60.0)
-BRIEF = Patience(attempts=2, silence=10.0, pauses=3.0)
+PATIENT = Patience(attempts=4, request=45.0, pauses=60.0, total=120.0)
+BRIEF = Patience(attempts=2, request=10.0, pauses=3.0, total=25.0)
 
 
 class Client:
@@ -151,6 +154,8 @@ class Client:
             "User-Agent": USER_AGENT,
         }
         self._patience = patience
+        self._caller = deadlines.Caller()
+        self._deadline = time.monotonic() + patience.total
 
     def developer_id(self, vendor_id: str) -> str:
         """The developer ID of the vendor with this number."""
@@ -203,7 +208,8 @@ class Client:
             except MarketplaceUnavailable as failure:
                 pause = self._pause(attempt, failure.retry_after)
                 is_last = attempt + 1 == self._patience.attempts
-                if is_last or waited + pause > self._patience.pauses:
+                is_late = pause > self._deadline - time.monotonic()
+                if is_last or is_late or waited + pause > self._patience.pauses:
                     raise
                 waited += pause
                 self._patience.sleep(pause)
@@ -214,17 +220,14 @@ class Client:
         return max(backoff, retry_after or 0.0)
 
     def _attempt(self, path: str, parameters: dict[str, str], decode: Decode[Answer]) -> Answer:
+        seconds = min(self._patience.request, self._deadline - time.monotonic())
+        if seconds <= 0:
+            raise MarketplaceUnavailable("its answers take too long")
+        fetch = partial(self._fetch, path, parameters, seconds)
         try:
-            with self._session.get(
-                self._url(path),
-                params=parameters,
-                headers=self._headers,
-                timeout=(CONNECT_SECONDS, self._patience.silence),
-                allow_redirects=False,
-                stream=True,
-            ) as response:
-                self._raise_for_status(response)
-                body = _read(response)
+            response, body = self._caller.within(seconds, fetch)
+        except deadlines.DeadlinePassed:
+            raise MarketplaceUnavailable("its answer takes too long") from None
         except requests.exceptions.ContentDecodingError:
             raise UnexpectedAnswer("its compressed answer is damaged") from None
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
@@ -234,6 +237,21 @@ class Client:
             return decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
             raise UnexpectedAnswer(_what_it_is(response, body)) from None
+
+    def _fetch(
+        self, path: str, parameters: dict[str, str], seconds: float
+    ) -> tuple[requests.Response, bytes]:
+        with self._session.get(
+            self._url(path),
+            params=parameters,
+            headers=self._headers,
+            # Of each step. What all of them take is limited by whoever waits for this.
+            timeout=(min(CONNECT_SECONDS, seconds), seconds),
+            allow_redirects=False,
+            stream=True,
+        ) as response:
+            self._raise_for_status(response)
+            return response, _read(response)
 
     def _raise_for_status(self, response: requests.Response) -> None:
         status = response.status_code
@@ -256,9 +274,11 @@ class Client:
 
 
 def new_session() -> requests.Session:
-    """A session that takes nothing from the environment and keeps no cookies."""
+    """A session that takes nothing from the environment, keeps no cookies and ends by deadlines."""
     session = requests.Session()
     session.trust_env = False
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, deadlines.Adapter())
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     return session
 
@@ -301,14 +321,11 @@ def _cursor(link: str) -> str:
 
 def _read(response: requests.Response) -> bytes:
     """The answer's body; UnexpectedAnswer for one over the limit, packed or not."""
-    deadline = time.monotonic() + ANSWER_SECONDS
     body = bytearray()
     for chunk in response.iter_content(_CHUNK):
         body += chunk
         if len(body) > MAX_ANSWER_BYTES:
             raise UnexpectedAnswer(f"it is larger than {MAX_ANSWER_BYTES // 1024**2} MB")
-        if time.monotonic() > deadline:
-            raise MarketplaceUnavailable("its answer takes too long")
     return bytes(body)
 
 

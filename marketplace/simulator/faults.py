@@ -34,6 +34,9 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     declared: int | None = None
     hang_up: bool = False
+    # Seconds between two bytes; of the headers, too, or of the body alone.
+    drip: float = 0.0
+    drips_headers: bool = False
 
     @classmethod
     def of(cls, value: Any, status: int = 200) -> "Answer":
@@ -95,6 +98,16 @@ class Slow(Fault, tag="slow"):
     def befall(self, answer: Answer) -> Answer:
         time.sleep(self.seconds)
         return answer
+
+
+class Drip(Fault, tag="drip"):
+    """The right answer, a byte at a time: never silent for long, and never done."""
+
+    seconds: float
+    headers: bool = False
+
+    def befall(self, answer: Answer) -> Answer:
+        return replace(answer, drip=self.seconds, drips_headers=self.headers)
 
 
 class Html(Fault, tag="html"):
@@ -210,5 +223,16 @@ class Faults:
 
 
 AnyFault: TypeAlias = (
-    Status | Slow | Html | Truncated | CutOff | HangUp | Shape | Huge | Redirect | Next | Shifting
+    Status
+    | Slow
+    | Drip
+    | Html
+    | Truncated
+    | CutOff
+    | HangUp
+    | Shape
+    | Huge
+    | Redirect
+    | Next
+    | Shifting
 )

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from contextlib import suppress
 from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -114,6 +115,20 @@ class _Handler(BaseHTTPRequestHandler):
         declared = len(answer.body) if answer.declared is None else answer.declared
         self.send_header("Content-Length", str(declared))
         self.close_connection = declared != len(answer.body)
+        if answer.drip:
+            self._drip(answer)
+            return
         # Head and body in one piece: one system call, and no waiting between them.
         self._headers_buffer.append(b"\r\n" + answer.body)  # type: ignore[attr-defined]
         self.flush_headers()
+
+    def _drip(self, answer: Answer) -> None:
+        """Send the answer a byte at a time, until the caller has enough of it."""
+        head = b"".join([*self._headers_buffer, b"\r\n"])  # type: ignore[attr-defined]
+        self._headers_buffer.clear()  # type: ignore[attr-defined]
+        if not answer.drips_headers:
+            self.wfile.write(head)
+        slowly = head + answer.body if answer.drips_headers else answer.body
+        for byte in slowly:
+            time.sleep(answer.drip)
+            self.wfile.write(bytes([byte]))

@@ -21,8 +21,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 # As patient as a sync's worker, and nobody waits.
 HURRIED = Patience(
     attempts=4,
-    silence=10.0,
+    request=10.0,
     pauses=60.0,
+    total=600.0,
     sleep=lambda _: None,
     now=lambda: NOON,
     jitter=lambda: 1.0,

@@ -1,0 +1,231 @@
+"""A request ends by its deadline, whatever the marketplace does meanwhile."""
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from django.contrib.auth.models import User as Person
+from django.urls import reverse
+from pytest_django import Settings
+
+from config import service
+from engagement.models import Product
+from marketplace import client, deadlines, runs
+from marketplace.client import Credentials, Query
+from marketplace.failures import MarketplaceUnavailable
+from marketplace.models import Connection
+from marketplace.simulator.faults import Drip, Endpoint, Fault
+from marketplace.simulator.server import LOOPBACK, Simulator
+from tests.admin.conftest import logged_in
+from tests.marketplace.connections import (
+    HURRIED,
+    NOON,
+    RunState,
+    connect,
+    details_of,
+    licenses,
+    sync_now,
+    work,
+)
+from tests.start.running import until
+
+# Never silent for as long as a read may take, and over only after minutes.
+SECONDS = 0.1
+IN_A_HURRY = replace(HURRIED, attempts=1, request=0.5)
+DRIPS = [Drip(seconds=SECONDS), Drip(seconds=SECONDS, headers=True)]
+TOO_LONG = "its answer takes too long"
+
+
+def a_client(patience: client.Patience = IN_A_HURRY) -> client.Client:
+    return client.connect(Credentials("me", "token"), patience)
+
+
+def requests_under_way() -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name == deadlines.THREAD]
+
+
+@pytest.mark.parametrize("drip", DRIPS, ids=["body", "headers"])
+def test_an_answer_that_drips_is_cut_off_and_nothing_goes_on_behind(
+    simulator: Simulator, drip: Fault
+) -> None:
+    simulator.feed.add(*licenses(simulator, 3))
+    vendor = simulator.vendor
+    patient = client.connect(Credentials(vendor.user_name, vendor.token), IN_A_HURRY)
+    query = Query(vendor.app.product_id)
+    assert len(patient.licenses(vendor.developer_id, query, 0).records) == 3
+    # On the connection that the request before left open.
+    simulator.misbehave(drip)
+    with pytest.raises(MarketplaceUnavailable, match=TOO_LONG):
+        patient.licenses(vendor.developer_id, query, 0)
+    until(lambda: not requests_under_way(), "the end of the request")
+    simulator.behave()
+    assert len(patient.licenses(vendor.developer_id, query, 0).records) == 3
+
+
+def test_a_slow_answer_that_is_in_time_is_used(simulator: Simulator) -> None:
+    simulator.misbehave(Drip(seconds=0.001))
+    vendor = simulator.vendor
+    patient = client.connect(Credentials(vendor.user_name, vendor.token), HURRIED)
+    assert patient.developer_id(vendor.vendor_id) == vendor.developer_id
+
+
+@pytest.fixture
+def dripping() -> Iterator[int]:
+    """The port of a server that sends the beginning of a TLS handshake, a byte at a time."""
+
+    def drip(connected: socket.socket) -> None:
+        with connected, suppress(OSError):
+            connected.sendall(b"\x16\x03\x03\x40\x00\x02")
+            while True:
+                connected.sendall(b"\x00")
+                time.sleep(SECONDS)
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=drip, args=[server.accept()[0]], daemon=True).start()
+
+    with socket.create_server((LOOPBACK, 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_a_tls_handshake_that_drips_is_cut_off(settings: Settings, dripping: int) -> None:
+    settings.MARKETPLACE_API_URL = f"https://{LOOPBACK}:{dripping}"
+    with pytest.raises(MarketplaceUnavailable):
+        a_client().developer_id("1")
+    until(lambda: not requests_under_way(), "the end of the request")
+
+
+def test_a_connection_that_comes_too_late_is_shut_down_at_once(simulator: Simulator) -> None:
+    """Names that take long to resolve, for example."""
+    go_on = threading.Event()
+    ended = threading.Event()
+
+    def request() -> None:
+        assert go_on.wait(timeout=20)
+        try:
+            client.new_session().get(simulator.url, timeout=20)
+        finally:
+            ended.set()
+
+    simulator.misbehave(Drip(seconds=SECONDS))
+    with pytest.raises(deadlines.DeadlinePassed):
+        deadlines.Caller().within(0.01, request)
+    go_on.set()
+    assert ended.wait(timeout=20)
+
+
+def test_what_a_request_raises_is_raised() -> None:
+    def fail() -> None:
+        raise TimeoutError("its own")
+
+    with pytest.raises(TimeoutError, match="its own"):
+        deadlines.Caller().within(20.0, fail)
+
+
+def test_all_requests_of_a_client_share_its_time(simulator: Simulator) -> None:
+    vendor = simulator.vendor
+    credentials = Credentials(vendor.user_name, vendor.token)
+    late = client.connect(credentials, replace(HURRIED, total=0.0))
+    with pytest.raises(MarketplaceUnavailable, match="its answers take too long"):
+        late.developer_id(vendor.vendor_id)
+    assert not simulator.asked
+
+
+GEVENT = """
+from gevent import monkey
+monkey.patch_all()
+import sys, django
+django.setup()
+from dataclasses import replace
+from django.conf import settings
+from marketplace import client
+from marketplace.failures import MarketplaceUnavailable
+settings.MARKETPLACE_API_URL = sys.argv[1]
+patience = replace(client.BRIEF, attempts=1, request=0.5)
+try:
+    client.connect(client.Credentials(*sys.argv[2:4]), patience).developer_id(sys.argv[4])
+except MarketplaceUnavailable as failure:
+    print(failure)
+"""
+
+
+@pytest.mark.parametrize("way", ["body", "headers", "TLS"])
+def test_deadlines_hold_in_web_workers(simulator: Simulator, dripping: int, way: str) -> None:
+    """They run on gevent, where a thread is no thread."""
+    simulator.misbehave(Drip(seconds=SECONDS, headers=way == "headers"))
+    address = f"https://{LOOPBACK}:{dripping}" if way == "TLS" else simulator.url
+    vendor = simulator.vendor
+    details = [vendor.user_name, vendor.token, vendor.vendor_id]
+    command = [sys.executable, "-c", GEVENT, address, *details]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert told.stdout.strip() == TOO_LONG
+
+
+# --- The form -------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("endpoint", list(Endpoint))
+@pytest.mark.parametrize("headers", [False, True], ids=["body", "headers"])
+def test_a_form_that_gives_up_says_so_and_stores_nothing(
+    acme: Product,
+    simulator: Simulator,
+    monkeypatch: pytest.MonkeyPatch,
+    endpoint: Endpoint,
+    headers: bool,
+) -> None:
+    brief = partial(client.connect, patience=replace(client.BRIEF, total=1.0))
+    monkeypatch.setattr(client, "connect", brief)
+    simulator.misbehave(Drip(seconds=SECONDS, on=endpoint, headers=headers))
+    browser = logged_in(Person.objects.create_superuser("root"))
+    data = {"product": acme.pk, **vars(details_of(simulator))}
+    answer = browser.post(reverse("admin:marketplace_connection_add"), data)
+    (sentence,) = answer.context["adminform"].form.non_field_errors()
+    assert sentence.startswith("The marketplace could not be asked: its answer")
+    assert "Nothing was stored." in sentence
+    until(lambda: not requests_under_way(), "the end of the request")
+    assert not Connection.objects.exists()
+
+
+# --- Syncs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("drip", DRIPS, ids=["body", "headers"])
+def test_a_sync_whose_page_drips_is_put_down_and_its_worker_goes_on_with_others(
+    acme: Product, globex: Product, simulator: Simulator, drip: Drip
+) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
+    slow, other = connect(acme, simulator), connect(globex, simulator)
+    hurried: Callable[[Credentials], client.Client] = partial(client.connect, patience=IN_A_HURRY)
+    drip = Drip(seconds=SECONDS, headers=drip.headers, offset=50, times=1)
+    simulator.misbehave(drip)
+    run = work(slow, client_for=hurried)
+    assert (run.state, run.seen) == (RunState.WAITING, 50)
+    assert TOO_LONG in run.error
+    assert work(other).state == RunState.SUCCEEDED
+    assert sync_now(slow).state == RunState.SUCCEEDED
+
+
+def test_a_turn_of_a_worker_is_short() -> None:
+    """A request and a turn are bounded, and several connections have their turns at once."""
+    assert client.PATIENT.request < client.PATIENT.total <= 120
+    assert service.SYNCS_AT_ONCE > 1
+
+
+@pytest.mark.django_db
+def test_connections_take_turns(acme: Product, globex: Product, simulator: Simulator) -> None:
+    first, second = connect(acme, simulator), connect(globex, simulator)
+    simulator.feed.add(*licenses(simulator, 200))
+    work(first, NOON + runs.FIRST_DELAY, out_of_time=lambda: True)
+    assert runs.due(NOON + runs.FIRST_DELAY) == [second.pk, first.pk]
