@@ -19,7 +19,7 @@ from config.postgres import EmbeddedPostgres
 from config.supervisor import Child, Console, Supervisor, python_module, spawn
 
 # Seconds after the other roles.
-SYNCS_AFTER = 5.0
+SCORING_AFTER, SYNCS_AFTER = 2.0, 5.0
 # A sync waits for its marketplace most of the time: others do not wait for that one.
 SYNCS_AT_ONCE = 4
 
@@ -106,12 +106,18 @@ def _start_roles(
     for name, command in roles.items():
         start = partial(spawn, command, settings.BASE_DIR, variables)
         supervisor.start(Child(name, start, signal.SIGTERM))
-    # License syncs have a worker of their own, so that messages do not wait for them. Nobody waits
-    # for it in the first seconds, when the others need the processor.
-    at_once = ("--concurrency", str(SYNCS_AT_ONCE))
-    syncs = _worker("--queues", "marketplace", *at_once, "--hostname", "syncs@%h")
-    start = partial(spawn, syncs, settings.BASE_DIR, variables)
-    supervisor.start_later(Child("syncs", start, signal.SIGTERM), SYNCS_AFTER)
+    # Scoring and license syncs have a worker each, so that neither holds up messages or the other.
+    # One process is enough for scoring: PostgreSQL does the work.
+    # Nobody waits for them in the first seconds, when the others need the processor.
+    later = {
+        "scoring": ("scoring", 1, SCORING_AFTER),
+        "syncs": ("marketplace", SYNCS_AT_ONCE, SYNCS_AFTER),
+    }
+    for name, (queue, processes, seconds) in later.items():
+        at_once = ("--concurrency", str(processes))
+        command = _worker("--queues", queue, *at_once, "--hostname", f"{name}@%h")
+        start = partial(spawn, command, settings.BASE_DIR, variables)
+        supervisor.start_later(Child(name, start, signal.SIGTERM), seconds)
 
 
 def _as_json() -> bool:

@@ -225,12 +225,17 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "default"
-# License syncs have a queue of their own, so that a worker of their own can take them: they wait
-# for the marketplace most of the time. A worker that is told nothing takes both.
+# Scoring and license syncs have queues of their own, so that workers of their own can take them: a
+# statement of scoring may run for a minute, and syncs wait for the marketplace most of the time.
+# Neither may hold up recording, or the other. A worker without `--queues` takes all of them.
 CELERY_TASK_QUEUES = [
-    Queue(name, name, routing_key=name) for name in (CELERY_TASK_DEFAULT_QUEUE, "marketplace")
+    Queue(name, name, routing_key=name)
+    for name in (CELERY_TASK_DEFAULT_QUEUE, "scoring", "marketplace")
 ]
-CELERY_TASK_ROUTES = {"marketplace.tasks.*": {"queue": "marketplace"}}
+CELERY_TASK_ROUTES = {
+    "engagement.tasks.*": {"queue": "scoring"},
+    "marketplace.tasks.*": {"queue": "marketplace"},
+}
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_CONSUMER = "config.celery:QuietConsumer"
 CELERY_WORKER_POOL = "config.pool:Pool"

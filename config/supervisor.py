@@ -25,7 +25,10 @@ INTERVAL = 0.1
 FIRST_DELAY, LONGEST_DELAY = 0.5, 10.0
 # Whoever ran for so many seconds before it crashed is not in a loop of crashes.
 STEADY_AFTER = 30.0
-COLOURS = {"up": 37, "postgres": 34, "web": 32, "worker": 35, "syncs": 95, "beat": 36, "market": 33}
+COLOURS = {
+    **{"up": 37, "postgres": 34, "web": 32, "beat": 36, "market": 33},
+    **{"worker": 35, "scoring": 94, "syncs": 95},
+}
 NAME_WIDTH = max(map(len, COLOURS))
 
 Start = Callable[[], "subprocess.Popen[bytes]"]

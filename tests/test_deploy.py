@@ -25,7 +25,13 @@ def words_of(unit: Path) -> list[str]:
 
 
 def test_every_role_has_a_unit() -> None:
-    assert [unit.stem for unit in UNITS] == ["eds-beat", "eds-syncs", "eds-web", "eds-worker"]
+    assert [unit.stem for unit in UNITS] == [
+        "eds-beat",
+        "eds-scoring",
+        "eds-syncs",
+        "eds-web",
+        "eds-worker",
+    ]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)

@@ -75,13 +75,13 @@ def test_a_beat_that_is_started_often_comes_to_the_first_run_too() -> None:
 def test_the_tasks_go_to_a_queue_of_their_own(path: str) -> None:
     name = f"marketplace.tasks.{path}"
     assert current_app.amqp.router.route({}, name)["queue"].name == "marketplace"
-    others = {"ingestion.tasks.drain", "engagement.tasks.rescore"}
-    queues = {current_app.amqp.router.route({}, other)["queue"].name for other in others}
-    assert queues == {"default"}
+    others = ("ingestion.tasks.drain", "engagement.tasks.rescore", "engagement.tasks.clear")
+    queues = [current_app.amqp.router.route({}, other)["queue"].name for other in others]
+    assert queues == ["default", "scoring", "scoring"]
 
 
-def test_a_worker_that_is_told_nothing_takes_both_queues() -> None:
-    assert set(current_app.amqp.queues) == {"default", "marketplace"}
+def test_a_worker_that_is_told_nothing_takes_all_queues() -> None:
+    assert set(current_app.amqp.queues) == {"default", "scoring", "marketplace"}
 
 
 # --- When it says next ----------------------------------------------------------------------

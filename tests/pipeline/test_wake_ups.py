@@ -24,7 +24,8 @@ def queue() -> Iterator[Any]:
     """The broker's queue, which is in this process's memory."""
     with app.connection_for_write() as broker:
         channel: Any = broker.default_channel
-        channel.queue_declare("default")
+        for name in ("default", "scoring"):
+            channel.queue_declare(name)
         yield channel
 
 
@@ -32,8 +33,9 @@ def published() -> int:
     """How many messages were published since this was last asked."""
     with queue() as channel:
         taken = 0
-        while channel.basic_get("default", no_ack=True):
-            taken += 1
+        for name in ("default", "scoring"):
+            while channel.basic_get(name, no_ack=True):
+                taken += 1
         return taken
 
 
