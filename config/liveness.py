@@ -48,6 +48,8 @@ TO_REDIS = {
 }
 # Seconds between two signs of life that a worker and RabbitMQ give each other.
 HEARTBEAT = 10
+# The measure of what beat has sent: its sign of life, for whoever asks on whatever machine.
+BEAT = "beat"
 
 # PostgreSQL's end of our connections.
 _OF_POSTGRES = {

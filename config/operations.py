@@ -15,6 +15,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from config import liveness
 from engagement import figures as engagement
 from engagement import measures
 from ingestion import figures as ingestion
@@ -28,6 +29,14 @@ from readapi.errors import ReplicaAway
 DRAIN_SEEN_WITHIN = timedelta(seconds=60)
 # A machine that met a full disk is out of the load balancer for so long, and then tries again.
 DISK_FULL_SECONDS = 30.0
+
+# Beat sends something every few seconds, and notes it every ten.
+BEAT_SEEN_WITHIN = timedelta(seconds=60)
+# Scores are computed every few seconds; one statement of that may run for a minute.
+SCORED_WITHIN = timedelta(minutes=10)
+# Clocks of several machines differ by less. What is dated further ahead is from a clock that was
+# wrong, and says nothing.
+CLOCKS_DIFFER = timedelta(seconds=60)
 
 # The entries of DATABASES that were seen with all migrations applied.
 _migrated: set[str] = set()
@@ -53,7 +62,7 @@ def _checks(now: datetime) -> dict[str, str]:
     except Error:
         return {"database": "The database cannot be reached."}
     try:
-        checks = {"database": _database(), "migrations": _migrations(), "drain": _drain(now)}
+        checks = {"database": _database(), "migrations": _migrations()} | _work(now)
     except Error as error:
         return {"database": f"The database does not answer ({type(error).__name__})."}
     return checks | ({"replica": _replica()} if replica.is_set() else {})
@@ -95,14 +104,33 @@ def _is_migrated(alias: str) -> bool:
     return alias in _migrated
 
 
-def _drain(now: datetime) -> str:
-    drain = measures.named(ingestion.DRAIN).get(ingestion.DRAIN)
-    if drain is None or drain.last_at < now - DRAIN_SEEN_WITHIN:
-        return (
+def _work(now: datetime) -> dict[str, str]:
+    """Whether the other roles do their work, by what they note in the database: they may be on any
+    machine."""
+    known = measures.named(ingestion.DRAIN, engagement.RESCORE, liveness.BEAT)
+    seen = {name: measure.last_at for name, measure in known.items()}
+
+    def within(name: str, longest: timedelta) -> bool:
+        return name in seen and now - longest <= seen[name] <= now + CLOCKS_DIFFER
+
+    checks = dict.fromkeys(("drain", "scoring", "beat"), "ok")
+    if not within(ingestion.DRAIN, DRAIN_SEEN_WITHIN):
+        checks["drain"] = (
             "The inbox has not been drained for a minute: messages are accepted and wait. "
             "Check that a worker and beat are running."
         )
-    return "ok"
+    # What was never seen is starting, or of a release that does not say so.
+    if engagement.RESCORE in seen and not within(engagement.RESCORE, SCORED_WITHIN):
+        checks["scoring"] = (
+            "Nothing has been scored for ten minutes: readers see old scores. "
+            "Check that a worker of the queue scoring is running."
+        )
+    if liveness.BEAT in seen and not within(liveness.BEAT, BEAT_SEEN_WITHIN):
+        checks["beat"] = (
+            "Beat has sent nothing for a minute: license syncs, retention and deletion on request "
+            "wait. Check that beat is running and reaches the broker."
+        )
+    return checks
 
 
 @require_safe

@@ -9,12 +9,16 @@ from typing import LiteralString
 from engagement import sql
 from engagement.models import Measure
 
+# The latest time of all processes. What is a minute ahead of another is from a clock that was wrong:
+# it must not hide for as long that nothing happens any more.
 _ADD: LiteralString = """
     INSERT INTO engagement_measure AS m (name, runs, units, seconds, last_at)
     VALUES (%(name)s, 1, %(units)s, %(seconds)s, %(now)s)
     ON CONFLICT (name) DO UPDATE SET
         runs = m.runs + 1, units = m.units + EXCLUDED.units,
-        seconds = m.seconds + EXCLUDED.seconds, last_at = GREATEST(m.last_at, EXCLUDED.last_at)
+        seconds = m.seconds + EXCLUDED.seconds,
+        last_at = CASE WHEN m.last_at > EXCLUDED.last_at + interval '1 minute'
+            THEN EXCLUDED.last_at ELSE GREATEST(m.last_at, EXCLUDED.last_at) END
 """
 
 

@@ -11,7 +11,9 @@ from django.test import Client
 from django.utils import timezone
 
 from config import operations
+from config.liveness import BEAT
 from engagement import measures
+from engagement.figures import RESCORE
 from engagement.models import Measure, Product
 from ingestion import inbox, tasks
 from ingestion.figures import ACCEPT, DRAIN
@@ -63,8 +65,8 @@ def test_ready_is_a_database_with_its_tables_and_a_drain(
     drained()
     answer = client.get("/readyz")
     assert answer.status_code == 200
-    checks = {"database": "ok", "migrations": "ok", "drain": "ok"}
-    assert answer.json() == {"ready": True, "checks": checks}
+    names = ("database", "migrations", "drain", "scoring", "beat")
+    assert answer.json() == {"ready": True, "checks": dict.fromkeys(names, "ok")}
 
 
 @pytest.mark.django_db
@@ -75,6 +77,37 @@ def test_without_a_recent_drain_it_is_not_ready(client: Client, ago: timedelta |
     answer = client.get("/readyz")
     assert answer.status_code == 503
     assert "Check that a worker and beat are running." in answer.json()["checks"]["drain"]
+
+
+SILENT = [
+    (BEAT, timedelta(seconds=61), "beat", "Check that beat is running and reaches the broker."),
+    (RESCORE, timedelta(minutes=11), "scoring", "Check that a worker of the queue scoring"),
+]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("name", "ago", "check", "advice"), SILENT)
+def test_without_a_sign_of_life_of_beat_or_of_scoring_it_is_not_ready(
+    client: Client, name: str, ago: timedelta, check: str, advice: str
+) -> None:
+    drained()
+    measures.add(name, 0, 0.0, timezone.now())
+    assert client.get("/readyz").status_code == 200
+    Measure.objects.filter(name=name).update(last_at=timezone.now() - ago)
+    answer = client.get("/readyz")
+    assert answer.status_code == 503
+    assert advice in answer.json()["checks"][check]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", [DRAIN, BEAT, RESCORE])
+def test_a_sign_of_life_from_a_clock_that_was_ahead_says_nothing(client: Client, name: str) -> None:
+    drained()
+    measures.add(name, 0, 0.0, timezone.now() + timedelta(days=40))
+    assert client.get("/readyz").status_code == 503
+    # The next one is from a clock that is right again.
+    measures.add(name, 0, 0.0, timezone.now())
+    assert client.get("/readyz").status_code == 200
 
 
 @pytest.mark.django_db

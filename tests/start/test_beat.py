@@ -1,15 +1,22 @@
-"""The scheduler ends when it is told to, whatever it is doing."""
+"""The scheduler ends when it is told to, and goes on whatever its clock says."""
 
 import os
 import signal
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
 
 import pytest
 from celery.signals import beat_init
-from django.db import connection, transaction
+from django.db import Error, connection, transaction
+from django.utils import timezone
+from django_celery_beat.models import PeriodicTask
 
-import config.celery  # noqa: F401  (what is sent below is received there)
+from config import schedule
+from config.celery import app
+from config.liveness import BEAT
+from engagement import measures
 
 
 @pytest.fixture
@@ -37,3 +44,93 @@ def test_a_signal_interrupts_a_statement_and_the_schedule_can_be_written_then(
 def told_soon(number: signal.Signals) -> None:
     """The signal comes in a fifth of a second."""
     threading.Timer(0.2, os.kill, (os.getpid(), number)).start()
+
+
+# --- A clock that is wrong ------------------------------------------------------------------
+
+DAYS_AHEAD = timedelta(days=40)
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> list[str]:
+    """The names of the tasks that beat sends. Beat closes connections that are in a transaction."""
+    found: list[str] = []
+
+    def send(self: Any, entry: Any, *given: Any, **options: Any) -> None:
+        found.append(entry.task)
+
+    monkeypatch.setattr(schedule.DatabaseScheduler, "apply_async", send)
+    return found
+
+
+def started() -> schedule.Scheduler:
+    """Beat's scheduler, which does not save its schedule once more when the tests end."""
+    scheduler = schedule.Scheduler(app)
+    scheduler._finalize.cancel()
+    return scheduler
+
+
+def ticks(scheduler: schedule.Scheduler) -> None:
+    """Have the scheduler send all that is due now."""
+    for _ in range(50):
+        if scheduler.tick():
+            return
+
+
+def test_a_beat_that_starts_after_its_clock_was_ahead_goes_on_at_once(sent: list[str]) -> None:
+    started()
+    PeriodicTask.objects.update(last_run_at=timezone.now() + DAYS_AHEAD)
+    scheduler = started()
+    ran = [entry.last_run_at for entry in scheduler.schedule.values()]
+    assert ran and max(ran) <= timezone.now()
+    scheduler.close()
+    saved = PeriodicTask.objects.filter(enabled=True).values_list("last_run_at", flat=True)
+    assert max(saved) <= timezone.now()
+
+
+def test_a_beat_whose_clock_was_ahead_sends_again_what_is_due(
+    sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = started()
+    ticks(scheduler)
+    # What beat does while its clock is ahead, and what is left of it afterwards.
+    for entry in scheduler.schedule.values():
+        entry.last_run_at = entry.model.last_run_at = timezone.now() + DAYS_AHEAD
+    assert scheduler._heap is not None
+    scheduler._heap = [one._replace(time=one.time + 40 * 86400) for one in scheduler._heap]
+    sent.clear()
+    assert scheduler.tick() <= 5
+    for entry in scheduler.schedule.values():
+        entry.last_run_at = entry.model.last_run_at = timezone.now() - timedelta(seconds=6)
+    scheduler._heap = None
+    ticks(scheduler)
+    assert "ingestion.tasks.drain" in sent
+
+
+def test_beat_notes_what_it_sent_and_nothing_when_it_sent_nothing(sent: list[str]) -> None:
+    scheduler = started()
+    PeriodicTask.objects.update(last_run_at=timezone.now() - timedelta(days=1))
+    scheduler = started()
+    assert measures.named(BEAT) == {}
+    ticks(scheduler)
+    noted = measures.named(BEAT)[BEAT]
+    assert noted.units >= 1 and noted.last_at <= timezone.now()
+    ticks(scheduler)
+    assert measures.named(BEAT)[BEAT].runs == 1
+
+
+def test_a_database_that_is_away_does_not_end_beat(
+    sent: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started()
+    PeriodicTask.objects.update(last_run_at=timezone.now() - timedelta(days=1))
+    scheduler = started()
+
+    def refuse(*given: Any) -> None:
+        raise Error("connection refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(measures, "add", refuse)
+        ticks(scheduler)
+    assert "ingestion.tasks.drain" in sent
+    assert measures.named(BEAT) == {}
