@@ -19,20 +19,22 @@ _WEIGHT: LiteralString = "COALESCE(w.weight, %(default_weight)s)"
 SCORED: LiteralString = f"""
     {_WEIGHED} WHERE d.product_id = {sql.PRODUCT} AND {_WEIGHT} > 0
 """
+# What is dated a few minutes ahead lies behind today at midnight; it counts as the last event only.
 # A subject's counts by event name (and user, {by}): a few sums, so that what follows (weights, who
 # is known) is looked up once for each and not for every count. Days of a window are bits, because
 # counting distinct ones would sort every subject's counts.
 _BY_NAME: LiteralString = """
     SELECT d.product_id, {by} d.event_name_id,
-           sum(d.count) FILTER (WHERE d.day >= %(first_day)s) AS recent,
+           sum(d.count) FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS recent,
            sum(d.count) FILTER (WHERE d.day >= %(yesterday_from)s AND d.day < %(today)s)
                AS yesterday,
            sum(d.count) FILTER (WHERE d.day >= %(last_period_from)s AND d.day < %(first_day)s)
                AS last_period,
-           bit_or(1 << (%(today)s::date - d.day)) FILTER (WHERE d.day >= %(first_day)s) AS days,
+           bit_or(1 << (%(today)s::date - d.day))
+               FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
            max(d.last_at) AS last_at
     FROM engagement_dailycount d
-    WHERE d.product_id = {product} AND d.{subject} AND d.day BETWEEN {since} AND %(today)s
+    WHERE d.product_id = {product} AND d.{subject} AND d.day >= {since}
     GROUP BY d.product_id, {by} d.event_name_id
 """
 _NUMBERS: LiteralString = f"""

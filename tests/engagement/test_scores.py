@@ -284,6 +284,21 @@ def test_an_event_minutes_ahead_of_midnight_counts_on_its_own_day(acme: Product)
     assert users(acme) == {"ann": 1}
 
 
+def test_an_event_minutes_ahead_of_midnight_is_the_last_one_at_once(acme: Product) -> None:
+    before_midnight = datetime(2026, 9, 24, 23, 58, tzinfo=UTC)
+    tell(acme, identify("ann", group="initech"))
+    tell(acme, track("ann", hours=1), track("ann", hours=12.01))
+    rescore(before_midnight)
+    scores = scores_of(acme)
+    user = UserEngagement.objects.get(score_set=scores)
+    account = AccountEngagement.objects.get(score_set=scores)
+    assert (user.last_active_at, account.last_active_at) == (at(12.01), at(12.01))
+    assert history.overall(scores, "user", user.user_id).events == 2
+    # Its day has not begun.
+    for row in (user, account):
+        assert (row.raw, row.event_count, row.active_days, row.name_count) == (1, 1, 1, 1)
+
+
 def test_a_changed_weight_rescores_the_workspace(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"), track("ann", "opened"))
     rescore(NOON)
