@@ -7,8 +7,8 @@ from typing import LiteralString
 
 from django.db import transaction
 
-from engagement import sql
-from engagement.models import DailyBenchmark, EventName, ScoredEvent, ScoreSet
+from engagement import event_names, sql
+from engagement.models import DailyBenchmark, ScoreSet
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def take(score_set: ScoreSet, now: datetime) -> None:
     score_set.user_benchmark, score_set.user_quantiles = users, user_quantiles or []
     score_set.account_benchmark = accounts
     score_set.account_quantiles = account_quantiles or []
-    score_set.scored_names = _scored_names(score_set)
+    score_set.scored_names = event_names.scored(score_set)
     score_set.benchmarks_at = now
     score_set.benchmark_seconds = time.monotonic() - started
     # Segments go by shown scores.
@@ -110,15 +110,6 @@ _TAKEN = [
     "benchmark_seconds",
     "tally_stale",
 ]
-
-
-def _scored_names(score_set: ScoreSet) -> int:
-    listed = ScoredEvent.objects.filter(score_set=score_set)
-    if not score_set.default_weight:
-        return listed.filter(weight__gt=0).count()
-    unscored = listed.filter(weight=0).values("event_name_id")
-    names = EventName.objects.filter(product_id=score_set.product_id)
-    return names.exclude(pk__in=unscored).count()
 
 
 def look_back(score_set: ScoreSet, day: date) -> None:

@@ -6,7 +6,7 @@ from typing import LiteralString
 from django.db import transaction
 from django.db.models import Q
 
-from engagement import audiences, past_benchmarks, sql, stale
+from engagement import audiences, event_names, locks, past_benchmarks, sql, stale
 from engagement.models import ScoreSet
 from engagement.raw_scores import USERS_SEEN_WITHIN
 
@@ -40,7 +40,8 @@ def turn(today: date) -> None:
     last one's is as old as the last scoring before midnight.
     """
     due = Q(scored_day__lt=today) & ~Q(state=ScoreSet.State.RETIRED)
-    for pk in ScoreSet.objects.filter(due).values_list("pk", flat=True):
+    turning = dict(ScoreSet.objects.filter(due).values_list("pk", "product_id"))
+    for pk in turning:
         with transaction.atomic(durable=True):
             held = ScoreSet.objects.select_for_update(skip_locked=True, no_key=True)
             for score_set in held.filter(due, pk=pk):
@@ -50,7 +51,16 @@ def turn(today: date) -> None:
                 score_set.scored_day = today
                 score_set.benchmarks_stale = True
                 score_set.save(update_fields=["scored_day", "benchmarks_stale"])
+    for product_id in sorted(set(turning.values())):
+        _check_event_names(product_id)
     past_benchmarks.forget(today)
+
+
+def _check_event_names(product_id: int) -> None:
+    """Whoever did a name may have been forgotten since."""
+    with transaction.atomic(durable=True):
+        locks.keep_from_scoring(product_id)
+        event_names.check(product_id)
 
 
 def _mark(score_set: ScoreSet, today: date) -> None:

@@ -9,8 +9,8 @@ from typing import LiteralString
 from engagement import sql
 from engagement.models import Measure
 
-# The latest time of all processes. What is a minute ahead of another is from a clock that was wrong:
-# it must not hide for as long that nothing happens any more.
+# The latest time of all processes. What is a minute ahead of another one is from a clock that was
+# wrong, and must not hide for as long that nothing happens any more.
 _ADD: LiteralString = """
     INSERT INTO engagement_measure AS m (name, runs, units, seconds, last_at)
     VALUES (%(name)s, 1, %(units)s, %(seconds)s, %(now)s)

@@ -12,6 +12,7 @@ from engagement import (
     audiences,
     benchmarks,
     days,
+    event_names,
     locks,
     pace,
     past_benchmarks,
@@ -148,6 +149,7 @@ def _rescore_some(
         more = sum(count for *_, count in marks) == limit
         live = score_sets.live(product_id)
         left = _score(live, subjects, today, out_of_time)
+        event_names.note(product_id, subjects.without(left).users)
         stale.mark(left.marks(product_id))
         if marks:
             tallies.outdate([score_set.pk for score_set in live])

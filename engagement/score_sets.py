@@ -14,7 +14,16 @@ from django.db import transaction
 from django.db.models import Prefetch, Q, QuerySet
 from django.utils.formats import date_format
 
-from engagement import benchmarks, locks, pace, past_benchmarks, raw_scores, sql, tallies
+from engagement import (
+    benchmarks,
+    event_names,
+    locks,
+    pace,
+    past_benchmarks,
+    raw_scores,
+    sql,
+    tallies,
+)
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 
 logger = logging.getLogger(__name__)
@@ -120,6 +129,7 @@ def _step(pk: int, now: datetime, today: date) -> bool:
                 _build_some(score_set, today, ScoreSet.Phase.BENCHMARKS)
             case _:
                 past_benchmarks.take(score_set, now, today)
+                event_names.check(score_set.product_id, also_of_nobody=True)
                 benchmarks.take(score_set, now)
                 tallies.try_to_take(score_set, now)
                 _publish(score_set, now)

@@ -5,16 +5,28 @@ from django.db import models
 
 EVENT_NAME_LENGTH = 256
 NO_ACCOUNT = 0
+NOBODY = 0
 
 
 class EventName(models.Model):
-    """An event name of a product, numbered so that the large tables hold small integers."""
+    """An event name of a product, numbered so that the large tables hold small integers.
+
+    ``done_by`` is an identified user who did it, ``NOBODY`` where there is none, and None where
+    nobody has looked yet.
+    """
 
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
     name = models.CharField(max_length=EVENT_NAME_LENGTH)
+    done_by = models.BigIntegerField(null=True, db_default=NOBODY)
 
     class Meta:
         ordering = ["name"]
+        indexes = [
+            # Rescoring asks whether there are any; there are few.
+            models.Index(
+                fields=["product"], condition=models.Q(done_by=NOBODY), name="event_name_not_done"
+            )
+        ]
         constraints = [
             models.UniqueConstraint(fields=["product", "name"], name="event_name_per_product")
         ]

@@ -12,6 +12,7 @@ from celery.signals import beat_init
 from django.db import Error, connection, transaction
 from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
+from django_celery_beat.schedulers import DatabaseScheduler
 
 from config import schedule
 from config.celery import app
@@ -59,7 +60,7 @@ def sent(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> list[str]:
     def send(self: Any, entry: Any, *given: Any, **options: Any) -> None:
         found.append(entry.task)
 
-    monkeypatch.setattr(schedule.DatabaseScheduler, "apply_async", send)
+    monkeypatch.setattr(DatabaseScheduler, "apply_async", send)
     return found
 
 
@@ -96,7 +97,6 @@ def test_a_beat_whose_clock_was_ahead_sends_again_what_is_due(
     # What beat does while its clock is ahead, and what is left of it afterwards.
     for entry in scheduler.schedule.values():
         entry.last_run_at = entry.model.last_run_at = timezone.now() + DAYS_AHEAD
-    assert scheduler._heap is not None
     scheduler._heap = [one._replace(time=one.time + 40 * 86400) for one in scheduler._heap]
     sent.clear()
     assert scheduler.tick() <= 5

@@ -1,0 +1,119 @@
+"""Adoption is a share of the event names that somebody known has done, or that are listed."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engagement import event_names, forgetting, score_sets, sql
+from engagement.admission import Scope, Subject
+from engagement.messages import Message
+from engagement.models import EventName, EventWeight, Product, ScoreSet, UserEngagement, Workspace
+from engagement.rescoring import rescore
+from tests.engagement.history import NOON, identify, tell, track
+
+pytestmark = pytest.mark.django_db
+MINUTE = timedelta(minutes=1)
+MISSPELT = [f"Opned {number}" for number in range(8)]
+
+
+@pytest.fixture
+def scored(acme: Product) -> Product:
+    """Acme with three event names, of which ann did one and bob two."""
+    tell(acme, identify("ann"), identify("bob"))
+    tell(acme, track("ann", "opened"), track("bob", "shared"), track("bob", "printed"))
+    rescore(NOON)
+    return acme
+
+
+def adoption(product: Product, user: str, workspace: str = "Default") -> float:
+    scores = Workspace.objects.select_related("scores").get(product=product, name=workspace).scores
+    assert scores is not None
+    row = UserEngagement.objects.get(score_set=scores, user__external_id=user)
+    return row.name_count / scores.scored_names
+
+
+def weigh(workspace: Workspace, *names: str) -> None:
+    for name in names:
+        event_name, _ = EventName.objects.get_or_create(product=workspace.product, name=name)
+        EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=5)
+    score_sets.request(workspace.pk)
+
+
+def done(product: Product, *messages: Message, minutes: float = 1) -> None:
+    tell(product, *messages)
+    rescore(NOON + minutes * MINUTE)
+
+
+def test_names_that_only_another_workspace_lists_are_not_counted(scored: Product) -> None:
+    other = Workspace.objects.create(product=scored, name="Other")
+    weigh(other, *MISSPELT)
+    default = scored.workspaces.get(name="Default")
+    score_sets.request(default.pk)
+    rescore(NOON + MINUTE)
+    assert adoption(scored, "ann") == 1 / 3
+    assert adoption(scored, "ann", "Other") == 1 / 11
+    EventWeight.objects.filter(workspace=other).delete()
+    other.delete()
+    score_sets.request(default.pk)
+    rescore(NOON + 2 * MINUTE)
+    assert adoption(scored, "ann") == 1 / 3
+
+
+def test_names_that_only_strangers_did_are_not_counted_until_one_is_introduced(
+    scored: Product,
+) -> None:
+    done(scored, track("zed", "exported"), track("ann", "opened"))
+    assert adoption(scored, "ann") == 1 / 3
+    done(scored, identify("zed"), minutes=2)
+    assert adoption(scored, "ann") == 1 / 4
+
+
+def test_a_name_counts_from_when_it_is_first_done_however_long_ago_that_was(
+    scored: Product,
+) -> None:
+    done(scored, track("bob", "archived", hours=-24 * 60))
+    assert adoption(scored, "ann") == 1 / 4
+
+
+def test_a_name_that_only_somebody_forgotten_did_goes_with_the_next_day(scored: Product) -> None:
+    subject = Subject(scored.pk, Scope.USER, "bob")
+    forgetting.forget(subject, NOON)
+    forgetting.clear()
+    rescore(NOON + timedelta(days=1))
+    assert adoption(scored, "ann") == 1.0
+
+
+def test_another_who_did_it_takes_the_place_of_somebody_forgotten(scored: Product) -> None:
+    done(scored, track("ann", "shared"))
+    assert EventName.objects.filter(name="shared").get().done_by
+    forgetting.forget(Subject(scored.pk, Scope.USER, "bob"), NOON)
+    forgetting.clear()
+    rescore(NOON + timedelta(days=1))
+    assert adoption(scored, "ann") == 2 / 2
+
+
+def test_names_of_a_database_from_before_count_until_they_are_looked_at(scored: Product) -> None:
+    EventName.objects.create(product=scored, name="never done")
+    EventName.objects.filter(product=scored).update(done_by=None)
+    scores = ScoreSet.objects.get(state="current")
+    assert event_names.scored(scores) == 4
+    rescore(NOON + timedelta(days=1))
+    assert event_names.scored(scores) == 3
+
+
+def test_the_daily_counts_are_looked_through_only_where_a_name_is_in_question(
+    scored: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+    execute = sql.execute
+
+    def note(statement: Any, *given: Any, **options: Any) -> int:
+        ran.append(statement)
+        return execute(statement, *given, **options)
+
+    monkeypatch.setattr(sql, "execute", note)
+    rescore(NOON + timedelta(days=1))
+    done(scored, track("ann", "opened", 24), minutes=24 * 60 + 1)
+    assert ran
+    assert not {event_names._NOTE, event_names._LOOK} & set(ran)
