@@ -7,7 +7,7 @@ accounts, sightings and counts.
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import date, datetime
-from typing import LiteralString
+from typing import LiteralString, NamedTuple
 
 import msgspec
 
@@ -65,18 +65,40 @@ class Batch(msgspec.Struct):
     counts: list[CountMessage] = []
 
 
-def record(received: Sequence[Received]) -> list[Received]:
-    """Record messages of any products, inside the caller's transaction; those that were refused.
+class Outcome(NamedTuple):
+    """What was not recorded.
+
+    ``refused`` are messages that name somebody who was forgotten on request, or belong to a
+    product that is gone. ``crowded_out`` are the names of traits that their user or account has no
+    room for, by the arrival of their message; the rest of the message is recorded.
+    """
+
+    refused: list[Received]
+    crowded_out: dict[int, list[str]]
+
+
+def record(received: Sequence[Received]) -> Outcome:
+    """Record messages of any products, inside the caller's transaction; what was not recorded.
 
     Creates and merges users and accounts, stores links, adds events and daily counts, and marks
-    stale whose scores changed. Refused is what names somebody who was forgotten on request, or
-    belongs to a product that is gone. Raises what the database raises: the caller decides whether
-    that is the fault of a message.
+    stale whose scores changed. Raises what the database raises: the caller decides whether that is
+    the fault of a message.
     """
     admitted, refused = admit(received)
-    if admitted:
-        _record(read(admitted))
-    return refused
+    if not admitted:
+        return Outcome(refused, {})
+    batch = read(admitted)
+    _record(batch)
+    return Outcome(refused, _crowded_out(batch))
+
+
+def _crowded_out(batch: Batch) -> dict[int, list[str]]:
+    crowded_out: dict[int, list[str]] = {}
+    for sightings in (batch.users, batch.accounts):
+        for sighting in sightings.values():
+            if sighting.refused:
+                crowded_out |= sighting.refused
+    return crowded_out
 
 
 def _record(batch: Batch) -> None:
@@ -224,13 +246,13 @@ def _identify(batch: Batch, users: dict[Key, UserState]) -> list[UserState]:
 
 
 def _write_users(batch: Batch, users: dict[Key, UserState], written: Collection[Key]) -> None:
-    patches = {}
+    sightings = {}
     for key in written:
         user, sighting = users[key], batch.users[key]
         user.first_seen_at = min(user.first_seen_at, sighting.first_at)
         user.last_seen_at = max(user.last_seen_at, sighting.last_at)
-        patches[user.id] = sighting.patches
-    subjects.write_users((users[key] for key in written), patches)
+        sightings[user.id] = sighting
+    subjects.write_users((users[key] for key in written), sightings)
     # Events raise last_seen_at when their user is scored again, so that a busy user's row is not
     # rewritten in every batch. They lower first_seen_at here, which is rare.
     subjects.lower_first_seen(

@@ -12,26 +12,26 @@ from typing import Any, LiteralString, NamedTuple, TypeAlias
 
 import msgspec
 
-from engagement import sql
-from engagement.tenure import stated
-from engagement.traits import Stamp, merge
+from engagement import sql, trait_limits
+from engagement.trait_limits import Merged, Patch
 
 # (product id, the customer's id)
 Key: TypeAlias = tuple[int, str]
-Patch: TypeAlias = tuple[dict[str, Any], Stamp]
 
 
 class Sighting(msgspec.Struct):
     """What a batch says of one user or account.
 
     ``patches`` are the traits of its messages with their stamps. ``identified`` is whether a
-    message introduces the subject rather than naming it in passing.
+    message introduces the subject rather than naming it in passing. ``refused`` are the names of
+    the traits that found no room, by the arrival of their message; writing the subject fills it.
     """
 
     first_at: datetime
     last_at: datetime
     identified: bool = False
     patches: list[Patch] = []
+    refused: dict[int, list[str]] = {}
 
     def widen(self, at: datetime) -> None:
         if at < self.first_at:
@@ -114,9 +114,7 @@ def _create_accounts(keys: Collection[Key], sightings: dict[Key, Sighting]) -> d
     # Sorted, so that two workers that create the same subjects cannot deadlock.
     ordered = sorted(keys)
     found = [sightings[key] for key in ordered]
-    merged = [
-        _merged({}, {}, one.patches) if one.identified and one.patches else None for one in found
-    ]
+    merged = [_merged("{}", "{}", one) if one.identified and one.patches else None for one in found]
     rows = sql.fetch(
         _CREATE_ACCOUNTS,
         {
@@ -191,7 +189,7 @@ def write_accounts(sightings: dict[int, Sighting], entered: set[int]) -> list[tu
 
 def _merge_accounts(keys: list[tuple[int, int]], sightings: dict[int, Sighting]) -> None:
     found = [sightings[id] for id, _ in keys]
-    merged = _merged_traits("engagement_account", {id: sightings[id].patches for id in sightings})
+    merged = _merged_traits("engagement_account", sightings)
     sql.execute(
         _WRITE_ACCOUNTS,
         {
@@ -208,35 +206,53 @@ def _merge_accounts(keys: list[tuple[int, int]], sightings: dict[int, Sighting])
 # --- Traits ---------------------------------------------------------------------------------
 
 
-class Merged(NamedTuple):
-    """A subject's merged traits and stamps, as JSON, and what the traits say of its creation."""
-
-    traits: str
-    stamps: str
-    created_at: datetime | None
-
+# A subject with more than this, compressed, was written before there were limits, and is over them.
+GROSS_BYTES = 1024 * 1024
 
 _READ_TRAITS: LiteralString = """
-    SELECT id, traits::text, trait_stamps::text FROM {table} WHERE id = ANY(%(ids)b::bigint[])
+    SELECT id, traits::text, trait_stamps::text FROM {table}
+    WHERE id = ANY(%(ids)b::bigint[]) AND pg_column_size(traits) <= %(gross)s
+"""
+# Nothing where the traits are all new: then nobody needs to take megabytes apart.
+_READ_GROSS: LiteralString = """
+    SELECT id, traits::text, trait_stamps::text FROM {table}
+    WHERE id = %(id)s AND (trait_stamps ?| %(names)b::text[] OR %(is_of_license)s)
 """
 
 
-def _merged_traits(table: LiteralString, patches: dict[int, list[Patch]]) -> dict[int, Merged]:
-    """The traits of the (locked) subjects that have patches, with the patches merged in."""
-    ids = [id for id, some in patches.items() if some]
-    if not ids:
+def _merged_traits(
+    table: LiteralString, sightings: dict[int, Sighting]
+) -> dict[int, Merged | None]:
+    """The traits of the (locked) subjects that have patches, with what fits of the patches merged
+    in; None where nothing changes."""
+    left = {id for id, sighting in sightings.items() if sighting.patches}
+    if not left:
         return {}
-    merged = {}
-    for id, traits, stamps in sql.fetch(_READ_TRAITS.format(table=table), {"ids": ids}):
-        values, written = msgspec.json.decode(traits), msgspec.json.decode(stamps)
-        merged[id] = _merged(values, written, patches[id])
+    merged: dict[int, Merged | None] = {}
+    read = {"ids": list(left), "gross": GROSS_BYTES}
+    for id, traits, stamps in sql.fetch(_READ_TRAITS.format(table=table), read):
+        left.remove(id)
+        merged[id] = _merged(traits, stamps, sightings[id])
+    for id in left:
+        merged[id] = _merged_into_gross(table, id, sightings[id])
     return merged
 
 
-def _merged(values: dict[str, Any], written: dict[str, Any], patches: Iterable[Patch]) -> Merged:
-    for patch, stamp in patches:
-        merge(values, written, patch, stamp)
-    return Merged(_json(values), _json(written), stated(values))
+def _merged_into_gross(table: LiteralString, id: int, sighting: Sighting) -> Merged | None:
+    read = {
+        "id": id,
+        "names": trait_limits.names(sighting.patches),
+        "is_of_license": trait_limits.is_of_license(sighting.patches),
+    }
+    for _, traits, stamps in sql.fetch(_READ_GROSS.format(table=table), read):
+        return _merged(traits, stamps, sighting)
+    sighting.refused = trait_limits.refuse_all(sighting.patches)
+    return None
+
+
+def _merged(traits: str, stamps: str, sighting: Sighting) -> Merged | None:
+    merged, sighting.refused = trait_limits.merge_all(traits, stamps, sighting.patches)
+    return merged
 
 
 def _trait_arrays(rows: list[Merged | None]) -> dict[str, list[Any]]:
@@ -246,10 +262,6 @@ def _trait_arrays(rows: list[Merged | None]) -> dict[str, list[Any]]:
         "stamps": [row and row.stamps for row in rows],
         "created": [row and row.created_at for row in rows],
     }
-
-
-def _json(value: dict[str, Any]) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 # --- Users ----------------------------------------------------------------------------------
@@ -339,12 +351,13 @@ _WRITE_USERS: LiteralString = """
 """
 
 
-def write_users(users: Iterable[UserState], patches: dict[int, list[Patch]]) -> None:
-    """Write each user's state as it stands and merge its patches; the rows are locked already."""
+def write_users(users: Iterable[UserState], sightings: dict[int, Sighting]) -> None:
+    """Write each user's state as it stands and merge what the batch says of their traits, by id;
+    the rows are locked already."""
     ordered = sorted(users, key=lambda user: user.id)
     if not ordered:
         return
-    merged = _merged_traits("engagement_user", patches)
+    merged = _merged_traits("engagement_user", sightings)
     sql.execute(
         _WRITE_USERS,
         {

@@ -113,7 +113,7 @@ def merge(
     that arrives later does not bring it back.
     """
     changed = False
-    for name, value in _canonical(incoming).items():
+    for name, value in canonical(incoming).items():
         known = stamps.get(name)
         if known is not None and tuple(known) >= written:
             continue
@@ -126,7 +126,7 @@ def merge(
     return changed
 
 
-def _canonical(incoming: dict[str, Any]) -> dict[str, Any]:
+def canonical(incoming: dict[str, Any]) -> dict[str, Any]:
     """The same traits under their one spelling; a trait spelled right beats its variants."""
     if all(canonical_name(name) == name for name in incoming):
         return incoming

@@ -18,7 +18,10 @@ from ingestion.payloads import Unusable
 
 
 class Dropped(msgspec.Struct, frozen=True):
-    """A message that is not recorded. ``product_id`` is None where the key names none."""
+    """A message that is not recorded, or not all of it, which ``detail`` then says.
+
+    ``product_id`` is None where the key names none.
+    """
 
     id: int
     product_id: int | None
@@ -27,6 +30,7 @@ class Dropped(msgspec.Struct, frozen=True):
     message: Statement | Unusable
     received_at: datetime
     request_id: str | None = None
+    detail: str = ""
 
 
 _COUNT: LiteralString = """
@@ -85,7 +89,7 @@ def _details(one: Dropped) -> dict[str, str | None]:
         "account_external_id": message.group_id or "",
         "event": (message.event or "") if isinstance(message, Track | Unusable) else "",
         "message_id": message.message_id or "",
-        "detail": message.detail if isinstance(message, Unusable) else "",
+        "detail": message.detail if isinstance(message, Unusable) else one.detail,
     }
 
 

@@ -15,13 +15,13 @@ from django.db.models import F
 from engagement import failures, locks, sql
 from engagement.messages import Received
 from engagement.recording import record
-from ingestion import message_ids
+from ingestion import message_ids, wording
 from ingestion.batches import collector_paused, settle_or_split
 from ingestion.doors import lines
 from ingestion.doors.lines import Said
 from ingestion.errors import Refused
 from ingestion.files import LINE_LIMIT, Lines
-from ingestion.models import ImportedFile
+from ingestion.models import DropReason, ImportedFile
 
 # The number of a line, and why it cannot be used.
 Problem: TypeAlias = tuple[int, str]
@@ -38,6 +38,8 @@ class Tally:
     def __init__(self) -> None:
         self.recorded = self.repeated = self.forgotten = 0
         self.problems: list[Problem] = []
+        # Of lines that were recorded, but for some of their traits.
+        self.notes: list[Problem] = []
 
 
 class Usable(NamedTuple):
@@ -69,7 +71,8 @@ def run(
 ) -> None:
     """Record the lines from where *source* stands to its end; *imported* keeps the figures.
 
-    Lines that cannot be used are handed to *report*, with their numbers and the reason.
+    Lines that cannot be used, or not with all of their traits, are handed to *report*, with their
+    numbers and the reason.
     Raises Unreadable and Stopped, and what the database raises where that is no line's fault;
     what was recorded until then stays recorded.
     """
@@ -105,7 +108,7 @@ def _record_lines(
             )
         _move_on(imported, len(batch), position, tally)
         # Before the commit: after a crash in between a problem is listed twice, but never not.
-        report(sorted(tally.problems))
+        report(sorted([*tally.problems, *tally.notes]))
 
 
 def _read(line: bytes | None, now: datetime, number: int, tally: Tally) -> Said | None:
@@ -143,10 +146,14 @@ def _received(
 
 def _settle(usable: Sequence[Usable], tally: Tally) -> None:
     kept, repeated = message_ids.without_repeats([one.received for one in usable])
-    refused = record(kept)
+    refused, crowded_out = record(kept)
     tally.recorded += len(kept) - len(refused)
     tally.repeated += len(repeated)
     tally.forgotten += len(refused)
+    for one in usable if crowded_out else ():
+        if names := crowded_out.get(one.received.arrival):
+            told = wording.short_reason(DropReason.TOO_MANY_TRAITS, wording.without_traits(names))
+            tally.notes.append((one.number, f"{told}. The rest of the line was recorded."))
 
 
 def _reason(error: Exception) -> str:

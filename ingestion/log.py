@@ -44,6 +44,7 @@ class State(Enum):
     WAITING = "Waiting in the inbox"
     QUARANTINED = "In quarantine"
     DROPPED = "Dropped"
+    IN_PART = "Recorded without some traits"
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,9 @@ def _dropped(product_id: int, term: str, reason: str) -> Iterator[Entry]:
         )
         told = short_reason(row.reason, row.detail)
         remedy = REMEDIES[DropReason(row.reason)]
-        yield Entry(row.pk, State.DROPPED, message, row.received_at, told, remedy)
+        in_part = row.reason == DropReason.TOO_MANY_TRAITS
+        state = State.IN_PART if in_part else State.DROPPED
+        yield Entry(row.pk, state, message, row.received_at, told, remedy)
 
 
 # A payload holds its strings as they are, so that most messages need not be decoded.

@@ -10,13 +10,14 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import LiteralString, NamedTuple
 
+import msgspec
 from django.db import transaction
 from django.db.models import Q
 
 from engagement import credentials, failures, locks, sql
 from engagement.messages import Received, Statement
 from engagement.recording import record
-from ingestion import drops, hours, message_ids
+from ingestion import drops, hours, message_ids, wording
 from ingestion.batches import BATCH_BYTES, BATCH_SIZE, collector_paused, settle_or_split
 from ingestion.drops import Dropped
 from ingestion.models import DropReason, InboxMessage, IngestionKey, QuarantinedMessage
@@ -196,13 +197,19 @@ def _settle(
         else:
             recorded.append(Received(sender.product_id, one.id, one.received_at, message))
     recorded, repeated = message_ids.without_repeats(recorded)
-    forgotten = record(recorded)
-    if repeated or forgotten:
+    forgotten, crowded_out = record(recorded)
+    in_part: list[Dropped] = []
+    if repeated or forgotten or crowded_out:
         arrived = {one.id: one for one in claimed}
         for reason, some in ((DropReason.DUPLICATE, repeated), (DropReason.FORGOTTEN, forgotten)):
             dropped += (_dropped(one, reason, arrived[one.arrival]) for one in some)
+        in_part = [
+            _in_part(one, crowded_out[one.arrival], arrived[one.arrival])
+            for one in recorded
+            if one.arrival in crowded_out
+        ]
     # Last, because workers wait for each other at the counts: each adds to the same few rows.
-    drops.list_dropped(dropped, now)
+    drops.list_dropped([*dropped, *in_part], now)
     used = {bytes(one.key_digest) for one in claimed}
     _note_use([sender for digest, sender in senders.items() if digest in used], now)
     return hours.counted(recorded, forgotten, dropped)
@@ -246,6 +253,12 @@ def _unusable(one: Claimed, product_id: int, message: Unusable) -> Dropped:
 
 def _dropped(one: Received, reason: DropReason, arrived: Claimed) -> Dropped:
     return _not_recorded(arrived, one.product_id, reason, one.message)
+
+
+def _in_part(one: Received, names: Sequence[str], arrived: Claimed) -> Dropped:
+    """The message is recorded and counts as such; listed is what of it is not."""
+    dropped = _dropped(one, DropReason.TOO_MANY_TRAITS, arrived)
+    return msgspec.structs.replace(dropped, detail=wording.without_traits(names))
 
 
 def _not_recorded(

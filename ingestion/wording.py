@@ -1,5 +1,6 @@
 """What is said of messages to the people who sent them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,6 +22,8 @@ REMEDIES = {
     DropReason.DELETED_PRODUCT: "Stop sending with keys of the deleted product.",
     DropReason.ANONYMOUS: "Call identify before anything else, so that messages carry a userId.",
     DropReason.ALIAS: "Send the id that you keep as userId from the start.",
+    DropReason.TOO_MANY_TRAITS: "Keep ids and dates out of the names of traits. Send null for "
+    "traits that nobody needs; that makes room.",
     DropReason.UNUSABLE: "Compare what your application sends with the API's description.",
 }
 
@@ -85,6 +88,22 @@ def short_reason(reason: str, detail: str = "") -> str:
     """The reason in a few words, with what is wrong with this very message."""
     short = DropReason(reason).label.split(":", 1)[0]
     return f"{short}: {detail}" if detail else short
+
+
+# A message has up to 256 traits; so many names tell which ones they are.
+TRAITS_NAMED = 10
+_LONGEST_NAME = 60
+
+
+def without_traits(names: Sequence[str]) -> str:
+    """Which of a message's traits were not kept."""
+    shown = [_shortened(name) for name in sorted(names)[:TRAITS_NAMED]]
+    more = f" and {len(names) - TRAITS_NAMED} more" if len(names) > TRAITS_NAMED else ""
+    return f"not kept: {', '.join(shown)}{more}"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
 def age(seconds: float) -> str:

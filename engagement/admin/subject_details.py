@@ -19,6 +19,9 @@ SOURCES = {Source.MESSAGE: "Sent to the service", Source.MARKETPLACE: "Marketpla
 EVENTS_SHOWN = 20
 ACCOUNTS_SHOWN = 20
 USERS_SHOWN = 50
+TRAITS_SHOWN = 100
+# So many characters of a value are shown.
+VALUE_SHOWN = 500
 
 
 @dataclass(frozen=True)
@@ -54,28 +57,47 @@ class Done:
     url: str
 
 
-def traits(subject: Subject) -> list[Trait]:
-    """The traits that were sent, by name."""
-    return [one for one in _traits(subject) if not one.name.startswith(MARKETPLACE_PREFIX)]
+@dataclass(frozen=True)
+class Traits:
+    """The first traits by name, and how many more there are."""
+
+    shown: list[Trait]
+    more: int
 
 
-def license_traits(subject: Subject) -> list[Trait]:
-    """What a marketplace license says of the account, by name."""
-    return [one for one in _traits(subject) if one.name.startswith(MARKETPLACE_PREFIX)]
+def traits(subject: Subject) -> Traits:
+    """The traits that were sent."""
+    return _traits(subject, of_license=False)
 
 
-def _traits(subject: Subject) -> list[Trait]:
-    return [_trait(subject, name, value) for name, value in sorted(subject.traits.items())]
+def license_traits(subject: Subject) -> Traits:
+    """What a marketplace license says of the account."""
+    return _traits(subject, of_license=True)
+
+
+def _traits(subject: Subject, *, of_license: bool) -> Traits:
+    names = sorted(
+        name for name in subject.traits if name.startswith(MARKETPLACE_PREFIX) == of_license
+    )
+    shown = [_trait(subject, name, subject.traits[name]) for name in names[:TRAITS_SHOWN]]
+    return Traits(shown, len(names) - len(shown))
 
 
 def _trait(subject: Subject, name: str, value: Any) -> Trait:
     """What is no text is written as JSON."""
-    shown = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
+    shown = _cut(text)
     stored = subject.trait_stamps.get(name)
     if stored is None:
         return Trait(name, shown)
     written = read_stamp(stored)
     return Trait(name, shown, SOURCES[written.source], written.at)
+
+
+def _cut(text: str) -> str:
+    if len(text) <= VALUE_SHOWN:
+        return text
+    return f"{text[:VALUE_SHOWN]}… ({len(text) - VALUE_SHOWN:,} more characters)"
 
 
 def events_of_user(user: User, workspace_id: int | None) -> list[Done]:

@@ -6,17 +6,23 @@ from typing import LiteralString
 from engagement import sql
 from engagement.models import EventName
 
-# So many event names are suggested; any other can be typed.
-SUGGESTED_EVENTS = 500
-# The names of traits are taken from so many users and accounts.
+# So many names are suggested of each kind; any other can be typed.
+SUGGESTED = 500
+# The names of traits are taken from so many users and accounts, and from so many of their traits.
 LOOKED_AT = 500
+TRAITS_LOOKED_AT = 10_000
 
-# In the order of an index, so that a large table costs no more than a small one.
+# In the order of an index, so that a large table costs no more than a small one. Traits that take a
+# megabyte are of somebody who had them before there were limits.
 _TRAITS: LiteralString = """
-    SELECT DISTINCT jsonb_object_keys(first.traits) FROM (
-        SELECT traits FROM {table} WHERE product_id = %(product)s
-        ORDER BY external_id LIMIT %(limit)s) first
-    ORDER BY 1
+    SELECT DISTINCT name FROM (
+        SELECT jsonb_object_keys(first.traits) AS name FROM (
+            SELECT traits FROM {table} WHERE product_id = %(product)s
+            ORDER BY external_id LIMIT %(subjects)s) first
+        WHERE pg_column_size(first.traits) < 1024 * 1024
+        LIMIT %(traits)s) names
+    ORDER BY name
+    LIMIT %(limit)s
 """
 _OF_USERS = _TRAITS.format(table="engagement_user")
 _OF_ACCOUNTS = _TRAITS.format(table="engagement_account")
@@ -32,10 +38,15 @@ class Suggestions:
 
 
 def suggestions(product_id: int) -> Suggestions:
-    looked_at = {"product": product_id, "limit": LOOKED_AT}
+    looked_at = {
+        "product": product_id,
+        "subjects": LOOKED_AT,
+        "traits": TRAITS_LOOKED_AT,
+        "limit": SUGGESTED,
+    }
     events = EventName.objects.filter(product_id=product_id).values_list("name", flat=True)
     return Suggestions(
         [name for (name,) in sql.fetch(_OF_USERS, looked_at)],
         [name for (name,) in sql.fetch(_OF_ACCOUNTS, looked_at)],
-        list(events[:SUGGESTED_EVENTS]),
+        list(events[:SUGGESTED]),
     )

@@ -165,14 +165,28 @@ def test_a_trait_says_where_it_comes_from_and_when(root: Client, acme_rows: Rows
     }
     account.save(update_fields=["traits", "trait_stamps"])
     shown = root.get(account_page(acme_rows))
-    assert [(one.name, one.source, one.at) for one in shown.context["traits"]] == [
+    assert [(one.name, one.source, one.at) for one in shown.context["traits"].shown] == [
         ("old", "", None),
         ("plan", "Sent to the service", NOON),
     ]
-    (licensed,) = shown.context["license_traits"]
+    (licensed,) = shown.context["license_traits"].shown
     assert (licensed.source, licensed.at) == ("Marketplace", NOON + timedelta(days=1))
     assert "<h2>Marketplace license</h2>" in shown.content.decode()
     assert "Marketplace license" not in root.get(user_page(acme_rows)).content.decode()
+
+
+def test_a_page_shows_a_bounded_number_of_traits_and_cuts_long_values(
+    root: Client, acme_rows: Rows
+) -> None:
+    account = acme_rows.account
+    account.traits = {f"trait {number:04}": "x" * 2000 for number in range(1000)}
+    account.traits |= {f"am.of a vendor {number}": 1 for number in range(300)}
+    account.save(update_fields=["traits"])
+    html = root.get(account_page(acme_rows)).content.decode()
+    assert "trait 0099" in html and "trait 0100" not in html
+    assert "and 900 more." in html and "and 200 more." in html
+    assert "x" * 500 + "… (1,500 more characters)" in html
+    assert len(html) < 200_000
 
 
 def test_an_account_page_says_what_is_worth_knowing(root: Client, acme_rows: Rows) -> None:

@@ -19,7 +19,7 @@ from engagement import deletion, forgetting
 from engagement.admission import Scope, Subject
 from engagement.messages import Received
 from engagement.models import AccountEngagement, DailyCount, Event, Product, StaleMark, User
-from engagement.recording import record
+from engagement.recording import Outcome, record
 from engagement.rescoring import rescore
 from ingestion import files, importing
 from ingestion.models import DroppedMessage, ImportedFile, IngestionKey, SeenMessageId
@@ -51,13 +51,13 @@ def cut_power_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def cut(batches: int) -> None:
         left = batches
 
-        def record_and_die(received: Sequence[Received]) -> list[Received]:
+        def record_and_die(received: Sequence[Received]) -> Outcome:
             nonlocal left
             left -= 1
-            refused = record(received)
+            outcome = record(received)
             if left < 0:
                 raise PowerCut
-            return refused
+            return outcome
 
         monkeypatch.setattr(importing, "record", record_and_die)
 
@@ -182,6 +182,24 @@ def test_bad_lines_are_reported_with_their_numbers_and_cost_no_other(acme: Produ
     assert (imported.lines, imported.bad) == (2 * len(BAD), len(BAD))
 
 
+def test_traits_that_find_no_room_are_noted_and_the_rest_of_the_line_is_recorded(
+    acme: Product, folder: Folder
+) -> None:
+    full = [
+        {"type": "group", "groupId": "initech", "traits": {f"t{n}": 1 for n in range(at, at + 250)}}
+        for at in range(0, 1000, 250)
+    ]
+    last = {**INITECH, "traits": {"t7": 2, "plan": "pro"}}
+    path = folder.write("a.ndjson", json_lines(*full, last))
+    said = folder.run("import_messages", path, "--product", acme.pk)
+    assert "5 recorded; traits that found no room are listed in a.ndjson.problems.txt" in said
+    assert folder.text("a.ndjson.problems.txt") == (
+        f"{path}:5: Too many traits: not kept: plan. The rest of the line was recorded.\n"
+    )
+    assert ImportedFile.objects.get().bad == 0
+    assert User.objects.get().external_id == "bob"
+
+
 def test_empty_lines_are_nothing(acme: Product) -> None:
     assert import_bytes(acme, b"\n  \n\r\n" + json_lines(OPENED) + b"\n{") == [
         (6, "The line is not valid JSON.")
@@ -191,7 +209,7 @@ def test_empty_lines_are_nothing(acme: Product) -> None:
 def test_a_line_that_cannot_be_recorded_is_found_and_costs_no_other(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(received: Sequence[Received]) -> list[Received]:
+    def refuse(received: Sequence[Received]) -> Outcome:
         if any(getattr(one.message, "event", "") == "cursed" for one in received):
             raise DataError("it is\ncursed")
         return record(received)
@@ -350,7 +368,7 @@ def test_the_command_goes_on_and_says_so(
 def test_ctrl_c_says_how_far_it_came(
     acme: Product, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: Any) -> list[Received]:
+    def interrupt(*_: Any) -> Outcome:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(importing, "record", interrupt)

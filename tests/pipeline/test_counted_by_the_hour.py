@@ -10,7 +10,7 @@ from engagement import forgetting
 from engagement.admission import Scope, Subject
 from engagement.messages import Received
 from engagement.models import Product
-from engagement.recording import record
+from engagement.recording import Outcome, record
 from ingestion import hours, lately, processing, quarantine, retention
 from ingestion.lately import Lately
 from ingestion.models import DropReason, HourCount, IngestionKey
@@ -120,7 +120,7 @@ def test_the_hour_begins_on_the_hour() -> None:
 def test_accepted_is_recorded_dropped_quarantined_and_waiting(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(received: list[Received]) -> list[Received]:
+    def refuse(received: list[Received]) -> Outcome:
         if any(getattr(one.message, "event", "") == "cursed" for one in received):
             raise DataError("it is cursed")
         return record(received)

@@ -2,16 +2,18 @@
 
 from datetime import date, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from django.db.models import Sum
 from msgspec.structs import replace
 
-from engagement.messages import Identify
-from engagement.models import Product
+from engagement.messages import Group, Identify
+from engagement.models import Account, Product, User
 from ingestion import processing
-from ingestion.models import DropCount, DroppedMessage, IngestionKey
-from tests.engagement.history import NOON, group, identify, track
+from ingestion.log import State, find
+from ingestion.models import DropCount, DroppedMessage, HourCount, IngestionKey
+from tests.engagement.history import NOON, at, group, identify, track
 from tests.pipeline.conftest import Post
 from tests.pipeline.waiting import at_once, counts, drain, dropped, wait, waiting
 
@@ -300,3 +302,47 @@ def test_a_place_in_the_order_of_arrival_is_never_given_twice(acme: Product, acm
         drain(NOON + timedelta(minutes=attempt))
     seen += wait(acme_key, track("ada"))
     assert sorted(set(seen)) == seen
+
+
+# --- Traits that find no room ---------------------------------------------------------------
+
+
+def full(acme: Product, acme_key: str) -> None:
+    """Give the account as many traits as it may have."""
+    for first in range(0, 1000, 250):
+        traits: dict[str, Any] = {f"trait {number}": 1 for number in range(first, first + 250)}
+        wait(acme_key, group("initech", **traits))
+    drain()
+    assert not dropped()
+
+
+def test_traits_without_room_are_listed_and_the_rest_of_the_message_is_recorded(
+    acme: Product, acme_key: str
+) -> None:
+    full(acme, acme_key)
+    message = Group("initech", at(1), {"plan": "pro", "trait 7": 2}, "ada")
+    (sent,) = wait(acme_key, message)
+    drain()
+
+    assert dropped() == [(sent, "too_many_traits")]
+    row = DroppedMessage.objects.get()
+    assert row.detail == "not kept: plan" and row.account_external_id == "initech"
+    account = Account.objects.get()
+    assert account.traits["trait 7"] == 2 and "plan" not in account.traits
+    assert User.objects.get().account == account
+    assert drop_counts() == {("Acme", NOON.date(), "too_many_traits", 1)}
+    # By the hour each message counts once: this one as recorded.
+    assert set(HourCount.objects.values_list("reason", "count")) == {("", 5)}
+
+
+def test_the_log_says_which_traits_were_not_kept(acme: Product, acme_key: str) -> None:
+    full(acme, acme_key)
+    names: dict[str, Any] = {
+        f"an extra trait with a name that is long {number:>50}": 1 for number in range(12)
+    }
+    wait(acme_key, group("initech", hours=1, **names))
+    drain()
+    entry = next(one for one in find(acme, "initech", NOON).entries if one.state is State.IN_PART)
+    assert entry.told.startswith("Too many traits: not kept: an extra trait")
+    assert entry.told.endswith("… and 2 more") and len(entry.told) < 1000
+    assert "makes room" in entry.remedy

@@ -11,7 +11,7 @@ from django.db import OperationalError, connection
 from engagement import failures
 from engagement.messages import Message, Received, Track
 from engagement.models import Event, Membership, Product, User
-from engagement.recording import record
+from engagement.recording import Outcome, record
 from ingestion import processing
 from ingestion.models import InboxMessage
 from tests.engagement.history import NOON, group, identify, state, track
@@ -39,7 +39,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]
     def interrupt(happens: Callable[[], None]) -> None:
         pending = [happens]
 
-        def record_and_then(received: Sequence[Received]) -> list[Received]:
+        def record_and_then(received: Sequence[Received]) -> Outcome:
             refused = record(received)
             if pending:
                 pending.pop()()
@@ -76,9 +76,9 @@ def test_messages_are_recorded_in_the_order_of_arrival(
 ) -> None:
     batches: list[list[int]] = []
 
-    def note(received: Sequence[Received]) -> list[Received]:
+    def note(received: Sequence[Received]) -> Outcome:
         batches.append([one.arrival for one in received])
-        return []
+        return Outcome([], {})
 
     monkeypatch.setattr(processing, "record", note)
     ids = wait(acme_key, *[track("ada")] * 50)
@@ -149,9 +149,9 @@ def test_large_messages_make_small_batches(
     monkeypatch.setattr(processing, "BATCH_BYTES", 250_000)
     sizes: list[int] = []
 
-    def note(received: Sequence[Received]) -> list[Received]:
+    def note(received: Sequence[Received]) -> Outcome:
         sizes.append(len(received))
-        return []
+        return Outcome([], {})
 
     monkeypatch.setattr(processing, "record", note)
     large = identify("ada", bio="x" * 100_000)

@@ -19,7 +19,7 @@ from engagement import failures
 from engagement import tasks as engagement_tasks
 from engagement.messages import Received
 from engagement.models import Product
-from engagement.recording import record
+from engagement.recording import Outcome, record
 from ingestion import processing, tasks
 from ingestion.models import InboxMessage
 from tests.engagement.history import identify, track
@@ -113,7 +113,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
     """Have each batch end like this, after it was recorded."""
 
     def fail(failing: Callable[[], None]) -> None:
-        def record_and_fail(received: Sequence[Received]) -> list[Received]:
+        def record_and_fail(received: Sequence[Received]) -> Outcome:
             refused = record(received)
             failing()
             return refused

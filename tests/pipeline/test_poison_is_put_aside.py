@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from engagement.messages import Received
 from engagement.models import Product
-from engagement.recording import record
+from engagement.recording import Outcome, record
 from ingestion import processing, quarantine
 from ingestion.models import InboxMessage, IngestionKey, QuarantinedMessage, SeenMessageId
 from ingestion.payloads import encode
@@ -40,7 +40,7 @@ POISON = {
 def mended(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Recording fails on events named ``cursed``, until this is called."""
 
-    def refuse(received: Sequence[Received]) -> list[Received]:
+    def refuse(received: Sequence[Received]) -> Outcome:
         if any(getattr(one.message, "event", "") == "cursed" for one in received):
             raise DataError("it is cursed")
         return record(received)
@@ -165,9 +165,9 @@ def test_what_failed_before_is_tried_apart_from_the_others(
     drain()
     sizes: list[int] = []
 
-    def note(received: Sequence[Received]) -> list[Received]:
+    def note(received: Sequence[Received]) -> Outcome:
         sizes.append(len(received))
-        return []
+        return Outcome([], {})
 
     monkeypatch.setattr(processing, "record", note)
     wait(acme_key, *[track("ada")] * 50)
@@ -180,7 +180,7 @@ def test_one_percent_of_bad_messages_costs_a_bounded_number_of_attempts(
 ) -> None:
     handled = 0
 
-    def record_and_count(received: Sequence[Received]) -> list[Received]:
+    def record_and_count(received: Sequence[Received]) -> Outcome:
         nonlocal handled
         handled += len(received)
         return record(received)

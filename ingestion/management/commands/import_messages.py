@@ -161,4 +161,6 @@ def _summary(name: str, imported: ImportedFile, problems: Path) -> str:
         parts.append(f"{imported.forgotten:,} name somebody who was forgotten on request")
     if imported.bad:
         parts.append(f"{imported.bad:,} could not be used and are listed in {problems}")
+    elif problems.exists():
+        parts.append(f"traits that found no room are listed in {problems}")
     return f"{name}: {imported.lines:,} lines: {'; '.join(parts)}."
