@@ -12,6 +12,8 @@ from engagement.partitions import keep_partitions
 
 # A link may arrive this much late and still be sorted in exactly.
 LINKS_KEPT = timedelta(days=7)
+# Of a user with more links older than that, the last of each day is kept.
+MOST_LINKS = 10_000
 # By then nothing that arrived before somebody was forgotten can still be on its way.
 REQUESTS_KEPT = timedelta(days=30)
 # So many users' links are looked at by one statement.
@@ -70,18 +72,46 @@ _THIN: LiteralString = """
 """
 
 
+# The first link stays too: it says where the user was before. Events still to be moved need
+# the links as they are.
+_COMPACT: LiteralString = """
+    WITH crowded AS MATERIALIZED (
+        SELECT user_id FROM engagement_membership
+        WHERE product_id = %(product)s AND user_id >= %(first)s AND user_id < %(end)s
+          AND occurred_at < %(before)s
+        GROUP BY user_id HAVING count(*) > %(most)s),
+    ranked AS (
+        SELECT m.user_id, m.occurred_at, m.account_id,
+               row_number() OVER (
+                   PARTITION BY m.user_id, (m.occurred_at AT TIME ZONE 'UTC')::date
+                   ORDER BY m.occurred_at DESC, m.arrival DESC) AS from_end,
+               min(m.occurred_at) OVER (PARTITION BY m.user_id) AS first_at
+        FROM crowded c
+        JOIN engagement_membership m ON m.product_id = %(product)s AND m.user_id = c.user_id
+        WHERE m.occurred_at < %(before)s
+          AND NOT EXISTS (
+              SELECT FROM engagement_reattributionrequest r
+              WHERE r.product_id = %(product)s AND r.user_id = c.user_id))
+    DELETE FROM engagement_membership m
+    USING ranked r
+    WHERE m.product_id = %(product)s AND m.user_id = r.user_id
+      AND m.occurred_at = r.occurred_at AND m.account_id = r.account_id
+      AND r.from_end > 1 AND r.occurred_at > r.first_at
+"""
+
+
 def thin_links(now: datetime) -> int:
-    """Delete links older than LINKS_KEPT that only repeat the one before; how many."""
+    """Delete links older than LINKS_KEPT that only repeat the one before, and those of users who
+    have very many down to one a day; how many."""
     thinned = 0
     for product_id, first, last in sql.fetch(_USER_RANGES):
         for start in range(first, last + 1, USERS_PER_STATEMENT):
-            thinned += sql.execute(
-                _THIN,
-                {
-                    "product": product_id,
-                    "first": start,
-                    "end": start + USERS_PER_STATEMENT,
-                    "before": now - LINKS_KEPT,
-                },
-            )
+            span = {
+                "product": product_id,
+                "first": start,
+                "end": start + USERS_PER_STATEMENT,
+                "before": now - LINKS_KEPT,
+            }
+            thinned += sql.execute(_THIN, span)
+            thinned += sql.execute(_COMPACT, {**span, "most": MOST_LINKS})
     return thinned

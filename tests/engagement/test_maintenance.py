@@ -10,7 +10,14 @@ from engagement import maintenance
 from engagement.admission import Scope, Subject
 from engagement.forgetting import forget
 from engagement.maintenance import maintain, thin_links
-from engagement.models import Chore, ForgottenSubject, Membership, Product
+from engagement.models import (
+    Chore,
+    ForgottenSubject,
+    Membership,
+    Product,
+    ReattributionRequest,
+    User,
+)
 from tests.engagement.history import NOON, identify, state, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -42,6 +49,60 @@ def test_each_users_links_are_thinned_on_their_own(acme: Product, globex: Produc
         tell(product, identify("ann", -20 * DAY, group="initech"))
         tell(product, identify("bob", -19 * DAY, group="initech"))
     assert thin_links(NOON) == 0
+
+
+# --- Users with very many links ---------------------------------------------------------------
+
+
+@pytest.fixture
+def few_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user with more than ten old links has very many."""
+    monkeypatch.setattr(maintenance, "MOST_LINKS", 10)
+
+
+def alternate(product: Product, user: str, hours: range) -> None:
+    """The user changes between two accounts every hour."""
+    tell(product, *(identify(user, hour, group="ab"[hour % 2]) for hour in hours))
+
+
+@pytest.mark.usefixtures("few_links")
+def test_of_very_many_old_links_the_last_of_each_day_is_kept(acme: Product) -> None:
+    days = range(-20 * DAY, -18 * DAY)
+    alternate(acme, "ann", days)
+    tell(acme, track("ann", hours=-20 * DAY + 5.5), identify("ann", 0, group="c"))
+    before = state(acme)
+
+    assert thin_links(NOON) == len(days) - 4
+
+    # NOON is the twelfth hour, so the 48 hours touch three days; and the first link of all stays.
+    kept = [hours for hours, _ in sightings(acme)]
+    assert kept == [-480, -469, -445, -433, 0]
+    after = state(acme)
+    assert {**after, "sightings": None} == {**before, "sightings": None}
+    assert thin_links(NOON) == 2, "those that now repeat the one before"
+    assert thin_links(NOON) == 0
+
+
+@pytest.mark.usefixtures("few_links")
+def test_all_links_of_the_last_seven_days_are_kept(acme: Product) -> None:
+    alternate(acme, "ann", range(-6 * DAY, 0))
+    assert thin_links(NOON) == 0
+
+
+@pytest.mark.usefixtures("few_links")
+def test_who_has_fewer_keeps_each_change(acme: Product) -> None:
+    alternate(acme, "ann", range(-20 * DAY, -20 * DAY + 10))
+    assert thin_links(NOON) == 0
+
+
+@pytest.mark.usefixtures("few_links")
+def test_links_are_kept_while_events_are_still_to_be_moved_by_them(acme: Product) -> None:
+    alternate(acme, "ann", range(-20 * DAY, -19 * DAY))
+    ann = User.objects.get()
+    wanted = ReattributionRequest.objects.create(product=acme, user_id=ann.pk)
+    assert thin_links(NOON) == 0
+    wanted.delete()
+    assert thin_links(NOON) > 0
 
 
 @given(st.lists(st.tuples(st.integers(-20, 0), st.sampled_from("abc")), max_size=10))
