@@ -19,6 +19,9 @@ _LOST_RACE = "40"
 # server that may not write (25), race, missing tables, columns or rights (42: a migration is still
 # to run), resources, operator intervention, system errors; and a lock that was not available.
 _TRANSIENT = ("08", "25", _LOST_RACE, "42", "53", "57", "58", "55P03")
+# The server ended what this very work took too long over: its transaction while the worker
+# computed, or its statement.
+_TOO_DEAR = ("25P03", "57014")
 # So many times in a row a piece of work may lose against other workers before its worker gives up.
 RACES = 10
 
@@ -34,6 +37,12 @@ def is_transient(error: BaseException) -> bool:
         # A lost connection has no SQLSTATE.
         return isinstance(error, OperationalError | InterfaceError)
     return sqlstate.startswith(_TRANSIENT)
+
+
+def was_too_dear(error: BaseException) -> bool:
+    """Whether the work itself took longer than the database allows: the same work would again, and
+    less of it may not."""
+    return isinstance(error, Error) and _sqlstate(error) in _TOO_DEAR
 
 
 def lost_race(error: BaseException) -> bool:

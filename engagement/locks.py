@@ -9,9 +9,10 @@ from typing import LiteralString
 
 from engagement import sql
 
-# Any number that no other advisory lock of the service uses.
+# Any numbers that no other advisory lock of the service uses.
 SCORING = 0x5C0FE
 REATTRIBUTION = 0x5C0FF
+CLAIMING = 0xC1A1
 
 _TRY: LiteralString = "SELECT pg_try_advisory_xact_lock(%(class)s, %(product)s::integer)"
 _WAIT: LiteralString = "SELECT pg_advisory_xact_lock(%(class)s, %(product)s::integer)::text"
@@ -33,6 +34,15 @@ def hold_reattribution() -> bool:
     ends."""
     ((mine,),) = sql.fetch(_TRY, {"class": REATTRIBUTION, "product": 0})
     return bool(mine)
+
+
+_WAIT_TO_CLAIM: LiteralString = "SELECT pg_advisory_xact_lock(%(class)s, 0)::text"
+
+
+def hold_claiming() -> None:
+    """Wait for whoever chooses messages to record, and let nobody choose until this transaction
+    ends."""
+    sql.fetch(_WAIT_TO_CLAIM, {"class": CLAIMING})
 
 
 _HOLD_PRODUCTS: LiteralString = """

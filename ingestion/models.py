@@ -1,5 +1,6 @@
 """The durable inbox, the keys that open it, and the record of what was not recorded."""
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
@@ -43,6 +44,24 @@ class InboxMessage(models.Model):
 
     def __str__(self) -> str:
         return f"message {self.id}"
+
+
+class ClaimedBatch(models.Model):
+    """Messages of the inbox that one worker records together, noted before the work starts.
+
+    The row is deleted in the transaction that records its messages, and locked until then. A row
+    that nobody locks belongs to an attempt that did not survive (``ingestion.claims``).
+    ``attempts`` is how often the batch was begun. ``claimed_at`` is when it was begun last, None
+    where nobody works on it.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    message_ids = ArrayField(models.BigIntegerField())
+    attempts = models.PositiveSmallIntegerField()
+    claimed_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"batch {self.id} of {len(self.message_ids)} messages"
 
 
 class QuarantinedMessage(models.Model):

@@ -1,26 +1,29 @@
 """Drains the inbox: claim, resolve keys, drop what is not to be recorded, record the rest.
 
-One batch is one transaction, from claiming the messages to deleting them. A crash is a rollback:
-each message takes effect exactly once, and several drains may run side by side.
+One batch is one transaction, from taking the messages out of the inbox to recording them. A crash
+is a rollback: each message takes effect exactly once, and several drains may run side by side.
 """
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
+from operator import itemgetter
 from typing import LiteralString, NamedTuple
 
 import msgspec
-from django.db import transaction
+from django.db import Error, transaction
 from django.db.models import Q
 
 from engagement import credentials, failures, locks, sql
 from engagement.messages import Received, Statement
 from engagement.recording import record
-from ingestion import drops, hours, message_ids, wording
-from ingestion.batches import BATCH_BYTES, BATCH_SIZE, collector_paused, settle_or_split
+from ingestion import claims, drops, hours, message_ids, quarantine, wording
+from ingestion.batches import BATCH_SIZE, collector_paused, settle_or_split
+from ingestion.claims import Claim, Claims
 from ingestion.drops import Dropped
-from ingestion.models import DropReason, InboxMessage, IngestionKey, QuarantinedMessage
+from ingestion.models import DropReason, InboxMessage, IngestionKey
 from ingestion.payloads import Payload, Unusable, decode
 
 logger = logging.getLogger(__name__)
@@ -28,9 +31,6 @@ logger = logging.getLogger(__name__)
 MAX_ATTEMPTS = 3
 # Before the second attempt; before each further one twice as long.
 RETRY_PAUSE = timedelta(seconds=5)
-# Claims go on from the last claimed message, past the dead rows that earlier claims left, and
-# start over after so many batches, for messages that were committed late or put back.
-BATCHES_PER_SWEEP = 20
 KEY_USE_WRITTEN_EVERY = timedelta(minutes=1)
 
 
@@ -65,33 +65,41 @@ def drain(
     *after_batch* is called after each committed batch. Raises what the database raises where that
     is no message's fault; the batch then waits as before.
     """
-    settled = batches = after = 0
+    work = Claims(batch_size)
+    settled = 0
     while not out_of_time():
-        claimed = failures.after_races(partial(settle_batch, clock(), batch_size, after))
-        if claimed:
-            settled += len(claimed)
-            batches += 1
-            after_batch()
-        if _is_full(claimed, batch_size):
-            after = 0 if batches % BATCHES_PER_SWEEP == 0 else max(one.id for one in claimed)
-        elif after:
-            after = 0
-        else:
+        claim = work.next(clock())
+        if claim is None:
             return Drained(settled, True)
+        if messages := _settle_claim(claim, clock):
+            settled += messages
+            after_batch()
     return Drained(settled, False)
 
 
-def _is_full(claimed: Sequence[Claimed], batch_size: int) -> bool:
-    """Whether more may have been due. A batch with room left took all there was: what has come
-    since wakes a drain of its own, later and with more in it."""
-    return len(claimed) >= batch_size or sum(len(one.payload) for one in claimed) >= BATCH_BYTES
+def _settle_claim(claim: Claim, clock: Callable[[], datetime]) -> int:
+    """Settle the batch; how many messages it were. What the database could not do just now counts
+    against no message, but what it ended for taking too long is tried in smaller batches."""
+    try:
+        return failures.after_races(partial(settle_batch, claim, clock()))
+    except Error as error:
+        if failures.was_too_dear(error):
+            claims.give_up(claim)
+            return 0
+        if failures.is_transient(error):
+            # Where this fails, too, the batch has one attempt less.
+            with suppress(Error):
+                claims.give_back(claim)
+        raise
 
 
-def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) -> list[Claimed]:
-    """Claim due messages with ids above *after*, the oldest first, and settle each: recorded,
-    dropped, quarantined, or put back for another attempt. One transaction."""
+def settle_batch(claim: Claim, now: datetime) -> int:
+    """Settle each message of the batch: recorded, dropped, quarantined, or put back for another
+    attempt. One transaction. How many there were; none where another worker took the batch over."""
     with collector_paused(), transaction.atomic(durable=True):
-        claimed = _claim(now, batch_size, after)
+        if not claims.hold(claim):
+            return 0
+        claimed = _take(claim)
         # For the whole of the batch: whoever forgets somebody then also finds what is put aside.
         senders = _senders({bytes(one.key_digest) for one in claimed})
         settled: list[hours.Counts] = []
@@ -106,30 +114,26 @@ def settle_batch(now: datetime, batch_size: int = BATCH_SIZE, after: int = 0) ->
                     lambda some: settled.append(_settle(some, senders, now)),
                     lambda one, error: _put_aside(one, error, now),
                 )
+        claims.finish(claim)
         # Last, because workers wait for each other at the counts until they have committed.
         hours.add(settled)
-    return claimed
+    return len(claimed)
 
 
-_CLAIM: LiteralString = """
-    WITH due AS MATERIALIZED (
-        SELECT id, octet_length(payload) AS bytes FROM ingestion_inboxmessage
-        WHERE id > %(after)s AND (not_before IS NULL OR not_before <= %(now)s)
-        ORDER BY id
-        LIMIT %(limit)s
-        FOR UPDATE SKIP LOCKED)
-    DELETE FROM ingestion_inboxmessage
-    WHERE id = ANY(ARRAY(
-        SELECT id FROM (SELECT id, bytes, sum(bytes) OVER (ORDER BY id) AS total FROM due) sized
-        WHERE total - bytes < %(max_bytes)s))
+# Whoever locks a message just now, to forget somebody, deletes it or leaves it for later.
+_TAKE: LiteralString = """
+    DELETE FROM ingestion_inboxmessage WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM ingestion_inboxmessage
+        WHERE id = ANY((
+            SELECT message_ids FROM ingestion_claimedbatch WHERE id = %(claim)s)::bigint[])
+        FOR UPDATE SKIP LOCKED))
     RETURNING id, received_at, key_digest, key_hint, payload, attempts, request_id
 """
 
 
-def _claim(now: datetime, limit: int, after: int) -> list[Claimed]:
-    parameters = {"now": now, "limit": limit, "after": after, "max_bytes": BATCH_BYTES}
-    rows = sql.fetch(_CLAIM, parameters)
-    return sorted((Claimed(*row) for row in rows), key=lambda one: one.id)
+def _take(claim: Claim) -> list[Claimed]:
+    rows = sql.fetch(_TAKE, {"claim": claim.id})
+    return sorted(map(Claimed._make, rows), key=itemgetter(0))
 
 
 # --- Failures -------------------------------------------------------------------------------
@@ -153,13 +157,8 @@ def _put_aside(one: Claimed, error: Exception, now: datetime) -> None:
             **{**one._asdict(), "attempts": attempts}, not_before=now + pause
         )
         return
-    products = IngestionKey.objects.filter(digest=one.key_digest).values_list("product", flat=True)
-    QuarantinedMessage.objects.create(
-        **{**one._asdict(), "attempts": attempts},
-        product_id=products.first(),
-        error=_storable(f"{type(error).__name__}: {error}"),
-        quarantined_at=now,
-    )
+    told = _storable(f"{type(error).__name__}: {error}")
+    quarantine.put(one._asdict(), attempts, told, now)
 
 
 def _storable(text: str) -> str:

@@ -1,10 +1,32 @@
 """Messages that could not be recorded, and their way back."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
-from ingestion.models import InboxMessage, QuarantinedMessage
+from ingestion.models import InboxMessage, IngestionKey, QuarantinedMessage
+
+
+def put(message: Mapping[str, Any], attempts: int, error: str, now: datetime) -> None:
+    """Quarantine a message that was taken out of the inbox; *message* has its columns."""
+    products = IngestionKey.objects.filter(digest=message["key_digest"])
+    QuarantinedMessage.objects.create(
+        **{**message, "attempts": attempts},
+        product_id=products.values_list("product", flat=True).first(),
+        error=error,
+        quarantined_at=now,
+    )
+
+
+def move(ids: Collection[int], attempts: int, error: str, now: datetime) -> None:
+    """Move messages from the inbox into quarantine, in the caller's transaction."""
+    kept = ("id", "received_at", "key_digest", "key_hint", "payload", "request_id")
+    waiting = InboxMessage.objects.select_for_update().filter(pk__in=ids)
+    for message in waiting.values(*kept):
+        put(message, attempts, error, now)
+    InboxMessage.objects.filter(pk__in=ids).delete()
 
 
 @transaction.atomic

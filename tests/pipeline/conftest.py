@@ -7,9 +7,15 @@ import msgspec
 import pytest
 from django.test import Client
 
+from ingestion import claims
 from tests.ingestion.examples import Response
 
 Post = Callable[..., Response]
+
+
+@pytest.fixture(autouse=True)
+def unfinished_batches_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "GRACE", 0.0)
 
 
 @pytest.fixture

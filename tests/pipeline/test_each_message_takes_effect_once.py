@@ -12,7 +12,7 @@ from engagement import failures
 from engagement.messages import Message, Received, Track
 from engagement.models import Event, Membership, Product, User
 from engagement.recording import Outcome, record
-from ingestion import processing
+from ingestion import batches, processing, turns
 from ingestion.models import InboxMessage
 from tests.engagement.history import NOON, group, identify, state, track
 from tests.pipeline.waiting import (
@@ -126,7 +126,7 @@ def test_messages_that_are_committed_late_are_found(acme: Product, acme_key: str
 def test_messages_that_are_committed_late_do_not_wait_for_a_long_backlog(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processing, "BATCHES_PER_SWEEP", 3)
+    monkeypatch.setattr(turns, "BATCHES_PER_SWEEP", 3)
     wait(acme_key, track("late"))
     rows = list(InboxMessage.objects.all())
     InboxMessage.objects.all().delete()
@@ -146,7 +146,7 @@ def test_messages_that_are_committed_late_do_not_wait_for_a_long_backlog(
 def test_large_messages_make_small_batches(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processing, "BATCH_BYTES", 250_000)
+    monkeypatch.setattr(batches, "BATCH_BYTES", 250_000)
     sizes: list[int] = []
 
     def note(received: Sequence[Received]) -> Outcome:

@@ -21,7 +21,7 @@ from engagement.messages import Received
 from engagement.models import Product
 from engagement.recording import Outcome, record
 from ingestion import processing, tasks
-from ingestion.models import InboxMessage
+from ingestion.models import ClaimedBatch, InboxMessage
 from tests.engagement.history import identify, track
 from tests.pipeline.waiting import (
     at_once,
@@ -98,7 +98,7 @@ def test_what_is_no_database_failure_is_not_transient(error: Exception) -> None:
 
 # --- In the middle of a batch ---------------------------------------------------------------
 
-INTERRUPTIONS = ["40001", "40P01", "42P01", "53100", "55P03", "57014", "57P01", "25006"]
+INTERRUPTIONS = ["40001", "40P01", "42P01", "53100", "55P03", "57P01", "25006"]
 
 
 def raise_in_database(sqlstate: str) -> None:
@@ -139,6 +139,15 @@ def test_no_attempt_is_counted(
     assert not counts(acme)
 
 
+def test_messages_that_were_interrupted_go_with_the_others_again(
+    acme_key: str, fail_with: FailWith
+) -> None:
+    wait(acme_key, *[track("ada")] * 5)
+    fail_with(lambda: raise_in_database("53100"))
+    tasks.drain()
+    assert not ClaimedBatch.objects.exists()
+
+
 @pytest.mark.parametrize("sqlstate", INTERRUPTIONS)
 def test_the_task_ends_with_one_line_in_the_log(
     sqlstate: str, acme_key: str, fail_with: FailWith, caplog: pytest.LogCaptureFixture
@@ -160,6 +169,7 @@ def test_a_fault_of_our_own_is_not_hushed_up(
     def claim(*arguments: object) -> None:
         raise TypeError("a fault")
 
+    wait(acme_key, track("ada"))
     monkeypatch.setattr(processing, "settle_batch", claim)
     with pytest.raises(TypeError, match="a fault"):
         tasks.drain()
