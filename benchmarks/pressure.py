@@ -104,11 +104,11 @@ def stopped(processes: list[psutil.Process]) -> Iterator[None]:
 def full_inbox(whole: Whole) -> Iterator[None]:
     found = whole.processes()
     with stopped(found["worker"] + found["worker's pool process"]), whole.connect() as database:
-        # As many as the limit: from then on nothing fits.
+        # Twice the limit: from then on nothing fits, whoever sends it.
         database.execute(
             "INSERT INTO ingestion_inboxmessage (received_at, key_digest, key_hint, payload) "
             "SELECT now(), '\\x00', '', '\\x00' FROM generate_series(1, %s)",
-            [INBOX_LIMIT],
+            [2 * INBOX_LIMIT],
         )
         yield
         database.execute("DELETE FROM ingestion_inboxmessage WHERE key_digest = '\\x00'")

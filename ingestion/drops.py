@@ -1,17 +1,18 @@
 """The record of what was accepted and not recorded, and why.
 
 "Why did my event not arrive?" is answered from here: each dropped message is listed with its
-reason, and counted per reason, product and UTC day.
+reason, and counted per reason, product and UTC day. Of messages without a valid key those beyond a
+bounded number a second are only counted (``ingestion.quotas``).
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import LiteralString
 
 import msgspec
 
-from engagement import sql
+from engagement import credentials, sql
 from engagement.messages import Statement, Track
 from ingestion.models import DroppedMessage, DropReason
 from ingestion.payloads import Unusable
@@ -46,22 +47,32 @@ def list_dropped(dropped: Sequence[Dropped], now: datetime) -> None:
     if not dropped:
         return
     DroppedMessage.objects.bulk_create(_row(one, now) for one in dropped)
+    count(Counter((one.product_id, one.reason) for one in dropped), now)
+
+
+def count(dropped: Mapping[tuple[int | None, DropReason], int], now: datetime) -> None:
+    """Count so many messages of each product, None where the key names none, and reason."""
     # Sorted, so that two workers that drop messages of the same products cannot deadlock.
-    today = now.astimezone(UTC).date()
-    counted = sorted(
-        Counter((one.product_id, one.reason.value) for one in dropped).items(),
-        key=lambda item: (item[0][0] or 0, item[0][1]),
-    )
-    days: list[date] = [today] * len(counted)
+    counted = sorted(dropped.items(), key=lambda item: (item[0][0] or 0, item[0][1].value))
+    days: list[date] = [now.astimezone(UTC).date()] * len(counted)
     sql.execute(
         _COUNT,
         {
             "products": [product for (product, _), _ in counted],
             "days": days,
-            "reasons": [reason for (_, reason), _ in counted],
-            "counts": [count for _, count in counted],
+            "reasons": [reason.value for (_, reason), _ in counted],
+            "counts": [number for _, number in counted],
         },
     )
+
+
+# What stands for the key of a request that carried none.
+_NO_KEY = credentials.digest("")
+
+
+def reason_without_key(digest: bytes) -> DropReason:
+    """Why a message is dropped that came with a key that there is not."""
+    return DropReason.MISSING_KEY if digest == _NO_KEY else DropReason.UNKNOWN_KEY
 
 
 # What is dropped because somebody was forgotten must not bring back what was forgotten.

@@ -18,6 +18,8 @@ from ingestion.models import DropCount, DropReason, QuarantinedMessage
 # Names of measures.
 ACCEPT = "accept"
 DRAIN = "drain"
+# Messages without a valid key that were only counted when they were accepted.
+COUNT = "count"
 
 _WAITING: LiteralString = """
     SELECT count(*), min(received_at) FROM ingestion_inboxmessage
@@ -38,7 +40,7 @@ def waiting(now: datetime) -> Waiting:
 
 def figures(now: datetime) -> Iterator[Metric]:
     """Everything accepted is settled (recorded, dropped, quarantined) or waits in the inbox."""
-    known = measures.named(ACCEPT, DRAIN)
+    known = measures.named(ACCEPT, DRAIN, COUNT)
     yield CounterMetricFamily(
         "eds_messages_accepted",
         "Messages that were answered with 202, seconds later",
@@ -46,8 +48,9 @@ def figures(now: datetime) -> Iterator[Metric]:
     )
     yield CounterMetricFamily(
         "eds_messages_settled",
-        "Messages taken out of the inbox: recorded, dropped, quarantined or put back once more",
-        known[DRAIN].units if DRAIN in known else 0,
+        "Messages taken out of the inbox: recorded, dropped, quarantined or put back once more; "
+        "and those that were dropped before they came into it",
+        sum(known[name].units for name in (DRAIN, COUNT) if name in known),
     )
     yield _dropped()
     yield GaugeMetricFamily(

@@ -8,20 +8,20 @@ however many of them there are.
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from datetime import datetime
 from typing import LiteralString, TypeAlias
 
-from django.conf import settings
-from django.db import DEFAULT_DB_ALIAS, Error, connection, connections
+from django.db import DEFAULT_DB_ALIAS, Error, connection, connections, transaction
 from django.utils import timezone
 
 from engagement import credentials, measures, sql
-from ingestion import wakeups
-from ingestion.figures import ACCEPT
-from ingestion.models import IngestionKey
+from ingestion import drops, wakeups
+from ingestion.figures import ACCEPT, COUNT
+from ingestion.models import DropReason, IngestionKey
 from ingestion.payloads import Payload, encode
+from ingestion.quotas import Keys, Shares
 
 logger = logging.getLogger(__name__)
 
@@ -48,8 +48,6 @@ PREPARED_AFTER = 5
 TALLY_EVERY = 10.0
 # PostgreSQL's code for a file that it could not extend.
 DISK_FULL = "53100"
-# Counting a deep inbox takes time: it may take up to this share of it.
-COUNT_TIME_SHARE = 0.05
 
 
 class Unavailable(Exception):
@@ -66,7 +64,8 @@ def accept(
     """Commit the messages, together with a digest of the key and the id that they came with.
 
     Returns once they are on disk; raises Unavailable if they are not. Messages of one call are
-    committed together or not at all.
+    committed together or not at all. Of messages with a key that there is not, those beyond a
+    bounded number a second are only counted.
     """
     if not messages:
         return
@@ -84,6 +83,12 @@ class _Part:
     def __init__(self, rows: list[Row]) -> None:
         self.rows = rows
         self.bytes = sum(len(payload) for *_, payload in rows)
+        self.retry_after: int | None = None
+
+    @property
+    def key_digest(self) -> bytes:
+        """Of all rows: a sender has one key."""
+        return self.rows[0][1]
 
 
 class _Group:
@@ -94,7 +99,6 @@ class _Group:
         self.rows = 0
         self.bytes = 0
         self.settled = threading.Event()
-        self.retry_after: int | None = None
 
     def has_room(self, part: _Part) -> bool:
         rows, size = self.rows + len(part.rows), self.bytes + part.bytes
@@ -127,7 +131,8 @@ class Committer:
         self._used_at = 0.0
         self._failing = False
         self._disk_full_at: float | None = None
-        self._gauge = _Gauge()
+        self._shares = Shares()
+        self._keys = Keys()
         self._tally = _Tally()
 
     def commit(self, rows: list[Row]) -> None:
@@ -142,8 +147,8 @@ class Committer:
         if not group.settled.wait(COMMIT_TIMEOUT):
             self._withdraw(group, part)
             raise Unavailable(RETRY_AFTER_FAILURE)
-        if group.retry_after is not None:
-            raise Unavailable(group.retry_after)
+        if part.retry_after is not None:
+            raise Unavailable(part.retry_after)
 
     def _group_for(self, part: _Part) -> _Group:
         """The group that gathers, or a new one behind it where the part finds no room in it."""
@@ -200,19 +205,37 @@ class Committer:
     def _settle(self, group: _Group) -> None:
         try:
             self._prepare_connection()
-            if self._gauge.is_over_limit():
-                group.retry_after = RETRY_AFTER_FULL
-            else:
-                _insert([row for part in group.parts for row in part.rows])
-                self._tally.add(group.rows)
+            self._shares.count_if_due()
+            unknown = self._keys.unknown({part.key_digest for part in group.parts})
+            accepted = _Accepted()
+            for part in group.parts:
+                if part.key_digest in unknown:
+                    self._admit_some(part, accepted)
+                elif self._shares.is_used_up(part.key_digest):
+                    part.retry_after = RETRY_AFTER_FULL
+                else:
+                    accepted.add(part.key_digest, part.rows)
+            if accepted.rows:
+                _insert(accepted.rows)
                 self._note_success()
+            self._shares.add(accepted.keys)
+            self._tally.add(accepted)
         except Exception as error:
             # Whether the commit reached the disk is unknown: the senders must not be told it did.
-            group.retry_after = RETRY_AFTER_FAILURE
+            for part in group.parts:
+                part.retry_after = RETRY_AFTER_FAILURE
             self._note_failure(error)
             connection.close()
         finally:
             group.settled.set()
+
+    def _admit_some(self, part: _Part, accepted: "_Accepted") -> None:
+        """Store as many messages with an unknown key as are allowed, and count the others."""
+        number = 0
+        if not self._shares.is_used_up(part.key_digest):
+            number = self._keys.allow(len(part.rows))
+        accepted.add(part.key_digest, part.rows[:number])
+        accepted.counted[drops.reason_without_key(part.key_digest)] += len(part.rows) - number
 
     def _note_success(self) -> None:
         if self._failing:
@@ -282,42 +305,36 @@ def _insert(rows: list[Row]) -> None:
         sql.execute(_INSERT, columns, prepare=True)
 
 
-_COUNT: LiteralString = """
-    SELECT count(*) FROM (SELECT FROM ingestion_inboxmessage LIMIT %(limit)s) AS waiting
-"""
-
-
-class _Gauge:
-    """Knows whether the inbox is over its limit, counting it now and then."""
+class _Accepted:
+    """What became of the messages that are answered with 202: rows, or counted by reason."""
 
     def __init__(self) -> None:
-        self._next_count = 0.0
-        self._over = False
+        self.rows: list[Row] = []
+        self.keys: Counter[bytes] = Counter()
+        self.counted: Counter[DropReason] = Counter()
 
-    def is_over_limit(self) -> bool:
-        started = time.monotonic()
-        if started >= self._next_count:
-            ((waiting,),) = sql.fetch(_COUNT, {"limit": settings.INBOX_LIMIT})
-            self._over = waiting >= settings.INBOX_LIMIT
-            took = time.monotonic() - started
-            self._next_count = started + max(1.0, took / COUNT_TIME_SHARE)
-        return self._over
+    def add(self, key_digest: bytes, rows: list[Row]) -> None:
+        self.rows += rows
+        self.keys[key_digest] += len(rows)
 
 
 class _Tally:
-    """Adds what was accepted to the count that monitors read, now and then.
+    """Adds what was accepted to the counts that monitors and the admin read, now and then.
 
-    What a process that is killed had not added yet is missing from the count, never from the inbox.
+    What a process that is killed had not added yet is missing from the counts, never from the
+    inbox.
     """
 
     def __init__(self) -> None:
         self._messages = 0
+        self._dropped: Counter[DropReason] = Counter()
         self._since = 0.0
 
-    def add(self, messages: int) -> None:
+    def add(self, accepted: _Accepted) -> None:
         if not self._messages:
             self._since = time.monotonic()
-        self._messages += messages
+        self._messages += len(accepted.rows) + accepted.counted.total()
+        self._dropped += accepted.counted
 
     def due_in(self) -> float | None:
         """Seconds until the count is to be written; None where there is nothing to write."""
@@ -333,13 +350,21 @@ class _Tally:
         if not self._messages:
             return
         try:
-            measures.add(ACCEPT, self._messages, 0.0, timezone.now())
+            self._add_up(timezone.now())
         except Error:
             # The next group of messages reports what is wrong; the count waits for its next turn.
             connection.close()
             self._since = time.monotonic()
         else:
             self._messages = 0
+            self._dropped.clear()
+
+    @transaction.atomic(durable=True)
+    def _add_up(self, now: datetime) -> None:
+        measures.add(ACCEPT, self._messages, 0.0, now)
+        if self._dropped:
+            measures.add(COUNT, self._dropped.total(), 0.0, now)
+            drops.count({(None, reason): number for reason, number in self._dropped.items()}, now)
 
 
 _committer = Committer()

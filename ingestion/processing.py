@@ -16,7 +16,7 @@ import msgspec
 from django.db import Error, transaction
 from django.db.models import Q
 
-from engagement import credentials, failures, locks, sql
+from engagement import failures, locks, sql
 from engagement.messages import Received, Statement
 from engagement.recording import record
 from ingestion import claims, drops, hours, message_ids, quarantine, wording
@@ -229,20 +229,14 @@ def _senders(digests: set[bytes]) -> dict[bytes, Sender]:
     }
 
 
-# What stands for the key of a request that carried none.
-_NO_KEY = credentials.digest("")
-
-
 def _without_key(one: Claimed, sender: Sender | None, message: Payload) -> Dropped:
     product_id = sender.product_id if sender else None
     if product_id is not None:
         reason = DropReason.REVOKED_KEY
     elif sender is not None:
         reason = DropReason.DELETED_PRODUCT
-    elif bytes(one.key_digest) == _NO_KEY:
-        reason = DropReason.MISSING_KEY
     else:
-        reason = DropReason.UNKNOWN_KEY
+        reason = drops.reason_without_key(bytes(one.key_digest))
     return _not_recorded(one, product_id, reason, message)
 
 
