@@ -46,11 +46,14 @@ def users_to_look_at(score_set: ScoreSet, account_ids: Collection[int]) -> set[i
 _ACCOUNTS_OF: LiteralString = f"""
     SELECT DISTINCT account_id FROM engagement_dailycount
     WHERE product_id = {sql.PRODUCT} AND user_id = ANY(%(users)b::bigint[]) AND account_id <> 0
+    UNION
+    SELECT account_id FROM engagement_user
+    WHERE id = ANY(%(users)b::bigint[]) AND account_id IS NOT NULL
 """
 
 
 def accounts_of(score_set: ScoreSet, user_ids: Collection[int]) -> set[int]:
-    """The accounts that count any event of these users."""
+    """The accounts that count any of these users, or an event of theirs."""
     if not user_ids:
         return set()
     rows = sql.fetch(_ACCOUNTS_OF, {"product": score_set.product_id, "users": list(user_ids)})

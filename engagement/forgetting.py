@@ -148,11 +148,17 @@ _DELETE_COUNTS: LiteralString = (
 )
 
 
+_IS_IN: LiteralString = """
+    SELECT account_id FROM engagement_user WHERE product_id = %(product)s AND id = %(row)s
+"""
+
+
 def _clear_user(whose: dict[str, Any]) -> None:
     """No message finds the row any more, and with its lock nobody moves its events."""
     lock_to_move([whose["row"]])
     reattribution.drop(whose["product"], whose["row"])
     accounts = {account_id for (account_id,) in sql.fetch(_DELETE_COUNTS, whose)}
+    accounts |= {account_id or NO_ACCOUNT for (account_id,) in sql.fetch(_IS_IN, whose)}
     sql.execute(_DELETE_EVENTS, whose)
     sql.execute(_DELETE_LINKS, whose)
     product_id = whose["product"]
@@ -220,3 +226,4 @@ def _find_account_again(product_id: int, user_ids: Sequence[int]) -> None:
     accounts, since = zip(*(current.get(id, (None, None)) for id in user_ids), strict=True)
     arrays = {"users": list(user_ids), "accounts": list(accounts), "since": list(since)}
     sql.execute(_SET_ACCOUNT, arrays)
+    stale.mark({stale.account(product_id, id) for id in accounts if id is not None})

@@ -8,7 +8,7 @@ from engagement import audiences, sql
 from engagement.models import ScoreSet
 from engagement.scoring import window
 
-# An account's users are those with any event in so many days.
+# An account's users are those who are in it now, and those with an event in it in so many days.
 USERS_SEEN_WITHIN = 90
 
 _WEIGHED: LiteralString = """
@@ -102,17 +102,29 @@ IN_AUDIENCE: LiteralString = f"""
     JOIN engagement_userengagement u ON u.product_id = d.product_id
         AND u.score_set_id = {sql.SCORE_SET} AND u.user_id = d.user_id
 """
+# Whose current account it is, with or without an event; who is in another one now is counted apart.
+_MEMBERS: LiteralString = """
+    SELECT count(*) AS count FROM engagement_user m {in_audience}
+    WHERE m.account_id = a.id AND m.is_identified
+"""
+_MEMBERS_IN_AUDIENCE: LiteralString = f"""
+    JOIN engagement_userengagement e ON e.product_id = m.product_id
+        AND e.score_set_id = {sql.SCORE_SET} AND e.user_id = m.id
+"""
 _SCORE_ACCOUNTS: LiteralString = f"""
     INSERT INTO engagement_accountengagement AS e
         (product_id, score_set_id, account_id, active_users, total_users, {_COLUMNS})
-    SELECT a.product_id, %(score_set)s, a.id, n.active_users, n.total_users, {_VALUES}
+    SELECT a.product_id, %(score_set)s, a.id, n.active_users, members.count + n.gone_users,
+           {_VALUES}
     FROM engagement_account a
     LEFT JOIN LATERAL (
         SELECT count(DISTINCT d.user_id) FILTER (WHERE d.recent > 0 AND {_WEIGHT} > 0)
                    AS active_users,
-               count(DISTINCT d.user_id) AS total_users,
+               count(DISTINCT d.user_id) FILTER (WHERE {{now_in}} IS DISTINCT FROM a.id)
+                   AS gone_users,
                {_NUMBERS}
         FROM ({_OF_ACCOUNT}) d {{counted}} {_WEIGHED}) n ON true
+    CROSS JOIN LATERAL ({{members}}) members
     LEFT JOIN LATERAL (
         SELECT d.last_at FROM engagement_dailycount d {{counted}}
         {SCORED} AND d.account_id = a.id {_EARLIER.format(since=_SEEN)}) earlier ON true
@@ -123,8 +135,14 @@ _SCORE_ACCOUNTS: LiteralString = f"""
     WHERE (e.active_users, e.total_users, {_OLD}) IS DISTINCT FROM
           (EXCLUDED.active_users, EXCLUDED.total_users, {_NEW})
 """
-_SCORE_ACCOUNTS_OF_ALL: LiteralString = _SCORE_ACCOUNTS.format(counted=KNOWN)
-_SCORE_ACCOUNTS_OF_AUDIENCE: LiteralString = _SCORE_ACCOUNTS.format(counted=IN_AUDIENCE)
+_SCORE_ACCOUNTS_OF_ALL: LiteralString = _SCORE_ACCOUNTS.format(
+    counted=KNOWN, now_in="u.account_id", members=_MEMBERS.format(in_audience="")
+)
+_SCORE_ACCOUNTS_OF_AUDIENCE: LiteralString = _SCORE_ACCOUNTS.format(
+    counted=IN_AUDIENCE + "JOIN engagement_user known ON known.id = d.user_id",
+    now_in="known.account_id",
+    members=_MEMBERS.format(in_audience=_MEMBERS_IN_AUDIENCE),
+)
 
 
 def score_users(score_set: ScoreSet, user_ids: Collection[int], today: date) -> set[int]:

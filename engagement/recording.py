@@ -108,6 +108,7 @@ def _record(batch: Batch) -> None:
     linked = {link.user for link in batch.links}
     written = linked | {key for key, sighting in batch.users.items() if sighting.identified}
     users = subjects.ensure_users(batch.users, written)
+    members = {key: users[key].member_of for key in written}
 
     moved = _link(batch, users, account_ids)
     newcomers = _identify(batch, users)
@@ -126,6 +127,7 @@ def _record(batch: Batch) -> None:
         | {stale.account(*account) for account in (*entered, *appeared, *whole)}
         | _described(batch, users, account_ids)
         | _changed_since(days, newcomers)
+        | _resettled(members, users)
     )
 
 
@@ -358,6 +360,16 @@ def _described(
     for key, sighting in batch.accounts.items():
         if sighting.patches:
             marks.add(stale.account(key[0], account_ids[key]))
+    return marks
+
+
+def _resettled(before: dict[Key, int | None], users: dict[Key, UserState]) -> set[stale.Mark]:
+    """The accounts that a known user joined or left: they count one user more or less."""
+    marks = set()
+    for key, account_id in before.items():
+        if users[key].member_of != account_id:
+            both = (account_id, users[key].member_of)
+            marks |= {stale.account(key[0], id) for id in both if id is not None}
     return marks
 
 

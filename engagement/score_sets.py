@@ -25,6 +25,7 @@ from engagement import (
     tallies,
 )
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
+from engagement.models.scores import FORMULA
 
 logger = logging.getLogger(__name__)
 
@@ -63,8 +64,9 @@ def request(workspace_id: int) -> None:
 
 
 def request_missing() -> None:
-    """Ask for a set for each workspace that has none yet."""
-    without = Workspace.objects.filter(scores=None).exclude(score_sets__state="building")
+    """Ask for a set for each workspace that has none yet, or one of an older formula."""
+    wanting = Q(scores=None) | Q(scores__formula__lt=FORMULA)
+    without = Workspace.objects.filter(wanting).exclude(score_sets__state="building")
     for pk in without.values_list("pk", flat=True):
         request(pk)
 

@@ -52,6 +52,11 @@ class UserState(msgspec.Struct, eq=False):
     last_seen_at: datetime
     created: bool = False
 
+    @property
+    def member_of(self) -> int | None:
+        """The account that counts the user as one of its own."""
+        return self.account_id if self.is_identified else None
+
 
 def see(sightings: dict[Key, Sighting], key: Key, at: datetime) -> Sighting:
     """The batch's sighting of *key*, widened to *at*."""

@@ -141,7 +141,14 @@ class Metrics(TypedDict):
 
 class AccountMetrics(Metrics):
     active_users: Annotated[int, Meta(ge=0, description="Users with a scored event in the window.")]
-    total_users: Annotated[int, Meta(ge=0, description="Users with any event in 90 days.")]
+    total_users: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Users whose current account this is, and users who are in another one now "
+            "but have an event in this one in the last 90 days.",
+        ),
+    ]
     active_share: Share | None
     license_utilization: Annotated[
         Share | None, Meta(description="Active users per licensed seat; may exceed 1.")

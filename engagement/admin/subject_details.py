@@ -1,16 +1,18 @@
 """What is known of a user or an account besides its numbers: traits, events, who belongs where."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Any
 
-from django.db.models import F, FilteredRelation, Max, Min, Q, QuerySet
+from django.db.models import Count, F, FilteredRelation, Max, Min, Q, QuerySet
 
 from engagement.admin.links import page_of
 from engagement.metric_names import Scope
 from engagement.models import Account, DailyCount, Event, Membership, ScoreSet, User
 from engagement.models.subjects import Subject
+from engagement.raw_scores import USERS_SEEN_WITHIN
 from engagement.scoring import score
 from engagement.traits import Source, read_stamp
 
@@ -173,34 +175,67 @@ def _url(subject: Subject, scope: Scope, workspace_id: int | None) -> str:
     return page_of(subject, scope, workspace_id) if subject.is_identified else ""
 
 
-def users(account: Account, score_set: ScoreSet | None) -> list[dict[str, Any]]:
-    """The account's users with their scores, highest first."""
-    if score_set is None:
-        return []
-    return [
-        {
-            "user": user,
-            "url": page_of(user, "user", score_set.workspace_id),
-            "raw": user.raw,
-            "score": scored(user.raw, score_set.user_benchmark),
-            "last_active_at": user.last_active_at,
-        }
-        for user in ranked_users(account, score_set)
-    ]
+@dataclass(frozen=True)
+class Users:
+    """The users of an account: the first of them, with their scores, highest first; how many there
+    are in all, and how many of them did anything in the account lately."""
+
+    rows: Sequence[dict[str, Any]] = ()
+    total: int = 0
+    seen: int = 0
+    days: int = USERS_SEEN_WITHIN
+    of_audience: bool = False
+
+
+def users(account: Account, score_set: ScoreSet | None) -> Users:
+    """Those whom ``total_users`` counts."""
+    if score_set is None or score_set.scored_day is None:
+        return Users()
+    lately = _lately_in(account, score_set.scored_day)
+    if score_set.audience:
+        lately = lately.filter(user__engagements__score_set=score_set)
+    row = account.engagements.filter(score_set=score_set).first()
+    return Users(
+        [_user_row(user, account, score_set) for user in ranked_users(account, score_set)],
+        total=row.total_users if row else 0,
+        seen=lately.aggregate(count=Count("user_id", distinct=True))["count"],
+        of_audience=bool(score_set.audience),
+    )
+
+
+def _lately_in(account: Account, today: date) -> QuerySet[DailyCount]:
+    """What known users did in the account in the days that make somebody one of its users."""
+    days = (today - timedelta(days=USERS_SEEN_WITHIN - 1), today)
+    return DailyCount.objects.filter(
+        product=account.product_id, account_id=account.pk, day__range=days, user__is_identified=True
+    )
+
+
+def _user_row(user: Any, account: Account, score_set: ScoreSet) -> dict[str, Any]:
+    return {
+        "user": user,
+        "url": page_of(user, "user", score_set.workspace_id),
+        "is_gone": user.account_id != account.pk,
+        "raw": user.raw,
+        "score": scored(user.raw, score_set.user_benchmark),
+        "last_active_at": user.last_active_at,
+    }
 
 
 def ranked_users(account: Account, score_set: ScoreSet) -> QuerySet[Any]:
     """The account's highest users in *score_set*, with ``raw`` score and ``last_active_at``."""
-    return (
-        User.objects.filter(product=account.product_id, account=account, is_identified=True)
-        .defer("trait_stamps")
-        .annotate(
-            ranked=FilteredRelation("engagements", condition=Q(engagements__score_set=score_set)),
-            raw=F("ranked__raw"),
-            last_active_at=F("ranked__last_active_at"),
-        )
-        .order_by(F("raw").desc(nulls_last=True), "-id")[:USERS_SHOWN]
+    assert score_set.scored_day is not None, "A set that readers see has been scored."
+    members = User.objects.filter(account=account, is_identified=True).values("id")
+    lately = _lately_in(account, score_set.scored_day).values("user_id")
+    found = User.objects.filter(product=account.product_id, pk__in=members.union(lately))
+    ranked = found.defer("trait_stamps").annotate(
+        ranked=FilteredRelation("engagements", condition=Q(engagements__score_set=score_set)),
+        raw=F("ranked__raw"),
+        last_active_at=F("ranked__last_active_at"),
     )
+    if score_set.audience:
+        ranked = ranked.filter(raw__isnull=False)
+    return ranked.order_by(F("raw").desc(nulls_last=True), "-id")[:USERS_SHOWN]
 
 
 def scored(raw: int | None, benchmark: float | None) -> str:

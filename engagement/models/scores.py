@@ -5,6 +5,10 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+# Which numbers a set has. A set with fewer is built anew once this release works on its product.
+# 1: an account's users are those who are in it, with or without an event.
+FORMULA = 1
+
 
 class ScoreSet(models.Model):
     """All scores of a workspace under one definition of what counts.
@@ -43,6 +47,8 @@ class ScoreSet(models.Model):
     lookback_days = models.PositiveSmallIntegerField()
     default_weight = models.PositiveSmallIntegerField()
     audience = models.JSONField(default=dict)
+    # 0 where an older release made the set.
+    formula = models.PositiveSmallIntegerField(default=FORMULA, db_default=0)
 
     # How far building has come: the phase, the last subject scored in it, and how many of how many.
     phase = models.CharField(max_length=10, choices=Phase.choices, default=Phase.USERS)
@@ -210,7 +216,8 @@ class AccountEngagement(Engagement):
     """An account's numbers: sums over the events attributed to it, of users in the audience.
 
     ``active_users`` is the number of its users with a scored event in the window,
-    ``total_users`` of those with any event in the last 90 days.
+    ``total_users`` of those whose current account it is and of those who are in another one now
+    but have an event in this one in the last 90 days.
     """
 
     pk = models.CompositePrimaryKey("product_id", "score_set_id", "account_id")

@@ -130,7 +130,7 @@ def test_an_account_page_ranks_its_users(root: Client, acme_rows: Rows) -> None:
     other = an_account(acme_rows.product, "other", acme_rows.workspace)
     a_user(acme_rows.product, "elsewhere", acme_rows.workspace, other, 900)
     Workspace.objects.create(product=acme_rows.product, name="Second")
-    shown = root.get(page("engagement_account", acme_rows.account.pk)).context["users"]
+    shown = root.get(page("engagement_account", acme_rows.account.pk)).context["users"].rows
     assert [row["user"].external_id for row in shown] == ["high", "acme-user", "low"]
     assert [row["score"] for row in shown] == ["100.0", "90.0", "2.3"]
 
@@ -140,7 +140,7 @@ def test_an_account_lists_its_users_that_are_not_scored_yet_last(
 ) -> None:
     user = a_user(acme_rows.product, "new", acme_rows.workspace, acme_rows.account)
     user.engagements.all().delete()
-    shown = root.get(page("engagement_account", acme_rows.account.pk)).context["users"]
+    shown = root.get(page("engagement_account", acme_rows.account.pk)).context["users"].rows
     assert [row["score"] for row in shown] == ["90.0", "–"]
 
 

@@ -8,11 +8,13 @@ from django.test import Client
 from django.urls import reverse
 
 from engagement.models import (
+    Account,
     DailyBenchmark,
     DailyCount,
     Event,
     EventName,
     Membership,
+    Product,
     ScoredEvent,
     ScoreSet,
     Segment,
@@ -20,8 +22,12 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
+from engagement.rescoring import rescore
 from engagement.traits import Source, stamp
 from tests.admin.rows import NOON, Rows, a_user, an_account
+from tests.engagement.history import NOON as LATER
+from tests.engagement.history import identify, tell, track
+from tests.engagement.test_audiences import PAYING, is_about
 
 
 def user_page(rows: Rows, **query: Any) -> str:
@@ -332,7 +338,39 @@ def test_an_account_that_only_events_have_named_has_no_link(root: Client, acme_r
 def test_an_account_ranks_its_users_in_the_chosen_workspace(root: Client, acme_rows: Rows) -> None:
     second = second_workspace(acme_rows, raw=1)
     shown = root.get(account_page(acme_rows, workspace=second.pk)).context["users"]
-    assert [(row["user"], row["raw"]) for row in shown] == [(acme_rows.user, 1)]
+    assert [(row["user"], row["raw"]) for row in shown.rows] == [(acme_rows.user, 1)]
+
+
+def test_an_account_lists_the_users_whom_it_counts(root: Client, acme: Product) -> None:
+    tell(acme, *(identify(name, -240, "initech") for name in ("ann", "bob", "cyd", "dan")))
+    tell(acme, track("ann", "opened", -1), track("bob", "opened", -1))
+    # Bob and Cyd are elsewhere now; of the two only Bob did something here.
+    tell(acme, identify("bob", 0, "hooli"), identify("cyd", 0, "hooli"))
+    rescore(LATER)
+    account = Account.objects.get(external_id="initech")
+    shown = root.get(reverse("admin:engagement_account_change", args=[account.pk]))
+    users = shown.context["users"]
+    assert [(row["user"].external_id, row["is_gone"]) for row in users.rows] == [
+        ("bob", True),
+        ("ann", False),
+        ("dan", False),
+    ]
+    assert dict(shown.context["numbers"].metrics)["Number of users"] == "3"
+    assert dict(shown.context["numbers"].metrics)["Share of users who are active"] == "67%"
+    said = "3 people, 2 did something in this account in the last 90 days."
+    assert said in shown.content.decode()
+
+
+def test_an_account_of_an_audience_lists_its_users_of_the_audience(
+    root: Client, acme: Product
+) -> None:
+    tell(acme, identify("ann", -240, "initech", plan="pro"), identify("bob", -240, "initech"))
+    is_about(acme, PAYING)
+    rescore(LATER)
+    account = Account.objects.get(external_id="initech")
+    shown = root.get(reverse("admin:engagement_account_change", args=[account.pk]))
+    assert [row["user"].external_id for row in shown.context["users"].rows] == ["ann"]
+    assert dict(shown.context["numbers"].metrics)["Number of users"] == "1"
 
 
 @pytest.mark.parametrize("page", [user_page, account_page])
@@ -348,7 +386,7 @@ def test_no_workspace_of_another_product_is_taken(
     assert own.status_code == 200 and b"Globex" not in own.content
 
 
-@pytest.mark.parametrize(("page", "budget"), [(user_page, 16), (account_page, 15)])
+@pytest.mark.parametrize(("page", "budget"), [(user_page, 16), (account_page, 16)])
 @pytest.mark.parametrize("many", [1, 30])
 def test_a_page_costs_the_same_queries_however_much_is_known(
     root: Client,

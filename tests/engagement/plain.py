@@ -59,8 +59,10 @@ def numbers(events: list[Did], definition: Definition, today: date) -> dict[str,
     }
 
 
-def account_numbers(events: list[Did], definition: Definition, today: date) -> dict[str, object]:
-    """The same for an account, with its users."""
+def account_numbers(
+    events: list[Did], definition: Definition, today: date, members: Iterable[str] = ()
+) -> dict[str, object]:
+    """The same for an account, with its users: its *members* and whoever did something in it."""
     first, last = definition.window(today)
     return numbers(events, definition, today) | {
         "active_users": len(
@@ -71,7 +73,10 @@ def account_numbers(events: list[Did], definition: Definition, today: date) -> d
             }
         ),
         "total_users": len(
-            {did.user for did in events if within(did, today - timedelta(days=89), today)}
+            {
+                *members,
+                *(did.user for did in events if within(did, today - timedelta(days=89), today)),
+            }
         ),
     }
 

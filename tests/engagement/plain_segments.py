@@ -28,6 +28,8 @@ class Subject:
     created: datetime | None = None
     account: "Subject | None" = None
     events: list[Did] = field(default_factory=list)
+    # Of an account: the users whose current account it is.
+    members: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ def metrics(one: Subject, world: World) -> dict[str, float | None]:
     """Every metric of the subject by its name."""
     today, definition = world.today, world.definition
     yesterday, before = today - DAY, today - definition.lookback * DAY
-    numbers: dict[str, Any] = plain.account_numbers(one.events, definition, today)
+    numbers: dict[str, Any] = plain.account_numbers(one.events, definition, today, one.members)
     now = shown_score(numbers["raw"], world.benchmark(today))
     then = shown_score(numbers["raw_last_period"], world.benchmark(before))
     ever = [did.event for did in one.events if definition.weight(did.event)]

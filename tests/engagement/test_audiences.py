@@ -99,7 +99,7 @@ def test_a_move_to_another_account_decides_too(initech: Product) -> None:
     rescore(NOON)
     assert users(initech) == {"bob": 2}
     # What bob did before he moved counts for the account that he was in then.
-    assert accounts(initech) == {"initech": (2, 1, 1), "hooli": (0, 0, 0)}
+    assert accounts(initech) == {"initech": (2, 1, 1), "hooli": (0, 0, 1)}
 
 
 def test_days_pass_and_newcomers_are_none_any_more(acme: Product) -> None:

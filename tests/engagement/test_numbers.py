@@ -95,7 +95,12 @@ def assert_rows_are_right(
     users = {name: plain.numbers(of_users.get(name, []), definition, today) for name in USERS}
     assert rows(UserEngagement, product, "user", list(users["ann"])) == users
     accounts = {
-        name: plain.account_numbers(of_accounts.get(name, []), definition, today)
+        name: plain.account_numbers(
+            of_accounts.get(name, []),
+            definition,
+            today,
+            [user for user, employer in EMPLOYERS.items() if employer == name],
+        )
         for name in ACCOUNTS
     }
     assert rows(AccountEngagement, product, "account", list(accounts["hooli"])) == accounts
@@ -134,6 +139,8 @@ def test_no_end_of_a_window_passes_unnoticed(acme: Product, lookback: int, days:
     by_account = [Did(did.user, did.event, did.at, f"of {did.user}") for did in events]
     tell(acme, *(identify(did.user, -24 * 200, group=did.account) for did in by_account))
     happen(acme, by_account)
+    # Whoever is in another account now counts in this one as long as the last event there does.
+    tell(acme, *(identify(did.user, 1, group="elsewhere") for did in by_account))
     definition = Definition(lookback)
     define(acme, definition)
     rescore(NOON)

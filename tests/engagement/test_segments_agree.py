@@ -228,6 +228,7 @@ def worlds(
     accounts = [people[name] for name in ACCOUNTS]
     for account in accounts:
         account.events = [did for did in account.events if did.user in scored]
+        account.members = [user for user in scored if EMPLOYERS[user] == account.name]
     return users, replace(users, scope="account", subjects=accounts)
 
 

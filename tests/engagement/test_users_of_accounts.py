@@ -1,0 +1,112 @@
+"""How many users an account has: those who are in it, and those who did something in it lately."""
+
+from datetime import timedelta
+
+import pytest
+
+from engagement import forgetting
+from engagement.admission import Scope, Subject
+from engagement.models import (
+    AccountEngagement,
+    Product,
+    ScoreSet,
+    StaleMark,
+    User,
+    Workspace,
+)
+from engagement.rescoring import rescore
+from tests.engagement.history import NOON, group, identify, tell, track
+from tests.engagement.test_audiences import PAYING, accounts, is_about
+
+pytestmark = pytest.mark.django_db
+
+
+def count(product: Product, days: int = 0) -> dict[str, int]:
+    """The number of users of each account, once everything is scored."""
+    rescore(NOON + timedelta(days=days))
+    assert not StaleMark.objects.exists()
+    return {name: total for name, (_, _, total) in accounts(product).items()}
+
+
+def test_whoever_is_in_an_account_is_one_of_its_users_also_without_an_event(acme: Product) -> None:
+    tell(acme, identify("ann", -240, "initech"), identify("bob", -240, "initech"))
+    assert count(acme) == {"initech": 2}
+    # Somebody who comes later makes the account be counted again.
+    tell(acme, identify("cyd", -1, "initech"))
+    assert count(acme) == {"initech": 3}
+    tell(acme, group("initech", -1, user="dan"))
+    assert count(acme) == {"initech": 4}
+
+
+def test_whoever_left_counts_until_what_they_did_is_ninety_days_old(acme: Product) -> None:
+    tell(acme, identify("ann", -240, "initech"), identify("bob", -240, "initech"))
+    tell(acme, track("ann", "opened", -1))
+    tell(acme, identify("ann", 0, "hooli"), identify("bob", 0, "hooli"))
+    # Bob did nothing in the account that he left.
+    assert count(acme) == {"initech": 1, "hooli": 2}
+    assert count(acme, days=89) == {"initech": 1, "hooli": 2}
+    assert count(acme, days=90) == {"initech": 0, "hooli": 2}
+
+
+def test_a_stranger_counts_from_the_identify_on(acme: Product) -> None:
+    tell(acme, identify("ann", -240, "initech"), track("bob", "opened", -1, group="initech"))
+    assert count(acme) == {"initech": 1}
+    tell(acme, identify("bob", 0))
+    assert count(acme) == {"initech": 2}
+
+
+def test_a_link_that_says_nothing_new_leaves_the_account_alone(acme: Product) -> None:
+    tell(acme, identify("ann", -240, "initech"))
+    count(acme)
+    tell(acme, identify("ann", -1, "initech"))
+    assert not StaleMark.objects.exclude(account_id=None).exists()
+
+
+def test_an_audiences_account_has_the_users_of_the_audience(acme: Product) -> None:
+    tell(acme, identify("ann", -240, "initech", plan="pro"), identify("bob", -240, "initech"))
+    is_about(acme, PAYING)
+    assert count(acme) == {"initech": 1}
+    # Without an event, too, somebody who enters or leaves is counted.
+    tell(acme, identify("bob", 0, plan="pro"))
+    assert count(acme) == {"initech": 2}
+    tell(acme, identify("ann", 0, plan="free"))
+    assert count(acme) == {"initech": 1}
+
+
+def test_whoever_is_forgotten_is_no_user_any_more(acme: Product) -> None:
+    tell(acme, identify("ann", -240, "initech"), identify("bob", -240, "initech"))
+    assert count(acme) == {"initech": 2}
+    forgetting.forget(Subject(acme.pk, Scope.USER, "ann"), NOON, suppress=False)
+    assert forgetting.clear()
+    assert count(acme) == {"initech": 1}
+
+
+def test_the_users_of_a_forgotten_account_count_where_they_were_before(acme: Product) -> None:
+    tell(acme, identify("ann", -240, "initech"), identify("ann", -1, "hooli"))
+    assert count(acme) == {"initech": 0, "hooli": 1}
+    forgetting.forget(Subject(acme.pk, Scope.ACCOUNT, "hooli"), NOON, suppress=False)
+    assert forgetting.clear()
+    assert User.objects.get().account is not None
+    assert count(acme) == {"initech": 1}
+
+
+def test_the_share_of_active_users_is_of_all_of_them(acme: Product) -> None:
+    tell(acme, *(identify(name, -240, "initech") for name in ("ann", "bob", "cyd", "dan")))
+    tell(acme, track("ann", "opened", -1))
+    rescore(NOON)
+    assert accounts(acme) == {"initech": (1, 1, 4)}
+
+
+def test_sets_of_an_older_release_are_built_anew_once(acme: Product) -> None:
+    tell(acme, identify("ann", -240, "initech"))
+    rescore(NOON)
+    old = Workspace.objects.get(product=acme).scores
+    assert old is not None
+    # What it left: no user without an event.
+    ScoreSet.objects.update(formula=0)
+    AccountEngagement.objects.update(total_users=0)
+    assert count(acme) == {"initech": 1}
+    new = Workspace.objects.get(product=acme).scores
+    assert new is not None and new != old
+    rescore(NOON)
+    assert Workspace.objects.get(product=acme).scores == new
