@@ -56,6 +56,8 @@ class Facts:
     carrier: Carrier | None
     today: date
     lookback_days: int
+    # Whether only some of the account's users are counted.
+    of_audience: bool = False
 
     @property
     def has_stopped(self) -> bool:
@@ -78,6 +80,7 @@ def about(
         carrier=_carrier(score_set, row),
         today=score_set.scored_day,
         lookback_days=score_set.lookback_days,
+        of_audience=bool(score_set.audience),
     )
     return insights(facts)
 
@@ -111,7 +114,8 @@ def _stopped(facts: Facts) -> Iterator[Insight]:
         yield Insight(
             "activity_stopped",
             "warning",
-            f"Nothing has happened for {_days(days)}. The last activity was on {day}.",
+            f"Nothing that is scored has happened for {_days(days)}. "
+            f"The last scored event was on {day}.",
             {"days": days, "last_active_on": day.isoformat()},
         )
 
@@ -128,7 +132,7 @@ def _trend(facts: Facts) -> Iterator[Insight]:
         f"within {_days(facts.lookback_days)}."
     )
     if moved:
-        text += f" Most of it is {_listed([_change(event) for event in moved])}."
+        text += f" What moved it most: {_listed([_change(event) for event in moved])}."
     yield Insight(
         "trend_up" if rising else "trend_down",
         "good" if rising else "warning",
@@ -142,6 +146,8 @@ def _trend(facts: Facts) -> Iterator[Insight]:
                     "name": event.name,
                     "count": event.count,
                     "last_period_count": event.last_period_count,
+                    "points": event.points,
+                    "last_period_points": event.last_period_points,
                     "points_change": event.points - event.last_period_points,
                 }
                 for event in moved
@@ -160,7 +166,8 @@ def _moved(made_of: Sequence[EventPoints], direction: int) -> list[EventPoints]:
 
 
 def _change(event: EventPoints) -> str:
-    return f"“{event.name}” ({event.last_period_count:,} before, {event.count:,} now)"
+    """In points, as the table of what the score is made of has them."""
+    return f"“{event.name}” ({event.last_period_points:,} points before, {event.points:,} now)"
 
 
 def _carried(facts: Facts) -> Iterator[Insight]:
@@ -171,7 +178,7 @@ def _carried(facts: Facts) -> Iterator[Insight]:
     yield Insight(
         "one_person",
         "notice",
-        f"One person carries the account: {_percent(share)} of its points come from "
+        f"One person carries the account: {percent(share)} of its points come from "
         f"{carrier.name or carrier.tracking_id}, one of {users:,} users.",
         {
             "user": {"id": carrier.id, "tracking_id": carrier.tracking_id, "name": carrier.name},
@@ -199,7 +206,8 @@ def _narrowed(facts: Facts) -> Iterator[Insight]:
 
 def _seats(facts: Facts) -> Iterator[Insight]:
     licensed, active = seats(facts.traits), facts.metrics.active_users
-    if licensed is None:
+    # A license is for everybody, and an audience is not.
+    if licensed is None or facts.of_audience:
         return
     share = active / licensed
     numbers = {"active_users": active, "seats": licensed, "license_utilization": share}
@@ -215,13 +223,13 @@ def _seats(facts: Facts) -> Iterator[Insight]:
             "seats_unused",
             "warning",
             f"Most of the license is unused: {_people(active)} active, and it is for "
-            f"{_number(licensed)} ({_percent(share)}).",
+            f"{_number(licensed)} ({percent(share)}).",
             numbers,
         )
 
 
 def _evaluation(facts: Facts) -> Iterator[Insight]:
-    if not _is_evaluation(facts.traits):
+    if facts.of_audience or not _is_evaluation(facts.traits):
         return
     ends = _day(facts.traits, "am.evaluationEndDate") or _day(facts.traits, "am.maintenanceEndDate")
     if ends and 0 <= (days := (ends - facts.today).days) <= EVALUATION_ENDS_WITHIN_DAYS:
@@ -234,7 +242,9 @@ def _evaluation(facts: Facts) -> Iterator[Insight]:
 
 
 def _renewal(facts: Facts) -> Iterator[Insight]:
-    if _is_evaluation(facts.traits) or facts.metrics.scores.trend != "falling":
+    if facts.of_audience or _is_evaluation(facts.traits):
+        return
+    if facts.metrics.scores.trend != "falling":
         return
     ends = _day(facts.traits, "am.maintenanceEndDate")
     if ends and 0 <= (days := (ends - facts.today).days) <= RENEWAL_WITHIN_DAYS:
@@ -288,8 +298,13 @@ def _number(number: float) -> str:
     return f"{number:,.0f}" if number == int(number) else f"{number:,}"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+def percent(share: float) -> str:
+    """The share in percent; a part is never shown as nothing, nor as all."""
+    if 0 < share < 0.01:
+        return "less than 1%"
+    if 0.99 < share < 1:
+        return "more than 99%"
+    return f"{100 * share:.0f}%"
 
 
 def _listed(items: Sequence[str]) -> str:

@@ -75,6 +75,8 @@ def met(condition: MetricCondition, score_set: ScoreSet, place: Place) -> Q:
             return _compare(ever, float, condition)
         case "active_share":
             return _compare_numbers(_active_share(), condition)
+        case "license_utilization" if score_set.audience:
+            return _NOBODY
         case "license_utilization":
             return _compare_numbers(_license_utilization(place), condition)
         case "tenure_days":

@@ -88,7 +88,10 @@ def of_account(
         active_users=row.active_users,
         total_users=row.total_users,
         active_share=share(row.active_users, row.total_users),
-        license_utilization=share(row.active_users, seats(traits)),
+        # A license is for everybody, and an audience is not.
+        license_utilization=(
+            None if score_set.audience else share(row.active_users, seats(traits))
+        ),
     )
 
 

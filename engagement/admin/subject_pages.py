@@ -12,7 +12,7 @@ from engagement import charts, history, insights, metrics, segments
 from engagement.admin.moments import ago
 from engagement.benchmarks import HISTORY_DAYS
 from engagement.history import EventPoints
-from engagement.insights import Insight
+from engagement.insights import Insight, percent
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.metrics import AccountMetrics, Metrics
 from engagement.models import Account, ScoreSet, Segment, Workspace
@@ -79,19 +79,23 @@ def numbers(workspace: Workspace, subject: Any, now: datetime) -> Numbers:
         curve=_curve(score_set, row),
         made_of=counted[:EVENTS_LISTED],
         more_names=max(0, len(counted) - EVENTS_LISTED),
-        metrics=[("Last active", _last_active(known, now)), *told(known)],
+        metrics=[
+            ("Last active", _last_active(known, now)),
+            *told(known, of_audience=bool(score_set.audience)),
+        ],
         segments=segments.containing(score_set, usable_segments(workspace, scope), row),
         insights=_insights(score_set, row, known, made_of),
     )
 
 
-def told(known: Metrics) -> list[tuple[str, str]]:
+def told(known: Metrics, *, of_audience: bool = False) -> list[tuple[str, str]]:
     """The metrics with their labels, as people read them."""
     scores = known.scores
+    scope = "account" if isinstance(known, AccountMetrics) else "user"
     texts: dict[MetricName, str] = {
         "score_yesterday": f"{scores.yesterday:.1f}",
         "score_last_period": f"{scores.last_period:.1f}",
-        "percentile": f"Above {known.percentile:.1f} % of those who scored",
+        "percentile": f"Higher than {known.percentile:.1f}% of active {scope}s",
         "raw_score": f"{known.raw_score:,} points",
         "frequency": f"{known.frequency:,}",
         "recently_scored_events": f"{known.recently_scored_events:,}",
@@ -104,8 +108,10 @@ def told(known: Metrics) -> list[tuple[str, str]]:
             "active_users": f"{known.active_users:,}",
             "total_users": f"{known.total_users:,}",
             "active_share": _percent(known.active_share),
-            "license_utilization": _percent(known.license_utilization),
         }
+        # A license is for everybody, and an audience is not.
+        if not of_audience:
+            texts["license_utilization"] = _percent(known.license_utilization)
     return [(METRICS[name].label, text) for name, text in texts.items()]
 
 
@@ -178,4 +184,4 @@ def _days(number: int) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.0f} %"
+    return "–" if share is None else percent(share)

@@ -65,14 +65,16 @@ def test_a_calm_account_has_none() -> None:
 @pytest.mark.parametrize(
     ("last_day", "says"),
     [
-        (12, "Nothing has happened for 12 days. The last activity was on 2026-09-12."),
-        (23, "Nothing has happened for a day. The last activity was on 2026-09-23."),
+        (12, "for 12 days. The last scored event was on 2026-09-12."),
+        (23, "for a day. The last scored event was on 2026-09-23."),
     ],
 )
 def test_activity_stopped(last_day: int, says: str) -> None:
     last_at = datetime(2026, 9, last_day, 23, 59, tzinfo=UTC)
     found = only(insights(facts(raw_score=0, last_active_at=last_at)))
-    assert (found.kind, found.severity, found.text) == ("activity_stopped", "warning", says)
+    assert (found.kind, found.severity) == ("activity_stopped", "warning")
+    # Events that weigh nothing may go on.
+    assert found.text == f"Nothing that is scored has happened {says}"
     assert found.numbers["days"] == 24 - last_day
 
 
@@ -97,13 +99,16 @@ def test_a_rising_score_names_what_moved_it_most() -> None:
     found = only(insights(rising))
     assert (found.kind, found.severity) == ("trend_up", "good")
     assert found.text == (
-        "The score rose by 23.4 to 80.8 within 7 days. Most of it is “shared” (3 before, 15 now), "
-        "“opened” (50 before, 57 now) and “logged in” (0 before, 2 now)."
+        "The score rose by 23.4 to 80.8 within 7 days. What moved it most: "
+        "“shared” (15 points before, 75 now), “opened” (50 points before, 57 now) and "
+        "“logged in” (0 points before, 2 now)."
     )
     assert found.numbers["events"][0] == {
         "name": "shared",
         "count": 15,
         "last_period_count": 3,
+        "points": 75,
+        "last_period_points": 15,
         "points_change": 60,
     }
 
@@ -116,7 +121,8 @@ def test_a_falling_score_names_what_fell() -> None:
     found = only(insights(falling))
     assert (found.kind, found.severity) == ("trend_down", "warning")
     assert found.text == (
-        "The score fell by 22.5 to 40.0 within 7 days. Most of it is “opened” (90 before, 20 now)."
+        "The score fell by 22.5 to 40.0 within 7 days. What moved it most: "
+        "“opened” (90 points before, 20 now)."
     )
 
 
@@ -129,7 +135,7 @@ def test_one_person_carries_the_account() -> None:
     carried = replace(CALM, carrier=Carrier(7, "ann", "Ann", 70))
     found = only(insights(carried))
     assert found.text == (
-        "One person carries the account: 70 % of its points come from Ann, one of 12 users."
+        "One person carries the account: 70% of its points come from Ann, one of 12 users."
     )
     assert found.numbers == {
         "user": {"id": 7, "tracking_id": "ann", "name": "Ann"},
@@ -172,11 +178,16 @@ def test_a_little_less_breadth_is_no_news(made_of: list[EventPoints]) -> None:
 @pytest.mark.parametrize(
     ("seats", "active", "kind", "says"),
     [
-        (50, 12, "seats_unused", "12 people are active, and it is for 50 (24 %)."),
-        (50, 1, "seats_unused", "1 person is active, and it is for 50 (2 %)."),
+        (50, 12, "seats_unused", "12 people are active, and it is for 50 (24%)."),
+        (50, 1, "seats_unused", "1 person is active, and it is for 50 (2%)."),
         (50, 63, "seats_exceeded", "63 people are active on a license for 50."),
-        (15000, 20, "seats_unused", "20 people are active, and it is for 15,000 (0 %)."),
-        (2000000, 20, "seats_unused", "20 people are active, and it is for 2,000,000 (0 %)."),
+        (15000, 20, "seats_unused", "20 people are active, and it is for 15,000 (less than 1%)."),
+        (
+            2000000,
+            20,
+            "seats_unused",
+            "20 people are active, and it is for 2,000,000 (less than 1%).",
+        ),
         (2.5, 5, "seats_exceeded", "5 people are active on a license for 2.5."),
     ],
 )
@@ -246,3 +257,34 @@ def test_warnings_come_first() -> None:
         )
     )
     assert [one.severity for one in found] == ["warning", "notice", "good"]
+
+
+@pytest.mark.parametrize(
+    ("active", "licensed", "share"),
+    [(39, 15_000, "less than 1%"), (0, 50, "0%"), (1, 100, "1%"), (4, 50, "8%")],
+)
+def test_a_share_above_zero_is_never_shown_as_zero(active: int, licensed: int, share: str) -> None:
+    found = only(insights(facts(active_users=active, traits={"am.tier.number": licensed})))
+    assert found.text.endswith(f"it is for {licensed:,} ({share}).")
+
+
+def test_nearly_all_points_are_not_all() -> None:
+    carried = replace(facts(raw_score=1000), carrier=Carrier(7, "ann", "Ann", 999))
+    assert "more than 99% of its points" in only(insights(carried)).text
+
+
+@pytest.mark.parametrize(
+    "traits",
+    [
+        {"am.tier.number": 2},
+        {"am.tier.number": 5000},
+        {"am.licenseType": "EVALUATION", "am.maintenanceEndDate": "2026-09-30"},
+        {"am.maintenanceEndDate": "2026-09-30"},
+    ],
+)
+def test_a_license_says_nothing_about_an_audience(traits: dict[str, Any]) -> None:
+    """It is for everybody in the account, and the numbers are of some."""
+    known = facts(traits=traits, scores=Scores(40.0, 45.0, 62.5, -22.5, "falling"))
+    kinds = {"seats_exceeded", "seats_unused", "evaluation_ending", "renewal_at_risk"}
+    assert {one.kind for one in insights(known)} & kinds
+    assert not {one.kind for one in insights(replace(known, of_audience=True))} & kinds

@@ -290,6 +290,14 @@ def test_metrics_of_accounts(scores: ScoreSet, asked: dict[str, Any], expected: 
     assert members(scores, "account", asked) == expected
 
 
+def test_seats_are_not_compared_with_the_users_of_an_audience(scores: ScoreSet) -> None:
+    account(scores, "two of three", **ACCOUNTS["two of three"])
+    asked = at_least("license_utilization", 0)
+    assert members(scores, "account", asked) == {"two of three"}
+    scores.audience = {"match": "all", "conditions": [{"kind": "first_seen"}]}
+    assert members(scores, "account", asked) == set()
+
+
 # --- Age ------------------------------------------------------------------------------------
 
 

@@ -86,6 +86,11 @@ def test_license_utilization_needs_a_number_of_seats(
     assert account().license_utilization is None
 
 
+def test_an_audience_utilizes_no_license(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SCORE_SET, "audience", {"match": "all", "conditions": [{"kind": "active"}]})
+    assert account({"am.tier.number": 2}).license_utilization is None
+
+
 def test_shares_of_nothing_are_unknown() -> None:
     assert account(active_users=0, total_users=0).active_share is None
     nothing_scored = ScoreSet(lookback_days=7)
