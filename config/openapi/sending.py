@@ -193,7 +193,8 @@ IDEMPOTENCY_KEY: Json = {
 BATCH_KEY = IDEMPOTENCY_KEY | {
     "description": "Names the messages that have no message id of their own, after the key and "
     "their place in the batch: `key#0`, `key#1` and so on. So the same batch, sent again with the "
-    "same key, counts once.",
+    "same key, counts once. A key that is no message id is replaced by its SHA-256.",
+    "schema": {"type": "string"},
 }
 CONTENT_ENCODING: Json = {
     "in": "header",

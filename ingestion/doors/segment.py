@@ -122,8 +122,7 @@ def batch(body: str, headers: Headers, received_at: datetime) -> Sent:
     clock = _Clock(received_at, _time_sent(sent.sent_at))
     messages = [_of_batch(raw, clock) for raw in sent.batch]
     if key := idempotency_key(headers):
-        checked = fields.message_id(key, "Idempotency-Key")
-        messages = _named(messages, checked) if checked else messages
+        messages = _named(messages, key)
     return Sent(messages, _key(headers, sent.write_key))
 
 
@@ -326,12 +325,14 @@ def _message_id(sent: Body, headers: Headers) -> str | None:
 def _named(messages: list[Payload], key: str) -> list[Payload]:
     """The messages of a batch, those without a message id named after its key and their place.
 
-    So a batch that is sent again counts once, as a single message does.
+    So a batch that is sent again counts once, as a single message does. Any key will do: one that
+    is no message id costs no message.
     """
     room = fields.MESSAGE_ID_LENGTH - len(f"#{BATCH_MESSAGES}")
     own = [one.message_id for one in messages if one.message_id is not None]
-    if len(key) > room or any(one.startswith(f"{key}#") for one in own):
-        # A digest fits, and nobody's own ids look like it.
+    is_taken = any(one.startswith(f"{key}#") for one in own)
+    if is_taken or len(key) > room or key.isspace() or not key.isprintable():
+        # A digest always fits, and nobody's own ids look like it.
         key = sha256(key.encode()).hexdigest()
     return [
         one
