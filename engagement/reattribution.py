@@ -7,7 +7,7 @@ transaction, and each step reads the links anew under the lock that keeps both f
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
@@ -66,14 +66,12 @@ def move(spans: Sequence[Span], links: int) -> set[Touched]:
     return _move(_examine(at_once, None))
 
 
-# The days around a span: who loses a day's last event has that day looked through.
 _COUNT: LiteralString = """
     SELECT (SELECT count(*) FROM (
         SELECT FROM engagement_event e
         WHERE e.product_id = k.product_id AND e.user_id = k.user_id
-          AND e.occurred_at >= COALESCE(date_trunc('day', k.start_at, 'UTC'), '-infinity')
-          AND e.occurred_at < COALESCE(
-              date_trunc('day', k.end_at, 'UTC') + interval '1 day', 'infinity')
+          AND e.occurred_at >= COALESCE(k.start_at, '-infinity')
+          AND e.occurred_at < COALESCE(k.end_at, 'infinity')
         LIMIT %(limit)s) few)
     FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(starts)b::timestamptz[],
                 %(ends)b::timestamptz[], %(arrivals)b::bigint[])
@@ -83,17 +81,38 @@ _COUNT: LiteralString = """
 
 
 def _divided(spans: Sequence[Span], most: int) -> tuple[list[Span], list[Span]]:
-    """The spans to work on at once, with *most* events together, and the others."""
-    counts = sql.fetch(_COUNT, {**_arrays(spans), "limit": most + 1})
+    """The spans to work on at once, with *most* events together, and the others.
+
+    Events of the whole days around a span count: who loses a day's last event has that day looked
+    through. Those of a day with several spans count once.
+    """
+    days = list(dict.fromkeys(map(_whole_days, spans)))
+    rows = sql.fetch(_COUNT, {**_arrays(days), "limit": most + 1})
+    counts = {one: count for one, (count,) in zip(days, rows, strict=True)}
+    has_room: dict[Span, bool] = {}
+    for one, count in counts.items():
+        has_room[one] = count <= most
+        most -= count if has_room[one] else 0
     at_once: list[Span] = []
     later: list[Span] = []
-    for span, (count,) in zip(spans, counts, strict=True):
-        if count > most:
-            later.append(span)
-        elif count:
-            most -= count
-            at_once.append(span)
+    for span in spans:
+        one = _whole_days(span)
+        if counts[one]:
+            (at_once if has_room[one] else later).append(span)
     return at_once, later
+
+
+def _whole_days(span: Span) -> Span:
+    start = span.start and _midnight(span.start)
+    end = span.end and _midnight(span.end)
+    try:
+        return span._replace(start=start, end=end and end + timedelta(days=1))
+    except OverflowError:
+        return span._replace(start=start, end=None)
+
+
+def _midnight(at: datetime) -> datetime:
+    return at.replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 # --- In the background ----------------------------------------------------------------------

@@ -8,7 +8,7 @@ from itertools import repeat
 import pytest
 from django.db import OperationalError, connection
 
-from engagement import failures
+from engagement import failures, reattribution
 from engagement.messages import Message, Received, Track
 from engagement.models import Event, Membership, Product, User
 from engagement.recording import Outcome, record
@@ -254,6 +254,7 @@ def test_drains_side_by_side_record_each_message_once(
     assert counts(acme) == sent
     # It is what one batch makes of them, in another product.
     record([Received(globex.pk, *one) for one in zip(ids, repeat(NOON), messages, strict=False)])
+    assert reattribution.run()
     assert state(acme) == state(globex)
 
 
