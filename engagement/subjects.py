@@ -6,9 +6,9 @@ So events of one user are recorded side by side with each other and with traits,
 their attribution changes. Each statement takes its locks in the order of ids.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, LiteralString, NamedTuple, TypeAlias
+from typing import Any, LiteralString, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -41,7 +41,8 @@ class Sighting(msgspec.Struct):
 
 
 class UserState(msgspec.Struct, eq=False):
-    """A user's row under its lock. ``created`` is whether this batch made it."""
+    """A user's row under its lock. ``created`` is whether this batch made it, ``trait_bytes`` what
+    the traits take in the table."""
 
     id: int
     product_id: int
@@ -51,6 +52,7 @@ class UserState(msgspec.Struct, eq=False):
     first_seen_at: datetime
     last_seen_at: datetime
     created: bool = False
+    trait_bytes: int = 0
 
     @property
     def member_of(self) -> int | None:
@@ -144,7 +146,7 @@ def _key_arrays(keys: Iterable[Key]) -> dict[str, Any]:
 
 
 _LOCK_ACCOUNTS: LiteralString = """
-    SELECT id, product_id, is_identified
+    SELECT id, product_id, is_identified, pg_column_size(traits)
     FROM engagement_account
     WHERE id = ANY(%(ids)b::bigint[])
     ORDER BY id
@@ -184,10 +186,12 @@ def write_accounts(sightings: dict[int, Sighting], entered: set[int]) -> list[tu
     locked = sql.fetch(_LOCK_ACCOUNTS, {"ids": [*sightings, *entered]})
     if entered:
         sql.execute(_IDENTIFY_ACCOUNTS, {"ids": list(entered)})
-    _merge_accounts([(id, product) for id, product, _ in locked if id in sightings], sightings)
+    sized = [((id, product), size) for id, product, _, size in locked if id in sightings]
+    for keys in _portions(sized):
+        _merge_accounts(keys, {id: sightings[id] for id, _ in keys})
     return [
         (product, id)
-        for id, product, known in locked
+        for id, product, known, _ in locked
         if not known and (id in entered or sightings[id].identified)
     ]
 
@@ -209,6 +213,29 @@ def _merge_accounts(keys: list[tuple[int, int]], sightings: dict[int, Sighting])
 
 
 # --- Traits ---------------------------------------------------------------------------------
+
+
+# Subjects with many traits are read and written in portions, so that a batch that names thousands
+# of them fits into memory. Unpacked, traits take up to so many times what they take in the table.
+PORTION_BYTES = 32 * 1024 * 1024
+UNPACKED = 20
+
+One = TypeVar("One")
+
+
+def _portions(sized: Sequence[tuple[One, int]]) -> Iterator[list[One]]:
+    """The subjects, given with the size of their traits, in portions; nearly always all at once."""
+    portion: list[One] = []
+    total = 0
+    for one, size in sized:
+        unpacked = min(size * UNPACKED, trait_limits.MOST_BYTES * 2)
+        if portion and total + unpacked > PORTION_BYTES:
+            yield portion
+            portion, total = [], 0
+        portion.append(one)
+        total += unpacked
+    if portion:
+        yield portion
 
 
 # A subject with more than this, compressed, was written before there were limits, and is over them.
@@ -273,7 +300,7 @@ def _trait_arrays(rows: list[Merged | None]) -> dict[str, list[Any]]:
 
 _LOCK_USERS: LiteralString = """
     SELECT u.product_id, u.external_id, u.id, u.is_identified, u.account_id, u.account_since,
-           u.first_seen_at, u.last_seen_at
+           u.first_seen_at, u.last_seen_at, pg_column_size(u.traits)
     FROM unnest(%(products)b::bigint[], %(ids)b::text[]) AS k(product_id, external_id)
     JOIN engagement_user u USING (product_id, external_id)
     ORDER BY u.id
@@ -336,7 +363,11 @@ def _lock(statement: LiteralString, keys: Collection[Key]) -> dict[Key, UserStat
     if not keys:
         return {}
     rows = sql.fetch(statement, _key_arrays(keys))
-    return {(row[0], row[1]): UserState(row[2], row[0], *row[3:]) for row in rows}
+    users: dict[Key, UserState] = {}
+    for product, external, id, known, account, since, first, last, size in rows:
+        state = UserState(id, product, known, account, since, first, last, trait_bytes=size)
+        users[product, external] = state
+    return users
 
 
 _WRITE_USERS: LiteralString = """
@@ -360,8 +391,11 @@ def write_users(users: Iterable[UserState], sightings: dict[int, Sighting]) -> N
     """Write each user's state as it stands and merge what the batch says of their traits, by id;
     the rows are locked already."""
     ordered = sorted(users, key=lambda user: user.id)
-    if not ordered:
-        return
+    for portion in _portions([(user, user.trait_bytes) for user in ordered]):
+        _write_users(portion, {user.id: sightings[user.id] for user in portion})
+
+
+def _write_users(ordered: Sequence[UserState], sightings: dict[int, Sighting]) -> None:
     merged = _merged_traits("engagement_user", sightings)
     sql.execute(
         _WRITE_USERS,

@@ -175,6 +175,32 @@ def test_new_traits_of_who_has_megabytes_are_refused_unread(
     assert (of_account()["trait 000000"], of_account()["am.tier"]) == ("new", "10")
 
 
+def test_many_subjects_with_many_traits_are_written_in_portions(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"a{number}" for number in range(7)]
+    tell(acme, *(group(name, **many(0, 200)) for name in names))
+    tell(acme, *(identify(name, **many(0, 200)) for name in names))
+    monkeypatch.setattr(subjects, "PORTION_BYTES", 3 * 2 * MOST_BYTES)
+    monkeypatch.setattr(subjects, "UNPACKED", 1_000_000)
+    read: list[int] = []
+    fetch = sql.fetch
+
+    def noting(statement: Any, *arguments: Any, **options: Any) -> list[sql.Row]:
+        found = fetch(statement, *arguments, **options)
+        if "traits::text" in statement:
+            read.append(len(found))
+        return found
+
+    monkeypatch.setattr(sql, "fetch", noting)
+    tell(acme, *(group(name, hours=1, plan="pro") for name in names))
+    tell(acme, *(identify(name, hours=1, plan="pro") for name in names))
+
+    assert read == [3, 3, 1, 3, 3, 1]
+    for model in (Account, User):
+        assert model.objects.filter(traits__plan="pro").count() == 7
+
+
 # --- Merging ----------------------------------------------------------------------------------
 
 
