@@ -284,12 +284,14 @@ def _about_drops(facts: Facts) -> Iterator[Note]:
         for reason, by_hour in facts.lately.dropped.items()
         if reason not in AS_INTENDED
     }
-    if sum(counts.values()) <= MANY * facts.lately.accepted:
+    dropped = sum(counts.values())
+    if dropped <= MANY * facts.lately.accepted:
         return
     most = max(counts, key=lambda reason: counts[reason])
+    how_many = "all of them" if counts[most] == dropped else f"{counts[most]:,} of them"
     text = (
-        f"{sum(counts.values()):,} of {facts.lately.accepted:,} messages of the last {HOURS} hours "
-        f"were dropped, most of them for this reason: {short_reason(most)}."
+        f"{dropped:,} of {facts.lately.accepted:,} messages of the last {HOURS} hours were "
+        f"dropped, {how_many} for this reason: {short_reason(most)}."
     )
     yield Note("warning", text, Link("Show them", _log(facts.product, reason=most.value)))
 
@@ -331,12 +333,25 @@ def _numbers(facts: Facts, now: datetime) -> Iterator[Number]:
             ("Scored accounts", "account", totals.accounts, totals.active_accounts),
             ("Scored users", "user", totals.users, totals.active_users),
         ):
-            yield Number(label, f"{every:,}", f"{active:,} active", _ranking(scope, first))
+            window = first.get_lookback_days_display()
+            detail = f"{active:,} active in the last {window}"
+            yield Number(label, f"{every:,}", detail, _ranking(scope, first))
     sent = facts.lately
-    dropped = sum(map(sum, sent.dropped.values()))
-    detail = f"{dropped:,} dropped" if dropped else ""
-    yield Number(f"Accepted in {HOURS} h", f"{sent.accepted:,}", detail)
+    yield Number(f"Accepted in {HOURS} h", f"{sent.accepted:,}", _dropped(sent))
     yield _inbox(sent, now)
+
+
+def _dropped(sent: Lately) -> str:
+    """The same numbers as the note has, and apart from them what was meant to be dropped."""
+    meant = sum(sum(sent.dropped.get(reason, ())) for reason in AS_INTENDED)
+    others = sum(map(sum, sent.dropped.values())) - meant
+    if not meant:
+        return f"{others:,} dropped" if others else ""
+    return (
+        f"{others:,} dropped, {meant:,} more as intended"
+        if others
+        else (f"{meant:,} dropped as intended")
+    )
 
 
 def _inbox(sent: Lately, now: datetime) -> Number:

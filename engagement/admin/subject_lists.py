@@ -18,7 +18,7 @@ from django.db.models import (
 )
 from django.http import Http404, HttpRequest
 
-from engagement import segments
+from engagement import segments, tallies
 from engagement.admin import subject_pages
 from engagement.admin.links import SEGMENT, WORKSPACE, page_of
 from engagement.admin.listing import LISTED
@@ -61,8 +61,23 @@ class RankedList(ChangeList):
         if not self.query:
             self.queryset = self._narrowed(everybody)
         super().get_results(request)
+        is_cut = getattr(self.paginator, "is_cut", False)
+        # How many there are in all; None where counting them would read a large table.
+        self.known_total = self._total() if is_cut else self.result_count
         # What an export goes through.
         self.queryset = everybody
+
+    def _total(self) -> int | None:
+        """Of a workspace or a segment it is counted in the background."""
+        asked = {name for name in self.get_filters_params() if name not in (WORKSPACE, SEGMENT)}
+        ranking = next(one for one in self.filter_specs if isinstance(one, WorkspaceFilter))
+        if self.query or asked or ranking.score_set is None:
+            return None
+        for one in self.filter_specs:
+            if isinstance(one, SegmentFilter) and one.chosen:
+                return tallies.members(ranking.score_set, [one.chosen])[one.chosen.pk]
+        totals = tallies.totals([ranking.score_set])[ranking.score_set.pk]
+        return totals.users if ranking.scope == "user" else totals.accounts
 
     def _narrowed(self, listed: QuerySet[Any]) -> QuerySet[Any]:
         """Those who are listed, found in the order of the ranking where a segment is chosen: the
@@ -88,11 +103,19 @@ class _ByWorkspace(ListFilter):
     @cached_property
     def offered(self) -> list[Workspace]:
         found = Workspace.objects.filter(product__in=self.visible)
-        return list(found.select_related("product", "scores").order_by("product__name", "id"))
+        return list(
+            found.select_related("product", "scores__tally").order_by("product__name", "id")
+        )
 
     @cached_property
     def workspace(self) -> Workspace | None:
         return subject_pages.chosen(self.offered, self.asked) if self.asked else None
+
+    @property
+    def score_set(self) -> ScoreSet | None:
+        """The scores that are read of the chosen workspace, if there are any yet."""
+        found = self.workspace.scores if self.workspace else None
+        return found if found and found.scored_day else None
 
 
 class WorkspaceFilter(_ByWorkspace):
@@ -111,8 +134,8 @@ class WorkspaceFilter(_ByWorkspace):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if self.workspace is None:
             return unranked(queryset, self.scope)
-        score_set = self.workspace.scores
-        if score_set is None or score_set.scored_day is None:
+        score_set = self.score_set
+        if score_set is None:
             unknown = Value(None, output_field=BigIntegerField())
             nobody: QuerySet[Any] = unranked(queryset.none(), self.scope).annotate(raw=unknown)
             return nobody
@@ -183,6 +206,10 @@ class SegmentFilter(_ByWorkspace):
         found = subject_pages.usable_segments(self.workspace, self.scope)
         return {str(one.pk): one for one in found}
 
+    @property
+    def chosen(self) -> Segment | None:
+        return self.segments.get(self.value() or "")
+
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:
         return [(pk, one.name) for pk, one in self.segments.items()]
 
@@ -197,8 +224,8 @@ class SegmentFilter(_ByWorkspace):
             return queryset
         if self.workspace is None or asked not in self.segments:
             raise Http404
-        score_set = self.workspace.scores
-        if score_set is None or score_set.scored_day is None:
+        score_set = self.score_set
+        if score_set is None:
             return queryset.none()
         rule = segments.rule_of(self.segments[asked])
         members = segments.rows(score_set, self.scope).filter(segments.members(score_set, rule))

@@ -270,8 +270,27 @@ CASES = {
         [
             (
                 "warning",
-                "20 of 120 messages of the last 24 hours were dropped, most of them for this "
+                "20 of 120 messages of the last 24 hours were dropped, all of them for this "
                 "reason: Revoked key.",
+            )
+        ],
+    ),
+    "dropped for several reasons": Case(
+        {
+            "lately": sent(
+                dropped={
+                    DropReason.UNUSABLE: hours(newest=37),
+                    DropReason.ANONYMOUS: hours(newest=32),
+                    DropReason.ALIAS: hours(newest=30),
+                    DropReason.DUPLICATE: hours(newest=98),
+                }
+            )
+        },
+        [
+            (
+                "warning",
+                "99 of 297 messages of the last 24 hours were dropped, 37 of them for this "
+                "reason: Unusable message.",
             )
         ],
     ),
@@ -354,9 +373,9 @@ def test_the_numbers_of_a_product(acme: Product) -> None:
         "lately": sent(dropped=dropped, waiting=backlog(3, seconds=4), in_inbox=hours(newest=3))
     }
     assert [(one.label, one.value, one.detail) for one in made(acme, Case(known)).numbers] == [
-        ("Scored accounts", "4", "3 active"),
-        ("Scored users", "40", "30 active"),
-        ("Accepted in 24 h", "110", "7 dropped"),
+        ("Scored accounts", "4", "3 active in the last 7 days"),
+        ("Scored users", "40", "30 active in the last 7 days"),
+        ("Accepted in 24 h", "110", "7 dropped as intended"),
         ("In the inbox", "3", "up to 4 s"),
     ]
 

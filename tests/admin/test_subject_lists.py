@@ -148,3 +148,28 @@ def test_a_ranked_list_costs_the_same_queries_however_long(
         a_user(ranked.product, f"u{number}", ranked.workspace, ranked.account)
     with django_assert_max_num_queries(12):
         listed(root, workspace=ranked.workspace.pk, segment=ranked.segment.pk)
+
+
+def totals(page: str) -> tuple[str, str]:
+    """What a list says above its rows and below them of how many there are."""
+    above = re.findall(r'<span class="small quiet">(.*?)</span>', page, re.DOTALL)[0]
+    below = re.findall(r'<p class="paginator">(.*?)</p>', page, re.DOTALL)[-1]
+    plain = [re.sub(r"<[^>]*>|\(.*?\)", " ", one) for one in (above, below)]
+    first, last = (" ".join(one.split()) for one in plain)
+    return first, last
+
+
+def test_a_cut_list_says_the_same_total_at_both_ends(
+    root: Client, ranked: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = reverse("admin:engagement_user_changelist")
+    chosen = {"workspace": ranked.workspace.pk}
+    assert totals(root.get(address, chosen).content.decode()) == ("3 users", "3 users")
+    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.listed", 2)
+    monkeypatch.setattr(subject_lists, "LISTED", 2)
+    for query in (chosen, {**chosen, "segment": ranked.segment.pk}):
+        above, below = totals(root.get(address, query).content.decode())
+        assert above == "3 users" and "The first 2 of 3 users." in below, query
+    # Nobody counted these.
+    above, below = totals(root.get(address).content.decode())
+    assert above == "More than 2 users" and "The first 2 users; there are more." in below
