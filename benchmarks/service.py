@@ -109,7 +109,7 @@ class Service:
             command = [sys.executable, "-m", "gunicorn", "--bind", f"{HOST}:{port}"]
             command += ["--workers", str(WORKERS), *options]
         else:
-            command = gunicorn.command(HOST, port, WORKERS)
+            command = gunicorn.command(HOST, port, WORKERS, WORKERS)
         if application:
             command.append(application)
         process = self.start(name, command, **environment)

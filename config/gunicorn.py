@@ -4,11 +4,13 @@ The master process imports neither Django nor the database driver. Each worker p
 for gevent before it loads the application, so nothing is imported unpatched.
 """
 
+import resource
 import signal
 import socket
 import sys
 from typing import TYPE_CHECKING
 
+from config import handover
 from config.deathwatch import die_with_parent
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ wsgi_app = "config.wsgi:application"
 worker_class = "config.webworker.Worker"
 # A worker serves at most so many connections at once; more wait in the listen queue.
 worker_connections = 1000
+# Files that a worker has open besides its connections.
+OTHER_FILES = 200
 # Seconds. A load balancer must give up an idle connection before we do, or it would send a
 # request into one that closes; theirs usually wait 60.
 keepalive = 75
@@ -40,13 +44,47 @@ secure_scheme_headers: dict[str, str] = {}
 SPREADS_CONNECTIONS = sys.platform == "linux"
 
 
-def command(host: str, port: int, workers: int, *, json_lines: bool = False) -> list[str]:
-    """The command line that serves on the address with so many worker processes."""
+# How the command line tells the master how many of its workers serve pages.
+PAGE_PROCESSES = "PAGE_PROCESSES"
+
+
+def command(
+    host: str, port: int, ingestion: int, pages: int, *, json_lines: bool = False
+) -> list[str]:
+    """The command line that serves on the address with so many processes of each kind.
+
+    With both they share the port. Ingestion processes alone answer 404 to everything else; page
+    processes alone accept data as well, so that none is lost that was sent to the wrong place.
+    """
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    options = ["--config", "python:config.gunicorn", "--bind", address, "--workers", str(workers)]
+    options = ["--config", "python:config.gunicorn", "--bind", address]
+    options += ["--workers", str(ingestion + pages), "--env", f"{PAGE_PROCESSES}={pages}"]
     if json_lines:
         options += ["--logger-class", "config.json_lines.GunicornLogger"]
     return [sys.executable, "-m", "gunicorn", *options]
+
+
+class Plan:
+    """Which worker serves what, by slot. One that dies leaves its slot to its replacement.
+
+    Ingestion processes come first. A server that is told nothing has processes for everything.
+    """
+
+    def __init__(self, workers: int, told: dict[str, str]) -> None:
+        self.slots = workers
+        pages = int(told.get(PAGE_PROCESSES, workers))
+        self.ingestion = workers - pages
+        self.pages = handover.Queue() if self.ingestion and pages else None
+
+    @property
+    def listening(self) -> int:
+        """How many processes take connections from the port."""
+        return self.ingestion or self.slots
+
+    def kind(self, slot: int) -> str:
+        if slot < self.ingestion:
+            return handover.INGESTION
+        return handover.PAGES if self.pages else handover.ANY
 
 
 def on_starting(server: "Arbiter") -> None:
@@ -56,23 +94,41 @@ def on_starting(server: "Arbiter") -> None:
     the kernel spreads them. They belong to the master, so connections that wait for a worker
     that was killed are served by its replacement.
     """
+    server.plan = Plan(server.cfg.workers, server.cfg.env)
+    _allow_files(2 * server.cfg.worker_connections + OTHER_FILES)
     if not SPREADS_CONNECTIONS:
         return
     from gunicorn.sock import create_sockets  # not for other platforms' start
 
     server.cfg.set("reuse_port", True)
-    for _ in range(server.cfg.workers):
+    for _ in range(server.plan.listening):
         server.LISTENERS.extend(create_sockets(server.cfg, server.log))
     server.cfg.set("reuse_port", False)
 
 
+def _allow_files(number: int) -> None:
+    """Let the workers open so many files, as far as the system lets us decide.
+
+    A connection with a page process takes two, and many systems allow 1,024 at first.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        number = min(number, hard)
+    if soft != resource.RLIM_INFINITY and soft < number:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
+
+
 def pre_fork(server: "Arbiter", worker: "Worker") -> None:
-    """Give the new worker the socket that fewest others serve."""
-    if not SPREADS_CONNECTIONS:
-        return
+    """Give the new worker the slot, and so the socket, that fewest others serve."""
+    plan: Plan = server.plan
     served = [other.slot for other in server.WORKERS.values()]
-    worker.slot = min(range(len(server.LISTENERS)), key=served.count)
-    worker.sockets = [server.LISTENERS[worker.slot]]
+    worker.slot = min(range(plan.slots), key=served.count)
+    worker.kind, worker.pages = plan.kind(worker.slot), plan.pages
+    worker.address = server.LISTENERS[0].getsockname()
+    if worker.slot >= plan.listening:
+        worker.sockets = []
+    elif SPREADS_CONNECTIONS:
+        worker.sockets = [server.LISTENERS[worker.slot]]
 
 
 def post_fork(server: "Arbiter", worker: "Worker") -> None:

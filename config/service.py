@@ -101,7 +101,9 @@ def _start_roles(
     roles = {
         "worker": _worker("--queues", "default"),
         "beat": python_module("celery", "--quiet", "--app", "config", "beat"),
-        "web": gunicorn.command(host, port, settings.WEB_WORKERS, json_lines=_as_json()),
+        "web": gunicorn.command(
+            host, port, settings.WEB_WORKERS, settings.PAGE_WORKERS, json_lines=_as_json()
+        ),
     }
     for name, command in roles.items():
         start = partial(spawn, command, settings.BASE_DIR, variables)

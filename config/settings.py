@@ -91,7 +91,9 @@ ENCRYPTION_KEYS = environment.fernet_keys("EDS_ENCRYPTION_KEYS", _encryption_key
 DEBUG = environment.flag("EDS_DEBUG")
 ALLOWED_HOSTS = environment.words("EDS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = environment.words("EDS_TRUSTED_ORIGINS")
+# Processes that accept data, and as many others for everything else.
 WEB_WORKERS = environment.integer("EDS_WEB_WORKERS", os.cpu_count() or 1, minimum=1)
+PAGE_WORKERS = environment.integer("EDS_PAGE_WORKERS", WEB_WORKERS, minimum=1)
 
 # HTTPS ends at a proxy that sets X-Forwarded-Proto.
 HTTPS = environment.flag("EDS_HTTPS")

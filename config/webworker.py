@@ -5,8 +5,8 @@ import gc
 import logging
 import socket
 import time
-from contextlib import suppress
-from functools import partial
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from typing import Any
 
 import gevent
@@ -20,7 +20,7 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.ggevent import GeventWorker
 
-from config import gunicorn, long_addresses
+from config import gunicorn, handover, long_addresses
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,8 @@ BODY_TIMEOUT = 60
 SILENCE_TIMEOUT = 30
 # So many places for new connections are kept free, at the cost of those that wait the longest.
 SPARE_CONNECTIONS = 50
+# An ingestion process has at most so many connections with the page processes.
+LENT_CONNECTIONS = 500
 # What of a body that nobody wanted is read away, so that the client sees our answer.
 LINGER_BYTES = 8 * 1024 * 1024
 LINGER_SECONDS = 2.0
@@ -40,10 +42,14 @@ GONE = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF, errno.ETIMED
 
 
 class Reader(SocketUnreader):  # type: ignore[misc]
-    """Reads from a client that may take only so long, and knows whether we wait for it."""
+    """Reads from a client that may take only so long, and knows whether we wait for it.
 
-    def __init__(self, client: Any) -> None:
+    *data* was read already.
+    """
+
+    def __init__(self, client: Any, data: bytes = b"") -> None:
         super().__init__(client)
+        self.unread(data)
         self.is_idle = False
         self.is_waiting = False
         self._deadline = 0.0
@@ -65,8 +71,20 @@ class Reader(SocketUnreader):  # type: ignore[misc]
             self.is_waiting = False
             self.sock.settimeout(SILENCE_TIMEOUT)
 
+    def kind_of_request(self) -> str:
+        """The kind of the request that is about to be parsed."""
+        head = data = self.read()
+        while (kind := handover.kind_of_head(head)) is None and data:
+            data = self.read()
+            head += data
+        # As unread() does with an empty buffer, for a third of its time.
+        self.buf.write(head)
+        return kind or handover.ANY
+
     def wait_for_request(self, seconds: float) -> None:
         """Wait for the first byte of a request; TimeoutError where none comes."""
+        if self.buf.getbuffer().nbytes:
+            return
         self.is_idle = self.is_waiting = True
         try:
             wait_read(self.sock.fileno(), timeout=seconds)
@@ -83,11 +101,23 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     Where its connections become too many it closes those that wait for their clients, whoever began
     to wait first: clients that hold connections without using them cannot keep others out.
+
+    An ingestion process lends the connections of other requests to page processes, which take no
+    connections of their own.
     """
+
+    # Set by config.gunicorn before the fork: what this process serves, the server's address, and
+    # the queue where it has processes of both kinds.
+    kind = handover.ANY
+    address: Any = None
+    pages: handover.Queue | None = None
+    wsgi: Any
 
     def init_process(self) -> None:
         # In the order in which they began to wait for their request.
         self._open: dict[Any, Reader] = {}
+        self._pool = Pool(self.worker_connections)
+        self._lent = 0
         self._stopping = Event()
         super().init_process()
 
@@ -95,6 +125,11 @@ class Worker(GeventWorker):  # type: ignore[misc]
         super().load_wsgi()
         # gevent itself would write the traceback line by line, in no format.
         gevent.get_hub().print_exception = _log_failure  # type: ignore[method-assign,assignment]
+        if self.kind == handover.INGESTION:
+            # It imports Django, which only a process that is patched may do.
+            from config.ingestion_only import without_pages
+
+            self.wsgi = without_pages(self.wsgi, has_page_processes=self.pages is not None)
         # What is loaded stays. Without this every full collection looks through all of it, and
         # all requests wait for some 50 ms.
         gc.collect()
@@ -102,52 +137,79 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     def run(self) -> None:
         servers = [self._listen(listener) for listener in self.sockets]
+        borrower = gevent.spawn(self._borrow)
         while self.alive:
             self.notify()
             self._stopping.wait(1.0)
         for server in servers:
             server.close()
+        borrower.kill()
         for client in [client for client, reader in self._open.items() if reader.is_idle]:
             _read_no_more(client)
         with _within(self.cfg.graceful_timeout):
-            for server in servers:
-                server.pool.join()  # type: ignore[union-attr]
+            self._pool.join()
 
     def _listen(self, listener: Any) -> StreamServer:
         listener.setblocking(1)
-        pool = Pool(self.worker_connections)
-        server = StreamServer(listener, handle=partial(self.handle, listener, pool), spawn=pool)
+        server = StreamServer(listener, handle=self._serve, spawn=self._pool)
         if not gunicorn.SPREADS_CONNECTIONS and self.cfg.workers > 1:
             # Leave connections on the shared socket to the others.
             server.max_accept = 1
         server.start()
         return server
 
+    def _borrow(self) -> None:
+        """Serve what ingestion processes lend, where this is a page process."""
+        while self.pages and self.kind == handover.PAGES:
+            wait_read(self.pages.fileno())
+            if loan := self.pages.take():
+                self._pool.spawn(self._serve_loan, loan)
+            # One at a time, so that a process that has nothing else to do takes the next one.
+            gevent.sleep(0)
+
     def handle_exit(self, sig: int, frame: Any) -> None:
         super().handle_exit(sig, frame)
         self._stopping.set()
 
-    def handle(self, listener: Any, pool: Pool, client: Any, addr: Any) -> None:
-        if pool.free_count() < SPARE_CONNECTIONS:
+    def _serve(self, client: Any, addr: Any) -> None:
+        """Serve a connection until it ends."""
+        reader = Reader(client)
+        with self._connection(reader, addr) as parser:
+            while self._has_request(reader):
+                if not (self._lend(reader) or self._answer(parser, reader, addr)):
+                    break
+                gevent.sleep(0)
+
+    def _serve_loan(self, loan: handover.Loan) -> None:
+        """Answer one request."""
+        reader = Reader(loan.client, loan.data)
+        # The client may have gone, and then has no address.
+        with closing(loan), suppress(OSError):
+            addr = loan.client.getpeername()
+            with self._connection(reader, addr) as parser:
+                self._note(reader)
+                reader.allow(HEAD_TIMEOUT)
+                if self._answer(parser, reader, addr):
+                    loan.give_back(reader.take_buffered())
+
+    @contextmanager
+    def _connection(self, reader: Reader, addr: Any) -> Iterator[RequestParser]:
+        """The parser of the connection, which is closed afterwards whatever happens."""
+        client = reader.sock
+        if self._pool.free_count() < SPARE_CONNECTIONS:
             self._make_room()
         client.settimeout(SILENCE_TIMEOUT)
         parser = RequestParser(self.cfg, client, addr)
-        reader = parser.unreader = Reader(client)
-        request = None
+        parser.unreader = reader
         try:
-            name = listener.getsockname()
-            while request := self._next_request(parser, reader):
-                self.handle_request(name, request, client, addr)
-                if not self._finish(parser, reader):
-                    break
-                gevent.sleep(0)
+            yield parser
         except (errors.NoMoreData, StopIteration, TimeoutError):
             pass
         except OSError as error:
             if error.errno not in GONE:
                 self.log.exception("A connection failed.")
         except Exception as error:
-            self.handle_error(request, client, addr, error)
+            self.handle_error(parser.mesg, client, addr, error)
         finally:
             self._open.pop(client, None)
             util.close(client)
@@ -160,19 +222,49 @@ class Worker(GeventWorker):  # type: ignore[misc]
                 _read_no_more(client)
                 return
 
-    def _next_request(self, parser: Any, reader: Reader) -> Any:
-        """The connection's next request; None or TimeoutError where there is none to come."""
+    def _has_request(self, reader: Reader) -> bool:
+        """Wait for the connection's next request; False or TimeoutError where it gets no more."""
         if not self.alive:
-            return None
-        self._open.pop(reader.sock, None)
-        self._open[reader.sock] = reader
-        if not reader.buf.getbuffer().nbytes:
-            reader.wait_for_request(self.cfg.keepalive)
+            return False
+        self._note(reader)
+        reader.wait_for_request(self.cfg.keepalive)
         # TimeoutError, as from a socket: whoever calls us closes the connection.
         reader.allow(HEAD_TIMEOUT)
+        return True
+
+    def _note(self, reader: Reader) -> None:
+        self._open.pop(reader.sock, None)
+        self._open[reader.sock] = reader
+
+    def _answer(self, parser: Any, reader: Reader, addr: Any) -> bool:
+        """Answer the next request; whether the connection goes on afterwards."""
         request = next(parser)
         reader.allow(BODY_TIMEOUT)
-        return request
+        self.handle_request(self.address, request, reader.sock, addr)
+        return self._finish(parser, reader)
+
+    def _lend(self, reader: Reader) -> bool:
+        """Have a page process answer the next request; False where it is to be answered here.
+
+        Raises StopIteration where the connection ends with it.
+        """
+        if not self.pages or reader.kind_of_request() != handover.PAGES:
+            return False
+        data = reader.take_buffered()
+        room = self._lent < LENT_CONNECTIONS
+        reply = self.pages.lend(reader.sock, data) if room else None
+        if reply is None:
+            reader.unread(data)
+            return False
+        self._lent += 1
+        try:
+            more = handover.returned(reply)
+        finally:
+            self._lent -= 1
+        if more is None:
+            raise StopIteration
+        reader.unread(more)
+        return True
 
     def _finish(self, parser: Any, reader: Reader) -> bool:
         """Read what is left of the body; False where that is too much and the connection ends."""

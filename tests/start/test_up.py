@@ -113,7 +113,7 @@ def test_a_killed_web_worker_is_brought_back(up: Up) -> None:
     master = up.named("gunicorn")[0]
     victim = master.children()[0]
     os.kill(victim.pid, signal.SIGKILL)
-    until(lambda: len(survivors(master.children())) == 2 and not survivors([victim]), "a new one")
+    until(lambda: len(survivors(master.children())) == 4 and not survivors([victim]), "a new one")
     assert all(up.status_of("/admin/login/") == 200 for _ in range(10))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from config import gunicorn, readiness
+from config import gunicorn, handover, readiness
 from config.failures import StartFailed
 
 
@@ -18,13 +18,23 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on")
+        parser.add_argument(
+            "--only",
+            choices=(handover.INGESTION, handover.PAGES),
+            help="accept data and nothing else, or serve the read API and the admin; "
+            "for load balancers that tell them apart by path",
+        )
 
-    def handle(self, *args: Any, host: str, port: int, **options: Any) -> None:
+    def handle(
+        self, *args: Any, host: str, port: int, only: str | None = None, **options: Any
+    ) -> None:
         if reason := gunicorn.port_in_use(host, port):
             raise StartFailed(reason)
         readiness.check_secrets()
+        ingestion = settings.WEB_WORKERS if only != handover.PAGES else 0
+        pages = settings.PAGE_WORKERS if only != handover.INGESTION else 0
         as_json = settings.LOG_FORMAT == "json"
-        command = gunicorn.command(host, port, settings.WEB_WORKERS, json_lines=as_json)
+        command = gunicorn.command(host, port, ingestion, pages, json_lines=as_json)
         # Replaced, not called: this process has imported what the workers must patch first.
         os.chdir(settings.BASE_DIR)
         os.execv(command[0], command)
