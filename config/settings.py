@@ -174,6 +174,15 @@ STATIC_URL = "static/"
 # WhiteNoise serves the packages' own files directly: no collectstatic step before a first start.
 WHITENOISE_USE_FINDERS = True
 
+# The first hashes; the others are Django's, for hashes that somebody brought along.
+PASSWORD_HASHERS = [
+    "config.hashing.Pbkdf2Hasher",
+    "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher",
+    "django.contrib.auth.hashers.Argon2PasswordHasher",
+    "django.contrib.auth.hashers.BCryptSHA256PasswordHasher",
+    "django.contrib.auth.hashers.ScryptPasswordHasher",
+]
+
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in (

@@ -1,0 +1,65 @@
+"""Logging in is slow on purpose, and nobody else waits for it."""
+
+import subprocess
+import sys
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.hashers import check_password, make_password
+from django.db import connection, transaction
+
+from config import hashing
+
+# In a process that is patched as a web process is: a hash that held it up would be there at once.
+PROGRAM = """
+from gevent import monkey
+monkey.patch_all()
+import gevent, django
+django.setup()
+from django.contrib.auth import hashers
+from config import hashing
+
+one = gevent.spawn(hashers.make_password, "secret")
+gevent.sleep(0)
+assert not one.ready(), "the hash held up the process"
+assert hashers.check_password("secret", one.get())
+
+running, most = 0, 0
+encode = hashers.PBKDF2PasswordHasher.encode
+
+def counted(*arguments):
+    global running, most
+    running += 1
+    most = max(most, running)
+    try:
+        return encode(*arguments)
+    finally:
+        running -= 1
+
+hashers.PBKDF2PasswordHasher.encode = counted
+wrong = [gevent.spawn(hashers.check_password, f"guess {n}", one.get()) for n in range(6)]
+gevent.joinall(wrong)
+assert not any(each.get() for each in wrong)
+assert most <= hashing.AT_ONCE, most
+"""
+
+
+def test_a_password_is_hashed_beside_other_requests_and_few_at_once() -> None:
+    subprocess.run([sys.executable, "-c", PROGRAM], cwd=settings.BASE_DIR, check=True, timeout=120)
+
+
+def test_hashes_are_those_that_django_made_before() -> None:
+    made = make_password("secret")
+    assert made.startswith("pbkdf2_sha256$")
+    assert check_password("secret", made)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_login_that_waits_holds_no_database_connection() -> None:
+    connection.ensure_connection()
+    hashing.give_back_connections()
+    assert connection.connection is None
+    with transaction.atomic():
+        connection.ensure_connection()
+        hashing.give_back_connections()
+        assert connection.connection is not None
