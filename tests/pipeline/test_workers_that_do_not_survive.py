@@ -11,7 +11,7 @@ from django.db import connection
 from config import liveness
 from engagement.messages import Received
 from engagement.models import Product
-from engagement.recording import record
+from engagement.recording import Outcome, record
 from ingestion import claims, processing, tasks
 from ingestion.claims import Claims
 from ingestion.models import ClaimedBatch, QuarantinedMessage
@@ -29,11 +29,11 @@ def curse(monkeypatch: pytest.MonkeyPatch) -> Curse:
     """Have this happen whenever an event named ``cursed`` was recorded with others or alone."""
 
     def set_up(happens: Callable[[], None]) -> None:
-        def record_and_then(received: Sequence[Received]) -> list[Received]:
-            refused = record(received)
+        def record_and_then(received: Sequence[Received]) -> Outcome:
+            outcome = record(received)
             if any(getattr(one.message, "event", "") == "cursed" for one in received):
                 happens()
-            return refused
+            return outcome
 
         monkeypatch.setattr(processing, "record", record_and_then)
 

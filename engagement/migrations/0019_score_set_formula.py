@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0015_weights_from_0'),
+        ('engagement', '0018_event_name_done_by'),
     ]
 
     operations = [
