@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0014_reattribution_requests'),
+        ('engagement', '0016_reattribution_requests'),
         ('ingestion', '0008_hour_counts'),
     ]
 

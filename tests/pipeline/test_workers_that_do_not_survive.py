@@ -165,12 +165,12 @@ def test_a_limit_that_somebody_set_for_the_role_stays(
 ) -> None:
     limits: list[str] = []
 
-    def note(received: Sequence[Received]) -> list[Received]:
+    def note(received: Sequence[Received]) -> Outcome:
         with connection.cursor() as cursor:
             for name in ("statement_timeout", "lock_timeout"):
                 cursor.execute(f"SHOW {name}")
                 limits.append(cursor.fetchone()[0])
-        return []
+        return Outcome([], {})
 
     monkeypatch.setattr(processing, "record", note)
     with connection.cursor() as cursor:
