@@ -78,6 +78,11 @@ class Query:
     always_free: bool = False
     boundary: str | None = None
 
+    @property
+    def list_name(self) -> str:
+        """The name of the list that it reads."""
+        return "always_free" if self.always_free else self.boundary or "all"
+
     def parameters(self) -> dict[str, str]:
         asked = {
             "productId": self.product_id,

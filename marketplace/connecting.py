@@ -178,6 +178,7 @@ def save(product: Product, checked: Checked, now: datetime) -> Connection:
         if connection.pk and connection.app_product_id != app_product_id:
             License.objects.filter(product=product).delete()
             connection.full_synced_at = None
+            connection.lists = None
         _activate(connection, checked, now)
         runs.stop_unfinished(connection, "The connection’s details were replaced.", now)
         runs.start(connection, runs.due_kind(connection, now), now)
@@ -205,7 +206,7 @@ def _activate(connection: Connection, checked: Checked, now: datetime) -> None:
 _DETAILS = [
     *("state", "state_reason", "state_changed_at", "generation", "user_name", "api_token"),
     *("vendor_id", "app_product_id", "developer_id", "app_name", "app_key"),
-    *("last_error", "last_error_at", "full_synced_at"),
+    *("last_error", "last_error_at", "full_synced_at", "lists"),
 ]
 
 

@@ -65,7 +65,9 @@ def import_pending(run: SyncRun, product_id: int, now: datetime) -> None:
             counted += _store(run, product_id, rows, known, now)
             # They were counted as unchanged when they came.
             counted["unchanged"] = -len(rows)
-            runs.advance(run, runs.Step(runs.position_of(run), run.recent, 0), counted)
+            runs.advance(
+                run, runs.Step(runs.position_of(run), run.recent, 0, lists=run.lists), counted
+            )
             is_over = not rows
 
 

@@ -56,6 +56,8 @@ class Connection(models.Model):
     last_error = models.TextField(blank=True, editable=False)
     last_error_at = models.DateTimeField(null=True, editable=False)
     full_synced_at = models.DateTimeField(null=True, editable=False)
+    # What the last full sync found in each of the marketplace's lists; None before that is known.
+    lists = models.JSONField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
     objects: ClassVar[Connections] = Connections()
@@ -103,6 +105,11 @@ class SyncRun(models.Model):
         FAILED = "failed", "Failed"
         STOPPED = "stopped", "Stopped"
 
+    class Finding(models.TextChoices):
+        USED = "used", "Has licenses"
+        EMPTY = "empty", "Empty"
+        REFUSED = "refused", "Refused"
+
     UNFINISHED: ClassVar[tuple[State, ...]] = (State.WAITING, State.RUNNING)
     COUNTERS: ClassVar[tuple[str, ...]] = (
         *("pages", "seen", "imported", "unchanged", "skipped", "failed", "without_cloud_id"),
@@ -125,6 +132,8 @@ class SyncRun(models.Model):
     offset = models.PositiveIntegerField(default=0)
     is_closing = models.BooleanField(default=False)
     recent = models.JSONField(default=list)
+    # What a full sync has found in each list so far: the name of the list and a ``Finding``.
+    lists = models.JSONField(null=True)
 
     attempt = models.PositiveIntegerField(default=0)
     put_downs = models.PositiveSmallIntegerField(default=0)

@@ -5,7 +5,7 @@ where both still are what they were. Locks are taken on the connection first, th
 """
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any, LiteralString, NamedTuple
 
@@ -25,6 +25,12 @@ WINDOW = timedelta(days=5)
 FULL_EVERY = timedelta(days=7)
 # A run that the marketplace interrupted waits for so long, then twice as long each time.
 FIRST_DELAY, LONGEST_DELAY = timedelta(minutes=10), timedelta(hours=6)
+# A run is given up when the marketplace was unavailable once more often in a row: five pauses come
+# to some five hours. And after so long, however far it has come.
+PUT_DOWNS = 5
+LONGEST_RUN = timedelta(hours=24)
+# After a full sync that failed on its way, the schedule asks for changes alone for so long.
+FULL_RETRY = timedelta(hours=12)
 # So often in a row a run may end without a word before it is given up.
 STUMBLES = 5
 RUNS_KEPT = 200
@@ -56,12 +62,14 @@ class Position(NamedTuple):
 
 class Step(NamedTuple):
     """How far a run comes with what it writes: the position after it, the fingerprints of the last
-    records, the number of pages, and what was left out, in sentences."""
+    records, the number of pages, what was left out, in sentences, and what it found in which list
+    (None in a sync of changes)."""
 
     to: Position
     recent: list[str]
     pages: int
     note: str = ""
+    lists: dict[str, str] | None = None
 
 
 # --- Asking for a sync ----------------------------------------------------------------------
@@ -80,9 +88,11 @@ def request(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRu
             raise NotActive(
                 "This connection does not sync: it is not active. Enter its details again first."
             )
-        due = due_kind(locked, now)
-        # Changes alone say nothing where not everything was imported before.
-        kind = due if kind == Kind.RECENT or due == Kind.FIRST else kind
+        if kind == Kind.RECENT:
+            # Changes alone say nothing where not everything was imported before.
+            kind = scheduled_kind(locked, now)
+        elif due_kind(locked, now) == Kind.FIRST:
+            kind = Kind.FIRST
         unfinished = unfinished_of(locked).first()
         if unfinished is not None and (kind == Kind.RECENT or unfinished.kind != Kind.RECENT):
             return _hurry(unfinished, now)
@@ -99,14 +109,14 @@ def request_scheduled(now: datetime) -> int:
             connection = Connection.objects.select_for_update().get(pk=pk)
             is_active = connection.state == Connection.State.ACTIVE
             if is_active and not unfinished_of(connection).exists():
-                start(connection, due_kind(connection, now), now)
+                start(connection, scheduled_kind(connection, now), now)
                 asked += 1
     return asked
 
 
 def start(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:
     """A new run, due at once, of a (locked) connection without an unfinished one."""
-    since = (now.astimezone(UTC) - WINDOW).date() if kind == Kind.RECENT else None
+    since = _since(connection, now) if kind == Kind.RECENT else None
     run = SyncRun.objects.create(
         connection=connection,
         generation=connection.generation,
@@ -124,12 +134,43 @@ def due_kind(connection: Connection, now: datetime) -> SyncRun.Kind:
     """What the connection's next sync has to be, so that nothing is missed."""
     if connection.full_synced_at is None:
         return Kind.FIRST
+    is_time = now - connection.full_synced_at >= FULL_EVERY
+    return Kind.FULL if is_time or _missed_some(connection, now) else Kind.RECENT
+
+
+def scheduled_kind(connection: Connection, now: datetime) -> SyncRun.Kind:
+    """The kind of sync that the schedule starts, and whoever asks for one.
+
+    A full one that failed on its way is left alone for a while: the same page would stop it again,
+    and changes would not arrive either.
+    """
+    kind = due_kind(connection, now)
+    return Kind.RECENT if kind != Kind.RECENT and _is_stuck(connection, now) else kind
+
+
+def _is_stuck(connection: Connection, now: datetime) -> bool:
+    """Whether the last full sync failed not long ago and not just at its first request."""
+    full = SyncRun.objects.filter(connection=connection, generation=connection.generation)
+    run = full.exclude(kind=Kind.RECENT).first()
+    if run is None or run.state != State.FAILED or run.finished_at is None:
+        return False
+    has_tried = run.kind == Kind.FULL and (run.put_downs > 0 or run.stumbles > 0)
+    return now - run.finished_at < FULL_RETRY and (run.pages > 0 or has_tried)
+
+
+def _missed_some(connection: Connection, now: datetime) -> bool:
+    """Whether the window of a sync of changes would miss something."""
     succeeded = connection.last_success_at or connection.full_synced_at
     # A day is kept back, because the window is counted in whole days.
-    missed_some = now - succeeded > WINDOW - timedelta(days=1)
-    return (
-        Kind.FULL if missed_some or now - connection.full_synced_at >= FULL_EVERY else Kind.RECENT
-    )
+    return succeeded is not None and now - succeeded > WINDOW - timedelta(days=1)
+
+
+def _since(connection: Connection, now: datetime) -> date:
+    """The day from which on a sync of changes asks for licenses: further back than usual where
+    nothing was synced for long."""
+    covered = connection.last_success_at or connection.full_synced_at
+    begin = covered if covered is not None and _missed_some(connection, now) else now
+    return (begin.astimezone(UTC) - WINDOW).date()
 
 
 def unfinished_of(connection: Connection) -> QuerySet[SyncRun]:
@@ -268,19 +309,27 @@ def position_of(run: SyncRun) -> Position:
 
 def advance(run: SyncRun, step: Step, counted: Mapping[str, int]) -> None:
     """Store how far the (held) run has come, and count up what it did; here and in the row."""
-    values: dict[str, Any] = {**step.to._asdict(), "put_downs": 0, "stumbles": 0}
-    values |= {"recent": step.recent, "note": " ".join(filter(None, (run.note, step.note)))}
+    # A page that is only read again does not count: the run may fail at the next one for ever.
+    is_further = step.to.place > position_of(run).place
+    left = {} if is_further else {"put_downs": run.put_downs, "stumbles": run.stumbles}
+    values: dict[str, Any] = {**step.to._asdict(), "put_downs": 0, "stumbles": 0, **left}
+    values |= {
+        "recent": step.recent,
+        "lists": step.lists,
+        "note": " ".join(filter(None, (run.note, step.note))),
+    }
     values |= {name: getattr(run, name) + counted.get(name, 0) for name in SyncRun.COUNTERS}
     for name, value in values.items():
         setattr(run, name, value)
     parameters = {**values, "recent": msgspec.json.encode(step.recent).decode(), "id": run.pk}
+    parameters["lists"] = msgspec.json.encode(step.lists).decode() if step.lists else None
     sql.execute(_ADVANCE, parameters, prepare=True)
 
 
 _ADVANCE: LiteralString = """
     UPDATE marketplace_syncrun
     SET pass_number = %(pass_number)s, "offset" = %(offset)s, is_closing = %(is_closing)s,
-        recent = %(recent)s::jsonb, note = %(note)s,
+        recent = %(recent)s::jsonb, lists = %(lists)s::jsonb, note = %(note)s,
         put_downs = %(put_downs)s, stumbles = %(stumbles)s,
         pages = %(pages)s, seen = %(seen)s, imported = %(imported)s, unchanged = %(unchanged)s,
         skipped = %(skipped)s, failed = %(failed)s, without_cloud_id = %(without_cloud_id)s,
@@ -302,6 +351,15 @@ def put_down(run: SyncRun, why: str, not_before: timedelta, now: datetime) -> No
         _note_error(run, why, now)
         left = {"due_at": now + delay, "error": why, "put_downs": run.put_downs + 1}
         _leave(run, State.WAITING, **left)
+
+
+def is_exhausted(run: SyncRun, now: datetime) -> bool:
+    """Whether the run, which the marketplace interrupts, has been tried often or long enough."""
+    return run.put_downs >= PUT_DOWNS or is_too_old(run, now)
+
+
+def is_too_old(run: SyncRun, now: datetime) -> bool:
+    return run.started_at is not None and now - run.started_at > LONGEST_RUN
 
 
 def fail(run: SyncRun, why: str, now: datetime) -> None:
@@ -328,7 +386,9 @@ def reject(run: SyncRun, why: str, now: datetime) -> None:
 def finish(run: SyncRun, now: datetime) -> None:
     """End the run: it has read everything it was to read."""
     with transaction.atomic():
-        whole = {} if run.kind == Kind.RECENT else {"full_synced_at": run.started_at}
+        whole: dict[str, Any] = {}
+        if run.kind != Kind.RECENT:
+            whole = {"full_synced_at": run.started_at, "lists": run.lists}
         _current(run).update(last_success_at=now, **whole)
         _close(run, State.SUCCEEDED, now, error="")
 

@@ -22,11 +22,16 @@ UNDECRYPTABLE = (
     "The stored API token cannot be decrypted: the key that encrypted it is not in "
     "EDS_ENCRYPTION_KEYS. Add that key again, or enter the details of the connection again."
 )
-# By the number of the pass that the marketplace refused.
-PASSES_REFUSED = {
-    1: "The marketplace does not list always free licenses (400); they were left out.",
-    2: "The marketplace does not list licenses of government clouds (400); they were left out.",
-    3: "The marketplace does not list licenses of isolated clouds (400); they were left out.",
+LISTS = {
+    "all": "licenses",
+    "always_free": "always free licenses",
+    "fedramp_moderate": "licenses of government clouds",
+    "isolated_cloud": "licenses of isolated clouds",
+}
+# By the name of the list that the marketplace refused.
+LISTS_REFUSED = {
+    name: f"The marketplace does not list {licenses} (400); they were left out."
+    for name, licenses in LISTS.items()
 }
 
 
@@ -64,6 +69,22 @@ def sync_stopped(failure: MarketplaceFailure) -> str:
                 "interface has changed and this service needs an update."
             )
     raise AssertionError(failure)
+
+
+def given_up(failure: MarketplaceUnavailable, list_name: str, page: int, attempts: int) -> str:
+    """Why a sync ends at a page that it could not read in so many attempts in a row."""
+    tried = "one attempt" if attempts == 1 else f"{attempts} attempts in a row"
+    return (
+        f"Page {page:,} of the list of {LISTS[list_name]} could not be read in {tried}: "
+        f"{failure.reason}. {_AFRESH}"
+    )
+
+
+_AFRESH = (
+    "The sync was given up. The licenses that it brought stay, later syncs bring what changes, and "
+    "the next full sync starts from the beginning. If it stays so, ask the marketplace’s support."
+)
+TOOK_TOO_LONG = f"The sync did not end within a day. {_AFRESH}"
 
 
 # --- Checking the details -------------------------------------------------------------------

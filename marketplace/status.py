@@ -90,7 +90,7 @@ def health(connection: Connection) -> Health:
 
 def of(connection: Connection, now: datetime) -> Status:
     recent = list(connection.runs.prefetch_related("failed_records")[:SHOWN])
-    stands = health(connection)
+    stands = _with_full_syncs(health(connection), recent)
     next_sync = runs.next_sync_at(connection, now)
     return Status(
         connection=connection,
@@ -117,6 +117,15 @@ def _health(connection: Connection, state: State) -> tuple[str, str, str]:
     if connection.last_success_at is None:
         return "good", "The first sync brings all licenses.", ""
     return "good", "Licenses arrive every six hours.", ""
+
+
+def _with_full_syncs(health: Health, recent: Sequence[SyncRun]) -> Health:
+    """The health; it also says that the last full sync failed, while changes go on arriving."""
+    full = (run for run in recent if run.is_over and run.kind != SyncRun.Kind.RECENT)
+    last = next(full, None)
+    if health.level != "good" or last is None or last.state != SyncRun.State.FAILED:
+        return health
+    return Health("warning", health.title, "But the last full sync failed.", last.error)
 
 
 def _failed_last(connection: Connection) -> bool:

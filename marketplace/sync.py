@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from engagement.fields import Undecryptable
@@ -31,6 +32,8 @@ BOUNDARIES = ("fedramp_moderate", "isolated_cloud")
 MAX_PAGES = 20_000
 # Pages in a row without anything new, though there are more. Two are read again at a pass's end.
 MAX_REPEATED = 5
+
+Finding = SyncRun.Finding
 
 ClientFor: TypeAlias = Callable[[Credentials], Client]
 Clock: TypeAlias = Callable[[], datetime]
@@ -84,6 +87,8 @@ def _work_on(run: SyncRun, worker: Worker) -> None:
     if is_over:
         runs.finish(run, worker.clock())
         logger.info("Connection %s synced: %s licenses seen.", run.connection_id, run.seen)
+    elif runs.is_too_old(run, worker.clock()):
+        runs.fail(run, sentences.TOOK_TOO_LONG, worker.clock())
     else:
         runs.release(run, worker.clock())
 
@@ -92,10 +97,11 @@ def _work_on(run: SyncRun, worker: Worker) -> None:
 
 
 class Read(NamedTuple):
-    """A page that was read *at* a position: each record's fingerprint and what it says, whether
-    there are more, and the position after it. ``is_refused`` is a pass that is left out."""
+    """A page of a list that was read *at* a position: each record's fingerprint and what it says,
+    whether there are more, and the position after it. ``is_refused`` is a pass that is left out."""
 
     at: Position
+    list_name: str
     records: list[tuple[str, Outcome]]
     has_more: bool
     after: Position
@@ -119,10 +125,12 @@ class Reader:
         except Refused:
             if at.pass_number == 0:
                 raise
-            return Read(at, [], False, Position(at.pass_number + 1, 0), is_refused=True)
+            return Read(
+                at, query.list_name, [], False, Position(at.pass_number + 1, 0), is_refused=True
+            )
         found = [(_fingerprint(one), licenses.read(one, self.product_id)) for one in page.records]
         has_more = page.has_more and bool(page.records)
-        return Read(at, found, page.has_more, _after(self.kind, at, has_more))
+        return Read(at, query.list_name, found, page.has_more, _after(self.kind, at, has_more))
 
     def following(self, page: Read) -> Position | None:
         return None if self.is_end(page.after) else page.after
@@ -183,19 +191,23 @@ def _reader(run: SyncRun, client_for: ClientFor) -> Reader:
         raise runs.Superseded
     client = client_for(Credentials(connection.user_name, connection.api_token))
     product_id = str(connection.app_product_id)
-    passes = passes_of(run, product_id)
+    passes = passes_of(run, connection)
     return Reader(client, connection.developer_id, product_id, run.kind, passes)
 
 
-def passes_of(run: SyncRun, product_id: str) -> list[Query]:
-    """What the run asks for, one list after the other."""
-    if run.kind == SyncRun.Kind.RECENT:
-        return [Query(product_id, updated_since=run.since)]
-    return [
-        Query(product_id),
-        Query(product_id, always_free=True),
-        *(Query(product_id, boundary=boundary) for boundary in BOUNDARIES),
-    ]
+def passes_of(run: SyncRun, connection: Connection) -> list[Query]:
+    """What the run asks for, one list after the other: a full sync for all lists, a sync of changes
+    for those that the last full one found in use, and for always free licenses, unless refused."""
+    ask = partial(Query, str(connection.app_product_id), updated_since=run.since)
+    lists = [ask(), ask(always_free=True), *(ask(boundary=boundary) for boundary in BOUNDARIES)]
+    if run.kind != SyncRun.Kind.RECENT or connection.lists is None:
+        return lists
+    useless = {Finding.REFUSED, Finding.EMPTY}
+    found: dict[str, str] = {**connection.lists, "all": Finding.USED}
+    if found.get("always_free") == Finding.EMPTY:
+        # The first such license may come any day.
+        found["always_free"] = Finding.USED
+    return [query for query in lists if found.get(query.list_name) not in useless]
 
 
 def _import(run: SyncRun, pages: Sequence[Read], repeated: int, now: datetime) -> int:
@@ -212,10 +224,24 @@ def _import(run: SyncRun, pages: Sequence[Read], repeated: int, now: datetime) -
         outcomes += fresh.values()
         recent = [*recent, *fresh][-2 * PAGE_SIZE :]
         repeated = repeated + 1 if page.has_more and not fresh else 0
-    refused = [sentences.PASSES_REFUSED[page.at.pass_number] for page in pages if page.is_refused]
-    step = Step(pages[-1].after, recent, len(pages) - len(refused), " ".join(refused))
+    refused = [sentences.LISTS_REFUSED[page.list_name] for page in pages if page.is_refused]
+    lists = None if run.kind == SyncRun.Kind.RECENT else _found(run.lists or {}, pages)
+    step = Step(pages[-1].after, recent, len(pages) - len(refused), " ".join(refused), lists)
     import_pages(run, run.connection.product_id, outcomes, step, now)
     return repeated
+
+
+def _found(lists: dict[str, str], pages: Sequence[Read]) -> dict[str, str]:
+    """What is known of the lists with these pages."""
+    lists = dict(lists)
+    for page in pages:
+        if page.is_refused:
+            lists[page.list_name] = Finding.REFUSED.value
+        elif page.records:
+            lists[page.list_name] = Finding.USED.value
+        else:
+            lists.setdefault(page.list_name, Finding.EMPTY.value)
+    return lists
 
 
 # --- Ending ---------------------------------------------------------------------------------
@@ -228,7 +254,15 @@ def _stop(run: SyncRun, failure: MarketplaceFailure, now: datetime) -> None:
     match failure:
         case CredentialsRejected():
             runs.reject(run, why, now)
+        case MarketplaceUnavailable() if runs.is_exhausted(run, now):
+            runs.fail(run, _given_up(run, failure), now)
         case MarketplaceUnavailable():
             runs.put_down(run, why, timedelta(seconds=failure.retry_after or 0), now)
         case _:
             runs.fail(run, why, now)
+
+
+def _given_up(run: SyncRun, failure: MarketplaceUnavailable) -> str:
+    at = passes_of(run, run.connection)[run.pass_number]
+    page = run.offset // PAGE_SIZE + 1
+    return sentences.given_up(failure, at.list_name, page, run.put_downs + 1)

@@ -29,11 +29,21 @@ class Simulator(Marketplace):
 
     @classmethod
     def with_licenses(
-        cls, number: int, *, today: date, seed: int = 1, port: int = 0
+        cls,
+        number: int,
+        *,
+        today: date,
+        seed: int = 1,
+        port: int = 0,
+        always_free: bool = False,
     ) -> "Simulator":
-        """A simulator of so many generated licenses; the same for the same seed and day."""
+        """A simulator of so many generated licenses; the same for the same seed and day. Those of
+        an app that is always free come in a list of their own."""
         owner = vendor(seed)
-        return cls(Feed(licenses(owner, seed, number, today)), owner, port=port)
+        records = licenses(owner, seed, number, today)
+        if always_free:
+            records = ({**record, "licenseType": "FREE"} for record in records)
+        return cls(Feed(records), owner, port=port)
 
     @property
     def url(self) -> str:

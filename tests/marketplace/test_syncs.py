@@ -80,7 +80,10 @@ def test_a_later_sync_asks_for_licenses_updated_within_five_days(
     simulator.feed.change(1, lastUpdated="2026-09-18", tier="100 Users")
     run = sync_now(connection, NOON + 6 * HOUR)
     assert (run.kind, run.state) == (Kind.RECENT, RunState.SUCCEEDED)
-    assert parameters(simulator) == [{"offset": "0", "lastUpdated": "2026-09-19"}]
+    assert parameters(simulator) == [
+        {"offset": "0", "lastUpdated": "2026-09-19"},
+        {"offset": "0", "lastUpdated": "2026-09-19", "showLifeTimeFreeLicenses": "true"},
+    ]
     assert counters(run) == {"seen": 1, "imported": 1, "accounts_updated": 1}
     assert traits(acme, "site-0001")["am.tier"] == "25 Users"
     assert traits(acme, "site-0002")["am.tier"] == "10 Users", "updated before the window"
