@@ -1,10 +1,8 @@
 """Workspaces: whom they are about, how far they look back and what each event weighs."""
 
-import re
 from collections.abc import Iterable
 from typing import Any, cast
 
-from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
@@ -15,7 +13,6 @@ from django.http import (
     HttpResponse,
     HttpResponseNotAllowed,
     JsonResponse,
-    QueryDict,
 )
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect
@@ -24,106 +21,29 @@ from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.html import format_html
-from django.utils.safestring import SafeString
 
 from engagement import score_sets, tasks
 from engagement.admin import effects, previews
 from engagement.admin.condition_forms import WEIGH, RuleForm, RuleRows, as_saved
+from engagement.admin.edited_meanwhile import remember_shown, tell_conflicts
 from engagement.admin.listing import PageAdmin
 from engagement.admin.scoping import ProductFilter, TabularInline, after_the_page
 from engagement.admin.seen_events import seen_events
 from engagement.admin.suggestions import suggestions
-from engagement.models import EventName, EventWeight, Workspace
-from engagement.models.activity import EVENT_NAME_LENGTH
+from engagement.admin.weight_forms import (
+    WeightForm,
+    WeightFormSet,
+    WholeNumber,
+    with_another_weight,
+)
+from engagement.models import EventWeight, Workspace
 from engagement.rules import Rule, as_json, parse
 from engagement.wording import described
 
 MISTYPED = "That is not the workspace's name. Nothing was deleted."
+# What two people may edit at once.
+SHOWN = ("name", "lookback_days", "default_weight")
 SCORING_FIELDS = {"lookback_days", "default_weight", "audience"}
-
-
-class WholeNumber(forms.IntegerField):
-    """A number within bounds; anything else is told the bounds."""
-
-    def __init__(self, minimum: int, maximum: int, **kwargs: Any) -> None:
-        sentence = f"Give a whole number from {minimum} to {maximum}."
-        codes = ("required", "invalid", "min_value", "max_value")
-        super().__init__(
-            min_value=minimum,
-            max_value=maximum,
-            error_messages=dict.fromkeys(codes, sentence),
-            **kwargs,
-        )
-
-
-class PlainText(forms.Widget):
-    """Shows the value of a field that nobody can change, whole on a phone, too."""
-
-    def render(
-        self, name: str, value: object, attrs: Any = None, renderer: Any = None
-    ) -> SafeString:
-        return format_html("<span>{}</span>", value)
-
-
-class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The weight of an event name, which may be one that has not been seen yet."""
-
-    event = forms.CharField(
-        max_length=EVENT_NAME_LENGTH,
-        strip=False,
-        widget=forms.TextInput(attrs={"list": "event-names", "size": 50, "autocomplete": "off"}),
-    )
-    weight = WholeNumber(0, 10, help_text="1 to 10; 0: this event is not scored.")
-
-    class Meta:
-        model = EventWeight
-        fields = ["weight"]
-
-    field_order = ["event", "weight"]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        if self.instance.pk:
-            self.initial["event"] = self.instance.event_name.name
-            self.fields["event"].disabled = True
-            self.fields["event"].widget = PlainText()
-
-    def clean_event(self) -> str:
-        name: str = self.cleaned_data["event"]
-        if not name.strip() or not name.isprintable():
-            raise forms.ValidationError("Give the event's name as your application sends it.")
-        return name
-
-    def save(self, commit: bool = True) -> EventWeight:
-        if not self.instance.pk:
-            product = self.instance.workspace.product
-            self.instance.event_name = named(product.pk, self.cleaned_data["event"])
-        weight: EventWeight = super().save(commit)
-        return weight
-
-
-def named(product_id: int, name: str) -> EventName:
-    """The product's event name *name*, made if it is new.
-
-    Names count as they are sent, but a space at the end of a new one is a slip of the keyboard.
-    """
-    known = EventName.objects.filter(product_id=product_id, name=name).first()
-    if known:
-        return known
-    return EventName.objects.get_or_create(product_id=product_id, name=name.strip())[0]
-
-
-class WeightFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
-    def clean(self) -> None:
-        super().clean()
-        listed = set()
-        for form in self.forms:
-            if form in self.deleted_forms or "event" not in getattr(form, "cleaned_data", {}):
-                continue
-            name = form.cleaned_data["event"].strip()
-            if name in listed:
-                form.add_error("event", f"“{name}” is listed twice.")
-            listed.add(name)
 
 
 class WeightInline(TabularInline):
@@ -149,18 +69,6 @@ class WeightInline(TabularInline):
         return super().get_queryset(request).select_related("event_name").order_by("event_name")
 
 
-def with_another_weight(data: QueryDict, prefix: str) -> QueryDict:
-    """The same data with a row for the event whose button was pressed."""
-    rows, default = data.get(f"{prefix}-TOTAL_FORMS", ""), data.get("default_weight", "")
-    if not re.fullmatch("[0-9]{1,4}", str(rows)):
-        return data
-    longer = data.copy()
-    longer[f"{prefix}-TOTAL_FORMS"] = str(int(str(rows)) + 1)
-    longer[f"{prefix}-{rows}-event"] = str(data[WEIGH])
-    longer[f"{prefix}-{rows}-weight"] = "1" if default in ("", "0") else str(default)
-    return longer
-
-
 class WorkspaceForm(RuleForm):
     """How a workspace scores and, once it is there, whom it is about."""
 
@@ -184,8 +92,11 @@ class WorkspaceForm(RuleForm):
             known = suggestions(self.instance.product_id)
             self.rows = RuleRows(self.sent, stored, known, for_audience=True)
 
+        remember_shown(self, SHOWN)
+
     def clean(self) -> None:
         super().clean()
+        tell_conflicts(self, SHOWN)
         rule = self.rows and self.rows.shown
         if rule:
             self.instance.audience = as_json(rule) if rule.conditions else {}

@@ -380,6 +380,12 @@ def test_the_numbers_of_a_product(acme: Product) -> None:
     ]
 
 
+def test_a_card_says_the_same_of_drops_in_its_numbers_and_its_note(acme: Product) -> None:
+    card = made(acme, CASES["dropped for several reasons"])
+    assert card.numbers[2].detail == "99 dropped, 98 more as intended"
+    assert card.notes[0].text.startswith("99 of 297 messages")
+
+
 def test_who_rises_and_falls_is_said_with_score_and_change(acme: Product) -> None:
     ada = Account(pk=1, external_id="a1", traits={"name": "Ada Ltd"})
     bob = Account(pk=2, external_id="b2", traits={})

@@ -1,0 +1,142 @@
+"""The weights of events as rows of a workspace's form."""
+
+import re
+from typing import Any
+
+from django import forms
+from django.http import QueryDict
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from engagement.admin.condition_forms import WEIGH
+from engagement.admin.edited_meanwhile import remember_shown, tell_conflicts
+from engagement.models import EventName, EventWeight
+from engagement.models.activity import EVENT_NAME_LENGTH
+
+GONE = (
+    "Somebody else removed the weight of “{}” after you opened this page. Nothing was saved. "
+    "Reload the page to see the weights as they are now, then make your changes again."
+)
+TAKEN = (
+    "Somebody else gave “{}” the weight {} after you opened this page. Nothing was saved. Reload "
+    "the page to see the weights as they are now, then make your changes again."
+)
+
+
+class WholeNumber(forms.IntegerField):
+    """A number within bounds; anything else is told the bounds."""
+
+    def __init__(self, minimum: int, maximum: int, **kwargs: Any) -> None:
+        sentence = f"Give a whole number from {minimum} to {maximum}."
+        codes = ("required", "invalid", "min_value", "max_value")
+        super().__init__(
+            min_value=minimum,
+            max_value=maximum,
+            error_messages=dict.fromkeys(codes, sentence),
+            **kwargs,
+        )
+
+
+class PlainText(forms.Widget):
+    """Shows the value of a field that nobody can change, whole on a phone, too."""
+
+    def render(
+        self, name: str, value: object, attrs: Any = None, renderer: Any = None
+    ) -> SafeString:
+        # Sent along, so that a row that is gone by then can be named.
+        return format_html(
+            '<span>{}</span><input type="hidden" name="{}" value="{}">', value, name, value
+        )
+
+
+class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
+    """The weight of an event name, which may be one that has not been seen yet."""
+
+    event = forms.CharField(
+        max_length=EVENT_NAME_LENGTH,
+        strip=False,
+        widget=forms.TextInput(attrs={"list": "event-names", "size": 50, "autocomplete": "off"}),
+    )
+    weight = WholeNumber(0, 10, help_text="1 to 10; 0: this event is not scored.")
+
+    class Meta:
+        model = EventWeight
+        fields = ["weight"]
+
+    field_order = ["event", "weight"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            self.initial["event"] = self.instance.event_name.name
+            self.fields["event"].disabled = True
+            self.fields["event"].widget = PlainText()
+            remember_shown(self, ["weight"])
+
+    def clean(self) -> dict[str, Any] | None:
+        cleaned = super().clean()
+        tell_conflicts(self, ["weight"])
+        return cleaned
+
+    def clean_event(self) -> str:
+        name: str = self.cleaned_data["event"]
+        if not name.strip() or not name.isprintable():
+            raise forms.ValidationError("Give the event's name as your application sends it.")
+        return name
+
+    def save(self, commit: bool = True) -> EventWeight:
+        if not self.instance.pk:
+            product = self.instance.workspace.product
+            self.instance.event_name = named(product.pk, self.cleaned_data["event"])
+        weight: EventWeight = super().save(commit)
+        return weight
+
+
+def named(product_id: int, name: str) -> EventName:
+    """The product's event name *name*, made if it is new.
+
+    Names count as they are sent, but a space at the end of a new one is a slip of the keyboard.
+    """
+    known = EventName.objects.filter(product_id=product_id, name=name).first()
+    if known:
+        return known
+    return EventName.objects.get_or_create(product_id=product_id, name=name.strip())[0]
+
+
+class WeightFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
+    def clean(self) -> None:
+        super().clean()
+        listed = set()
+        shown = {form.instance.pk for form in self.initial_forms}
+        meanwhile = {one.event_name.name: one for one in self.get_queryset() if one.pk not in shown}
+        for form in self.forms:
+            if form in self.initial_forms and not form.instance.pk:
+                _tell_gone(form)
+                continue
+            if form in self.deleted_forms or "event" not in getattr(form, "cleaned_data", {}):
+                continue
+            name = form.cleaned_data["event"].strip()
+            if name in listed:
+                form.add_error("event", f"“{name}” is listed twice.")
+            elif name in meanwhile and form.has_changed():
+                form.add_error("event", TAKEN.format(name, meanwhile[name].weight))
+            listed.add(name)
+
+
+def _tell_gone(form: Any) -> None:
+    """In place of what Django makes of a row that is not there any more."""
+    form._errors.clear()
+    name = form.data.get(form.add_prefix("event")) or "an event"
+    form.add_error("weight", GONE.format(name))
+
+
+def with_another_weight(data: QueryDict, prefix: str) -> QueryDict:
+    """The same data with a row for the event whose button was pressed."""
+    rows, default = data.get(f"{prefix}-TOTAL_FORMS", ""), data.get("default_weight", "")
+    if not re.fullmatch("[0-9]{1,4}", str(rows)):
+        return data
+    longer = data.copy()
+    longer[f"{prefix}-TOTAL_FORMS"] = str(int(str(rows)) + 1)
+    longer[f"{prefix}-{rows}-event"] = str(data[WEIGH])
+    longer[f"{prefix}-{rows}-weight"] = "1" if default in ("", "0") else str(default)
+    return longer
