@@ -62,8 +62,9 @@ class RankedList(ChangeList):
             self.queryset = self._narrowed(everybody)
         super().get_results(request)
         is_cut = getattr(self.paginator, "is_cut", False)
-        # How many there are in all; None where counting them would read a large table.
-        self.known_total = self._total() if is_cut else self.result_count
+        # How many there are in all; empty where counting them would read a large table.
+        total = self._total() if is_cut else self.result_count
+        self.known_total = "" if total is None else f"{total:,}"
         # What an export goes through.
         self.queryset = everybody
 
