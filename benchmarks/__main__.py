@@ -15,6 +15,7 @@ from benchmarks import (
     accept,
     batch,
     drain,
+    fairness,
     license_sync,
     mixed,
     reading,
@@ -97,6 +98,12 @@ def judge_drain(figures: Figures) -> Iterator[Measured]:
     yield Measured("oldest missing score, seconds", age, at_most=drain.OLDEST_SCORE)
 
 
+def judge_fairness(figures: Figures) -> Iterator[Measured]:
+    for one in figures["floods"]:
+        what = f"seconds until recorded beside {one['beside']}"
+        yield Measured(what, one["longest_s"], at_most=fairness.SECONDS)
+
+
 def judge_mixed(figures: Figures) -> Iterator[Measured]:
     growth = figures["growth_seconds"]
     yield Measured("growth of the inbox, seconds", growth, at_most=mixed.GROWTH_SECONDS)
@@ -135,6 +142,7 @@ PROMISES = (
     Promise("against the usual way", "usual_way", judge_usual_way, SHORT),
     Promise("batch door", "batch", judge_batch, SHORT),
     Promise("drain", "drain", judge_drain, ("--messages=60000",)),
+    Promise("fairness", "fairness", judge_fairness, ("--messages=20000", "--seconds=3")),
     Promise("mixed, end to end", "mixed", judge_mixed, ("--seconds=10",)),
     Promise("reading", "reading", judge_reading, (*SMALL, "--depth=50", "--rounds=10")),
     Promise(

@@ -254,6 +254,11 @@ CELERY_WORKER_CONCURRENCY = environment.integer(
     "EDS_CELERY_WORKERS", os.cpu_count() or 1, minimum=1
 )
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+# A process that works longer on one task is killed; the task's own limit goes before. Each task
+# hands its process back after some seconds or a piece of work, so only what hangs comes near.
+CELERY_TASK_TIME_LIMIT = 30 * 60
+# KiB. A process that ever needed more is replaced after its task: what Python once took, it keeps.
+CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300 * 1024
 # A worker holds no more wake-ups than it can act on.
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # Celery closes the database connection around every task unless this says how often to reuse it.

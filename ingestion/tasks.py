@@ -13,6 +13,9 @@ from ingestion.figures import DRAIN
 
 # A drain hands its worker back after so many seconds, so that scoring gets its turn.
 DRAIN_SECONDS = 5.0
+# A drain whose last batch takes longer hangs: PostgreSQL ends each statement, and each pause
+# between two, after a minute. Its process is killed, and its batch found unfinished.
+DRAIN_LIMIT = 120
 # Maintenance does too; what is left waits for the next time.
 MAINTAIN_SECONDS = 20.0
 # A worker that finds a request for a drain this old drops it: there have been newer ones, and
@@ -20,7 +23,7 @@ MAINTAIN_SECONDS = 20.0
 EXPIRES = 5
 
 
-@shared_task
+@shared_task(time_limit=DRAIN_LIMIT)
 @left_to_beat("drain the inbox")
 def drain() -> None:
     """Record what waits in the inbox; ask for another drain where time ran out before that."""

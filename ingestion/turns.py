@@ -1,8 +1,10 @@
 """Chooses the messages of a batch so that no key's messages wait behind another key's backlog.
 
 Messages go in the order of arrival. Where more wait than fit into a batch, and one key has more
-than its share of the oldest, it gets that share, and the same question is asked about everybody
-else's messages, up to ``VIEWS`` times. What room is left goes to those who have a backlog.
+than its share of the oldest, it has a backlog, and the same question is asked about everybody
+else's messages, up to ``VIEWS`` times. Those of nobody with a backlog make a batch of their own,
+and then one is shared: so much for each backlog, so much for the others, what room is left again
+for the backlogs.
 
 Each view of the inbox (all keys; all but the first with a backlog; and so on) has a place up to
 which nothing is left in it, and goes on from there: in a drain each view reads a row once. An index
@@ -77,29 +79,39 @@ class Turns:
         self._batch_size = batch_size
         self._batches = 0
         self._views = [_View([], 0)]
+        self._others_alone = False
         self.none_left = False
 
     def choose(self, now: datetime) -> list[int]:
         """The ids of the next messages that are due and that nobody has claimed, in order."""
         began_at = self._views[0].after
+        looks = self._look_around(now)
+        *heavy, (_, others) = looks
         batch = _Batch(self._batch_size, batches.BATCH_BYTES)
-        looks: list[tuple[_View, _Window]] = []
-        backlogs: list[tuple[list[int], list[int]]] = []
-        for depth in range(VIEWS):
-            view = self._view(depth)
-            window = self._look(view, now)
-            looks.append((view, window))
-            if window.heavy is None or depth == VIEWS - 1 or not self._is_full(window):
-                self._add(batch, window.ids, window.sizes)
-                break
-            view.heavy = window.heavy
-            backlogs.append(self._add_share(batch, window))
-        for ids, sizes in backlogs:
-            self._add(batch, ids, sizes)
+        # By themselves, because a batch with a backlog takes long; then it is the backlogs' turn.
+        self._others_alone = bool(heavy and others.ids and not self._others_alone)
+        if self._others_alone:
+            self._add(batch, others.ids, others.sizes)
+        else:
+            backlogs = [self._add_share(batch, window) for _, window in heavy]
+            for ids, sizes in ((others.ids, others.sizes), *backlogs):
+                self._add(batch, ids, sizes)
         for view, window in looks:
             view.after = self._cleared_up_to(view, window, batch.ids)
         self._move_on(batch, began_at)
         return sorted(batch.ids)
+
+    def _look_around(self, now: datetime) -> list[tuple[_View, _Window]]:
+        """The windows of the views, the last of which is that of everybody else."""
+        looks: list[tuple[_View, _Window]] = []
+        for depth in range(VIEWS):
+            view = self._view(depth)
+            window = self._look(view, now)
+            looks.append((view, window))
+            if window.heavy is None or not self._is_full(window):
+                break
+            view.heavy = window.heavy
+        return looks
 
     def _add(self, batch: _Batch, ids: list[int], sizes: list[int]) -> None:
         batch.add(ids, sizes, self._batch_size, batches.BATCH_BYTES)
@@ -146,7 +158,7 @@ class Turns:
 
     def _move_on(self, batch: _Batch, began_at: int) -> None:
         self._batches += 1
-        if batch.is_full:
+        if batch.is_full or self._others_alone:
             if self._batches % BATCHES_PER_SWEEP == 0:
                 self._start_over()
         elif began_at:

@@ -42,7 +42,8 @@ def test_a_floods_neighbour_is_in_the_first_batch(
     flood = wait(acme_key, *[track("ada")] * 500)
     (neighbour,) = wait(globex_key, track("gil"))
     drain(batch_size=20)
-    assert batches[0] == [*flood[:19], neighbour]
+    # By itself, and so at once.
+    assert batches[:2] == [[neighbour], flood[:20]]
     # Nothing is lost or doubled, and the flood stays in its order.
     assert [one for batch in batches for one in batch if one != neighbour] == flood
     assert waiting() == []
@@ -60,8 +61,9 @@ def test_a_message_that_comes_during_the_flood_is_in_the_next_batch(
 
     times = islice(iter([False] * 10 + [True]), 11)
     drain(batch_size=20, after_batch=send, out_of_time=lambda: next(times))
-    for batch, neighbour in zip(batches[1:], sent, strict=False):
-        assert neighbour in batch
+    recorded = {one: number for number, batch in enumerate(batches) for one in batch}
+    # While a batch with the backlog is shared with others, these need no batch of their own.
+    assert all(recorded[one] <= number + 2 for number, one in enumerate(sent[:-1]))
 
 
 def test_keys_with_backlogs_take_turns(
@@ -71,9 +73,10 @@ def test_keys_with_backlogs_take_turns(
     second = wait(globex_key, *[track("gil")] * 100)
     wait("edk_of_nobody", *[track("eve")] * 2)
     drain(batch_size=20)
-    # The third key's two messages are dropped. The room that is left goes to the oldest.
+    # The third key's two messages are dropped in a batch of their own. The room that is left
+    # goes to the oldest.
     taken = [Counter("ab"[one in second] for one in batch) for batch in batches]
-    assert taken[:3] == [{"a": 14, "b": 4}, {"a": 16, "b": 4}, {"a": 16, "b": 4}]
+    assert taken[:3] == [{}, {"a": 16, "b": 4}, {"a": 16, "b": 4}]
     assert sorted(one for batch in batches for one in batch) == first + second
     assert [one for batch in batches for one in batch if one in second] == second
 
@@ -85,7 +88,7 @@ def test_a_message_behind_several_backlogs_is_in_the_first_batch(
     floods = [wait(key, *[track("gil")] * 100) for key in keys]
     (neighbour,) = wait(acme_key, track("ada"))
     drain(batch_size=20)
-    assert neighbour in batches[0]
+    assert batches[0] == [neighbour]
     assert sorted(one for batch in batches for one in batch) == [*chain(*floods), neighbour]
 
 
@@ -102,7 +105,7 @@ def test_large_messages_have_no_more_than_their_share(
     flood = wait(acme_key, *[identify("ada", bio="x" * 20_000)] * 50)
     neighbours = wait(globex_key, *[track("gil")] * 8)
     drain(batch_size=20)
-    assert batches[0][-8:] == neighbours
+    assert batches[0] == neighbours
     assert [one for batch in batches for one in batch if one in flood] == flood
 
 

@@ -11,9 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
+from config.postgres import EmbeddedPostgres
 from tests.start.running import Up, fetch, manage, paste, survivors, until
 
 pytestmark = pytest.mark.slow
@@ -149,6 +152,29 @@ def test_killed_pool_processes_do_not_keep_the_others_from_their_tasks(up: Up) -
         assert [paste(line)[0] for line in posts] == [202] * 4
         expected = before + 2
         until(lambda expected=expected: scored_events(up) == expected, "the score")  # type: ignore[misc]
+
+
+def test_a_worker_that_hangs_in_a_task_is_replaced_and_goes_on(up: Up) -> None:
+    before = scored_events(up)
+    posts = up.curl_lines()[:-2]
+    ask = "from ingestion import tasks; tasks.drain.apply_async(time_limit=1)"
+    # Beat would ask for drains of its own, which may hang for longer.
+    beat = up.named("celery", "beat")[0]
+    beat.suspend()
+    with connect(up) as other:
+        other.execute("LOCK TABLE ingestion_claimedbatch IN ACCESS EXCLUSIVE MODE")
+        told = manage(up.data_dir, "shell", "-c", ask)
+        assert told.returncode == 0, told.stderr
+        until(lambda: "Hard time limit (1s) exceeded" in up.text, "the end of a process")
+    beat.resume()
+    assert [paste(line)[0] for line in posts] == [202] * 4
+    until(lambda: scored_events(up) == before + 2, "the score")
+
+
+def connect(up: Up) -> "psycopg.Connection[Any]":
+    """A connection to the service's own database."""
+    server = EmbeddedPostgres(up.data_dir / "postgres").database_settings()
+    return psycopg.connect(host=server["HOST"], dbname=server["NAME"], user=server["USER"])
 
 
 def test_a_killed_postgres_is_brought_back_and_serves_the_same_data(up: Up) -> None:

@@ -1,0 +1,225 @@
+"""How long a product's message waits until it is recorded while others flood the service: with
+200,000 messages of one product at once, with as many as they can send, and without a valid key.
+"""
+
+import argparse
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from statistics import median
+from typing import Any, LiteralString
+from urllib.parse import urlsplit
+
+import psycopg
+
+from benchmarks import report
+from benchmarks.command import run_command
+from benchmarks.report import progress
+from benchmarks.service import Service, temporary_service, until
+
+SECONDS = 3.0
+SENDERS = 4
+BATCH = 500
+PATIENCE = 120.0
+
+_RECORDED: LiteralString = """
+    SELECT count(*) FROM engagement_event e JOIN engagement_user u ON u.id = e.user_id
+    WHERE u.product_id = %s
+"""
+_INBOX: LiteralString = "SELECT count(*) FROM ingestion_inboxmessage"
+_LISTED: LiteralString = "SELECT count(*) FROM ingestion_droppedmessage"
+_COUNTED: LiteralString = "SELECT COALESCE(sum(count), 0) FROM ingestion_dropcount"
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    with temporary_service() as service:
+        # Here the limit belongs to what is measured.
+        service.environment.pop("EDS_INBOX_LIMIT", None)
+        bench = Bench(service, options.seconds)
+        return {
+            "floods": [
+                bench.beside("nothing", bench.nothing),
+                bench.beside(
+                    f"{options.messages:,} messages of one product in the inbox",
+                    lambda: bench.backlog(options.messages),
+                ),
+                bench.beside(
+                    "one product that sends as fast as it is answered",
+                    lambda: bench.flood(bench.flooding_key, options.unknown),
+                ),
+                bench.beside(
+                    "messages without a key, as fast as they are answered",
+                    lambda: bench.flood("", options.unknown),
+                ),
+            ]
+        }
+
+
+class Bench:
+    """A service with a product that floods it and one that sends a message now and then."""
+
+    def __init__(self, service: Service, seconds: float) -> None:
+        self._service = service
+        self._seconds = seconds
+        self._database = service.connect()
+        self.flooding_key: str = service.create_product()["ingestion_key"]
+        made = service.run("manage.py", "create_product", "Neighbour", "--json")
+        self._neighbour: dict[str, Any] = json.loads(made)
+        self._product = _number(self._database, "SELECT max(id) FROM engagement_product")
+        self._address = urlsplit(service.start_web("web"))
+        service.start_worker()
+        service.start_beat()
+        self._send_identify()
+
+    def beside(self, what: str, flood: Callable[[], Any]) -> dict[str, Any]:
+        """How long the neighbour's messages wait, one after the other, while the flood lasts."""
+        progress(f"Beside {what}.")
+        listed, counted = (_number(self._database, one) for one in (_LISTED, _COUNTED))
+        waits: list[float] = []
+        refused = 0
+        with flood() as sent:
+            deadline = time.monotonic() + self._seconds
+            while time.monotonic() < deadline:
+                waited = self._wait_for_one()
+                waits += [waited] if waited is not None else []
+                refused += waited is None
+            depth = _number(self._database, _INBOX)
+        until(lambda: not _number(self._database, _INBOX), "the inbox to be empty", PATIENCE)
+        progress(f"Median {median(waits):.2f} s, at most {max(waits):.2f} s.")
+        return {
+            "beside": what,
+            "sent": sent[0],
+            "inbox": depth,
+            "messages": len(waits),
+            "refused": refused,
+            "median_s": median(waits),
+            "longest_s": max(waits),
+            "dropped_listed": _number(self._database, _LISTED) - listed,
+            "dropped_counted": _number(self._database, _COUNTED) - counted,
+        }
+
+    @contextmanager
+    def nothing(self) -> Iterator[list[int]]:
+        yield [0]
+
+    @contextmanager
+    def backlog(self, messages: int) -> Iterator[list[int]]:
+        self._service.run(
+            "-m",
+            "benchmarks.within",
+            "fill_and_wake",
+            str(messages),
+            self.flooding_key,
+            timeout=300,
+        )
+        yield [messages]
+
+    @contextmanager
+    def flood(self, key: str, most: int) -> Iterator[list[int]]:
+        """Send batches from several connections, up to so many messages."""
+        sent, over = [0], threading.Event()
+
+        def send() -> None:
+            connection = self._connect()
+            while not over.is_set() and sent[0] < most:
+                status = self._post(connection, "/segment/v1/batch", _BATCH, key)
+                if status == 200:
+                    sent[0] += BATCH
+                else:
+                    over.wait(0.2)
+
+        senders = [threading.Thread(target=send, daemon=True) for _ in range(SENDERS)]
+        for sender in senders:
+            sender.start()
+        try:
+            yield sent
+        finally:
+            over.set()
+            for sender in senders:
+                sender.join()
+
+    def _wait_for_one(self) -> float | None:
+        """Seconds from posting a message until it is recorded; None where it is refused."""
+        before = self._recorded()
+        started = time.monotonic()
+        body = b'{"userId": "gil", "event": "opened"}'
+        if self._post(self._connect(), "/v2/track", body, self._neighbour["ingestion_key"]) != 202:
+            time.sleep(0.2)
+            return None
+        until(lambda: self._recorded() > before, "the message to be recorded", PATIENCE)
+        return time.monotonic() - started
+
+    def _send_identify(self) -> None:
+        key = self._neighbour["ingestion_key"]
+        self._post(self._connect(), "/v2/identify", b'{"userId": "gil"}', key)
+        self._wait_for_one()
+
+    def _recorded(self) -> int:
+        return _number(self._database, _RECORDED, self._product)
+
+    def _connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection(
+            self._address.hostname or "", self._address.port, timeout=PATIENCE
+        )
+
+    def _post(
+        self, connection: http.client.HTTPConnection, path: str, body: bytes, key: str
+    ) -> int:
+        headers = {"Host": "localhost", "Content-Type": "application/json"}
+        if key:
+            headers["Authorization"] = f"Basic {key}"
+        connection.request("POST", path, body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+
+_BATCH = json.dumps(
+    {"batch": [{"type": "track", "userId": f"u{n}", "event": "opened"} for n in range(BATCH)]}
+).encode()
+
+
+def _number(database: "psycopg.Connection[Any]", statement: LiteralString, *values: Any) -> int:
+    row = database.execute(statement, values or None).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def show(figures: dict[str, Any]) -> None:
+    header = ["beside", "sent", "inbox", "waited, median", "at most", "listed", "dropped"]
+    rows = [
+        [
+            one["beside"],
+            f"{one['sent']:,}",
+            f"{one['inbox']:,}",
+            f"{one['median_s']:.2f} s",
+            f"{one['longest_s']:.2f} s",
+            f"{one['dropped_listed']:,}",
+            f"{one['dropped_counted']:,}",
+        ]
+        for one in figures["floods"]
+    ]
+    print("\n".join(" | ".join(row) for row in [header, *rows]))
+    for one in figures["floods"]:
+        print(report.verdict(f"Beside {one['beside']}, s", one["longest_s"], at_most=SECONDS))
+
+
+def faults(figures: dict[str, Any]) -> list[str]:
+    return [
+        f"Beside {one['beside']} {one['refused']} messages of the neighbour were refused."
+        for one in figures["floods"]
+        if one["refused"]
+    ]
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--messages", type=int, default=200_000, help="messages in the inbox")
+    parser.add_argument("--unknown", type=int, default=1_000_000, help="messages sent at most")
+    parser.add_argument("--seconds", type=float, default=15.0, help="for each flood")
+
+
+if __name__ == "__main__":
+    run_command("fairness", __doc__, arguments, measure, show, faults)

@@ -1,0 +1,38 @@
+"""What a failed attempt made is given back before the next one, though the collector is paused."""
+
+import gc
+import weakref
+from collections.abc import Sequence
+
+import pytest
+from django.db import DataError
+
+from ingestion.batches import collector_paused, settle_or_split
+
+
+class Large:
+    """What recording makes of a batch."""
+
+
+@pytest.mark.django_db
+def test_no_attempt_holds_what_an_earlier_one_made() -> None:
+    made: list[weakref.ref[Large]] = []
+    left: list[int] = []
+
+    def settle(batch: Sequence[int]) -> None:
+        left.append(sum(one() is not None for one in made))
+        large = Large()
+        made.append(weakref.ref(large))
+        try:
+            raise ValueError(large)
+        except ValueError as cause:
+            # The error is a variable of a frame that the error holds, as in the driver.
+            error = DataError("too large")
+            raise error from cause
+
+    set_aside: list[int] = []
+    with collector_paused():
+        settle_or_split(range(8), settle, lambda one, error: set_aside.append(one))
+        assert not gc.isenabled()
+    assert set_aside == list(range(8))
+    assert left == [0] * 15
