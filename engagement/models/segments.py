@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
@@ -12,6 +13,8 @@ from engagement.default_segments import DEFAULT_SEGMENTS
 from engagement.models.products import Workspace
 
 NAME_LENGTH = 100
+# Whether a subject is in a segment is asked of all segments at once.
+MOST_CUSTOM_SEGMENTS = 100
 
 
 class Segment(models.Model):
@@ -57,6 +60,17 @@ class Segment(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Refuse a custom segment more than a workspace may have; those that it has may change."""
+        if self.pk is not None or self.is_default or self.workspace_id is None:
+            return
+        custom = Segment.objects.filter(workspace_id=self.workspace_id, is_default=False)
+        if custom.count() >= MOST_CUSTOM_SEGMENTS:
+            raise ValidationError(
+                f"A workspace has at most {MOST_CUSTOM_SEGMENTS} segments of its own. "
+                "Delete one that nobody uses."
+            )
 
 
 @receiver(post_save, sender=Workspace)

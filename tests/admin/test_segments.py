@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from engagement.models import Product, Segment, Workspace
+from engagement.models.segments import MOST_CUSTOM_SEGMENTS
 from tests.admin.rows import Rows, a_user
 
 LIST = "admin:engagement_segment_changelist"
@@ -241,6 +242,27 @@ def test_another_workspace_may_use_the_name_again(member: Client, acme_rows: Row
 def test_more_conditions_than_a_rule_may_have_are_refused(member: Client, acme_rows: Rows) -> None:
     answer = member.post(reverse(ADD), new(acme_rows, *[TRAIT] * 21))
     assert "at most 20" in answer.content.decode()
+
+
+def test_more_segments_than_a_workspace_may_have_are_refused_and_the_others_can_be_changed(
+    member: Client, acme_rows: Rows
+) -> None:
+    workspace = acme_rows.workspace
+    # The workspace has one already.
+    Segment.objects.bulk_create(
+        Segment(workspace=workspace, scope="user", name=f"Segment {number}", conditions=[])
+        for number in range(MOST_CUSTOM_SEGMENTS - 2)
+    )
+    assert member.post(reverse(ADD), new(acme_rows, TRAIT)).status_code == 302
+    html = member.post(reverse(ADD), new(acme_rows, TRAIT, name="Another")).content.decode()
+    assert "A workspace has at most 100 segments of its own." in html
+    # One more than allowed, from before there was a limit.
+    Segment.objects.create(workspace=workspace, scope="account", name="Old", conditions=[])
+    mine = Segment.objects.get(workspace=workspace, name="Mine")
+    assert member.post(page(mine), filled_in(TRAIT, name="Ours")).status_code == 302
+    custom = Segment.objects.filter(workspace=workspace, is_default=False)
+    assert custom.count() == MOST_CUSTOM_SEGMENTS + 1
+    assert custom.filter(name="Ours").exists()
 
 
 def test_a_segment_is_changed_and_deleted(member: Client, acme_rows: Rows) -> None:
