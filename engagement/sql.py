@@ -5,8 +5,9 @@ of values. These use the same connection, and so the same transaction, through p
 Write arrays as ``%(name)b``: in PostgreSQL's binary format they cost a fifth of the time.
 """
 
+import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, LiteralString
 
@@ -112,3 +113,36 @@ def time_limit(seconds: float) -> Iterator[None]:
         if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
             raise TookTooLong from error
         raise
+
+
+# Whoever asks the database to stop waits so long for it.
+CANCEL_SECONDS = 5.0
+
+
+@contextmanager
+def cancelled_after(seconds: float) -> Iterator[None]:
+    """Have the block's statement stopped once so much time has passed since the block began.
+
+    It costs no statement, as ``time_limit`` does, and sets nothing that somebody else behind
+    PgBouncer could meet. Raises TookTooLong where a statement was stopped.
+    """
+    connection = databases.current()
+    connection.ensure_connection()
+    raw: psycopg.Connection[Row] = connection.connection
+    timer = threading.Timer(seconds, _cancel, [raw])
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except OperationalError as error:
+        if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
+            raise TookTooLong from error
+        raise
+    finally:
+        timer.cancel()
+
+
+def _cancel(raw: "psycopg.Connection[Row]") -> None:
+    # A connection that is lost has nothing to stop.
+    with suppress(psycopg.Error):
+        raw.cancel_safe(timeout=CANCEL_SECONDS)

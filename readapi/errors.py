@@ -10,7 +10,7 @@ from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from engagement import request_ids
+from engagement import request_ids, sql
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +49,13 @@ def respond(error: Exception, context: dict[str, Any]) -> Response:
         return _response(404, "not_found", str(error) or NOT_FOUND)
     if isinstance(error, exceptions.APIException):
         return _to_framework_error(error)
+    if isinstance(error, sql.TookTooLong):
+        return _response(
+            503,
+            "unavailable",
+            "The answer took too long. Ask for less at once, or try again later.",
+            headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+        )
     if isinstance(error, SuspiciousOperation):
         # Its text may quote the request; the sentence for people is ours.
         return _response(400, "invalid_request", "This request's host or address is not accepted.")

@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from engagement import sql
 from engagement.models import Product
 from readapi import errors, pagination, parameters, replica
 from readapi.authentication import BearerToken
@@ -17,6 +18,9 @@ from readapi.models import ApiToken
 from readapi.pagination import Page
 from readapi.parameters import Parameters
 from readapi.throttling import PerToken
+
+# A reader whose statements take longer is answered 503.
+READING_SECONDS = 10.0
 
 
 class JsonView(APIView):
@@ -66,7 +70,11 @@ class ReadView(JsonView):
 
     def get(self, request: Request, **ids: int) -> Response:
         parameters.require_known(self.parameters, self.PARAMETERS)
-        return replica.read(partial(self.answer, **ids))
+        return replica.read(partial(self._answer_in_time, **ids))
+
+    def _answer_in_time(self, **ids: int) -> Response:
+        with sql.cancelled_after(READING_SECONDS):
+            return self.answer(**ids)
 
     def one(self, record: Mapping[str, object], expansions: Sequence[str]) -> Response:
         return Response({"data": record, "_expansions": expansions})
