@@ -63,7 +63,7 @@ class Segment(models.Model):
 
     def clean(self) -> None:
         """Refuse a custom segment more than a workspace may have; those that it has may change."""
-        if self.pk is not None or self.is_default or self.workspace_id is None:
+        if not self._state.adding or self.is_default:
             return
         custom = Segment.objects.filter(workspace_id=self.workspace_id, is_default=False)
         if custom.count() >= MOST_CUSTOM_SEGMENTS:
