@@ -140,6 +140,8 @@ def cancelled_after(seconds: float) -> Iterator[None]:
         raise
     finally:
         timer.cancel()
+        # One that has begun must not stop the next statement of the connection.
+        timer.join()
 
 
 def _cancel(raw: "psycopg.Connection[Row]") -> None:
