@@ -33,20 +33,21 @@ def add(counts: Counts) -> None:
         sql.execute(_ADD, _arrays(counts))
 
 
-_OF_KEY: LiteralString = """
-    d.product_id = k.product_id AND d.user_id = k.user_id AND d.day = k.day
-    AND d.event_name_id = k.event_name_id AND d.account_id = k.account_id
-"""
+# These find their rows by the key, as an upsert must. A join may be planned on statistics that do
+# not know a new product yet, and then compares all rows with all: 5 s where this takes 20 ms.
 _TAKE: LiteralString = f"""
-    WITH k AS MATERIALIZED (
-        SELECT * FROM {_GIVEN}
-            AS k(product_id, user_id, day, event_name_id, account_id, count, last_at)),
-    emptied AS (
-        DELETE FROM engagement_dailycount d USING k WHERE {_OF_KEY} AND d.count <= k.count)
-    UPDATE engagement_dailycount d SET count = d.count - k.count
-    FROM k WHERE {_OF_KEY} AND d.count > k.count
+    INSERT INTO engagement_dailycount AS d
+        (product_id, user_id, day, event_name_id, account_id, count, last_at)
+    SELECT product_id, user_id, day, event_name_id, account_id, -count, last_at
+    FROM {_GIVEN} AS k(product_id, user_id, day, event_name_id, account_id, count, last_at)
+    ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
+    SET count = d.count + EXCLUDED.count
     RETURNING d.product_id, d.user_id, d.day, d.event_name_id, d.account_id,
-              d.last_at <= k.last_at
+              d.count, d.last_at, d.ctid::text
+"""
+_DELETE: LiteralString = """
+    DELETE FROM engagement_dailycount
+    WHERE ctid = ANY(%(places)b::text[]::tid[]) AND product_id = ANY(%(products)b::bigint[])
 """
 # All wanted days are read once each, however many of their counts are asked for.
 _FIND_LAST: LiteralString = """
@@ -67,10 +68,13 @@ _FIND_LAST: LiteralString = """
               AND e.occurred_at < (w.day + 1)::timestamp AT TIME ZONE 'UTC'
             OFFSET 0) e
         GROUP BY 1, 2, 3, 4, 5)
-    UPDATE engagement_dailycount d SET last_at = k.last_at
-    FROM wanted JOIN found k USING (product_id, user_id, day, event_name_id, account_id)
-    WHERE d.product_id = k.product_id AND d.user_id = k.user_id AND d.day = k.day
-      AND d.event_name_id = k.event_name_id AND d.account_id = k.account_id
+    INSERT INTO engagement_dailycount AS d
+        (product_id, user_id, day, event_name_id, account_id, count, last_at)
+    SELECT product_id, user_id, day, event_name_id, account_id, 0, last_at
+    FROM found
+    WHERE (product_id, user_id, day, event_name_id, account_id) IN (SELECT * FROM wanted)
+    ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
+    SET last_at = EXCLUDED.last_at
 """
 
 
@@ -79,20 +83,27 @@ def take(counts: Counts) -> None:
     already. What was counted without events stays."""
     if not counts:
         return
-    rows = sql.fetch(_TAKE, _arrays(counts))
-    # Only who lost the last event of a day needs a look at what is left of it.
-    if unsure := [row[:5] for row in rows if row[5]]:
-        products, users, days, names, accounts = (
-            list(column) for column in zip(*unsure, strict=True)
-        )
+    emptied: list[sql.Row] = []
+    unsure: list[sql.Row] = []
+    for row in sql.fetch(_TAKE, _arrays(counts)):
+        product, user, day, name, account, left, last_at, _ = row
+        if left <= 0:
+            emptied.append(row)
+        elif last_at <= counts[product, user, day.toordinal(), name, account][1]:
+            # Only who lost the last event of a day needs a look at what is left of it.
+            unsure.append(row)
+    if emptied:
+        products = list({row[0] for row in emptied})
+        sql.execute(_DELETE, {"places": [row[7] for row in emptied], "products": products})
+    if unsure:
         sql.execute(
             _FIND_LAST,
             {
-                "products": products,
-                "users": users,
-                "days": days,
-                "names": names,
-                "accounts": accounts,
+                "products": [row[0] for row in unsure],
+                "users": [row[1] for row in unsure],
+                "days": [row[2] for row in unsure],
+                "names": [row[3] for row in unsure],
+                "accounts": [row[4] for row in unsure],
             },
         )
 
