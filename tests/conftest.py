@@ -9,7 +9,7 @@ from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from engagement.models import Product
-from ingestion import inbox
+from ingestion import inbox, quotas
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 from tests.emptying import Fresh
@@ -21,6 +21,15 @@ def counted_at_the_end_only() -> Iterator[None]:
     in the middle of a test that may not touch the database."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(inbox, "TALLY_EVERY", 3600.0)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def any_number_of_messages_without_a_valid_key() -> Iterator[None]:
+    """Store them all: what a test sees must not depend on what others before it have sent."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(quotas, "UNKNOWN_AT_ONCE", 1e9)
+        patch.setattr(quotas, "UNKNOWN_PER_SECOND", 1e9)
         yield
 
 

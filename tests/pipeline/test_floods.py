@@ -50,6 +50,8 @@ def test_beyond_some_they_are_counted_only(
     authorization: str, reason: str, post: Post, committer: inbox.Committer, db: None
 ) -> None:
     headers = {"HTTP_AUTHORIZATION": authorization}
+    # What an earlier test's inbox had still to count is counted by now.
+    before = figure("eds_messages_accepted_total")
     answers = [post("/v2/track", TRACK, **headers).status_code for _ in range(10)]
     assert answers == [202] * 10
     stored = waiting()
@@ -60,7 +62,7 @@ def test_beyond_some_they_are_counted_only(
     # Monitors and the admin's page tell of all ten.
     assert DropCount.objects.get().count == 10
     assert figure("eds_messages_dropped_total", reason=reason) == 10
-    assert figure("eds_messages_accepted_total") == 10
+    assert figure("eds_messages_accepted_total") == before + 10
     assert figure("eds_messages_settled_total") == 7
     drops = standing.drops(None, timezone.now())
     assert {name: sum(days) for name, days in drops.by_reason.items()} == {DropReason(reason): 10}
