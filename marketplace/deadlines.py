@@ -50,7 +50,11 @@ class Caller:
                 raise DeadlinePassed from None
             raise
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                # Its traceback leads here: a circle would keep the caller and its thread alive.
+                del error
         return cast("Result", result)
 
     def _started(self) -> "SimpleQueue[_Request | None]":

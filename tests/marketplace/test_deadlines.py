@@ -19,7 +19,7 @@ from config import service
 from engagement.models import Product
 from marketplace import client, deadlines, runs
 from marketplace.client import Credentials, Query
-from marketplace.failures import MarketplaceUnavailable
+from marketplace.failures import MarketplaceUnavailable, NotFound
 from marketplace.models import Connection
 from marketplace.simulator.faults import Drip, Endpoint, Fault
 from marketplace.simulator.server import LOOPBACK, Simulator
@@ -47,13 +47,24 @@ def a_client(patience: client.Patience = IN_A_HURRY) -> client.Client:
     return client.connect(Credentials("me", "token"), patience)
 
 
-def requests_under_way() -> list[str]:
-    return [one.name for one in threading.enumerate() if one.name == deadlines.THREAD]
+@pytest.fixture
+def at_rest() -> Iterator[Callable[[], None]]:
+    """Waits until no request is under way that began in the test."""
+    before = set(threading.enumerate())
+
+    def wait() -> None:
+        def is_over() -> bool:
+            others = set(threading.enumerate()) - before
+            return all(one.name != deadlines.THREAD for one in others)
+
+        until(is_over, "the end of the request")
+
+    yield wait
 
 
 @pytest.mark.parametrize("drip", DRIPS, ids=["body", "headers"])
 def test_an_answer_that_drips_is_cut_off_and_nothing_goes_on_behind(
-    simulator: Simulator, drip: Fault
+    simulator: Simulator, drip: Fault, at_rest: Callable[[], None]
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
     vendor = simulator.vendor
@@ -64,7 +75,7 @@ def test_an_answer_that_drips_is_cut_off_and_nothing_goes_on_behind(
     simulator.misbehave(drip)
     with pytest.raises(MarketplaceUnavailable, match=TOO_LONG):
         patient.licenses(vendor.developer_id, query, 0)
-    until(lambda: not requests_under_way(), "the end of the request")
+    at_rest()
     simulator.behave()
     assert len(patient.licenses(vendor.developer_id, query, 0).records) == 3
 
@@ -98,11 +109,13 @@ def dripping() -> Iterator[int]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_tls_handshake_that_drips_is_cut_off(settings: Settings, dripping: int) -> None:
+def test_a_tls_handshake_that_drips_is_cut_off(
+    settings: Settings, dripping: int, at_rest: Callable[[], None]
+) -> None:
     settings.MARKETPLACE_API_URL = f"https://{LOOPBACK}:{dripping}"
     with pytest.raises(MarketplaceUnavailable):
         a_client().developer_id("1")
-    until(lambda: not requests_under_way(), "the end of the request")
+    at_rest()
 
 
 def test_a_connection_that_comes_too_late_is_shut_down_at_once(simulator: Simulator) -> None:
@@ -149,7 +162,7 @@ django.setup()
 from dataclasses import replace
 from django.conf import settings
 from marketplace import client
-from marketplace.failures import MarketplaceUnavailable
+from marketplace.failures import MarketplaceUnavailable, NotFound
 settings.MARKETPLACE_API_URL = sys.argv[1]
 patience = replace(client.BRIEF, attempts=1, request=0.5)
 try:
@@ -183,6 +196,7 @@ def test_a_form_that_gives_up_says_so_and_stores_nothing(
     monkeypatch: pytest.MonkeyPatch,
     endpoint: Endpoint,
     headers: bool,
+    at_rest: Callable[[], None],
 ) -> None:
     brief = partial(client.connect, patience=replace(client.BRIEF, total=1.0))
     monkeypatch.setattr(client, "connect", brief)
@@ -193,7 +207,7 @@ def test_a_form_that_gives_up_says_so_and_stores_nothing(
     (sentence,) = answer.context["adminform"].form.non_field_errors()
     assert sentence.startswith("The marketplace could not be asked: its answer")
     assert "Nothing was stored." in sentence
-    until(lambda: not requests_under_way(), "the end of the request")
+    at_rest()
     assert not Connection.objects.exists()
 
 
@@ -229,3 +243,15 @@ def test_connections_take_turns(acme: Product, globex: Product, simulator: Simul
     simulator.feed.add(*licenses(simulator, 200))
     work(first, NOON + runs.FIRST_DELAY, out_of_time=lambda: True)
     assert runs.due(NOON + runs.FIRST_DELAY) == [second.pk, first.pk]
+
+
+def test_the_thread_of_a_client_ends_with_it(
+    simulator: Simulator, at_rest: Callable[[], None]
+) -> None:
+    vendor = simulator.vendor
+    patient = client.connect(Credentials(vendor.user_name, vendor.token), HURRIED)
+    assert patient.developer_id(vendor.vendor_id) == vendor.developer_id
+    with pytest.raises(NotFound):
+        patient.developer_id("1")
+    del patient
+    at_rest()
