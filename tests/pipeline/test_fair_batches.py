@@ -10,6 +10,7 @@ import pytest
 
 from engagement.messages import Received
 from engagement.models import Product
+from engagement.recording import Outcome
 from ingestion import batches as limits
 from ingestion import processing
 from ingestion.models import IngestionKey
@@ -23,9 +24,9 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The arrivals of each batch that is recorded."""
     noted: list[list[int]] = []
 
-    def note(received: Sequence[Received]) -> list[Received]:
+    def note(received: Sequence[Received]) -> Outcome:
         noted.append([one.arrival for one in received])
-        return []
+        return Outcome([], {})
 
     monkeypatch.setattr(processing, "record", note)
     return noted

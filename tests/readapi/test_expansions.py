@@ -79,18 +79,18 @@ def test_insights_are_sentences_with_their_numbers(read: Any) -> None:
     assert found["seats_unused"] == {
         "kind": "seats_unused",
         "severity": "warning",
-        "text": "Most of the license is unused: 2 people are active, and it is for 50 (4 %).",
+        "text": "Most of the license is unused: 2 people are active, and it is for 50 (4%).",
         "numbers": {"active_users": 2, "seats": 50, "license_utilization": 0.04},
     }
     assert found["one_person"]["text"] == (
-        "One person carries the account: 89 % of its points come from Ann, one of 2 users."
+        "One person carries the account: 89% of its points come from Ann, one of 2 users."
     )
 
 
 def test_an_account_that_stopped_says_so(read: Any) -> None:
     [stopped] = read("accounts", "hooli", "insights")["insights"]
     assert stopped["text"] == (
-        "Nothing has happened for 7 days. The last activity was on 2026-09-17."
+        "Nothing that is scored has happened for 7 days. The last scored event was on 2026-09-17."
     )
 
 

@@ -39,11 +39,12 @@ def forget_statistics() -> None:
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            "DELETE FROM pg_statistic WHERE starelid IN "
-            "(SELECT oid FROM pg_class WHERE relname LIKE 'engagement\\_%')"
+            "WITH known AS MATERIALIZED (SELECT * FROM pg_stats "
+            "                            WHERE tablename LIKE 'engagement\\_%') "
+            "SELECT pg_clear_attribute_stats(schemaname, tablename, attname, inherited) FROM known"
         )
         cursor.execute(
-            "UPDATE pg_class SET reltuples = -1, relpages = 0 "
+            "SELECT pg_clear_relation_stats('public', relname) FROM pg_class "
             "WHERE relname LIKE 'engagement\\_%' AND relkind IN ('r', 'i')"
         )
 
