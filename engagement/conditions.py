@@ -6,7 +6,7 @@ of them together.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
@@ -23,6 +23,7 @@ from engagement.rules import (
     CreatedCondition,
     EventCondition,
     FirstSeenCondition,
+    LastActiveCondition,
     Match,
     Rule,
     TraitCondition,
@@ -76,10 +77,8 @@ def event_names(conditions: Iterable[Condition], product_id: int) -> dict[str, i
 def without_scores(condition: Condition, place: Place) -> Q:
     """What the condition asks of the subject; it may be NULL where the condition is not met."""
     match condition:
-        case AccountTraitCondition():
-            return trait_filters.met(condition, f"{place.path}account__traits")
         case TraitCondition():
-            return trait_filters.met(condition, f"{place.path}traits")
+            return trait_met(condition, place.path)
         case EventCondition():
             return _event(condition, place)
         case FirstSeenCondition():
@@ -89,18 +88,36 @@ def without_scores(condition: Condition, place: Place) -> Q:
     raise TypeError(f"{condition} needs scores.")
 
 
+def trait_met(condition: TraitCondition, path: str) -> Q:
+    """What the condition asks of the traits of the subject, or of its account, that *path* leads
+    to."""
+    owner = "account__" if isinstance(condition, AccountTraitCondition) else ""
+    return trait_filters.met(condition, f"{path}{owner}traits")
+
+
 def created(place: Place) -> Coalesce:
     """When the subject was created: as its traits say, else when it was first seen."""
     return Coalesce(f"{place.path}created_at", f"{place.path}first_seen_at")
 
 
+def since(condition: Any, place: Place) -> datetime:
+    """When the condition's days began."""
+    days = place.lookback_days if condition.days == "window" else condition.days
+    return start_of(place.today, 1 - days)
+
+
+def is_before_window(condition: LastActiveCondition, place: Place) -> bool:
+    """Whether whoever meets the condition has done nothing that is scored in the window."""
+    days = place.lookback_days if condition.days == "window" else condition.days
+    return condition.operator == "more_than_days_ago" and days >= place.lookback_days
+
+
 def time_met(condition: Any, column: Any, place: Place) -> Q:
     """Whether the time in *column* is within the condition's days, or before them."""
-    days = place.lookback_days if condition.days == "window" else condition.days
-    since = start_of(place.today, 1 - days)
+    began = since(condition, place)
     if condition.operator == "within_days":
-        return Q(GreaterThanOrEqual(column, since))
-    return Q(LessThan(column, since))
+        return Q(GreaterThanOrEqual(column, began))
+    return Q(LessThan(column, began))
 
 
 # --- Events ---------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ on a shown number becomes one on the whole number behind it, found with the func
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from datetime import date
-from functools import lru_cache
-from typing import Any
+from datetime import UTC, date, datetime
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import (
@@ -30,7 +30,7 @@ from django.db.models.functions import Cast, Coalesce, NullIf
 from django.db.models.lookups import Exact, GreaterThanOrEqual, LessThan, LessThanOrEqual
 
 from engagement.conditions import Place, counts_of_subject, created, total
-from engagement.metric_names import Scope
+from engagement.metric_names import MetricName, Scope
 from engagement.metrics import MOST_SEATS, SEATS_TRAIT, share
 from engagement.models import DailyCount, ScoredEvent, ScoreSet
 from engagement.rules import MetricCondition, TrendCondition
@@ -42,46 +42,68 @@ _UNREACHED = 2**62
 _HIGHEST_TENTH = 1000
 _NUMBERS: Any = ArrayField(BigIntegerField())
 
-Shown = Callable[[int], float | None]
+Shown = Callable[[Any], float | None]
 _NOBODY = Q(Value(False))
+
+
+class Measure(NamedTuple):
+    """A metric of an engagement row: what the database has of it, and what is shown of that.
+
+    ``shown`` takes whole numbers from ``from_`` on, and never falls as they rise.
+    """
+
+    stored: Any
+    shown: Shown
+    from_: int = 0
 
 
 def met(condition: MetricCondition, score_set: ScoreSet, place: Place) -> Q:
     """What the condition asks of an engagement row; it may be NULL where it is not met."""
     match condition.metric:
+        case "license_utilization" if score_set.audience:
+            return _NOBODY
+        case "active_share" | "license_utilization":
+            return _compare_numbers(measure(condition.metric, score_set, place).stored, condition)
+        case "tenure_days":
+            return _tenure(condition, place)
+    return _compare(measure(condition.metric, score_set, place), condition)
+
+
+def measure(metric: MetricName, score_set: ScoreSet, place: Place) -> Measure:
+    """The metric of an engagement row. Shares are stored as they are shown; tenure as a time."""
+    match metric:
         case "engagement_score":
-            return _compare(F("raw"), _score(_benchmark(score_set, place.scope)), condition)
+            return Measure(F("raw"), _score(_benchmark(score_set, place.scope)))
         case "score_yesterday":
             shown = _score(_benchmark(score_set, place.scope, "_yesterday"))
-            return _compare(F("raw_yesterday"), shown, condition)
+            return Measure(F("raw_yesterday"), shown)
         case "score_last_period":
             shown = _score(_benchmark(score_set, place.scope, "_last_period"))
-            return _compare(F("raw_last_period"), shown, condition)
+            return Measure(F("raw_last_period"), shown)
         case "score_change":
-            return _compare(
-                change_in_tenths(score_set, place.scope), _tenths, condition, from_=-_HIGHEST_TENTH
-            )
+            change = change_in_tenths(score_set, place.scope)
+            return Measure(change, shown_change, from_=-_HIGHEST_TENTH)
         case "percentile":
             quantiles = getattr(score_set, f"{place.scope}_quantiles")
-            return _compare(F("raw"), lambda raw: percentile(raw, quantiles), condition)
+            return Measure(F("raw"), lambda raw: percentile(raw, quantiles))
         case "adoption":
-            return _compare(F("name_count"), _share_of_names(score_set), condition)
+            return Measure(F("name_count"), _share_of_names(score_set))
         case "adoption_all_time":
             names = Count("event_name_id", distinct=True)
             ever = Coalesce(total(_scored_counts(score_set, place), names), 0)
-            return _compare(ever, _share_of_names(score_set), condition)
+            return Measure(ever, _share_of_names(score_set))
         case "overall_scored_events":
             ever = Coalesce(total(_scored_counts(score_set, place), Sum("count")), 0)
-            return _compare(ever, float, condition)
+            return Measure(ever, float)
         case "active_share":
-            return _compare_numbers(_active_share(), condition)
+            return Measure(_active_share(), float)
         case "license_utilization" if score_set.audience:
-            return _NOBODY
+            return Measure(Value(None, FloatField()), float)
         case "license_utilization":
-            return _compare_numbers(_license_utilization(place), condition)
+            return Measure(_license_utilization(place), float)
         case "tenure_days":
-            return _tenure(condition, place)
-    return _compare(F(_COLUMNS[condition.metric]), float, condition)
+            return Measure(created(place), partial(_tenure_days, place.today))
+    return Measure(F(_COLUMNS[metric]), float)
 
 
 _COLUMNS = {
@@ -96,8 +118,8 @@ _COLUMNS = {
 def trend_met(condition: TrendCondition, score_set: ScoreSet, place: Place) -> Q:
     change = change_in_tenths(score_set, place.scope)
     changes = range(-_HIGHEST_TENTH, _HIGHEST_TENTH + 1)
-    steady = changes[bisect_left(changes, True, key=lambda c: trend(_tenths(c)) != "falling")]
-    rising = changes[bisect_left(changes, True, key=lambda c: trend(_tenths(c)) == "rising")]
+    steady = changes[bisect_left(changes, True, key=lambda c: trend(shown_change(c)) != "falling")]
+    rising = changes[bisect_left(changes, True, key=lambda c: trend(shown_change(c)) == "rising")]
     match condition.trend:
         case "rising":
             return Q(GreaterThanOrEqual(change, rising))
@@ -110,11 +132,11 @@ def trend_met(condition: TrendCondition, score_set: ScoreSet, place: Place) -> Q
 # --- Thresholds -----------------------------------------------------------------------------
 
 
-def _compare(stored: Any, shown: Shown, condition: MetricCondition, from_: int = 0) -> Q:
-    """Compare what *shown* makes of the whole number *stored*; *shown* never falls as it rises."""
+def _compare(measure: Measure, condition: MetricCondition) -> Q:
+    stored, shown, from_ = measure
     if shown(from_) is None:
         return _NOBODY
-    low, high = _bounds(condition)
+    low, high = bounds(condition)
     numbers = range(from_, _UNREACHED)
     found = Q()
     if low is not None:
@@ -133,7 +155,7 @@ def _shown(shown: Shown, number: int) -> float:
 
 
 def _compare_numbers(number: Any, condition: MetricCondition) -> Q:
-    low, high = _bounds(condition)
+    low, high = bounds(condition)
     found = Q()
     if low is not None:
         found &= Q(GreaterThanOrEqual(number, Value(low, FloatField())))
@@ -142,7 +164,8 @@ def _compare_numbers(number: Any, condition: MetricCondition) -> Q:
     return found
 
 
-def _bounds(condition: MetricCondition) -> tuple[float | None, float | None]:
+def bounds(condition: MetricCondition) -> tuple[float | None, float | None]:
+    """From where and up to where the condition is met, both included."""
     match condition.operator:
         case "at_least":
             return condition.value, None
@@ -164,7 +187,7 @@ def _score(benchmark: float | None) -> Shown:
     return lambda raw: shown_score(raw, benchmark)
 
 
-def _tenths(number: int) -> float:
+def shown_change(number: int) -> float:
     return number / 10
 
 
@@ -246,13 +269,17 @@ def _license_utilization(place: Place) -> Any:
 
 def _tenure(condition: MetricCondition, place: Place) -> Q:
     """Whole days are counted from the day of creation, and none is below 0."""
-    low, high = _bounds(condition)
+    low, high = bounds(condition)
     found = Q()
     if low is not None and low > 0:
         found &= _created_before(place, math.ceil(low) - 1)
     if high is not None:
         found &= ~_created_before(place, math.floor(high)) if high >= 0 else _NOBODY
     return found or Q(Value(True))
+
+
+def _tenure_days(today: date, at: datetime) -> int:
+    return max(0, (today - at.astimezone(UTC).date()).days)
 
 
 def _created_before(place: Place, days: int) -> Q:

@@ -9,8 +9,15 @@ from typing import Any
 
 from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 
-from engagement import metric_expressions
-from engagement.conditions import Place, combined, event_names, time_met, without_scores
+from engagement import memberships, metric_expressions
+from engagement.conditions import (
+    Place,
+    combined,
+    event_names,
+    is_before_window,
+    time_met,
+    without_scores,
+)
 from engagement.metric_names import BOTH, Scope
 from engagement.models import AccountEngagement, ScoreSet, Segment, UserEngagement
 from engagement.rules import (
@@ -74,12 +81,12 @@ def containing(
     asked = [segment for segment in segments if segment.scope == scope]
     if not asked:
         return []
-    met = _met_by_name(score_set, scope, asked)
-    flags = {name: Case(When(q, then=Value(True)), default=Value(False)) for name, q in met.items()}
+    rules = [rule_of(segment) for segment in asked]
+    place = _place(score_set, scope, [one for rule in rules for one in rule.conditions])
     subject_id = getattr(row, f"{scope}_id")
     of_subject = rows(score_set, scope).filter(**{f"{scope}_id": subject_id})
-    found = next(iter(of_subject.values(**flags)), {})
-    return [segment for segment in asked if found.get(_name(segment))]
+    met = memberships.met(of_subject, rules, score_set, place)
+    return [segment for segment, is_met in zip(asked, met, strict=True) if is_met]
 
 
 def _met_by_name(score_set: ScoreSet, scope: Scope, segments: Sequence[Segment]) -> dict[str, Q]:
@@ -127,8 +134,7 @@ def _condition_met(condition: Condition, score_set: ScoreSet, place: Place) -> Q
 
 def _last_active(condition: LastActiveCondition, place: Place) -> Q:
     met = time_met(condition, F("last_active_at"), place)
-    days = place.lookback_days if condition.days == "window" else condition.days
-    if condition.operator == "more_than_days_ago" and days >= place.lookback_days:
+    if is_before_window(condition, place):
         # Whoever was last active before the window has no points in it. Said for the planner: the
         # indexes user_idle and account_idle hold those without points.
         met &= Q(raw=0)

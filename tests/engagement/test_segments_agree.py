@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engagement import score_sets, segments
 from engagement.messages import Group, Identify
-from engagement.metric_names import METRICS
+from engagement.metric_names import METRICS, Scope
 from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
 from engagement.rescoring import rescore
 from tests.engagement import plain_segments as plain
@@ -234,7 +234,8 @@ def worlds(
 
 def assert_members_agree(
     scores: ScoreSet, world: World, match: str, asked: list[dict[str, Any]]
-) -> None:
+) -> set[str]:
+    """Whom the plain reading finds, after the queries have found the same."""
     expected = plain.members(world, match, asked)
     segment = Segment(pk=1, scope=world.scope, match=match, conditions=asked)
     rule = segments.rule_of(segment)
@@ -247,6 +248,17 @@ def assert_members_agree(
     for row in rows.select_related(world.scope):
         is_member = getattr(row, world.scope).external_id in expected
         assert segments.containing(scores, [segment], row) == [segment] * is_member
+    return expected
+
+
+def assert_all_agree(scores: ScoreSet, world: World, known: list[tuple[Segment, set[str]]]) -> None:
+    """Asked for all at once, each subject is in the segments that it is in one by one."""
+    own = [segment for segment, _ in known]
+    scope: Scope = "user" if world.scope == "user" else "account"
+    for row in segments.rows(scores, scope).select_related(scope):
+        name = getattr(row, scope).external_id
+        expected = [segment for segment, members in known if name in members]
+        assert segments.containing(scores, own, row) == expected
 
 
 @settings(max_examples=60, deadline=None)
@@ -266,7 +278,11 @@ def test_members_are_exactly_those_who_meet_the_conditions(
 ) -> None:
     scores = score(happen(people, events), definition, audience)
     for world in worlds(people, events, definition, audience):
-        assert_members_agree(scores, world, "all", [])
-        for _ in range(4):
+        known = [(Segment(pk=1, scope=world.scope), assert_members_agree(scores, world, "all", []))]
+        for number in range(2, 6):
             asked = conditions_asked(data.draw, world)
-            assert_members_agree(scores, world, data.draw(st.sampled_from(["all", "any"])), asked)
+            match = data.draw(st.sampled_from(["all", "any"]))
+            members = assert_members_agree(scores, world, match, asked)
+            segment = Segment(pk=number, scope=world.scope, match=match, conditions=asked)
+            known.append((segment, members))
+        assert_all_agree(scores, world, known)
