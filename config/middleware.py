@@ -1,14 +1,19 @@
 """Keeps what only people's pages need out of the way of machines, and pages safe."""
 
+import logging
 from collections.abc import Callable
 
+import psycopg
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
 from django.urls import resolve
 
-from engagement import request_ids
+from engagement import request_ids, sql
+
+logger = logging.getLogger(__name__)
 
 # Everything under these is asked by machines: no session, no cookies, no CSRF, no static files.
 MACHINE_PREFIXES = ("/v1/", "/v2/", "/segment", "/healthz", "/readyz", "/metrics")
@@ -79,3 +84,41 @@ class PageSafety:
 def _policy() -> str:
     report = settings.CSP_REPORT_URI
     return f"{CONTENT_SECURITY_POLICY}; report-uri {report}" if report else CONTENT_SECURITY_POLICY
+
+
+# A page of the admin whose statements take longer is not shown.
+PAGE_SECONDS = 20.0
+READS = ("GET", "HEAD")
+
+
+class PageTimeLimit:
+    """Stops the statements of an admin page that takes too long. What is saved takes its time, and
+    so does a download, which is sent after its view has returned."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if not _is_limited(request):
+            return self.get_response(request)
+        with sql.cancelled_after(PAGE_SECONDS):
+            return self.get_response(request)
+
+    def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """The answer to a request that failed because its statement was stopped.
+
+        Django asks here before it makes an answer of 500, so the block above sees no exception.
+        """
+        if not (_is_limited(request) and _was_stopped(error)):
+            return None
+        logger.warning("A page was given up because a statement took too long: %s", request.path)
+        return render(request, "503.html", status=503)
+
+
+def _is_limited(request: HttpRequest) -> bool:
+    return request.method in READS and request.path_info.startswith("/admin/")
+
+
+def _was_stopped(error: Exception) -> bool:
+    stopped = psycopg.errors.QueryCanceled
+    return isinstance(error, sql.TookTooLong) or isinstance(error.__cause__, stopped)

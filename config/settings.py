@@ -153,6 +153,8 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    # The last, so that the session is saved outside of its limit.
+    "config.middleware.PageTimeLimit",
 ]
 
 TEMPLATES = [

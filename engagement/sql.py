@@ -13,6 +13,7 @@ from typing import Any, LiteralString
 
 import psycopg
 from django.db import OperationalError, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
 
 from engagement import databases
 
@@ -117,20 +118,20 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 # Whoever asks the database to stop waits so long for it.
 CANCEL_SECONDS = 5.0
+# What begins after the first was stopped, or was asked between two, is stopped this much later.
+CANCEL_AGAIN_SECONDS = 1.0
 
 
 @contextmanager
 def cancelled_after(seconds: float) -> Iterator[None]:
-    """Have the block's statement stopped once so much time has passed since the block began.
+    """Have the block's statements stopped once so much time has passed since the block began.
 
     It costs no statement, as ``time_limit`` does, and sets nothing that somebody else behind
     PgBouncer could meet. Raises TookTooLong where a statement was stopped.
     """
-    connection = databases.current()
-    connection.ensure_connection()
-    raw: psycopg.Connection[Row] = connection.connection
-    timer = threading.Timer(seconds, _cancel, [raw])
-    timer.daemon = True
+    ended = threading.Event()
+    asked = (databases.current(), seconds, ended)
+    timer = threading.Thread(target=_cancel, args=asked, daemon=True)
     timer.start()
     try:
         yield
@@ -139,12 +140,17 @@ def cancelled_after(seconds: float) -> Iterator[None]:
             raise TookTooLong from error
         raise
     finally:
-        timer.cancel()
+        ended.set()
         # One that has begun must not stop the next statement of the connection.
         timer.join()
 
 
-def _cancel(raw: "psycopg.Connection[Row]") -> None:
-    # A connection that is lost has nothing to stop.
-    with suppress(psycopg.Error):
-        raw.cancel_safe(timeout=CANCEL_SECONDS)
+def _cancel(connection: BaseDatabaseWrapper, seconds: float, ended: threading.Event) -> None:
+    while not ended.wait(seconds):
+        # There is none before the first statement, and none where the block gave it back.
+        raw: psycopg.Connection[Row] | None = connection.connection
+        # A connection that is lost has nothing to stop.
+        with suppress(psycopg.Error):
+            if raw is not None:
+                raw.cancel_safe(timeout=CANCEL_SECONDS)
+        seconds = CANCEL_AGAIN_SECONDS
