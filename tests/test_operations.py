@@ -80,7 +80,7 @@ def test_without_a_recent_drain_it_is_not_ready(client: Client, ago: timedelta |
 
 
 SILENT = [
-    (BEAT, timedelta(seconds=61), "beat", "Check that beat is running and reaches the broker."),
+    (BEAT, timedelta(seconds=301), "beat", "Check that beat is running and reaches the broker."),
     (RESCORE, timedelta(minutes=11), "scoring", "Check that a worker of the queue scoring"),
 ]
 

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,16 @@ class Replica:
         self._standby = standby
 
     def ask(self, statement: str) -> Any:
-        with closing(self._connect()) as direct:
-            while True:
-                # These do not hold it up either, where it has rows to remove just then.
-                with suppress(psycopg.errors.SerializationFailure):
+        while True:
+            # This does not hold it up either, where it has rows to remove just then.
+            try:
+                with closing(self._connect()) as direct:
                     row = direct.execute(statement.encode()).fetchone()
                     return row[0] if row else None
+            except psycopg.OperationalError as error:
+                # While it connects there is no SQLSTATE yet.
+                if "conflict with recovery" not in str(error):
+                    raise
 
     def catch_up(self) -> None:
         """Return once it has all that has been committed until now."""
