@@ -128,8 +128,8 @@ def _work(now: datetime) -> dict[str, str]:
         )
     if liveness.BEAT in seen and not within(liveness.BEAT, BEAT_SEEN_WITHIN):
         checks["beat"] = (
-            "Beat has sent nothing for five minutes: license syncs, retention and deletion on request "
-            "wait. Check that beat is running and reaches the broker."
+            "Beat has sent nothing for five minutes: license syncs, retention and deletion on "
+            "request wait. Check that beat is running and reaches the broker."
         )
     return checks
 
