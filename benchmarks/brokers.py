@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from benchmarks.service import HOST, Failed, free_port, until
-from config.postgres import stop_process
+from config.local.postgres import stop_process
 
 PATIENCE = 60.0
 STOP_TIMEOUT = 20.0

@@ -15,7 +15,7 @@ from benchmarks.brokers import Broker
 from benchmarks.networks import Loopback
 from benchmarks.posting import Address
 from benchmarks.service import PATIENCE, celery, free_port, temporary_service, until
-from config.postgres import DATABASE, ROLE
+from config.local.postgres import DATABASE, ROLE
 
 WEBS = ("web 1", "web 2")
 WORKERS = ("worker 1", "worker 2")

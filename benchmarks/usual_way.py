@@ -32,7 +32,7 @@ from benchmarks.service import (
     temporary_service,
     until,
 )
-from config.postgres import ROLE
+from config.local.postgres import ROLE
 
 TIMES_THE_USUAL_WAY = 8.0
 # What the bar is about; the others are shown beside it.

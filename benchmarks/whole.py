@@ -16,7 +16,7 @@ import psutil
 import psycopg
 
 from benchmarks.service import HOST, PROJECT, Failed, free_port, own_environment, until
-from config.postgres import DATABASE, SUPERUSER, stop_process
+from config.local.postgres import DATABASE, SUPERUSER, stop_process
 
 START_PATIENCE = 60.0
 STOP_TIMEOUT = 20.0

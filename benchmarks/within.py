@@ -22,11 +22,15 @@ django.setup()
 
 # The apps must be loaded first.
 from benchmarks.messages import generate  # noqa: E402
-from engagement import credentials, score_sets, sql  # noqa: E402
 from engagement import tasks as scoring  # noqa: E402
+from engagement.core import credentials  # noqa: E402
+from engagement.database import sql  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
 from engagement.models import EventName, EventWeight, Workspace  # noqa: E402
-from ingestion import exporting, files, importing, processing, tasks  # noqa: E402
+from engagement.rescoring import sets  # noqa: E402
+from ingestion import tasks  # noqa: E402
+from ingestion.bulk import exporting, files, importing  # noqa: E402
+from ingestion.drain import process  # noqa: E402
 from ingestion.models import IngestionKey  # noqa: E402
 from ingestion.payloads import encode  # noqa: E402
 
@@ -89,7 +93,7 @@ def change_weight(workspace_id: str, weight: str) -> dict[str, Any]:
         EventWeight.objects.update_or_create(
             workspace=workspace, event_name=name, defaults={"weight": int(weight)}
         )
-        score_sets.request(workspace.pk)
+        sets.request(workspace.pk)
     at = time.time()
     scoring.request_rescore()
     return {"at": at}
@@ -98,7 +102,7 @@ def change_weight(workspace_id: str, weight: str) -> dict[str, Any]:
 def drain() -> dict[str, Any]:
     """Drain the inbox; messages, and what it took."""
     watch = Stopwatch()
-    drained = processing.drain(timezone.now)
+    drained = process.drain(timezone.now)
     return {"messages": drained.messages, **watch.read()}
 
 

@@ -19,7 +19,7 @@ class ServiceAdminSite(AdminSite):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
         # What it imports registers itself with this site, so it comes later.
-        home = import_module("config.home")
+        home = import_module("config.dashboard.home")
         return super().index(request, {**home.context(request), **(extra_context or {})})
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:

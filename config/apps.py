@@ -6,7 +6,7 @@ from django.contrib.admin import apps as admin_apps
 from django.db.backends.signals import connection_created
 from django.db.models.signals import post_migrate
 
-from config import liveness
+from config import keepalive
 
 
 class AdminConfig(admin_apps.AdminConfig):
@@ -22,11 +22,11 @@ class ServiceConfig(AppConfig):
     def ready(self) -> None:
         # Tasks declared with @shared_task belong to this application from now on.
         import_module("config.celery")
-        connection_created.connect(liveness.tell_postgres)
+        connection_created.connect(keepalive.tell_postgres)
         # Sent only for apps with models, which this one has none of.
         post_migrate.connect(_install_queues, sender=apps.get_app_config("ingestion"))
 
 
 def _install_queues(**_: Any) -> None:
     # Imported when needed: only a migration needs the broker's SQL.
-    import_module("config.queue_schema").install()
+    import_module("config.celery.queue_schema").install()

@@ -18,11 +18,11 @@ from django.db.models import QuerySet
 
 from config.failures import StartFailed
 from config.provisioning import create_product
+from engagement.core.progress import Progress
 from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Company
 from engagement.models import Product, User
-from engagement.progress import Progress
 from ingestion.demo import show_last_day
 from marketplace import connecting
 from marketplace.client import BRIEF, Client, Credentials, new_session

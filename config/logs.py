@@ -4,7 +4,7 @@ import logging
 from typing import Any
 
 from config.json_lines import JsonLines
-from engagement import request_ids
+from engagement.core import request_ids
 
 
 class JsonFormatter(JsonLines):

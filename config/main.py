@@ -42,9 +42,9 @@ def _execute(arguments: list[str]) -> None:
         execute_from_command_line(arguments)
     except ProgrammingError:
         # Django's models are ready only now.
-        from config import readiness
+        from config import preflight
 
-        if not readiness.is_outdated():
+        if not preflight.is_outdated():
             raise
         raise StartFailed(
             "the database's tables are not those of this release; "

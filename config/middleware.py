@@ -11,7 +11,8 @@ from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
 from django.urls import resolve
 
-from engagement import request_ids, sql
+from engagement.core import request_ids
+from engagement.database import sql
 
 logger = logging.getLogger(__name__)
 

@@ -11,8 +11,9 @@ from typing import Any
 
 from kombu import Queue
 
-from config import broker, environment, liveness
-from config.postgres import EmbeddedPostgres
+from config import environment, keepalive
+from config.celery import broker
+from config.local.postgres import EmbeddedPostgres
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = Path(environment.text("EDS_DATA_DIR", str(BASE_DIR / ".data"))).expanduser().resolve()
@@ -34,7 +35,7 @@ def _connected(address: dict[str, Any]) -> dict[str, Any]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "connect_timeout": 5,
-            **liveness.TO_POSTGRES,
+            **keepalive.TO_POSTGRES,
             **address.get("OPTIONS", {}),
         },
     }
@@ -50,7 +51,7 @@ DATABASES: dict[str, dict[str, Any]] = {
 # The read API reads from a replica where there is one; everything else ignores it.
 if REPLICA_URL := environment.text("EDS_REPLICA_URL"):
     DATABASES["replica"] = _connected(environment.database("EDS_REPLICA_URL", REPLICA_URL))
-    DATABASE_ROUTERS = ["engagement.databases.Router"]
+    DATABASE_ROUTERS = ["engagement.database.routing.Router"]
 # The web role borrows a connection per request instead (config/wsgi.py): so many a process.
 WEB_DATABASE_POOL = {
     "min_size": 1,
@@ -224,7 +225,7 @@ SPECTACULAR_SETTINGS = {
 # With no CELERY_BROKER_URL the queue is in the service's own database.
 CELERY_BROKER_URL = environment.broker("CELERY_BROKER_URL", broker.URL)
 CELERY_BROKER_TRANSPORT_OPTIONS = broker.transport_options(CELERY_BROKER_URL, DATABASES["default"])
-CELERY_BROKER_HEARTBEAT = liveness.HEARTBEAT
+CELERY_BROKER_HEARTBEAT = keepalive.HEARTBEAT
 # On top of these for whoever publishes. A message only wakes a worker and beat sends another one
 # soon, so a broker that is away or silent fails a publish soon instead of holding its sender.
 CELERY_BROKER_PUBLISH_OPTIONS = {"use_notify": False, "max_retries": 0, "socket_timeout": 3.0}
@@ -251,7 +252,7 @@ CELERY_TASK_ROUTES = {
 }
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_CONSUMER = "config.celery:QuietConsumer"
-CELERY_WORKER_POOL = "config.pool:Pool"
+CELERY_WORKER_POOL = "config.celery.pool:Pool"
 CELERY_WORKER_CONCURRENCY = environment.integer(
     "EDS_CELERY_WORKERS", os.cpu_count() or 1, minimum=1
 )
@@ -265,7 +266,7 @@ CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300 * 1024
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 # Celery closes the database connection around every task unless this says how often to reuse it.
 CELERY_DB_REUSE_MAX = 10_000
-CELERY_BEAT_SCHEDULER = "config.schedule:Scheduler"
+CELERY_BEAT_SCHEDULER = "config.celery.schedule:Scheduler"
 # How long beat may sleep, in seconds; also how soon it sees a schedule changed in the admin.
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 

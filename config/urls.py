@@ -5,13 +5,13 @@ from django.templatetags.static import static
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from config import operations
+from config import health
 from config.openapi import pages
 from ingestion import segment_views as segment
 from ingestion import views as ingestion
 from readapi import views as readapi
 
-handler400 = "config.wrong_turns.bad_request"
+handler400 = "config.error_pages.bad_request"
 
 urlpatterns = [
     path("v2/identify", ingestion.IdentifyView.as_view()),
@@ -42,9 +42,9 @@ urlpatterns = [
     re_path(r"^(?:v[12]|segment)(?:/|$)", readapi.UnknownPath.as_view()),
     path("openapi.json", pages.openapi, name="openapi"),
     path("docs", pages.docs),
-    path("healthz", operations.healthz),
-    path("readyz", operations.readyz),
-    path("metrics", operations.metrics),
+    path("healthz", health.healthz),
+    path("readyz", health.readyz),
+    path("metrics", health.metrics),
     path("favicon.ico", RedirectView.as_view(url=static("config/favicon.svg"))),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(url="/admin/")),

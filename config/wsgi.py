@@ -6,7 +6,7 @@ from importlib import import_module
 import django
 from django.conf import settings
 
-from config.handler import Handler
+from config.server.handler import Handler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 

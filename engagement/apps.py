@@ -14,12 +14,12 @@ class EngagementConfig(AppConfig):
     def ready(self) -> None:
         post_migrate.connect(make_partitions, sender=self)
         # It needs the models of logins, which are ready only now.
-        import_module("engagement.security_log").start()
+        import_module("engagement.logins.security_log").start()
 
 
 def make_partitions(**kwargs: Any) -> None:
     """Have a partition for this month's events before the first one arrives."""
     # The app registry is complete only now.
-    from engagement.partitions import keep_partitions
+    from engagement.database.partitions import keep_partitions
 
     keep_partitions(timezone.now().date(), settings.EVENT_RETENTION_DAYS)

@@ -5,17 +5,13 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from engagement import (
-    deletion,
-    forgetting,
-    maintenance,
-    measures,
-    reattribution,
-    rescoring,
-    wakeups,
-)
-from engagement.failures import left_to_beat
-from engagement.figures import RESCORE
+from engagement import telemetry
+from engagement.core import wakeups
+from engagement.database.retries import left_to_beat
+from engagement.prometheus import RESCORE
+from engagement.recording import reattribution
+from engagement.removal import deletion, forgetting, maintenance
+from engagement.rescoring import rescore as rescoring
 
 # A rescoring hands its worker back after so many seconds, so that recording gets its turn.
 RESCORE_SECONDS = 10.0
@@ -42,7 +38,7 @@ def rescore() -> None:
     def out_of_time() -> bool:
         return time.monotonic() > deadline
 
-    with measures.measured(RESCORE, timezone.now) as work:
+    with telemetry.measured(RESCORE, timezone.now) as work:
         work.units = rescoring.rescore(timezone.now(), out_of_time=out_of_time)
     if out_of_time():
         request_rescore()

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import LiteralString
 
-from engagement import sql
+from engagement.database import sql
 from engagement.messages import Track
-from ingestion import drops, hours
-from ingestion.drops import Dropped
-from ingestion.lately import HOURS
+from ingestion.log import drops, hours
+from ingestion.log.drops import Dropped
+from ingestion.log.last_24h import HOURS
 from ingestion.models import DropReason
 from ingestion.payloads import Unusable
 

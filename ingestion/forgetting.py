@@ -5,10 +5,11 @@ from typing import LiteralString
 
 import msgspec
 
-from engagement import deletion, forgetting, sql
-from engagement.admission import Scope, Subject
-from ingestion import drops, hours
-from ingestion.drops import Dropped
+from engagement.database import sql
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import deletion, forgetting
+from ingestion.log import drops, hours
+from ingestion.log.drops import Dropped
 from ingestion.models import (
     DroppedMessage,
     DropReason,

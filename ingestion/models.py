@@ -4,9 +4,9 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 
-from engagement.credentials import HINT_LENGTH
+from engagement.core.credentials import HINT_LENGTH
+from engagement.core.request_ids import LONGEST
 from engagement.models import Credential, Product
-from engagement.request_ids import LONGEST
 
 
 def request_id_field() -> "models.CharField[str | None, str | None]":
@@ -50,7 +50,7 @@ class ClaimedBatch(models.Model):
     """Messages of the inbox that one worker records together, noted before the work starts.
 
     The row is deleted in the transaction that records its messages, and locked until then. A row
-    that nobody locks belongs to an attempt that did not survive (``ingestion.claims``).
+    that nobody locks belongs to an attempt that did not survive (``ingestion.drain.claims``).
     ``attempts`` is how often the batch was begun. ``claimed_at`` is when it was begun last, None
     where nobody works on it.
     """
@@ -215,10 +215,10 @@ class SeenMessageId(models.Model):
 class ImportedFile(models.Model):
     """A file of messages, and how far its import has come.
 
-    ``digest`` stands for the file (``ingestion.files.digest``). ``position`` is the number of its
-    bytes, uncompressed, that are settled; it moves in the transaction that records them, so that an
-    interrupted import goes on there and counts nothing twice. ``lines`` is the number of lines up
-    to it, and the other figures are what became of them; ``bad`` ones could not be used.
+    ``digest`` stands for the file (``ingestion.bulk.files.digest``). ``position`` is the number of
+    its bytes, uncompressed, that are settled; it moves in the transaction that records them, so
+    that an interrupted import goes on there and counts nothing twice. ``lines`` is the number of
+    lines up to it, and the other figures are what became of them; ``bad`` ones could not be used.
     """
 
     product = models.ForeignKey(Product, on_delete=models.CASCADE, db_index=False)

@@ -10,8 +10,8 @@ from typing import LiteralString
 
 from django.conf import settings
 
-from engagement import sql
-from ingestion import message_ids
+from engagement.database import sql
+from ingestion.drain import message_ids
 
 # So many rows are deleted by one statement: it must not hold its locks for long.
 CHUNK = 10_000

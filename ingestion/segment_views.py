@@ -3,8 +3,8 @@
 from django.http import HttpResponse
 from rest_framework.response import Response
 
-from ingestion import bodies, errors
-from ingestion.doors import segment
+from ingestion import errors
+from ingestion.doors import bodies, segment
 from ingestion.errors import Refused
 from ingestion.views import IngestionView
 

@@ -5,11 +5,13 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from engagement import measures, wakeups
 from engagement import tasks as engagement_tasks
-from engagement.failures import left_to_beat
-from ingestion import processing, retention
-from ingestion.figures import DRAIN
+from engagement import telemetry
+from engagement.core import wakeups
+from engagement.database.retries import left_to_beat
+from ingestion import retention
+from ingestion.drain import process
+from ingestion.prometheus import DRAIN
 
 # A drain hands its worker back after so many seconds, so that scoring gets its turn.
 DRAIN_SECONDS = 5.0
@@ -28,8 +30,8 @@ EXPIRES = 5
 def drain() -> None:
     """Record what waits in the inbox; ask for another drain where time ran out before that."""
     deadline = time.monotonic() + DRAIN_SECONDS
-    with measures.measured(DRAIN, timezone.now) as work:
-        drained = processing.drain(
+    with telemetry.measured(DRAIN, timezone.now) as work:
+        drained = process.drain(
             timezone.now,
             out_of_time=lambda: time.monotonic() > deadline,
             after_batch=engagement_tasks.request_rescore,

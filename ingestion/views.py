@@ -11,11 +11,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from engagement import request_ids
-from ingestion import bodies, errors, inbox
-from ingestion.doors import Sent, v1, v2
+from engagement.core import request_ids
+from ingestion import errors
+from ingestion.doors import Sent, bodies, v1, v2
+from ingestion.doors.headers import Headers
 from ingestion.errors import Refused
-from ingestion.headers import Headers
+from ingestion.inbox import accept
 
 # Any page may send data: a key allows nothing but that, and no cookie is ever looked at.
 CORS = {
@@ -46,7 +47,7 @@ class IngestionView(APIView):
         received_at = timezone.now()
         body = bodies.read(request, self.limit)
         sent = self.door(body, request.META, received_at)
-        inbox.accept(sent.messages, sent.key, received_at, request_ids.given(request.META))
+        accept.accept(sent.messages, sent.key, received_at, request_ids.given(request.META))
         return self.accepted()
 
     def options(  # type: ignore[override]  # DRF's own signature, see its stubs
@@ -86,7 +87,7 @@ class IngestionView(APIView):
         match exc:
             case Refused():
                 return self.refusal(exc)
-            case inbox.Unavailable():
+            case accept.Unavailable():
                 message = f"The data could not be stored. Send it again in {exc.retry_after} s."
                 refused = Refused(503, "unavailable", message)
                 return self.refusal(refused, {"Retry-After": str(exc.retry_after)})

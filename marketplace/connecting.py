@@ -13,9 +13,9 @@ from uuid import UUID
 
 from django.db import transaction
 
-from engagement.fields import Undecryptable
+from engagement.core.fields import Undecryptable
 from engagement.models import Product
-from marketplace import runs, sentences
+from marketplace import runs, texts
 from marketplace.client import App, Client, Credentials, Query
 from marketplace.failures import (
     CredentialsRejected,
@@ -76,11 +76,11 @@ def check(details: Details, client_for: ClientFor) -> Checked:
     try:
         return _ask(client, details, vendor_id)
     except CredentialsRejected:
-        raise DetailsRejected(API_TOKEN, sentences.REJECTED) from None
+        raise DetailsRejected(API_TOKEN, texts.REJECTED) from None
     except MarketplaceUnavailable as failure:
-        raise DetailsRejected(None, sentences.unreachable(failure)) from None
+        raise DetailsRejected(None, texts.unreachable(failure)) from None
     except UnexpectedAnswer as failure:
-        raise DetailsRejected(None, sentences.unexpected(failure)) from None
+        raise DetailsRejected(None, texts.unexpected(failure)) from None
 
 
 def read_vendor_id(given: str) -> str:
@@ -88,7 +88,7 @@ def read_vendor_id(given: str) -> str:
     raises DetailsRejected."""
     match = _VENDOR_ID.fullmatch(given.strip())
     if not match:
-        raise DetailsRejected(VENDOR_ID, sentences.NO_VENDOR_ID)
+        raise DetailsRejected(VENDOR_ID, texts.NO_VENDOR_ID)
     return match["number"]
 
 
@@ -99,9 +99,9 @@ def _ask(client: Client, details: Details, vendor_id: str) -> Checked:
     try:
         developer_id = client.developer_id(vendor_id)
     except (NotFound, Refused):
-        raise DetailsRejected(VENDOR_ID, sentences.unknown_vendor(vendor_id)) from None
+        raise DetailsRejected(VENDOR_ID, texts.unknown_vendor(vendor_id)) from None
     except Forbidden:
-        why = sentences.forbidden(f"the vendor {vendor_id}")
+        why = texts.forbidden(f"the vendor {vendor_id}")
         raise DetailsRejected(USER_NAME, why) from None
     app = _app(client, developer_id, details.product_id.strip())
     _see_licenses(client, developer_id, app)
@@ -114,7 +114,7 @@ def _app(client: Client, developer_id: str, given: str) -> App:
     try:
         apps = list(client.apps(developer_id))
     except Forbidden:
-        why = sentences.forbidden("the list of the vendor’s apps")
+        why = texts.forbidden("the list of the vendor’s apps")
         raise DetailsRejected(USER_NAME, why) from None
     except (NotFound, Refused):
         raise UnexpectedAnswer("it has no list of the vendor’s apps") from None
@@ -123,7 +123,7 @@ def _app(client: Client, developer_id: str, given: str) -> App:
     for app in known:
         if wanted and _uuid(app.product_id) == wanted:
             return app
-    raise DetailsRejected(PRODUCT_ID, sentences.not_an_app(given, known))
+    raise DetailsRejected(PRODUCT_ID, texts.not_an_app(given, known))
 
 
 def _see_licenses(client: Client, developer_id: str, app: App) -> None:
@@ -131,7 +131,7 @@ def _see_licenses(client: Client, developer_id: str, app: App) -> None:
     try:
         client.licenses(developer_id, Query(app.product_id), 0)
     except Forbidden:
-        why = sentences.forbidden("the vendor’s license reports")
+        why = texts.forbidden("the vendor’s license reports")
         raise DetailsRejected(USER_NAME, why) from None
     except (NotFound, Refused):
         raise UnexpectedAnswer("it has no license reports for the app") from None
@@ -152,13 +152,13 @@ def test(connection: Connection, client_for: ClientFor) -> str:
     try:
         token = Connection.objects.defer(None).get(pk=connection.pk).api_token
     except Undecryptable:
-        raise DetailsRejected(API_TOKEN, sentences.UNDECRYPTABLE) from None
+        raise DetailsRejected(API_TOKEN, texts.UNDECRYPTABLE) from None
     if token is None:
-        raise DetailsRejected(None, sentences.NOT_CONNECTED)
+        raise DetailsRejected(None, texts.NOT_CONNECTED)
     product_id = str(connection.app_product_id)
     details = Details(connection.user_name, token, connection.vendor_id, product_id)
     app = check(details, client_for).app
-    return sentences.works(app, connection.vendor_id)
+    return texts.works(app, connection.vendor_id)
 
 
 # --- Changes of state -----------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 from datetime import datetime
 
-from engagement import forgetting
-from engagement.admission import Scope, Subject
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import forgetting
 from marketplace.models import License, PendingLicense
 
 

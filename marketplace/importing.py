@@ -8,9 +8,10 @@ from typing import Any, LiteralString, NamedTuple
 import msgspec
 from django.db import transaction
 
-from engagement import admission, sql
+from engagement.database import sql
 from engagement.messages import Group, Received
-from engagement.recording import record
+from engagement.recording import suppression
+from engagement.recording.record import record
 from engagement.traits import Source, read_stamp
 from marketplace import duplicates, licenses, runs
 from marketplace.duplicates import Stored
@@ -90,7 +91,7 @@ def _store(
 def _without_forgotten(product_id: int, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """The outcomes; licenses of accounts that are suppressed are skipped."""
     named = {outcome.cloud_id for outcome in outcomes if isinstance(outcome, Imported)}
-    forgotten = admission.suppressed(product_id, admission.Scope.ACCOUNT, named)
+    forgotten = suppression.suppressed(product_id, suppression.Scope.ACCOUNT, named)
     return [
         Skipped(SkipReason.FORGOTTEN)
         if isinstance(outcome, Imported) and outcome.cloud_id in forgotten

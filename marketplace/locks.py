@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, LiteralString
 
-from engagement import sql
+from engagement.database import sql
 
 # Any number will do, as long as nothing else in the database takes the same advisory locks.
 NAMESPACE: Final = 0x6D6B7470

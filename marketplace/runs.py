@@ -14,7 +14,8 @@ from celery import signature
 from django.db import transaction
 from django.db.models import QuerySet
 
-from engagement import sql, wakeups
+from engagement.core import wakeups
+from engagement.database import sql
 from marketplace import duplicates, locks, schedule
 from marketplace.models import Connection, SyncRun
 
@@ -290,7 +291,7 @@ def hold(run: SyncRun) -> None:
 
 
 # The locks are taken in the order in which they are written here. That on the product is the one
-# of `engagement.locks.hold_products`: one statement for all, because each page takes them.
+# of `engagement.database.locks.hold_products`: one statement for all, because each page takes them.
 _HOLD: LiteralString = """
     SELECT set_config('synchronous_commit', 'off', true)
     FROM marketplace_connection c

@@ -8,9 +8,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from engagement.fields import Undecryptable
-from marketplace import licenses, locks, runs, sentences
-from marketplace.ahead import Ahead
+from engagement.core.fields import Undecryptable
+from marketplace import licenses, locks, runs, texts
 from marketplace.client import PAGE_SIZE, Client, Credentials, Query
 from marketplace.failures import (
     CredentialsRejected,
@@ -22,6 +21,7 @@ from marketplace.failures import (
 from marketplace.importing import import_pages, import_pending
 from marketplace.licenses import Outcome
 from marketplace.models import Connection, SyncRun
+from marketplace.prefetch import Ahead
 from marketplace.runs import Position, Step
 
 logger = logging.getLogger(__name__)
@@ -82,13 +82,13 @@ def _work_on(run: SyncRun, worker: Worker) -> None:
         _stop(run, failure, worker.clock())
         return
     except Undecryptable:
-        runs.fail(run, sentences.UNDECRYPTABLE, worker.clock())
+        runs.fail(run, texts.UNDECRYPTABLE, worker.clock())
         return
     if is_over:
         runs.finish(run, worker.clock())
         logger.info("Connection %s synced: %s licenses seen.", run.connection_id, run.seen)
     elif runs.is_too_old(run, worker.clock()):
-        runs.fail(run, sentences.TOOK_TOO_LONG, worker.clock())
+        runs.fail(run, texts.TOOK_TOO_LONG, worker.clock())
     else:
         runs.release(run, worker.clock())
 
@@ -224,7 +224,7 @@ def _import(run: SyncRun, pages: Sequence[Read], repeated: int, now: datetime) -
         outcomes += fresh.values()
         recent = [*recent, *fresh][-2 * PAGE_SIZE :]
         repeated = repeated + 1 if page.has_more and not fresh else 0
-    refused = [sentences.LISTS_REFUSED[page.list_name] for page in pages if page.is_refused]
+    refused = [texts.LISTS_REFUSED[page.list_name] for page in pages if page.is_refused]
     lists = None if run.kind == SyncRun.Kind.RECENT else _found(run.lists or {}, pages)
     step = Step(pages[-1].after, recent, len(pages) - len(refused), " ".join(refused), lists)
     import_pages(run, run.connection.product_id, outcomes, step, now)
@@ -249,7 +249,7 @@ def _found(lists: dict[str, str], pages: Sequence[Read]) -> dict[str, str]:
 
 def _stop(run: SyncRun, failure: MarketplaceFailure, now: datetime) -> None:
     """Leave the run as the failure wants it: to be resumed, or at its end."""
-    why = sentences.sync_stopped(failure)
+    why = texts.sync_stopped(failure)
     logger.warning("Connection %s, sync %s: %s", run.connection_id, run.pk, why)
     match failure:
         case CredentialsRejected():
@@ -265,4 +265,4 @@ def _stop(run: SyncRun, failure: MarketplaceFailure, now: datetime) -> None:
 def _given_up(run: SyncRun, failure: MarketplaceUnavailable) -> str:
     at = passes_of(run, run.connection)[run.pass_number]
     page = run.offset // PAGE_SIZE + 1
-    return sentences.given_up(failure, at.list_name, page, run.put_downs + 1)
+    return texts.given_up(failure, at.list_name, page, run.put_downs + 1)

@@ -5,13 +5,13 @@ import time
 from celery import shared_task
 from django.utils import timezone
 
-from engagement import measures
-from engagement.failures import left_to_beat
+from engagement import telemetry
+from engagement.database.retries import left_to_beat
 from engagement.tasks import request_rescore
 from marketplace import client, runs
 from marketplace import sync as syncing
 from marketplace.client import Client, Credentials
-from marketplace.figures import SYNC
+from marketplace.prometheus import SYNC
 
 # A sync hands its worker back after so many seconds, so that other connections get their turn.
 SYNC_SECONDS = 20.0
@@ -28,7 +28,7 @@ def sync(connection_id: int) -> None:
         out_of_time=lambda: time.monotonic() > deadline,
         after_pages=request_rescore,
     )
-    with measures.measured(SYNC, timezone.now):
+    with telemetry.measured(SYNC, timezone.now):
         syncing.work(connection_id, worker)
 
 

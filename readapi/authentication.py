@@ -8,7 +8,8 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
-from engagement import credentials, security_log
+from engagement.core import credentials
+from engagement.logins import security_log
 from readapi.models import ApiToken
 
 SCHEME = "Bearer"

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from engagement import history, insights, metrics, segments
-from engagement.history import EventPoints
 from engagement.metric_names import Scope
-from engagement.metrics import AccountMetrics, Metrics
 from engagement.models import Workspace
+from engagement.scores import history, insights, metrics
+from engagement.scores.history import EventPoints
+from engagement.scores.metrics import AccountMetrics, Metrics
+from engagement.segments import members
 from readapi import queries, records, serializers
 from readapi.serializers import score_set
 
@@ -36,7 +37,7 @@ class Detail:
 
     def segments_record(self) -> list[records.SegmentName]:
         known = queries.segments(self.workspace, scope=self.scope)
-        found = segments.containing(self.score_set, list(known), self.row)
+        found = members.containing(self.score_set, list(known), self.row)
         return [serializers.segment_name(segment) for segment in found]
 
     def events_record(self) -> list[records.EventPoints]:

@@ -10,7 +10,8 @@ from django.http import Http404
 from rest_framework import exceptions
 from rest_framework.response import Response
 
-from engagement import request_ids, sql
+from engagement.core import request_ids
+from engagement.database import sql
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,6 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Greatest, Left, Lower
 from django.db.models.lookups import Exact
 
-from engagement import segments as rules
 from engagement.metric_names import Scope
 from engagement.models import (
     Account,
@@ -19,7 +18,8 @@ from engagement.models import (
     Workspace,
 )
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
-from engagement.trait_filters import has_trait
+from engagement.rules.trait_filters import has_trait
+from engagement.segments import members as rules
 from readapi.errors import NotFound
 from readapi.pagination import Order
 from readapi.parameters import Match

@@ -12,7 +12,7 @@ from typing import LiteralString
 from django.db import Error, ProgrammingError, connection, connections
 from rest_framework.response import Response
 
-from engagement import databases, failures, sql
+from engagement.database import retries, routing, sql
 from readapi.errors import ReplicaAway, database_is_away
 
 logger = logging.getLogger(__name__)
@@ -37,12 +37,12 @@ def read(answer: Callable[[], Response]) -> Response:
         require_ours()
         # Back to the pool, where there is one: who waits for the replica holds up nobody else.
         connection.close_if_unusable_or_obsolete()
-        with databases.reading_from(ALIAS):
+        with routing.reading_from(ALIAS):
             return answer()
     except Error as error:
         if database_is_away(error):
             raise ReplicaAway(type(error).__name__) from error
-        if not failures.lost_race(error):
+        if not retries.lost_race(error):
             raise
     logger.info("The replica ended a statement to apply a change; the primary answers instead.")
     return answer()
@@ -60,7 +60,7 @@ def require_ours() -> None:
     """
     global _is_ours
     if not _is_ours:
-        with databases.reading_from(ALIAS):
+        with routing.reading_from(ALIAS):
             theirs = _first_migration()
         _is_ours = theirs == _first_migration()
     if not _is_ours:
@@ -92,6 +92,6 @@ def lag() -> float:
     Nothing while it has all that was written; else the age of the last commit that it has.
     """
     ((place, now),) = sql.fetch(_PRIMARY_IS_AT)
-    with databases.reading_from(ALIAS):
+    with routing.reading_from(ALIAS):
         ((seconds,),) = sql.fetch(_LAG, {"place": place, "now": now})
     return float(seconds)

@@ -3,15 +3,15 @@
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
-from engagement import metrics
-from engagement.history import DayScore, EventPoints
-from engagement.insights import Insight
 from engagement.metric_names import Scope
-from engagement.metrics import AccountMetrics, Metrics
 from engagement.models import Account, ScoreSet, Segment, Workspace
 from engagement.models.subjects import Subject
-from engagement.rules import Match
-from engagement.tallies import Totals
+from engagement.rules.rules import Match
+from engagement.scores import metrics
+from engagement.scores.history import DayScore, EventPoints
+from engagement.scores.insights import Insight
+from engagement.scores.metrics import AccountMetrics, Metrics
+from engagement.segments.counts import Totals
 from engagement.tenure import tenure_days
 from engagement.traits import canonical_name
 from readapi import records

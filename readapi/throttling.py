@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
-from engagement import sql
+from engagement.database import sql
 from readapi.models import ApiToken
 
 MINUTE = timedelta(minutes=1)

@@ -9,7 +9,7 @@ from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from engagement.models import Product
-from ingestion import inbox, quotas
+from ingestion.inbox import accept, quotas
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 from tests.emptying import Fresh
@@ -20,7 +20,7 @@ def counted_at_the_end_only() -> Iterator[None]:
     """Have the inbox's thread write how much was accepted when it ends, and not some seconds later,
     in the middle of a test that may not touch the database."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inbox, "TALLY_EVERY", 3600.0)
+        patch.setattr(accept, "TALLY_EVERY", 3600.0)
         yield
 
 
@@ -62,7 +62,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _: fresh.restore())
         with django_db_blocker.block():
             yield
-        inbox.stop()
+        accept.stop()
 
 
 @pytest.fixture

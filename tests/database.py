@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from config.postgres import ROLE, SUPERUSER, EmbeddedPostgres, stop_process
+from config.local.postgres import ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 
 FOLDER = Path(tempfile.mkdtemp(prefix="eds-tests-"))
 # The tests' own: nothing of the service that may be set up in this shell leaks into them.

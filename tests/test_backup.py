@@ -18,7 +18,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from config.postgres import EmbeddedPostgres, stop_process
+from config.local.postgres import EmbeddedPostgres, stop_process
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from tests.database import FAST

@@ -5,8 +5,8 @@ from cryptography.fernet import Fernet
 from django.db import connection
 from pytest_django import Settings
 
-from engagement import credentials
-from engagement.fields import Undecryptable
+from engagement.core import credentials
+from engagement.core.fields import Undecryptable
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken

@@ -100,7 +100,7 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
-import_module("config.webworker")
+import_module("config.server.webworker")
 import_module("config.wsgi")
 import_module("config.celery").app.loader.import_default_modules()
 from django.core.management import get_commands, load_command_class

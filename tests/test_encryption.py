@@ -12,10 +12,10 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 from pytest_django import Settings
 
-from config import readiness
+from config import preflight
 from config.failures import StartFailed
-from engagement import encryption
-from engagement.fields import Undecryptable
+from engagement.core import encryption
+from engagement.core.fields import Undecryptable
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from marketplace.models import Connection
@@ -240,7 +240,7 @@ def test_secrets_whose_key_is_lost_can_be_discarded(
 
 
 def test_with_the_right_keys_the_service_starts(secrets: dict[str, str]) -> None:
-    readiness.check_secrets()
+    preflight.check_secrets()
 
 
 def test_without_the_right_key_it_does_not_and_says_why(
@@ -248,7 +248,7 @@ def test_without_the_right_key_it_does_not_and_says_why(
 ) -> None:
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     with pytest.raises(StartFailed) as caught:
-        readiness.check_secrets()
+        preflight.check_secrets()
     said = str(caught.value)
     assert "1 in marketplace.Connection.api_token" in said
     assert "the key that encrypted them is not in EDS_ENCRYPTION_KEYS. Add it again" in said
@@ -281,4 +281,4 @@ def test_a_database_that_is_away_is_no_reason_not_to_start(
         raise OperationalError("away")
 
     monkeypatch.setattr(encryption, "unreadable", away)
-    readiness.check_secrets()
+    preflight.check_secrets()

@@ -13,8 +13,8 @@ from django.db import Error, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from benchmarks.networks import Namespaces, why_not
-from config import broker, environment, liveness
-from config.celery import app
+from config import environment, keepalive
+from config.celery import app, broker
 from config.settings import _connected
 from tests.start.external import External, external
 from tests.start.running import until
@@ -88,8 +88,8 @@ def test_a_unix_socket_needs_none_of_it_and_hangs_no_longer() -> None:
 @pytest.mark.django_db
 def test_a_connection_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     connection.ensure_connection()
-    monkeypatch.setattr(liveness, "_TELL", "no statement at all")
-    liveness.tell_postgres(connection)
+    monkeypatch.setattr(keepalive, "_TELL", "no statement at all")
+    keepalive.tell_postgres(connection)
 
 
 @pytest.mark.slow

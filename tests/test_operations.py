@@ -10,13 +10,14 @@ from django.db import OperationalError, connection
 from django.test import Client
 from django.utils import timezone
 
-from config import operations
-from config.liveness import BEAT
-from engagement import measures
-from engagement.figures import RESCORE
+from config import health
+from config.keepalive import BEAT
+from engagement import telemetry
 from engagement.models import Measure, Product
-from ingestion import inbox, tasks
-from ingestion.figures import ACCEPT, DRAIN
+from engagement.prometheus import RESCORE
+from ingestion import tasks
+from ingestion.inbox import accept
+from ingestion.prometheus import ACCEPT, DRAIN
 from tests.engagement.history import identify, track
 
 SECRET = "let-the-monitor-in"
@@ -45,11 +46,11 @@ def away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "_migrated", set())
+    monkeypatch.setattr(health, "_migrated", set())
 
 
 def drained(ago: timedelta = timedelta()) -> None:
-    measures.add(DRAIN, 0, 0.0, timezone.now() - ago)
+    telemetry.add(DRAIN, 0, 0.0, timezone.now() - ago)
 
 
 def test_alive_needs_no_database(client: Client) -> None:
@@ -91,7 +92,7 @@ def test_without_a_sign_of_life_of_beat_or_of_scoring_it_is_not_ready(
     client: Client, name: str, ago: timedelta, check: str, advice: str
 ) -> None:
     drained()
-    measures.add(name, 0, 0.0, timezone.now())
+    telemetry.add(name, 0, 0.0, timezone.now())
     assert client.get("/readyz").status_code == 200
     Measure.objects.filter(name=name).update(last_at=timezone.now() - ago)
     answer = client.get("/readyz")
@@ -103,10 +104,10 @@ def test_without_a_sign_of_life_of_beat_or_of_scoring_it_is_not_ready(
 @pytest.mark.parametrize("name", [DRAIN, BEAT, RESCORE])
 def test_a_sign_of_life_from_a_clock_that_was_ahead_says_nothing(client: Client, name: str) -> None:
     drained()
-    measures.add(name, 0, 0.0, timezone.now() + timedelta(days=40))
+    telemetry.add(name, 0, 0.0, timezone.now() + timedelta(days=40))
     assert client.get("/readyz").status_code == 503
     # The next one is from a clock that is right again.
-    measures.add(name, 0, 0.0, timezone.now())
+    telemetry.add(name, 0, 0.0, timezone.now())
     assert client.get("/readyz").status_code == 200
 
 
@@ -187,19 +188,19 @@ def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
 @pytest.fixture
 def tallied(transactional_db: None) -> Iterator[None]:
     """Leaves what other tests had accepted out of the count, and ends the inbox's thread."""
-    inbox.stop()
+    accept.stop()
     Measure.objects.all().delete()
     yield
-    inbox.stop()
+    accept.stop()
 
 
 def test_what_is_accepted_waits_and_is_settled(
     tallied: None, monitor: Client, acme: Product, acme_key: str
 ) -> None:
     now = timezone.now()
-    inbox.accept([identify("ann"), track("ann")], acme_key, now - timedelta(seconds=30))
-    inbox.accept([track("ann")], "nobody's key", now)
-    inbox.stop()
+    accept.accept([identify("ann"), track("ann")], acme_key, now - timedelta(seconds=30))
+    accept.accept([track("ann")], "nobody's key", now)
+    accept.stop()
     before = read(monitor)
     assert before["eds_messages_accepted_total"] == 3
     assert before["eds_inbox_messages"] == 3
@@ -218,14 +219,14 @@ def test_what_is_accepted_waits_and_is_settled(
 @pytest.mark.django_db
 def test_measures_add_up() -> None:
     now = timezone.now()
-    measures.add(ACCEPT, 5, 0.5, now)
-    measures.add(ACCEPT, 7, 0.25, now - timedelta(seconds=9))
+    telemetry.add(ACCEPT, 5, 0.5, now)
+    telemetry.add(ACCEPT, 7, 0.25, now - timedelta(seconds=9))
     measure = Measure.objects.get(name=ACCEPT)
     assert (measure.runs, measure.units, measure.seconds, measure.last_at) == (2, 12, 0.75, now)
 
 
 @pytest.mark.django_db
 def test_work_that_fails_is_not_measured() -> None:
-    with pytest.raises(ValueError), measures.measured(DRAIN, timezone.now):
+    with pytest.raises(ValueError), telemetry.measured(DRAIN, timezone.now):
         raise ValueError
     assert not Measure.objects.exists()

@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 from django.db import connection
 
-from engagement import sql
+from engagement.database import sql
 
 APPS = ("engagement", "ingestion", "readapi", "marketplace")
 TABLE = re.compile(rf"\b(?:{'|'.join(APPS)})_[a-z]+\b")

@@ -13,9 +13,10 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from config.logs import JsonFormatter
-from engagement import credentials, security_log
+from engagement.core import credentials
+from engagement.logins import security_log
+from engagement.logins.security_log import LINES_A_MINUTE, OncePerMinute
 from engagement.models import Product
-from engagement.security_log import LINES_A_MINUTE, OncePerMinute
 from readapi.models import ApiToken
 
 pytestmark = pytest.mark.django_db

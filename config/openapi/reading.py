@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from config import gunicorn, long_addresses
 from config.openapi import examples
 from config.openapi.pieces import RETRY_AFTER, Json, answer, listed, query, reference, refusal
+from config.server import gunicorn, long_addresses
 from readapi import parameters, records, views
 from readapi.records import One, Page
 

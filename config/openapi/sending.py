@@ -1,7 +1,8 @@
 """The ingestion API's operations: version 2, version 1, and the Segment-compatible doors."""
 
 from config.openapi.pieces import JSON, RETRY_AFTER, Json, answer, named, reference, refusal
-from ingestion import bodies, fields, segment_views, views
+from ingestion import segment_views, views
+from ingestion.doors import bodies, fields
 
 SECURITY_SCHEME: Json = {
     "type": "http",

@@ -12,10 +12,10 @@ from django import forms
 from django.forms.utils import ErrorDict
 from django.http import QueryDict
 
-from engagement import rules, wording
 from engagement.admin.suggestions import Suggestions
 from engagement.metric_names import METRICS, Scope
-from engagement.rules import (
+from engagement.rules import rules, texts
+from engagement.rules.rules import (
     DATE_OPERATORS,
     MOST_CONDITIONS,
     NUMBER_OPERATORS,
@@ -108,11 +108,11 @@ class ConditionForm(forms.Form):
     trait = _text("Name of the trait", 20, list="known-traits")
     account_trait = _text("Name of the account’s trait", 20, list="known-account-traits")
     event = _text("Name of the event", 28, list="known-events")
-    comparison = _choice("Comparison", wording.METRIC_OPERATORS)
-    trait_is = _choice("Comparison", wording.TRAIT_OPERATORS)
-    event_is = _choice("Comparison", wording.EVENT_OPERATORS)
-    time_is = _choice("Comparison", wording.TIME_OPERATORS)
-    trend = _choice("Trend", wording.TRENDS)
+    comparison = _choice("Comparison", texts.METRIC_OPERATORS)
+    trait_is = _choice("Comparison", texts.TRAIT_OPERATORS)
+    event_is = _choice("Comparison", texts.EVENT_OPERATORS)
+    time_is = _choice("Comparison", texts.TIME_OPERATORS)
+    trend = _choice("Trend", texts.TRENDS)
     active = _choice("Active", {"yes": "yes", "no": "no"})
     number = _text("Number", 8, inputmode="decimal")
     upper = _text("Second number", 8, inputmode="decimal")

@@ -26,7 +26,7 @@ from django.utils.safestring import SafeString, mark_safe
 from engagement.admin.listing import PageAction, PageAdmin
 from engagement.admin.products import LinkedRows
 from engagement.admin.scoping import Options, ProductFilter
-from engagement.fields import Undecryptable
+from engagement.core.fields import Undecryptable
 from engagement.models import Credential
 
 TO_BE_SHOWN = "credential_to_be_shown"

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, NamedTuple, cast
 
-from engagement import sql, trials
 from engagement.admin.condition_forms import RuleForm
 from engagement.admin.links import page_of
 from engagement.admin.previews import SECONDS, name_of
+from engagement.database import sql
 from engagement.metric_names import Scope
 from engagement.models import EventName, ScoreSet, Workspace
-from engagement.trials import Definition, Place, Rankings
+from engagement.rescoring import what_if
+from engagement.rescoring.what_if import Definition, Place, Rankings
 
 TITLES: dict[Scope, str] = {"account": "Accounts", "user": "Users"}
 NOT_SCORED = "The workspace is not scored yet; look again in a moment."
@@ -79,12 +80,12 @@ def of_form(
     if faults := list(_faults(form, weights)):
         return Effect("The effect shows once this is put right:", faults=faults)
     asked = _definition(form, weights)
-    if asked == trials.definition_of(score_set):
+    if asked == what_if.definition_of(score_set):
         return Effect(NOTHING_CHANGED, _as_they_are(score_set))
     ends = time.monotonic() + SECONDS
     try:
         with sql.time_limit(SECONDS):
-            tried = trials.try_out(score_set, asked, today, lambda: time.monotonic() > ends)
+            tried = what_if.try_out(score_set, asked, today, lambda: time.monotonic() > ends)
     except sql.TookTooLong:
         return Effect(TOO_LONG)
     is_exact = all(one.looked_at is None for one in tried.values())
@@ -136,7 +137,7 @@ def _definition(form: RuleForm, weights: Any) -> Definition:
 
 
 def _as_they_are(score_set: ScoreSet) -> list[Compared]:
-    now = trials.highest(score_set)
+    now = what_if.highest(score_set)
     return [
         Compared(
             title, [Side("Now", [_row(place, score_set.workspace_id) for place in now[scope]])]
@@ -175,7 +176,7 @@ def _moved(place: Place) -> tuple[str, str, str]:
 def _leaving(place: Place) -> tuple[str, str, str]:
     if place.other_rank is None:
         return "leaves", "out", "would not be ranked"
-    if place.other_rank > trials.SHOWN:
+    if place.other_rank > what_if.SHOWN:
         return "leaves", f"→ {place.other_rank}", f"would rank {place.other_rank}"
     return "", "", ""
 

@@ -12,9 +12,10 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
-from engagement import forgetting, tasks
+from engagement import tasks
 from engagement.admin.listing import LargeTableAdmin, PageAction
-from engagement.admission import Scope, Subject
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import forgetting
 
 
 class ForgettableAdmin(LargeTableAdmin):

@@ -8,8 +8,8 @@ from django.contrib.admin.forms import AdminAuthenticationForm
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from engagement import logins, security_log
-from engagement.security_log import client_address
+from engagement.logins import security_log, throttle
+from engagement.logins.security_log import client_address
 
 
 class LoginForm(AdminAuthenticationForm):
@@ -17,8 +17,8 @@ class LoginForm(AdminAuthenticationForm):
         name, password = (self.cleaned_data.get(key) for key in ("username", "password"))
         if not name or not password:
             return super().clean()
-        attempt = logins.Attempt(name, client_address(self.request))
-        wait = logins.wait_before(attempt, timezone.now())
+        attempt = throttle.Attempt(name, client_address(self.request))
+        wait = throttle.wait_before(attempt, timezone.now())
         if wait:
             security_log.sign_in_slowed(self.request, name)
             told = f"Too many failed attempts to log in. Try again in {in_words(wait)}."
@@ -29,7 +29,7 @@ class LoginForm(AdminAuthenticationForm):
         except ValidationError:
             security_log.sign_in_failed(self.request, name)
             raise
-        logins.succeeded(attempt, timezone.now())
+        throttle.succeeded(attempt, timezone.now())
         return cleaned
 
 

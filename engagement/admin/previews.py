@@ -5,12 +5,14 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from engagement import conditions, segments, sql
 from engagement.admin.links import page_of
+from engagement.database import sql
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, User, Workspace
-from engagement.rules import Rule
-from engagement.scoring import shown_score
+from engagement.rules import filters
+from engagement.rules.rules import Rule
+from engagement.scores.formula import shown_score
+from engagement.segments import members as segments
 
 SHOWN = 10
 # People wait for it, so it may not take long.
@@ -59,7 +61,7 @@ def of_segment(workspace: Workspace, rule: Rule) -> Preview:
 def of_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
     """The users whom the workspace would score if this were the rule of its audience."""
     known = User.objects.filter(product_id=workspace.product_id, is_identified=True)
-    found = known.filter(conditions.subject_filter(rule, workspace.product_id, today))
+    found = known.filter(filters.subject_filter(rule, workspace.product_id, today))
     first = found.defer("trait_stamps").order_by("-id")
     return Preview(
         "user",

@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
-from engagement import deletion, tasks
+from engagement import tasks
 from engagement.admin.listing import PageAction, PageAdmin
 from engagement.admin.scoping import (
     Inline,
@@ -28,6 +28,7 @@ from engagement.admin.scoping import (
     TabularInline,
 )
 from engagement.models import Product, ProductMember, Workspace
+from engagement.removal import deletion
 
 
 class LinkedRows(ReadOnly, TabularInline):

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
-from engagement import event_counts, sql
+from engagement.database import sql
 from engagement.models import EventName, Workspace
+from engagement.segments import event_counts
 
 LISTED = 50
 # The page waits for it.

@@ -15,14 +15,17 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.http import urlencode
 
-from engagement import segments, sql, tallies, wording
 from engagement.admin import previews
 from engagement.admin.condition_forms import RuleForm, RuleRows
 from engagement.admin.listing import PageAction, PageAdmin
 from engagement.admin.scoping import after_the_page, visible_products
 from engagement.admin.suggestions import suggestions
+from engagement.database import sql
 from engagement.models import Segment, Workspace
-from engagement.rules import Rule, as_json
+from engagement.rules import texts
+from engagement.rules.rules import Rule, as_json
+from engagement.segments import counts as tallies
+from engagement.segments import members as segments
 
 # A list waits so long for its counts.
 COUNTING_SECONDS = 5.0
@@ -144,7 +147,7 @@ class SegmentAdmin(PageAdmin):
 
     @admin.display(description="members meet")
     def described(self, segment: Segment) -> str:
-        return wording.described(segments.rule_of(segment))
+        return texts.described(segments.rule_of(segment))
 
     @admin.display(description="kind")
     def kind(self, segment: Segment) -> str:

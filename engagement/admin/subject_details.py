@@ -12,8 +12,8 @@ from engagement.admin.links import page_of
 from engagement.metric_names import Scope
 from engagement.models import Account, DailyCount, Event, Membership, ScoreSet, User
 from engagement.models.subjects import Subject
-from engagement.raw_scores import USERS_SEEN_WITHIN
-from engagement.scoring import score
+from engagement.scores.formula import score
+from engagement.scores.raw import USERS_SEEN_WITHIN
 from engagement.traits import Source, read_stamp
 
 MARKETPLACE_PREFIX = "am."

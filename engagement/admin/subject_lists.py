@@ -18,7 +18,6 @@ from django.db.models import (
 )
 from django.http import Http404, HttpRequest
 
-from engagement import segments, tallies
 from engagement.admin import subject_pages
 from engagement.admin.links import SEGMENT, WORKSPACE, page_of
 from engagement.admin.listing import LISTED
@@ -32,6 +31,8 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
+from engagement.segments import counts
+from engagement.segments import members as segments
 
 if TYPE_CHECKING:
     ListFilter: TypeAlias = admin.SimpleListFilter
@@ -76,8 +77,8 @@ class RankedList(ChangeList):
             return None
         for one in self.filter_specs:
             if isinstance(one, SegmentFilter) and one.chosen:
-                return tallies.members(ranking.score_set, [one.chosen])[one.chosen.pk]
-        totals = tallies.totals([ranking.score_set])[ranking.score_set.pk]
+                return counts.members(ranking.score_set, [one.chosen])[one.chosen.pk]
+        totals = counts.totals([ranking.score_set])[ranking.score_set.pk]
         return totals.users if ranking.scope == "user" else totals.accounts
 
     def _narrowed(self, listed: QuerySet[Any]) -> QuerySet[Any]:

@@ -8,15 +8,17 @@ from typing import Any
 from django.http import Http404
 from django.utils.safestring import SafeString
 
-from engagement import charts, history, insights, metrics, segments
 from engagement.admin.moments import ago
-from engagement.benchmarks import HISTORY_DAYS
-from engagement.history import EventPoints
-from engagement.insights import Insight, percent
+from engagement.core import charts
 from engagement.metric_names import METRICS, MetricName, Scope
-from engagement.metrics import AccountMetrics, Metrics
 from engagement.models import Account, ScoreSet, Segment, Workspace
-from engagement.rules import UnusableRule
+from engagement.rules.rules import UnusableRule
+from engagement.scores import history, insights, metrics
+from engagement.scores.benchmarks import HISTORY_DAYS
+from engagement.scores.history import EventPoints
+from engagement.scores.insights import Insight, percent
+from engagement.scores.metrics import AccountMetrics, Metrics
+from engagement.segments import members as segments
 
 NOT_COMPUTED = "The scores of this workspace are not computed yet; look again in a moment."
 # So many event names are listed; a score is hardly ever made of more.

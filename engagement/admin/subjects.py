@@ -23,9 +23,9 @@ from engagement.admin.links import WORKSPACE, list_of, page_of
 from engagement.admin.moments import ago
 from engagement.admin.scoping import ProductFilter, visible_products
 from engagement.admin.subject_lists import RankedList, SegmentFilter, WorkspaceFilter
-from engagement.admission import Scope
 from engagement.models import Account, User
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
+from engagement.recording.suppression import Scope
 
 
 class SubjectAdmin(ForgettableAdmin):

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import LiteralString
 
-from engagement import sql
+from engagement.database import sql
 from engagement.models import EventName
 
 # So many names are suggested of each kind; any other can be typed.

@@ -22,7 +22,7 @@ from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.html import format_html
 
-from engagement import score_sets, tasks
+from engagement import tasks
 from engagement.admin import effects, previews
 from engagement.admin.condition_forms import WEIGH, RuleForm, RuleRows, as_saved
 from engagement.admin.edited_meanwhile import remember_shown, tell_conflicts
@@ -37,8 +37,9 @@ from engagement.admin.weight_forms import (
     with_another_weight,
 )
 from engagement.models import EventWeight, Workspace
-from engagement.rules import Rule, as_json, parse
-from engagement.wording import described
+from engagement.rescoring import sets
+from engagement.rules.rules import Rule, as_json, parse
+from engagement.rules.texts import described
 
 MISTYPED = "That is not the workspace's name. Nothing was deleted."
 # What two people may edit at once.
@@ -154,7 +155,7 @@ class WorkspaceAdmin(PageAdmin):
         ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Workspace]:
-        return score_sets.with_building(super().get_queryset(request))
+        return sets.with_building(super().get_queryset(request))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = ["product", "name", "lookback_days", "default_weight"]
@@ -178,8 +179,8 @@ class WorkspaceAdmin(PageAdmin):
 
     @admin.display(description="scores")
     def progress(self, workspace: Workspace) -> str:
-        said = score_sets.progress(workspace)
-        if not score_sets.is_being_built(workspace):
+        said = sets.progress(workspace)
+        if not sets.is_being_built(workspace):
             return said
         address = reverse("admin:engagement_workspace_progress", args=[workspace.pk])
         return format_html('<span data-progress-url="{}">{}</span>', address, said)
@@ -247,8 +248,8 @@ class WorkspaceAdmin(PageAdmin):
 
     def progress_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
         workspace = self._visible(request, pk)
-        is_over = not score_sets.is_being_built(workspace)
-        return JsonResponse({"text": score_sets.progress(workspace), "is_over": is_over})
+        is_over = not sets.is_being_built(workspace)
+        return JsonResponse({"text": sets.progress(workspace), "is_over": is_over})
 
     def _visible(self, request: HttpRequest, pk: int) -> Workspace:
         if not self.has_view_permission(request):
@@ -307,7 +308,7 @@ class WorkspaceAdmin(PageAdmin):
         super().save_related(request, form, formsets, change)
         weighted = any(formset.has_changed() for formset in formsets)
         if not change or weighted or SCORING_FIELDS & set(form.changed_data):
-            score_sets.request(form.instance.pk)
+            sets.request(form.instance.pk)
             transaction.on_commit(tasks.request_rescore)
 
     def delete_view(

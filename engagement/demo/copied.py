@@ -10,7 +10,7 @@ import msgspec
 from django.db import transaction
 from psycopg.types.json import Jsonb
 
-from engagement import sql
+from engagement.database import sql
 from engagement.demo.population import Customer, Person
 from engagement.models import EventName
 from engagement.tenure import stated

@@ -8,12 +8,13 @@ from typing import Any, LiteralString
 from django.conf import settings
 from django.db.models import QuerySet
 
-from engagement import rescoring, score_sets, sql
+from engagement.database import sql
+from engagement.database.partitions import keep_partitions
 from engagement.demo import copied, population, recorded, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Catalog, Company
 from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
-from engagement.partitions import keep_partitions
+from engagement.rescoring import rescore, sets
 
 # More people than these are copied into the tables instead of recorded as messages.
 RECORDED_UP_TO = 20_000
@@ -46,7 +47,7 @@ def fill(
     if write is copied.write:
         # Nothing was marked stale, and nobody has looked at the tables yet.
         for pk in product.workspaces.values_list("pk", flat=True):
-            score_sets.request(pk)
+            sets.request(pk)
         sql.execute(_LEARN)
 
 
@@ -98,10 +99,10 @@ def score(
     def over() -> bool:
         return report(_how_far(building))
 
-    rescoring.rescore(clock(), out_of_time=over)
+    rescore.rescore(clock(), out_of_time=over)
     while (building.exists() or unscored.exists()) and not over():
         time.sleep(PAUSE)
-        rescoring.rescore(clock(), out_of_time=over)
+        rescore.rescore(clock(), out_of_time=over)
 
 
 def _how_far(building: QuerySet[ScoreSet]) -> str:

@@ -7,10 +7,10 @@ from typing import LiteralString, TypeAlias
 
 from django.db import transaction
 
-from engagement import sql
+from engagement.database import sql
 from engagement.demo.population import Customer, Person
 from engagement.messages import Counted, Group, Identify, Received, Track
-from engagement.recording import record
+from engagement.recording.record import record
 
 # What is told of a population.
 Told: TypeAlias = Group | Identify | Counted | Track

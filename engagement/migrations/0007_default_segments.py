@@ -1,6 +1,6 @@
 from django.db import migrations
 
-from engagement.default_segments import DEFAULT_SEGMENTS
+from engagement.models.default_segments import DEFAULT_SEGMENTS
 
 
 def add_defaults(apps, schema_editor):

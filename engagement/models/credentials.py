@@ -5,8 +5,8 @@ from typing import ClassVar, Self
 from django.db import models
 from django.db.models.functions import Now
 
-from engagement import credentials
-from engagement.fields import EncryptedTextField
+from engagement.core import credentials
+from engagement.core.fields import EncryptedTextField
 from engagement.models.products import Product
 
 

@@ -6,8 +6,9 @@ from django.db import models
 class LoginAttempts(models.Model):
     """What is remembered of attempts by a name, from an address, or by a name from an address.
 
-    ``subject`` is a keyed digest of those (see ``engagement.logins``): what people type as their
-    name may be a password. ``failures`` counts up to ``failed_at``, the time of the last one.
+    ``subject`` is a keyed digest of those (see ``engagement.logins.throttle``): what people
+    type as their name may be a password. ``failures`` counts up to ``failed_at``, the time of the
+    last one.
     """
 
     subject = models.CharField(primary_key=True, max_length=64)

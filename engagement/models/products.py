@@ -81,9 +81,9 @@ class Workspace(models.Model):
     """A scoring profile of a product: how far it looks back, what each event weighs, and whom it
     is about.
 
-    ``audience`` is a rule (see ``engagement.segments``) that users must meet to be scored and shown
-    here; empty for everybody. ``scores`` is the set of scores that readers see, computed under the
-    definition that it carries; None until there is one.
+    ``audience`` is a rule (see ``engagement.segments.members``) that users must meet to be scored
+    and shown here; empty for everybody. ``scores`` is the set of scores that readers see, computed
+    under the definition that it carries; None until there is one.
     """
 
     class Lookback(models.IntegerChoices):

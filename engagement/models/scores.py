@@ -164,7 +164,8 @@ class Engagement(models.Model):
     one lookback before. ``event_count`` is the number of scored events in the window,
     ``active_days`` of distinct UTC days with one, ``name_count`` of distinct scored event names.
     ``last_active_at`` is the time of the last scored event ever. The score from 0 to 100 is a
-    function of ``raw`` and the set's benchmark (``engagement.scoring``) and is stored nowhere.
+    function of ``raw`` and the set's benchmark (``engagement.scores.formula``) and is not
+    stored.
     """
 
     product = models.ForeignKey(

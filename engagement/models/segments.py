@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 from django.db.models.signals import post_save
 from django.dispatch import receiver
 
-from engagement.default_segments import DEFAULT_SEGMENTS
+from engagement.models.default_segments import DEFAULT_SEGMENTS
 from engagement.models.products import Workspace
 
 NAME_LENGTH = 100
@@ -20,10 +20,10 @@ MOST_CUSTOM_SEGMENTS = 100
 class Segment(models.Model):
     """A named rule on the users or the accounts of a workspace.
 
-    ``match`` and ``conditions`` are the rule (``engagement.rules``); its members are a query
-    (``engagement.segments``), never a stored list. Default segments come with the workspace and
-    cannot be edited. ``position`` is the place in the list; custom segments follow, as they are
-    made.
+    ``match`` and ``conditions`` are the rule (``engagement.rules.rules``); its members are a query
+    (``engagement.segments.members``), never a stored list. Default segments come with the
+    workspace and cannot be edited. ``position`` is the place in the list; custom segments follow,
+    as they are made.
     """
 
     class Scope(models.TextChoices):

@@ -137,9 +137,9 @@ class Membership(models.Model):
 class ReattributionRequest(models.Model):
     """Says that events of a user's span of time may be in another account than their links say.
 
-    Recording only ever appends requests; ``engagement.reattribution`` works them off. ``end_at`` is
-    not part of the span, None is without a bound, and of the events at the very start those with
-    an earlier arrival than ``arrival`` are done. Overlapping requests are ordinary.
+    Recording only ever appends requests; ``engagement.recording.reattribution`` works them off.
+    ``end_at`` is not part of the span, None is without a bound, and of the events at the very start
+    those with an earlier arrival than ``arrival`` are done. Overlapping requests are ordinary.
     """
 
     id = models.BigAutoField(primary_key=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
 
-from ingestion.headers import Headers
+from ingestion.doors.headers import Headers
 from ingestion.payloads import Payload
 
 

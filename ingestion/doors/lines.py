@@ -11,8 +11,8 @@ import msgspec
 
 from engagement.messages import Counted, Linked, Seen, Statement
 from engagement.traits import Source
-from ingestion import fields, timestamps
-from ingestion.doors import v2
+from ingestion import timestamps
+from ingestion.doors import fields, v2
 from ingestion.doors.decoding import decoder
 from ingestion.errors import Refused, invalid, missing
 

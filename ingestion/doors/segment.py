@@ -14,12 +14,12 @@ import msgspec
 from msgspec.structs import replace
 
 from engagement.messages import Group, Identify, Track, Traits
-from ingestion import fields, timestamps
-from ingestion.bodies import BATCH_MESSAGES, SINGLE_LIMIT, too_many
-from ingestion.doors import Sent
+from ingestion import timestamps
+from ingestion.doors import Sent, fields
+from ingestion.doors.bodies import BATCH_MESSAGES, SINGLE_LIMIT, too_many
 from ingestion.doors.decoding import decoder
+from ingestion.doors.headers import Headers, basic_key, idempotency_key, storable
 from ingestion.errors import Refused, invalid
-from ingestion.headers import Headers, basic_key, idempotency_key, storable
 from ingestion.models import DropReason
 from ingestion.payloads import Payload, Unusable
 

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 
 from engagement.messages import Group, Identify, Track, Traits
-from ingestion import fields, timestamps
-from ingestion.doors import Sent
+from ingestion import timestamps
+from ingestion.doors import Sent, fields
 from ingestion.doors.decoding import decoder
-from ingestion.headers import Headers, idempotency_key, storable
+from ingestion.doors.headers import Headers, idempotency_key, storable
 
 
 class UserBody(msgspec.Struct):

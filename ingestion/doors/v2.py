@@ -5,10 +5,10 @@ from datetime import datetime
 import msgspec
 
 from engagement.messages import Group, Identify, Track, Traits
-from ingestion import fields, timestamps
-from ingestion.doors import Sent
+from ingestion import timestamps
+from ingestion.doors import Sent, fields
 from ingestion.doors.decoding import decoder
-from ingestion.headers import Headers, basic_key, idempotency_key
+from ingestion.doors.headers import Headers, basic_key, idempotency_key
 
 
 class IdentifyBody(msgspec.Struct, rename="camel"):

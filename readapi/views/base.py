@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from engagement import sql
+from engagement.database import sql
 from engagement.models import Product
 from readapi import errors, pagination, parameters, replica
 from readapi.authentication import BearerToken

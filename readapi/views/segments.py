@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from rest_framework.response import Response
 
-from engagement import tallies
 from engagement.models import Segment, Workspace
+from engagement.segments import counts as tallies
 from readapi import pagination, parameters, queries, serializers
 from readapi.records import Segment as Record
 from readapi.views.base import ReadView

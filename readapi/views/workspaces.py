@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from rest_framework.response import Response
 
-from engagement import tallies
 from engagement.models import Workspace
-from engagement.tallies import Totals
+from engagement.segments import counts
+from engagement.segments.counts import Totals
 from readapi import pagination, parameters, queries, serializers
 from readapi.records import Workspace as Record
 from readapi.views.base import ReadView
@@ -20,7 +20,7 @@ class WorkspaceView(ReadView):
     def records(self, shown: Sequence[Workspace], expansions: Sequence[str]) -> list[Record]:
         records = [serializers.workspace(row, self.product.name, self.links) for row in shown]
         if "stats" in expansions:
-            counted = tallies.totals(row.scores for row in shown if row.scores)
+            counted = counts.totals(row.scores for row in shown if row.scores)
             for row, record in zip(shown, records, strict=True):
                 record["stats"] = serializers.stats(counted.get(row.scores_id or 0, Totals()))
         return records

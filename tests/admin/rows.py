@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from engagement import messages
-from engagement.credentials import digest
+from engagement.core.credentials import digest
 from engagement.models import (
     Account,
     AccountEngagement,

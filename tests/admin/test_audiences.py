@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from engagement import score_sets
 from engagement.models import ScoreSet, Workspace
-from engagement.rescoring import rescore
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
 from tests.admin.rows import NOON, Rows, a_user
 from tests.admin.test_segments import filled_in
 
@@ -41,7 +41,7 @@ def audience(rows: Rows) -> dict[str, Any]:
 def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The workspaces that were to be scored again."""
     asked: list[int] = []
-    monkeypatch.setattr("engagement.score_sets.request", asked.append)
+    monkeypatch.setattr("engagement.rescoring.sets.request", asked.append)
     return asked
 
 
@@ -148,5 +148,5 @@ def test_a_new_workspace_is_about_everybody_at_first(root: Client, acme_rows: Ro
     html = root.get(reverse("admin:engagement_workspace_add")).content.decode()
     assert "conditions-TOTAL_FORMS" not in html
     made = Workspace.objects.create(product=acme_rows.product, name="New")
-    score_sets.request(made.pk)
+    sets.request(made.pk)
     assert made.audience == {}

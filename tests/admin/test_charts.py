@@ -5,8 +5,8 @@ from datetime import date
 
 import pytest
 
-from engagement import charts
-from engagement.charts import Series
+from engagement.core import charts
+from engagement.core.charts import Series
 
 DAYS = ["1 Nov", "2 Nov", "3 Nov", "4 Nov", "5 Nov"]
 

@@ -12,15 +12,15 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from config import cards, home
+from config.dashboard import cards, home
 from engagement.admin.scoping import Access, Products
 from engagement.models import Account, Product, ProductMember, ScoreSet, Workspace
-from engagement.movers import NOBODY, Mover, Movers
-from engagement.tallies import Totals
-from ingestion.hours import hour_of
-from ingestion.lately import HOURS, Backlog, Lately
+from engagement.segments.counts import Totals
+from engagement.segments.movers import NOBODY, Mover, Movers
+from ingestion.admin.snippets import PLACEHOLDER
+from ingestion.log.hours import hour_of
+from ingestion.log.last_24h import HOURS, Backlog, Lately
 from ingestion.models import DropCount, DropReason, HourCount, IngestionKey
-from ingestion.snippets import PLACEHOLDER
 from marketplace.models import Connection
 from tests.admin.conftest import logged_in
 from tests.admin.rows import Rows, a_connection, fill

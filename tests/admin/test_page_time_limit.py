@@ -12,8 +12,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
 
-from config import home, middleware
-from engagement import sql
+from config import middleware
+from config.dashboard import home
+from engagement.database import sql
 
 # Longer than any limit that is set here, and short enough to wait for.
 SHORT = "SELECT pg_sleep(0.5)"

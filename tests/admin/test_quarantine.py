@@ -7,8 +7,8 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from ingestion.drain.quarantine import try_again
 from ingestion.models import InboxMessage, QuarantinedMessage
-from ingestion.quarantine import try_again
 from tests.admin.rows import Rows, quarantined
 
 LIST = "admin:ingestion_quarantinedmessage_changelist"

@@ -10,11 +10,11 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
-from config.first_start import FirstStart
+from config.local.first_start import FirstStart
 from engagement.models import Product, User
-from ingestion import processing
+from ingestion.admin.snippets import PLACEHOLDER, snippets
+from ingestion.drain import process
 from ingestion.models import IngestionKey
-from ingestion.snippets import PLACEHOLDER, snippets
 from tests.engagement.history import NOON
 from tests.pipeline.waiting import counts
 
@@ -87,7 +87,7 @@ def test_the_lines_introduce_a_user_and_count_an_event(
     offered = {one.language: one.code for one in snippets(f"{live_server.url}/", acme_key)}
     run = {"curl": run_in_a_shell, "Python": run_in_python}[language]
     run(offered[language])
-    processing.drain(lambda: NOON)
+    process.drain(lambda: NOON)
     assert counts(acme) == {("u1", "Report created"): 1, ("u1", "Report shared"): 1}
     user = User.objects.select_related("account").get()
     assert user.email == "ada@example.com"
@@ -115,7 +115,7 @@ def test_a_product_made_in_the_admin_comes_with_a_key_whose_lines_work(
     (script, *_) = code(page)
     assert key.secret in script
     run_in_a_shell(script.replace("http://testserver", live_server.url))
-    processing.drain(lambda: NOON)
+    process.drain(lambda: NOON)
     assert counts(product) == {("u1", "Report created"): 1, ("u1", "Report shared"): 1}
     # The key is shown once, and its page is one's own from then on.
     assert key.secret not in root.get(made.redirect_chain[-1][0]).content.decode()

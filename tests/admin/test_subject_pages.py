@@ -22,7 +22,7 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
-from engagement.rescoring import rescore
+from engagement.rescoring.rescore import rescore
 from engagement.traits import Source, stamp
 from tests.admin.rows import NOON, Rows, a_user, an_account
 from tests.engagement.history import NOON as LATER

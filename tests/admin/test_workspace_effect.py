@@ -10,10 +10,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from engagement import event_counts, samples, sql, trials
 from engagement.admin import effects, seen_events
+from engagement.database import sql
 from engagement.models import EventName, EventWeight, Product, ScoreSet, UserEngagement, Workspace
-from engagement.rescoring import rescore
+from engagement.rescoring import what_if
+from engagement.rescoring.rescore import rescore
+from engagement.scores import samples
+from engagement.segments import event_counts
 from tests.engagement.history import NOON, group, identify, tell, track
 
 SCORED = {"ann": ("opened", 9), "bob": ("shared", 4), "cyd": ("paid", 2)}
@@ -236,7 +239,7 @@ def test_what_takes_too_long_is_said(
 def test_an_estimate_says_that_it_is_one(
     member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "EVERYBODY", 2)
+    monkeypatch.setattr(what_if, "EVERYBODY", 2)
     html = effect(member, ours, filled_in(ours, ("shared", 10)))
     assert "Estimated from 3 users" in html and "Estimated from 3 accounts" in html
     assert effects.EXACT not in html
@@ -245,8 +248,8 @@ def test_an_estimate_says_that_it_is_one(
 def test_where_accounts_have_too_many_users_their_effect_is_left_out(
     member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "EVERYBODY", 2)
-    monkeypatch.setattr(trials, "USERS_OF_ACCOUNTS", 2)
+    monkeypatch.setattr(what_if, "EVERYBODY", 2)
+    monkeypatch.setattr(what_if, "USERS_OF_ACCOUNTS", 2)
     early = {**LATER, "time_is": "more_than_days_ago"}
     html = effect(member, ours, filled_in(ours, **about(early)))
     assert effects.TOO_MANY_USERS in html

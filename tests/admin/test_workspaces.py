@@ -23,7 +23,7 @@ from tests.admin.rows import Rows
 def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The workspaces that were to be scored again."""
     asked: list[int] = []
-    monkeypatch.setattr("engagement.score_sets.request", asked.append)
+    monkeypatch.setattr("engagement.rescoring.sets.request", asked.append)
     return asked
 
 

@@ -5,9 +5,9 @@ from django.contrib.auth.models import User as AdminUser
 from django.utils import timezone
 
 from engagement.models import Product, ProductMember, User
-from ingestion import processing
+from ingestion.admin.snippets import PLACEHOLDER
+from ingestion.drain import process
 from ingestion.models import IngestionKey, QuarantinedMessage
-from ingestion.snippets import PLACEHOLDER
 from tests.admin.rows import quarantined
 from tests.browser.browsing import Browser
 from tests.browser.conftest import PASSWORD, LogIn
@@ -38,7 +38,7 @@ def test_a_newcomer_sends_a_first_event_and_finds_it(browser: Browser) -> None:
     browser.wait_for_text("ed")
     # What it says for JavaScript is run as it stands.
     assert browser.run(snippets[2]) == "done"
-    processing.drain(timezone.now)
+    process.drain(timezone.now)
     assert User.objects.get(product=product).email == "ada@example.com"
     # And the ingestion log knows.
     browser.follow("ingestion log")
@@ -92,7 +92,7 @@ def test_a_manager_tries_a_quarantined_message_again_from_the_log(
     browser.press_labelled("Try again")
     assert "1 message is back in the inbox" in browser.text
     assert not QuarantinedMessage.objects.exists()
-    processing.drain(timezone.now)
+    process.drain(timezone.now)
     assert User.objects.get().external_id == "ada"
 
 

@@ -4,12 +4,12 @@ import pytest
 from django.contrib.auth.models import User as AdminUser
 from django.utils import timezone
 
-from engagement import rescoring
 from engagement.messages import Identify, Track
 from engagement.models import Account, Product
-from ingestion import processing
+from engagement.rescoring import rescore
+from ingestion.admin.snippets import PLACEHOLDER
+from ingestion.drain import process
 from ingestion.models import IngestionKey
-from ingestion.snippets import PLACEHOLDER
 from tests.admin.rows import fill
 from tests.browser.browsing import NARROW, WIDE, Browser
 from tests.browser.conftest import PASSWORD, LogIn
@@ -35,8 +35,8 @@ def test_from_nothing_set_up_to_a_first_number(browser: Browser) -> None:
     assert key.secret in lines[0]
     # What it says for JavaScript is run as it stands.
     assert browser.run(lines[2]) == "done"
-    processing.drain(timezone.now)
-    rescoring.rescore(timezone.now())
+    process.drain(timezone.now)
+    rescore.rescore(timezone.now())
     browser.open("/admin/")
     assert "Nothing has arrived yet" not in browser.text
     assert numbers(browser) == {
@@ -64,8 +64,8 @@ def test_a_superuser_reads_cards_at_any_width_and_light(
     fill(globex, 2)
     now = timezone.now()
     wait(acme_key, Identify("ada", now, {}, "a1"), Track("ada", "opened", now), received_at=now)
-    processing.drain(timezone.now)
-    rescoring.rescore(timezone.now())
+    process.drain(timezone.now)
+    rescore.rescore(timezone.now())
     as_root.resize(width)
     as_root.prefer(scheme)
     as_root.open("/admin/")
@@ -87,7 +87,7 @@ def test_a_reason_in_the_chart_leads_to_its_messages(
 ) -> None:
     IngestionKey.objects.update(revoked_at=timezone.now())
     wait(acme_key, track("ada"), received_at=timezone.now())
-    processing.drain(timezone.now)
+    process.drain(timezone.now)
     browser = as_member("viewer", "vera")
     assert "1 of 1 messages of the last 24 hours were dropped" in browser.text
     browser.follow("Revoked key")

@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from engagement.messages import Identify, Received, Track
 from engagement.models import Product, Segment, Workspace
-from engagement.recording import record
-from engagement.rescoring import rescore
+from engagement.recording.record import record
+from engagement.rescoring.rescore import rescore
 from tests.browser.browsing import NARROW, Browser
 from tests.browser.conftest import LogIn
 

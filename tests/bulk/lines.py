@@ -10,9 +10,9 @@ from typing import Any
 from django.core.management import call_command
 
 from engagement.models import Product
-from ingestion import importing
-from ingestion.files import Lines
-from ingestion.importing import Problem
+from ingestion.bulk import importing
+from ingestion.bulk.files import Lines
+from ingestion.bulk.importing import Problem
 from ingestion.models import ImportedFile
 from tests.engagement.history import NOON
 

@@ -15,13 +15,13 @@ from django.core.management import CommandError
 from django.db import DataError
 from msgspec.structs import replace
 
-from engagement import deletion, forgetting
-from engagement.admission import Scope, Subject
 from engagement.messages import Received
 from engagement.models import AccountEngagement, DailyCount, Event, Product, StaleMark, User
-from engagement.recording import Outcome, record
-from engagement.rescoring import rescore
-from ingestion import files, importing
+from engagement.recording.record import Outcome, record
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import deletion, forgetting
+from engagement.rescoring.rescore import rescore
+from ingestion.bulk import files, importing
 from ingestion.models import DroppedMessage, ImportedFile, IngestionKey, SeenMessageId
 from tests.bulk.lines import Folder, events, go_on, import_bytes, json_lines, opened
 from tests.engagement.history import NOON, group, identify, state, tell, track

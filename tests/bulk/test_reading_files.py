@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingestion import files
-from ingestion.files import LINE_LIMIT, Lines, Unreadable
+from ingestion.bulk import files
+from ingestion.bulk.files import LINE_LIMIT, Lines, Unreadable
 from tests.bulk.lines import opened
 
 

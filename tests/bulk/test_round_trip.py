@@ -13,14 +13,15 @@ from django.core.management import CommandError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engagement import forgetting, maintenance, sql
-from engagement.admission import Scope, Subject
+from engagement.database import sql
 from engagement.messages import Group, Identify, Message, Received, Track
 from engagement.models import DailyCount, Event, ForgottenSubject, Product, User
-from engagement.recording import record
-from engagement.rescoring import rescore
+from engagement.recording.record import record
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import forgetting, maintenance
+from engagement.rescoring.rescore import rescore
 from engagement.traits import Source
-from ingestion import exporting
+from ingestion.bulk import exporting
 from tests.bulk.lines import Folder, import_bytes, json_lines
 from tests.engagement.history import NOON, group, identify, received, state, tell, track
 from tests.engagement.test_order_does_not_matter import scores

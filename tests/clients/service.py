@@ -11,7 +11,7 @@ from typing import Any, LiteralString, NamedTuple
 import psutil
 import psycopg
 
-from config.postgres import DATABASE, ROLE, EmbeddedPostgres
+from config.local.postgres import DATABASE, ROLE, EmbeddedPostgres
 from tests.start.running import Up, survivors, until
 
 PATIENCE = 90.0

@@ -21,7 +21,7 @@ from engagement.models import (
     User,
     UserEngagement,
 )
-from engagement.rescoring import rescore
+from engagement.rescoring.rescore import rescore
 from tests.engagement.history import state
 
 NOW = datetime(2026, 9, 24, 14, 30, tzinfo=UTC)

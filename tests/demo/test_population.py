@@ -11,7 +11,7 @@ from engagement.demo import vocabulary
 from engagement.demo.population import Customer, Size, generate
 from engagement.demo.vocabulary import BOARDS, Company, company
 from engagement.metric_names import Scope
-from engagement.rules import parse
+from engagement.rules.rules import parse
 from engagement.tenure import stated
 
 # A Thursday, at half past two.

@@ -7,7 +7,7 @@ from typing import Any
 
 from engagement.messages import Group, Identify, Message, Received, Track
 from engagement.models import Account, DailyCount, Event, EventName, Membership, Product, User
-from engagement.recording import record
+from engagement.recording.record import record
 
 # A Thursday at noon, so that hours before and after stay on the same UTC day.
 NOON = datetime(2026, 9, 24, 12, tzinfo=UTC)

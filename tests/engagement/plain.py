@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from engagement.scoring import shown_score
+from engagement.scores.formula import shown_score
 
 
 @dataclass(frozen=True)

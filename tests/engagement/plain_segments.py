@@ -11,7 +11,7 @@ from decimal import Decimal
 from math import ceil
 from typing import Any
 
-from engagement.scoring import shown_score
+from engagement.scores.formula import shown_score
 from tests.engagement import plain
 from tests.engagement.plain import Definition, Did
 

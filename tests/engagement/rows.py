@@ -7,9 +7,10 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
-from engagement import rules, segments
 from engagement.metric_names import Scope
 from engagement.models import Account, AccountEngagement, ScoreSet, User, UserEngagement
+from engagement.rules import rules
+from engagement.segments import members as segments
 from tests.engagement.history import NOON
 
 TODAY = NOON.date()

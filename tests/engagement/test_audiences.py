@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engagement import score_sets
 from engagement.messages import Message
 from engagement.models import AccountEngagement, Product, UserEngagement, Workspace
-from engagement.rescoring import rescore
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +26,7 @@ def is_about(product: Product, *conditions: dict[str, Any]) -> None:
     workspace = Workspace.objects.get(product=product)
     workspace.audience = {"match": "all", "conditions": list(conditions)} if conditions else {}
     workspace.save(update_fields=["audience"])
-    score_sets.request(workspace.pk)
+    sets.request(workspace.pk)
 
 
 def users(product: Product) -> dict[str, int]:

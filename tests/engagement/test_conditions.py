@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from engagement import conditions, rules
 from engagement.messages import Identify
 from engagement.models import Product, User
-from engagement.rules import UnusableRule
+from engagement.rules import filters, rules
+from engagement.rules.rules import UnusableRule
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.rows import named
 
@@ -33,7 +33,7 @@ def let_in(product: Product, *asked: dict[str, Any], match: str = "all") -> set[
     """The users that an audience with these conditions has."""
     stored = {"match": match, "conditions": list(asked)}
     rule = rules.parse(stored, "user", for_audience=True)
-    met = conditions.subject_filter(rule, product.pk, TODAY)
+    met = filters.subject_filter(rule, product.pk, TODAY)
     users = User.objects.filter(product=product)
     members = set(users.filter(met).values_list("external_id", flat=True))
     others = set(users.exclude(met).values_list("external_id", flat=True))

@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from engagement import event_counts, samples, score_sets
 from engagement.models import EventName, Product, ScoreSet, Workspace
-from engagement.rescoring import rescore
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
+from engagement.scores import samples
+from engagement.segments import event_counts
 from tests.engagement.history import NOON, identify, tell, track
 from tests.engagement.rows import TODAY, account, user
 
@@ -45,7 +47,7 @@ def test_an_audience_counts_its_users_alone(acme: Product) -> None:
     tell(acme, track("ann", "opened"), track("bob", "opened"), track("bob", "shared"))
     rule = {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}
     acme.workspaces.update(audience={"match": "all", "conditions": [rule]})
-    score_sets.request(acme.workspaces.get().pk)
+    sets.request(acme.workspaces.get().pk)
     rescore(NOON)
     assert lately(acme) == {"opened": 1}
 

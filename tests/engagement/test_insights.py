@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from engagement.history import EventPoints
-from engagement.insights import Carrier, Facts, Insight, insights
-from engagement.metrics import AccountMetrics, Scores
+from engagement.scores.history import EventPoints
+from engagement.scores.insights import Carrier, Facts, Insight, insights
+from engagement.scores.metrics import AccountMetrics, Scores
 
 TODAY = date(2026, 9, 24)
 CALM = Facts(

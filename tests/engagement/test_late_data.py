@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from engagement import locks, metrics, past_benchmarks, rescoring, segments
-from engagement.history import history
+from engagement.database import locks
 from engagement.messages import Message
 from engagement.models import (
     AccountEngagement,
@@ -19,7 +18,11 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
-from engagement.rescoring import rescore
+from engagement.rescoring import rescore as rescoring
+from engagement.rescoring.rescore import rescore
+from engagement.scores import metrics, past_benchmarks
+from engagement.scores.history import history
+from engagement.segments import members
 from tests.engagement.history import NOON, identify, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -63,7 +66,7 @@ def shown(workspace: Workspace) -> dict[str, Any]:
             for row in accounts
         },
         "segments": {
-            (segment.scope, segment.name): segments.counts(scores, [segment])[segment.pk]
+            (segment.scope, segment.name): members.counts(scores, [segment])[segment.pk]
             for segment in Segment.objects.filter(workspace=workspace)
         },
         "benchmarks": list(days.values_list("day", "users", "accounts")),

@@ -6,10 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engagement import maintenance
-from engagement.admission import Scope, Subject
-from engagement.forgetting import forget
-from engagement.maintenance import maintain, thin_links
 from engagement.models import (
     Chore,
     ForgottenSubject,
@@ -18,6 +14,10 @@ from engagement.models import (
     ReattributionRequest,
     User,
 )
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import maintenance
+from engagement.removal.forgetting import forget
+from engagement.removal.maintenance import maintain, thin_links
 from tests.engagement.history import NOON, identify, state, tell, track
 
 pytestmark = pytest.mark.django_db

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engagement import sql
-from engagement.attribution import Link, changed, timeline
+from engagement.database import sql
 from engagement.messages import Identify, Message, Received
 from engagement.models import Event, Membership, Product, User
-from engagement.recording import record
+from engagement.recording.attribution import Link, changed, timeline
+from engagement.recording.record import record
 from tests.engagement.history import NOON, identify, state, tell, track
 
 pytestmark = pytest.mark.django_db

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from engagement import segments
-from engagement.metric_expressions import _steps
 from engagement.metric_names import BOTH, METRICS, Scope
 from engagement.models import DailyCount, EventName, ScoredEvent, ScoreSet, Segment, User
 from engagement.models.activity import NO_ACCOUNT
-from engagement.scoring import shown_score
+from engagement.scores.formula import shown_score
+from engagement.segments import members as segments
+from engagement.segments.metric_filters import _steps
 from tests.engagement.rows import MAKE, TODAY, account, ago, members, named, user
 
 pytestmark = pytest.mark.django_db

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from engagement import metrics
-from engagement.history import Overall
 from engagement.models import AccountEngagement, ScoreSet, UserEngagement
-from engagement.scoring import percentile, score_change, tenths, trend
+from engagement.scores import metrics
+from engagement.scores.formula import percentile, score_change, tenths, trend
+from engagement.scores.history import Overall
 
 # Under a benchmark of 200, raw scores of 100 and 200 score 68.4 and 90.
 SCORE_SET = ScoreSet(

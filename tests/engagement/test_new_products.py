@@ -9,10 +9,12 @@ from contextlib import contextmanager
 import pytest
 from django.db import connection
 
-from engagement import history, segments, sql
+from engagement.database import sql
 from engagement.models import Product, UserEngagement
-from engagement.rescoring import rescore
-from engagement.rules import parse
+from engagement.rescoring.rescore import rescore
+from engagement.rules.rules import parse
+from engagement.scores import history
+from engagement.segments import members
 from tests.engagement.history import NOON, identify, tell, track
 
 USERS, DAYS = 100, 10
@@ -84,4 +86,4 @@ def test_a_segment_by_events_reads_each_count_once(newcomer: Product) -> None:
     rule = parse({"match": "all", "conditions": [opened]}, "user")
     assert workspace.scores is not None
     with rows_read(at_most=2 * COUNTS):
-        assert segments.count(workspace.scores, rule) == USERS
+        assert members.count(workspace.scores, rule) == USERS

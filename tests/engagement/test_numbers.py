@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engagement import history, score_sets
 from engagement.models import (
     AccountEngagement,
     EventName,
@@ -17,7 +16,9 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
-from engagement.rescoring import rescore
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
+from engagement.scores import history
 from tests.engagement import plain
 from tests.engagement.history import NOON, identify, tell, track
 from tests.engagement.plain import Definition, Did
@@ -59,7 +60,7 @@ def define(product: Product, definition: Definition) -> None:
     for name, weight in (definition.weights or {}).items():
         event_name, _ = EventName.objects.get_or_create(product=product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
-    score_sets.request(workspace.pk)
+    sets.request(workspace.pk)
 
 
 def introduce(product: Product) -> None:

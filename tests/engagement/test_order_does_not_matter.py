@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from engagement.messages import Group, Identify, Message, Received, Track
 from engagement.models import AccountEngagement, Product, User, UserEngagement
-from engagement.recording import record
-from engagement.rescoring import rescore
+from engagement.recording.record import record
+from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, state
 
 pytestmark = pytest.mark.django_db

@@ -4,10 +4,10 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from engagement import partitions
+from engagement.database import partitions
+from engagement.database.partitions import keep_partitions
+from engagement.database.sql import execute, fetch
 from engagement.models import DailyCount, Event, Product
-from engagement.partitions import keep_partitions
-from engagement.sql import execute, fetch
 from tests.engagement.history import tell, track
 
 pytestmark = pytest.mark.django_db

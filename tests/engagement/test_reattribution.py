@@ -7,10 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engagement import daily_counts, reattribution, tasks, wakeups
-from engagement.admission import Scope, Subject
-from engagement.deletion import go_on, request
-from engagement.forgetting import clear, forget
+from engagement import tasks
+from engagement.core import wakeups
 from engagement.messages import Message, Received
 from engagement.models import (
     Account,
@@ -22,8 +20,12 @@ from engagement.models import (
     StaleMark,
     User,
 )
-from engagement.recording import record
-from engagement.rescoring import rescore
+from engagement.recording import daily_counts, reattribution
+from engagement.recording.record import record
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal.deletion import go_on, request
+from engagement.removal.forgetting import clear, forget
+from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, at, identify, state, tell, track
 from tests.engagement.test_order_does_not_matter import scores, two_tellings
 

@@ -9,9 +9,9 @@ from datetime import date
 import pytest
 from django.db import IntegrityError, transaction
 
-from engagement import sql
+from engagement.database import sql
 from engagement.models import Account, DailyCount, Event, Membership, Product, User
-from engagement.recording import record
+from engagement.recording.record import record
 from tests.engagement.history import at, group, identify, received, state, tell, track
 
 pytestmark = pytest.mark.django_db

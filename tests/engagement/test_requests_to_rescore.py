@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from engagement import rescoring, tasks, wakeups
+from engagement import tasks
+from engagement.core import wakeups
+from engagement.rescoring import rescore
 
 
 @pytest.fixture
@@ -69,6 +71,6 @@ def test_a_rescoring_that_ran_out_of_time_asks_for_another(
         set_clock(monkeypatch, 100 + seconds)
         return 0
 
-    monkeypatch.setattr(rescoring, "rescore", work)
+    monkeypatch.setattr(rescore, "rescore", work)
     tasks.rescore()
     assert asked == again

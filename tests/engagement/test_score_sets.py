@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 from django.db import connection, transaction
 
-from engagement import locks, score_sets
+from engagement.database import locks
 from engagement.models import (
     AccountEngagement,
     DailyBenchmark,
@@ -20,7 +20,8 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
-from engagement.rescoring import rescore
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
 
 LATER = NOON + timedelta(minutes=2)
@@ -29,7 +30,7 @@ LATER = NOON + timedelta(minutes=2)
 @pytest.fixture(autouse=True)
 def one_range(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ids go on from test to test: none of ours begins a new range."""
-    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1_000_000_000)
+    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def weigh(product: Product, name: str, weight: int) -> None:
     EventWeight.objects.update_or_create(
         workspace=workspace, event_name=event_name, defaults={"weight": weight}
     )
-    score_sets.request(workspace.pk)
+    sets.request(workspace.pk)
 
 
 def steps(number: int) -> Callable[[], bool]:
@@ -69,7 +70,7 @@ def steps(number: int) -> Callable[[], bool]:
 
 def build(allowed: int) -> None:
     """Work on the sets that are asked for, *allowed* steps and the one that is always taken."""
-    score_sets.build(NOON, NOON.date(), steps(allowed))
+    sets.build(NOON, NOON.date(), steps(allowed))
 
 
 def test_readers_see_the_old_scores_and_their_definition_until_the_new_are_complete(
@@ -106,7 +107,7 @@ def test_what_happens_while_a_set_is_built_is_in_both(busy: Product) -> None:
 def test_marks_of_whom_building_still_comes_to_are_not_worked_off_twice(
     busy: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1)
+    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1)
     ann = User.objects.get(external_id="ann").pk
     weigh(busy, "opened", 9)
     building = ScoreSet.objects.filter(state="building")
@@ -117,7 +118,7 @@ def test_marks_of_whom_building_still_comes_to_are_not_worked_off_twice(
         rows = model.objects.filter(score_set__in=building)
         return list(rows.order_by("pk").values_list("raw", flat=True))
 
-    monkeypatch.setattr(score_sets, "build", lambda *_: None)
+    monkeypatch.setattr(sets, "build", lambda *_: None)
     assert rescore(NOON) > 0
     # Bob and all accounts are still to come.
     assert (scored(UserEngagement), scored(AccountEngagement)) == ([18], [])
@@ -147,7 +148,7 @@ def test_the_set_that_was_replaced_goes_a_little_later(busy: Product) -> None:
     weigh(busy, "opened", 9)
     rescore(NOON)
     assert UserEngagement.objects.filter(score_set=old).count() == 2
-    rescore(NOON + score_sets.RETIRED_KEPT / 2)
+    rescore(NOON + sets.RETIRED_KEPT / 2)
     assert UserEngagement.objects.filter(score_set=old).count() == 2
     rescore(LATER)
     for model in (UserEngagement, AccountEngagement, DailyBenchmark, ScoredEvent):
@@ -161,8 +162,8 @@ def test_large_sets_are_built_and_cleared_in_pieces(
     tell(busy, *(identify(f"user {number}") for number in range(5)))
     # Ids go on from test to test: a step ends among these users, not at each id before them.
     middle = User.objects.order_by("pk")[2].pk
-    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", middle)
-    monkeypatch.setattr(score_sets, "ROWS_PER_DELETION", 1)
+    monkeypatch.setattr(sets, "IDS_PER_RANGE", middle)
+    monkeypatch.setattr(sets, "ROWS_PER_DELETION", 1)
     weigh(busy, "opened", 3)
     rescore(NOON)
     rescore(LATER)
@@ -180,8 +181,8 @@ def test_ids_of_other_products_are_passed_in_few_steps(
     weigh(busy, "opened", 9)
     building = ScoreSet.objects.filter(state="building")
     building.update(built_until=first - 1)
-    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1)
-    monkeypatch.setattr(score_sets, "RANGES_PER_STEP", 50)
+    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1)
+    monkeypatch.setattr(sets, "RANGES_PER_STEP", 50)
     found = []
     while building.get().phase == "users":
         found.append(building.get().built)
@@ -194,13 +195,13 @@ def test_ids_of_other_products_are_passed_in_few_steps(
 def test_progress_is_told_in_words(busy: Product, monkeypatch: pytest.MonkeyPatch) -> None:
     def told() -> str:
         workspaces = Workspace.objects.filter(product=busy).select_related("scores")
-        return score_sets.progress(score_sets.with_building(workspaces).get())
+        return sets.progress(sets.with_building(workspaces).get())
 
     assert told() == "Of the days up to 2026-09-24"
     weigh(busy, "opened", 9)
     before = "The scores shown are those of before the change."
     assert told() == f"Being computed: users are next. {before}"
-    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1)
+    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1)
     ann = UserEngagement.objects.order_by("user_id").values_list("user_id", flat=True)[0]
     ScoreSet.objects.filter(state="building").update(built_until=ann - 1)
     build(0)
@@ -210,10 +211,10 @@ def test_progress_is_told_in_words(busy: Product, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_new_workspace_says_so_until_it_is_scored(acme: Product) -> None:
-    workspaces = score_sets.with_building(Workspace.objects.filter(product=acme))
-    assert score_sets.progress(workspaces.get()) == "Not computed yet"
-    score_sets.request_missing()
-    assert score_sets.progress(workspaces.get()) == "Being computed: users are next."
+    workspaces = sets.with_building(Workspace.objects.filter(product=acme))
+    assert sets.progress(workspaces.get()) == "Not computed yet"
+    sets.request_missing()
+    assert sets.progress(workspaces.get()) == "Being computed: users are next."
 
 
 def test_a_product_that_is_being_scored_elsewhere_is_left_alone(

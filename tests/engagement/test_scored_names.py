@@ -5,11 +5,14 @@ from typing import Any
 
 import pytest
 
-from engagement import event_names, forgetting, score_sets, sql
-from engagement.admission import Scope, Subject
+from engagement.database import sql
 from engagement.messages import Message
 from engagement.models import EventName, EventWeight, Product, ScoreSet, UserEngagement, Workspace
-from engagement.rescoring import rescore
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import forgetting
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
+from engagement.scores import event_names
 from tests.engagement.history import NOON, identify, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +40,7 @@ def weigh(workspace: Workspace, *names: str) -> None:
     for name in names:
         event_name, _ = EventName.objects.get_or_create(product=workspace.product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=5)
-    score_sets.request(workspace.pk)
+    sets.request(workspace.pk)
 
 
 def done(product: Product, *messages: Message, minutes: float = 1) -> None:
@@ -49,13 +52,13 @@ def test_names_that_only_another_workspace_lists_are_not_counted(scored: Product
     other = Workspace.objects.create(product=scored, name="Other")
     weigh(other, *MISSPELT)
     default = scored.workspaces.get(name="Default")
-    score_sets.request(default.pk)
+    sets.request(default.pk)
     rescore(NOON + MINUTE)
     assert adoption(scored, "ann") == 1 / 3
     assert adoption(scored, "ann", "Other") == 1 / 11
     EventWeight.objects.filter(workspace=other).delete()
     other.delete()
-    score_sets.request(default.pk)
+    sets.request(default.pk)
     rescore(NOON + 2 * MINUTE)
     assert adoption(scored, "ann") == 1 / 3
 

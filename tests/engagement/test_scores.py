@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from engagement import benchmarks, history, metrics, past_benchmarks, score_sets, segments
 from engagement.models import (
     AccountEngagement,
     EventName,
@@ -18,9 +17,12 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
-from engagement.rescoring import rescore
-from engagement.rules import parse
-from engagement.scoring import score, window
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
+from engagement.rules.rules import parse
+from engagement.scores import benchmarks, history, metrics, past_benchmarks
+from engagement.scores.formula import score, window
+from engagement.segments import members
 from tests.engagement.history import NOON, at, group, identify, tell, track
 
 RAW_SCORES = [475, 89, 101, 7, 3, 21, 2, 149, 223, 1, 13, 9, 37]
@@ -74,7 +76,7 @@ def weigh(workspace: Workspace, **weights: int) -> None:
     for name, weight in weights.items():
         event_name, _ = EventName.objects.get_or_create(product=workspace.product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
-    score_sets.request(workspace.pk)
+    sets.request(workspace.pk)
 
 
 def users(product: Product) -> dict[str, int]:
@@ -152,7 +154,7 @@ def test_an_event_that_weighs_0_is_not_scored(acme: Product, default_weight: int
     for asked in ("overall_scored_events", "adoption_all_time"):
         condition = {"kind": "metric", "metric": asked, "operator": "at_least", "value": 0.5}
         rule = parse({"match": "all", "conditions": [condition]}, "user")
-        found = segments.rows(scores, "user").filter(segments.members(scores, rule))
+        found = members.rows(scores, "user").filter(members.members(scores, rule))
         assert [row.user_id for row in found] == [ann.user_id], asked
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from engagement import segments
 from engagement.metric_names import BOTH, Scope
 from engagement.models import Product, ScoreSet, Segment, Workspace
+from engagement.segments import members as segments
 from tests.engagement.rows import MAKE, account, ago, members, named, user
 
 pytestmark = pytest.mark.django_db

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engagement import score_sets, segments
 from engagement.messages import Group, Identify
 from engagement.metric_names import METRICS, Scope
 from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
-from engagement.rescoring import rescore
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
+from engagement.segments import members as segments
 from tests.engagement import plain_segments as plain
 from tests.engagement.history import NOON, tell, track
 from tests.engagement.plain import Definition, Did
@@ -207,7 +208,7 @@ def score(product: Product, definition: Definition, audience: list[dict[str, Any
     for name, weight in (definition.weights or {}).items():
         event_name, _ = EventName.objects.get_or_create(product=product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
-    score_sets.request(workspace.pk)
+    sets.request(workspace.pk)
     rescore(NOON)
     workspace.refresh_from_db()
     assert workspace.scores is not None

@@ -5,12 +5,15 @@ from typing import Any
 
 import pytest
 
-from engagement import admission, forgetting, segments, tallies
-from engagement.admission import Subject
 from engagement.metric_names import Scope
 from engagement.models import AccountEngagement, Product, ScoreSet, Segment, Tally, Workspace
-from engagement.rescoring import rescore
-from engagement.tallies import Totals
+from engagement.recording import suppression
+from engagement.recording.suppression import Subject
+from engagement.removal import forgetting
+from engagement.rescoring.rescore import rescore
+from engagement.segments import counts as tallies
+from engagement.segments import members as segments
+from engagement.segments.counts import Totals
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.rows import account, user
 
@@ -325,7 +328,7 @@ def test_a_kept_mover_that_was_forgotten_is_left_out(scores: ScoreSet, acme: Pro
     account(scores, "initech", raw=10)
     account(scores, "globex", raw=20)
     make_large(scores)
-    forgetting.forget(Subject(acme.pk, admission.Scope.ACCOUNT, "globex"), NOON, suppress=False)
+    forgetting.forget(Subject(acme.pk, suppression.Scope.ACCOUNT, "globex"), NOON, suppress=False)
     assert [name for name, *_ in moved(scores)[0]] == ["initech"]
 
 

@@ -8,18 +8,12 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from engagement import (
-    benchmarks,
-    pace,
-    past_benchmarks,
-    planner,
-    raw_scores,
-    score_sets,
-    sql,
-    tallies,
-)
+from engagement.database import pace, sql, statistics
 from engagement.models import DailyBenchmark, Product, ScoreSet, StaleMark, Tally, UserEngagement
-from engagement.rescoring import rescore
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
+from engagement.scores import benchmarks, past_benchmarks, raw
+from engagement.segments import counts
 from tests.engagement.history import NOON, group, identify, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -31,7 +25,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes a minute elsewhere takes a moment here."""
     monkeypatch.setattr(pace, "SECONDS", 0.5)
     monkeypatch.setattr(pace, "_at_once", pace.SUBJECTS)
-    for module in (benchmarks, past_benchmarks, tallies):
+    for module in (benchmarks, past_benchmarks, counts):
         monkeypatch.setattr(module, "SECONDS", 0.5)
 
 
@@ -39,7 +33,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def slow_for_many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """A statement about more than three users never ends; how many users each one was about."""
     asked: list[int] = []
-    score_users = raw_scores.score_users
+    score_users = raw.score_users
 
     def score(score_set: ScoreSet, user_ids: Collection[int], today: Any) -> set[int]:
         asked.append(len(user_ids))
@@ -47,7 +41,7 @@ def slow_for_many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
             never_ends()
         return score_users(score_set, user_ids, today)
 
-    monkeypatch.setattr(raw_scores, "score_users", score)
+    monkeypatch.setattr(raw, "score_users", score)
     return asked
 
 
@@ -79,7 +73,7 @@ def test_a_statement_that_takes_too_long_is_tried_with_half_of_its_subjects(
 def test_a_set_is_built_in_steps_that_are_quick_enough(
     acme: Product, slow_for_many: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1_000_000_000)
+    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
     busy(acme, *PEOPLE)
     rescore(NOON)
     assert 10 in slow_for_many
@@ -92,14 +86,14 @@ def test_a_subject_that_is_too_slow_by_itself_keeps_its_score_and_no_other_waiti
     busy(acme, "ann", "bob")
     rescore(NOON)
     ann = UserEngagement.objects.get(user__external_id="ann").user_id
-    score_users = raw_scores.score_users
+    score_users = raw.score_users
 
     def score(score_set: ScoreSet, user_ids: Collection[int], today: Any) -> set[int]:
         if ann in user_ids:
             never_ends()
         return score_users(score_set, user_ids, today)
 
-    monkeypatch.setattr(raw_scores, "score_users", score)
+    monkeypatch.setattr(raw, "score_users", score)
     tell(acme, track("ann"), track("bob"))
     with caplog.at_level(logging.ERROR):
         rescore(NOON)
@@ -177,12 +171,12 @@ def test_a_set_whose_benchmarks_take_too_long_is_not_published(acme: Product, sl
 def test_counting_that_takes_too_long_keeps_the_last_counts(
     scored: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tallies, "_count_totals", lambda _: never_ends())
+    monkeypatch.setattr(counts, "_count_totals", lambda _: never_ends())
     busy(scored, "cyd")
     later = NOON + timedelta(minutes=11)
     rescore(later)
     tally = Tally.objects.get()
-    assert (tally.users, tally.taken_at, tally.seconds) == (2, later, tallies.SECONDS)
+    assert (tally.users, tally.taken_at, tally.seconds) == (2, later, counts.SECONDS)
 
 
 # --- Statistics ---------------------------------------------------------------------------
@@ -199,14 +193,14 @@ def known_rows() -> int:
 def test_tables_that_grew_are_analyzed_before_they_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planner, "ROWS", 20)
+    monkeypatch.setattr(statistics, "ROWS", 20)
     acme = Product.create_with_workspace("Acme")
-    planner.learn()
-    assert planner.keep_up() == []
+    statistics.learn()
+    assert statistics.keep_up() == []
     before = known_rows()
     tell(acme, *(identify(f"user {number}") for number in range(before // 2 + 50)))
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
     rescore(NOON)
     assert known_rows() >= 50
-    assert planner.keep_up() == []
+    assert statistics.keep_up() == []

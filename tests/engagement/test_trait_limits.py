@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engagement import sql, subjects, trait_limits
+from engagement.database import sql
 from engagement.messages import Group, Message, Received
 from engagement.models import Account, Product, User
-from engagement.recording import Outcome, record
-from engagement.trait_limits import MOST_BYTES, MOST_REMOVED, MOST_TRAITS, merge_all
+from engagement.recording import subjects, trait_limits
+from engagement.recording.record import Outcome, record
+from engagement.recording.trait_limits import MOST_BYTES, MOST_REMOVED, MOST_TRAITS, merge_all
 from engagement.traits import MARKETPLACE_TRAITS, Source, stamp
 from tests.engagement.history import NOON, group, identify, received, tell
 

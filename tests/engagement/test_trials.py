@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engagement import samples, score_sets, sql, trials
+from engagement.database import sql
 from engagement.metric_names import BOTH, Scope
 from engagement.models import (
     AccountEngagement,
@@ -20,8 +20,10 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
-from engagement.rescoring import rescore
-from engagement.trials import Definition, Place, Rankings
+from engagement.rescoring import sets, what_if
+from engagement.rescoring.rescore import rescore
+from engagement.rescoring.what_if import Definition, Place, Rankings
+from engagement.scores import samples
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.rows import TODAY
 
@@ -53,12 +55,12 @@ def define(product: Product, definition: Definition) -> None:
     for name, weight in definition.weights.items():
         event_name, _ = EventName.objects.get_or_create(product=product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
-    score_sets.request(workspace.pk)
+    sets.request(workspace.pk)
     rescore(NOON)
 
 
 def try_out(product: Product, definition: Definition) -> dict[Scope, Rankings]:
-    return trials.try_out(scores_of(product), definition, TODAY, in_time)
+    return what_if.try_out(scores_of(product), definition, TODAY, in_time)
 
 
 def seen(places: list[Place]) -> list[tuple[str, int, float]]:
@@ -124,7 +126,7 @@ def test_the_effect_is_what_saving_and_rescoring_gives(
     tell(product, *(track(user, name, -24 * ago) for user, name, ago in events))
     define(product, before)
     old = scores_of(product)
-    of_before = {scope: seen(places) for scope, places in trials.highest(old).items()}
+    of_before = {scope: seen(places) for scope, places in what_if.highest(old).items()}
     kept = rows_kept()
 
     tried = try_out(product, after)
@@ -132,13 +134,13 @@ def test_the_effect_is_what_saving_and_rescoring_gives(
     assert rows_kept() == kept
     assert {scope: seen(tried[scope].now) for scope in BOTH} == of_before
     define(product, after)
-    saved = trials.highest(scores_of(product))
+    saved = what_if.highest(scores_of(product))
     assert {scope: seen(tried[scope].then) for scope in BOTH} == {
         scope: seen(places) for scope, places in saved.items()
     }
     assert all(tried[scope].looked_at is None for scope in BOTH)
     # And a trial of what is there changes nothing.
-    again = try_out(product, trials.definition_of(scores_of(product)))
+    again = try_out(product, what_if.definition_of(scores_of(product)))
     for scope in BOTH:
         assert [one.other_rank for one in again[scope].then] == [
             one.rank for one in again[scope].then
@@ -174,7 +176,7 @@ def test_a_place_says_which_rank_it_has_on_the_other_side(
     acme: Product, change: dict[str, Any], then: dict[str, int | None], left: list[str]
 ) -> None:
     two_kinds(acme)
-    tried = try_out(acme, trials.definition_of(scores_of(acme))._replace(**change))
+    tried = try_out(acme, what_if.definition_of(scores_of(acme))._replace(**change))
     assert moves(tried["user"].then) == then
     assert list(moves(tried["user"].then)) == list(then)
     assert [name for name, rank in moves(tried["user"].now).items() if rank is None] == left
@@ -188,7 +190,7 @@ def test_ten_are_shown_and_ranks_behind_them_are_known(acme: Product) -> None:
     tell(acme, track("user 13", "paid"))
     define(acme, Definition(7, 1, {}, {}))
     tried = try_out(acme, Definition(7, 1, {}, {"paid": 10}))["user"]
-    assert len(tried.now) == len(tried.then) == trials.SHOWN
+    assert len(tried.now) == len(tried.then) == what_if.SHOWN
     assert tried.then[0].subject.external_id == "user 00"
     risen = next(one for one in tried.then if one.subject.external_id == "user 13")
     assert (risen.rank, risen.other_rank) == (4, 13)
@@ -210,10 +212,10 @@ def test_another_products_events_take_no_part(acme: Product, globex: Product) ->
 @pytest.fixture
 def few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is large begins at fifty subjects, of whom the ten highest and thirty others count."""
-    monkeypatch.setattr(trials, "EVERYBODY", 50)
-    monkeypatch.setattr(trials, "HIGHEST", 10)
-    monkeypatch.setattr(trials, "HIGHEST_ACCOUNTS", 10)
-    monkeypatch.setattr(trials, "PICKED", 30)
+    monkeypatch.setattr(what_if, "EVERYBODY", 50)
+    monkeypatch.setattr(what_if, "HIGHEST", 10)
+    monkeypatch.setattr(what_if, "HIGHEST_ACCOUNTS", 10)
+    monkeypatch.setattr(what_if, "PICKED", 30)
     monkeypatch.setattr(samples, "PIECES", 30)
 
 
@@ -249,7 +251,7 @@ def test_of_many_those_who_rank_highest_and_some_others_are_scored(
 def test_accounts_of_too_many_users_are_left_out(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "USERS_OF_ACCOUNTS", 50)
+    monkeypatch.setattr(what_if, "USERS_OF_ACCOUNTS", 50)
     for number in range(60):
         tell(acme, identify(f"user {number}", group="initech"), track(f"user {number}"))
     define(acme, Definition(7, 1, {}, {}))
@@ -261,10 +263,10 @@ def test_accounts_that_there_is_no_time_for_are_left_out(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two_kinds(acme)
-    monkeypatch.setattr(trials, "ACCOUNTS_AT_ONCE", 1)
+    monkeypatch.setattr(what_if, "ACCOUNTS_AT_ONCE", 1)
     for questions, expected in ((2, {"user"}), (1 + 4, {"user", "account"})):
         answers = [*[False] * questions, *[True] * 10]
-        tried = trials.try_out(
+        tried = what_if.try_out(
             scores_of(acme), Definition(7, 9, {}, {}), TODAY, partial(answers.pop, 0)
         )
         assert set(tried) == expected
@@ -274,7 +276,7 @@ def test_a_trial_ends_in_time_and_leaves_nothing(acme: Product) -> None:
     two_kinds(acme)
     kept = rows_kept()
     with pytest.raises(sql.TookTooLong):
-        trials.try_out(scores_of(acme), Definition(7, 9, {}, {}), TODAY, lambda: True)
+        what_if.try_out(scores_of(acme), Definition(7, 9, {}, {}), TODAY, lambda: True)
     assert rows_kept() == kept
 
 
@@ -290,8 +292,8 @@ def test_a_trial_of_more_users_makes_no_more_queries(
     define(acme, Definition(7, 1, {}, {}))
     scores = scores_of(acme)
     with django_assert_max_num_queries(20) as few:
-        trials.try_out(scores, Definition(7, 1, {}, {"opened": 3}), TODAY, in_time)
+        what_if.try_out(scores, Definition(7, 1, {}, {"opened": 3}), TODAY, in_time)
     meet(range(2, 40))
     rescore(NOON + timedelta(seconds=1))
     with django_assert_max_num_queries(len(few)):
-        trials.try_out(scores, Definition(7, 1, {}, {"opened": 3}), TODAY, in_time)
+        what_if.try_out(scores, Definition(7, 1, {}, {"opened": 3}), TODAY, in_time)

@@ -5,8 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from engagement import rescoring, score_sets
 from engagement.models import Product, ScoreSet, StaleMark, UserEngagement, Workspace
+from engagement.rescoring import rescore, sets
 from tests.engagement.history import NOON, identify, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -15,20 +15,20 @@ Turns = list[tuple[str, int]]
 
 @pytest.fixture(autouse=True)
 def from_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rescoring, "_last_product", 0)
+    monkeypatch.setattr(rescore, "_last_product", 0)
 
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
     """Whose turn it was, and how many marks it could take."""
     found: Turns = []
-    rescore_some = rescoring._rescore_some
+    rescore_some = rescore._rescore_some
 
     def note(product_id: int, *given: object) -> tuple[int, bool]:
         found.append((Product.objects.get(pk=product_id).name, given[1]))  # type: ignore[arg-type]
         return rescore_some(product_id, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rescoring, "_rescore_some", note)
+    monkeypatch.setattr(rescore, "_rescore_some", note)
     return found
 
 
@@ -50,15 +50,15 @@ def questions(number: int) -> Callable[[], bool]:
 def test_a_product_with_many_marks_lets_the_others_have_their_turn(
     acme: Product, globex: Product, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescoring, "MARKS_PER_TURN", 4)
+    monkeypatch.setattr(rescore, "MARKS_PER_TURN", 4)
     busy(acme, 10)
     tell(globex, identify("zed"))
     # Asked before each turn and after its users: the time is up after two turns.
-    rescoring.rescore(NOON, out_of_time=questions(4))
+    rescore.rescore(NOON, out_of_time=questions(4))
     assert names(turns) == ["Acme", "Globex"]
     assert not StaleMark.objects.filter(product=globex).exists()
     assert StaleMark.objects.filter(product=acme).exists()
-    rescoring.rescore(NOON)
+    rescore.rescore(NOON)
     assert not StaleMark.objects.exists()
     assert UserEngagement.objects.filter(score_set__state=ScoreSet.State.CURRENT).count() == 11
 
@@ -68,9 +68,9 @@ def test_a_call_begins_behind_the_product_at_which_the_last_one_ended(
 ) -> None:
     busy(acme)
     busy(globex)
-    rescoring.rescore(NOON, out_of_time=questions(1))
+    rescore.rescore(NOON, out_of_time=questions(1))
     busy(acme)
-    rescoring.rescore(NOON, out_of_time=questions(1))
+    rescore.rescore(NOON, out_of_time=questions(1))
     assert names(turns) == ["Acme", "Globex"]
 
 
@@ -78,11 +78,11 @@ def test_a_product_that_is_alone_takes_many_marks_at_once(
     acme: Product, globex: Product, turns: Turns
 ) -> None:
     busy(acme)
-    rescoring.rescore(NOON)
+    rescore.rescore(NOON)
     busy(acme)
     busy(globex)
-    rescoring.rescore(NOON + timedelta(minutes=1))
-    many, few = rescoring.MARKS_PER_TRANSACTION, rescoring.MARKS_PER_TURN
+    rescore.rescore(NOON + timedelta(minutes=1))
+    many, few = rescore.MARKS_PER_TRANSACTION, rescore.MARKS_PER_TURN
     assert turns[0] == ("Acme", many)
     assert sorted(turns[1:]) == [("Acme", few), ("Globex", few)]
 
@@ -90,7 +90,7 @@ def test_a_product_that_is_alone_takes_many_marks_at_once(
 def test_a_product_that_comes_meanwhile_has_its_turn_in_the_same_call(
     acme: Product, globex: Product, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescoring, "MARKS_PER_TRANSACTION", 4)
+    monkeypatch.setattr(rescore, "MARKS_PER_TRANSACTION", 4)
     busy(acme)
     asked = iter(range(100))
 
@@ -99,7 +99,7 @@ def test_a_product_that_comes_meanwhile_has_its_turn_in_the_same_call(
             tell(globex, identify("zed"), track("zed"))
         return False
 
-    rescoring.rescore(NOON, out_of_time=meanwhile)
+    rescore.rescore(NOON, out_of_time=meanwhile)
     assert names(turns)[:3] == ["Acme", "Globex", "Acme"]
 
 
@@ -107,15 +107,15 @@ def test_sets_are_built_in_turns(
     acme: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stepped: list[int] = []
-    step = score_sets._step
+    step = sets._step
 
     def note(pk: int, *given: object) -> bool:
         stepped.append(ScoreSet.objects.get(pk=pk).product_id)
         return step(pk, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(score_sets, "IDS_PER_RANGE", 1_000_000_000)
-    monkeypatch.setattr(score_sets, "_step", note)
-    score_sets.request_missing()
-    score_sets.build(NOON, NOON.date(), lambda: False)
+    monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
+    monkeypatch.setattr(sets, "_step", note)
+    sets.request_missing()
+    sets.build(NOON, NOON.date(), lambda: False)
     assert stepped == [acme.pk, globex.pk] * 3
     assert not Workspace.objects.filter(scores=None).exists()

@@ -4,8 +4,6 @@ from datetime import timedelta
 
 import pytest
 
-from engagement import forgetting
-from engagement.admission import Scope, Subject
 from engagement.models import (
     AccountEngagement,
     Product,
@@ -14,7 +12,9 @@ from engagement.models import (
     User,
     Workspace,
 )
-from engagement.rescoring import rescore
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import forgetting
+from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.test_audiences import PAYING, accounts, is_about
 

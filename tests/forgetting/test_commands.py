@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
+from engagement.core.progress import Progress
 from engagement.models import Product
-from engagement.progress import Progress
 from tests.engagement.history import identify, tell, track
 from tests.pipeline.waiting import counts, drain, dropped, wait
 

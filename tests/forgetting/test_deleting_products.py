@@ -8,9 +8,11 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from engagement import deletion, sql, tasks
+from engagement import tasks
+from engagement.database import sql
 from engagement.models import EventName, Product, StaleMark
-from engagement.rescoring import rescore
+from engagement.removal import deletion
+from engagement.rescoring.rescore import rescore
 from ingestion.models import DroppedMessage, IngestionKey
 from readapi.models import ApiToken
 from tests.admin.rows import Rows, fill

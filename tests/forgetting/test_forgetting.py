@@ -6,8 +6,7 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from engagement import forgetting, locks
-from engagement.admission import Scope, Subject
+from engagement.database import locks
 from engagement.messages import Message
 from engagement.models import (
     Account,
@@ -19,8 +18,10 @@ from engagement.models import (
     User,
     UserEngagement,
 )
-from engagement.rescoring import rescore
-from ingestion import processing
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import forgetting
+from engagement.rescoring.rescore import rescore
+from ingestion.drain import process
 from ingestion.models import DropCount, DroppedMessage, InboxMessage
 from tests.engagement.history import NOON, group, identify, state, tell, track
 from tests.pipeline.waiting import (
@@ -345,7 +346,7 @@ def test_a_message_that_is_being_put_into_quarantine_is_found(
         until_somebody_waits_for_a_lock()
         return error
 
-    monkeypatch.setattr(processing, "_storable", forget_meanwhile)
+    monkeypatch.setattr(process, "_storable", forget_meanwhile)
     drain(NOON + timedelta(minutes=2))
     for one in forgettings:
         one.result()

@@ -5,7 +5,7 @@ import json
 import pytest
 from django.test import Client
 
-from ingestion import inbox
+from ingestion.inbox import accept as inbox
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL, PATHS, refusal
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ingestion.bodies import SINGLE_LIMIT
+from ingestion.doors.bodies import SINGLE_LIMIT
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL, PATHS, refusal
 

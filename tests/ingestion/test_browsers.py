@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from ingestion import inbox
+from ingestion.inbox import accept as inbox
 from tests.ingestion.conftest import Post
 from tests.ingestion.examples import MINIMAL, PATHS, SEGMENT_MINIMAL, SEGMENT_PATHS
 

@@ -9,7 +9,7 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 from django.db import connection
 
-from config.handler import Handler
+from config.server.handler import Handler
 from tests.ingestion.conftest import Accepted
 from tests.ingestion.examples import MINIMAL, SEGMENT_MINIMAL
 

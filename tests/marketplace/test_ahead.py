@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from marketplace.ahead import Ahead
+from marketplace.prefetch import Ahead
 
 
 class Broken(Exception):

@@ -15,7 +15,7 @@ from django.contrib.auth.models import User as Person
 from django.urls import reverse
 from pytest_django import Settings
 
-from config import service
+from config.local import service
 from engagement.models import Product
 from marketplace import client, deadlines, runs
 from marketplace.client import Credentials, Query

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from config.postgres import EmbeddedPostgres
+from config.local.postgres import EmbeddedPostgres
 from marketplace.simulator.faults import Endpoint, Slow, Status
 from marketplace.simulator.records import site
 from marketplace.simulator.server import Simulator

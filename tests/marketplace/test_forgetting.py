@@ -2,9 +2,9 @@
 
 import pytest
 
-from engagement import deletion, forgetting
-from engagement.admission import Scope, Subject
 from engagement.models import Product
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import deletion, forgetting
 from marketplace.models import Connection, License
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from django.test import Client
 
-from ingestion import claims
+from ingestion.drain import claims
 from tests.ingestion.examples import Response
 
 Post = Callable[..., Response]

@@ -6,13 +6,15 @@ import pytest
 from django.db import DataError
 from msgspec.structs import replace
 
-from engagement import forgetting
-from engagement.admission import Scope, Subject
 from engagement.messages import Received
 from engagement.models import Product
-from engagement.recording import Outcome, record
-from ingestion import hours, lately, processing, quarantine, retention
-from ingestion.lately import Lately
+from engagement.recording.record import Outcome, record
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import forgetting
+from ingestion import retention
+from ingestion.drain import process, quarantine
+from ingestion.log import hours, last_24h
+from ingestion.log.last_24h import Lately
 from ingestion.models import DropReason, HourCount, IngestionKey
 from tests.engagement.history import NOON, identify, track
 from tests.pipeline.waiting import at_once, drain, quarantined, repeat, wait, wait_raw
@@ -21,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 
 def of(product: Product, at: object = NOON) -> Lately:
-    return lately.of_products([product.pk], at)[product.pk]  # type: ignore[arg-type]
+    return last_24h.of_products([product.pk], at)[product.pk]  # type: ignore[arg-type]
 
 
 def stored() -> dict[tuple[str, int, str], int]:
@@ -128,8 +130,8 @@ def test_accepted_is_recorded_dropped_quarantined_and_waiting(
     named = replace(track("ada"), message_id="m1")
     wait(acme_key, identify("ada"), named, named, received_at=NOON - 2 * HOUR)
     wait(acme_key, track("ada", "cursed"), received_at=NOON - HOUR)
-    monkeypatch.setattr(processing, "record", refuse)
-    for attempt in range(processing.MAX_ATTEMPTS):
+    monkeypatch.setattr(process, "record", refuse)
+    for attempt in range(process.MAX_ATTEMPTS):
         drain(NOON + timedelta(minutes=attempt))
     wait(acme_key, track("ada"), track("ada"), received_at=NOON)
 
@@ -143,7 +145,7 @@ def test_accepted_is_recorded_dropped_quarantined_and_waiting(
     assert told.waiting and (told.waiting.messages, told.waiting.oldest) == (2, NOON)
     assert told.accepted == 6
     # What moves on is in its new place alone.
-    monkeypatch.setattr(processing, "record", record)
+    monkeypatch.setattr(process, "record", record)
     quarantine.try_again(quarantined())
     assert of(acme).in_inbox[-3:] == [0, 1, 2] and of(acme).accepted == 6
     drain()
@@ -178,7 +180,7 @@ def test_an_inbox_too_deep_to_count_is_said_to_be_so(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait(acme_key, *repeat([track("ada")], 5000))
-    monkeypatch.setattr(lately, "PATIENCE", 0.001)
+    monkeypatch.setattr(last_24h, "PATIENCE", 0.001)
     told = of(acme)
     assert told.waiting is None and told.accepted == 0
 
@@ -192,4 +194,4 @@ def test_any_number_of_products_costs_the_same_queries(
         wait(IngestionKey.create(one, "test").secret, track("ada"))
     # Four, and the two time limits with their savepoints.
     with django_assert_num_queries(6):  # type: ignore[operator]
-        lately.of_products([one.pk for one in made], NOON)
+        last_24h.of_products([one.pk for one in made], NOON)

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from engagement.messages import Group, Identify
 from engagement.models import Account, Product, User
-from ingestion import processing
-from ingestion.log import State, find
+from ingestion.drain import process
+from ingestion.log.search import State, find
 from ingestion.models import DropCount, DroppedMessage, HourCount, IngestionKey
 from tests.engagement.history import NOON, at, group, identify, track
 from tests.pipeline.conftest import Post
@@ -298,7 +298,7 @@ def test_a_place_in_the_order_of_arrival_is_never_given_twice(acme: Product, acm
     seen = [*wait(acme_key, track("ada")), *wait(OF_NOBODY, track("ada"))]
     drain()
     seen += wait(acme_key, NAMED, REPEAT, track("ada", "\0"))
-    for attempt in range(processing.MAX_ATTEMPTS):
+    for attempt in range(process.MAX_ATTEMPTS):
         drain(NOON + timedelta(minutes=attempt))
     seen += wait(acme_key, track("ada"))
     assert sorted(set(seen)) == seen

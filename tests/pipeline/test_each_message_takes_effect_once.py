@@ -8,11 +8,12 @@ from itertools import repeat
 import pytest
 from django.db import OperationalError, connection
 
-from engagement import failures, reattribution
+from engagement.database import retries
 from engagement.messages import Message, Received, Track
 from engagement.models import Event, Membership, Product, User
-from engagement.recording import Outcome, record
-from ingestion import batches, processing, turns
+from engagement.recording import reattribution
+from engagement.recording.record import Outcome, record
+from ingestion.drain import batches, fairness, process
 from ingestion.models import InboxMessage
 from tests.engagement.history import NOON, group, identify, state, track
 from tests.pipeline.waiting import (
@@ -45,7 +46,7 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]
                 pending.pop()()
             return refused
 
-        monkeypatch.setattr(processing, "record", record_and_then)
+        monkeypatch.setattr(process, "record", record_and_then)
 
     return interrupt
 
@@ -62,13 +63,13 @@ def cut_power() -> None:
 
 def test_a_drain_goes_on_until_the_inbox_is_empty(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada"), *[track("ada")] * 24)
-    assert drain(batch_size=10) == processing.Drained(25, True)
+    assert drain(batch_size=10) == process.Drained(25, True)
     assert counts(acme) == {("ada", "opened"): 24}
     assert waiting() == []
 
 
 def test_an_empty_inbox_is_nothing_done(db: None) -> None:
-    assert drain() == processing.Drained(0, True)
+    assert drain() == process.Drained(0, True)
 
 
 def test_messages_are_recorded_in_the_order_of_arrival(
@@ -80,7 +81,7 @@ def test_messages_are_recorded_in_the_order_of_arrival(
         batches.append([one.arrival for one in received])
         return Outcome([], {})
 
-    monkeypatch.setattr(processing, "record", note)
+    monkeypatch.setattr(process, "record", note)
     ids = wait(acme_key, *[track("ada")] * 50)
     # The table's order need not be that of arrival.
     moved = list(InboxMessage.objects.filter(pk__in=ids[:10]))
@@ -93,7 +94,7 @@ def test_messages_are_recorded_in_the_order_of_arrival(
 def test_a_drain_stops_when_its_time_is_up(acme: Product, acme_key: str) -> None:
     wait(acme_key, *[track("ada")] * 25)
     times = iter([False, False, True])
-    assert drain(out_of_time=lambda: next(times), batch_size=10) == processing.Drained(20, False)
+    assert drain(out_of_time=lambda: next(times), batch_size=10) == process.Drained(20, False)
     assert len(waiting()) == 5
     assert drain().is_empty
     assert counts(acme) == {("ada", "opened"): 25}
@@ -118,7 +119,7 @@ def test_messages_that_are_committed_late_are_found(acme: Product, acme_key: str
             InboxMessage.objects.bulk_create(rows)
             rows.clear()
 
-    assert drain(batch_size=10, after_batch=commit_late) == processing.Drained(23, True)
+    assert drain(batch_size=10, after_batch=commit_late) == process.Drained(23, True)
     assert counts(acme) == {("ada", "opened"): 20, ("late", "opened"): 3}
     assert list(Event.objects.order_by("arrival").values_list("arrival", flat=True))[:3] == late
 
@@ -126,7 +127,7 @@ def test_messages_that_are_committed_late_are_found(acme: Product, acme_key: str
 def test_messages_that_are_committed_late_do_not_wait_for_a_long_backlog(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turns, "BATCHES_PER_SWEEP", 3)
+    monkeypatch.setattr(fairness, "BATCHES_PER_SWEEP", 3)
     wait(acme_key, track("late"))
     rows = list(InboxMessage.objects.all())
     InboxMessage.objects.all().delete()
@@ -153,7 +154,7 @@ def test_large_messages_make_small_batches(
         sizes.append(len(received))
         return Outcome([], {})
 
-    monkeypatch.setattr(processing, "record", note)
+    monkeypatch.setattr(process, "record", note)
     large = identify("ada", bio="x" * 100_000)
     wait(acme_key, *[large] * 4, identify("bob", bio="x" * 300_000), *[track("ada")] * 20)
     drain()
@@ -263,7 +264,7 @@ def test_what_another_drain_has_claimed_is_left_to_it(acme: Product, acme_key: s
     ids = wait(acme_key, *[track("ada")] * 10)
     with somebody_else() as other, other.transaction():
         other.execute("SELECT FROM ingestion_inboxmessage WHERE id = %s FOR UPDATE", [ids[0]])
-        assert drain() == processing.Drained(9, True)
+        assert drain() == process.Drained(9, True)
     assert waiting() == ids[:1]
 
 
@@ -273,7 +274,7 @@ def test_a_batch_that_loses_against_another_worker_goes_again(
 ) -> None:
     wait(acme_key, *[track("ada")] * 10)
     interrupted(lose_a_race)
-    assert drain() == processing.Drained(10, True)
+    assert drain() == process.Drained(10, True)
     assert counts(acme) == {("ada", "opened"): 10}
 
 
@@ -287,11 +288,11 @@ def test_a_drain_does_not_go_again_for_ever(
         attempts.append(len(received))
         lose_a_race()
 
-    monkeypatch.setattr(processing, "record", always_lose)
+    monkeypatch.setattr(process, "record", always_lose)
     wait(acme_key, *[track("ada")] * 10)
     with pytest.raises(OperationalError, match="deadlock"):
         drain()
-    assert attempts == [10] * (failures.RACES + 1)
+    assert attempts == [10] * (retries.RACES + 1)
     assert set(InboxMessage.objects.values_list("attempts", flat=True)) == {0}
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from engagement.messages import Received
 from engagement.models import Product
-from engagement.recording import Outcome
-from ingestion import batches as limits
-from ingestion import processing
+from engagement.recording.record import Outcome
+from ingestion.drain import batches as limits
+from ingestion.drain import process
+from ingestion.drain.fairness import Turns
 from ingestion.models import IngestionKey
-from ingestion.turns import Turns
 from tests.engagement.history import identify, track
 from tests.pipeline.waiting import drain, wait, wait_raw, waiting
 
@@ -28,7 +28,7 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
         noted.append([one.arrival for one in received])
         return Outcome([], {})
 
-    monkeypatch.setattr(processing, "record", note)
+    monkeypatch.setattr(process, "record", note)
     return noted
 
 

@@ -7,11 +7,12 @@ import pytest
 from django.utils import timezone
 from pytest_django import Settings
 
-from engagement import sql
+from engagement.database import sql
 from engagement.models import Product
-from ingestion import inbox, quotas, standing
-from ingestion.figures import figures
+from ingestion.inbox import accept, quotas
+from ingestion.log import status
 from ingestion.models import DropCount, DroppedMessage, DropReason, IngestionKey
+from ingestion.prometheus import figures
 from tests.engagement.history import track
 from tests.ingestion.examples import refusal
 from tests.pipeline.conftest import Post
@@ -24,13 +25,13 @@ NOBODYS = {"HTTP_AUTHORIZATION": "Basic edk_of_nobody"}
 
 
 @pytest.fixture(autouse=True)
-def committer(monkeypatch: pytest.MonkeyPatch) -> Iterator[inbox.Committer]:
+def committer(monkeypatch: pytest.MonkeyPatch) -> Iterator[accept.Committer]:
     """An inbox of the test's own that stores three messages without a valid key, and then none."""
     monkeypatch.setattr(quotas, "UNKNOWN_AT_ONCE", 3.0)
     monkeypatch.setattr(quotas, "UNKNOWN_PER_SECOND", 0.0)
-    inbox.stop()
-    own = inbox.Committer()
-    monkeypatch.setattr(inbox, "_committer", own)
+    accept.stop()
+    own = accept.Committer()
+    monkeypatch.setattr(accept, "_committer", own)
     yield own
     own.stop()
 
@@ -47,7 +48,7 @@ def figure(name: str, **labels: str) -> float:
     ("authorization", "reason"), [("Basic edk_of_nobody", "unknown_key"), ("", "missing_key")]
 )
 def test_beyond_some_they_are_counted_only(
-    authorization: str, reason: str, post: Post, committer: inbox.Committer, db: None
+    authorization: str, reason: str, post: Post, committer: accept.Committer, db: None
 ) -> None:
     headers = {"HTTP_AUTHORIZATION": authorization}
     # What an earlier test's inbox had still to count is counted by now.
@@ -64,11 +65,11 @@ def test_beyond_some_they_are_counted_only(
     assert figure("eds_messages_dropped_total", reason=reason) == 10
     assert figure("eds_messages_accepted_total") == before + 10
     assert figure("eds_messages_settled_total") == 7
-    drops = standing.drops(None, timezone.now())
+    drops = status.drops(None, timezone.now())
     assert {name: sum(days) for name, days in drops.by_reason.items()} == {DropReason(reason): 10}
 
 
-def test_of_a_batch_some_are_stored(post: Post, committer: inbox.Committer) -> None:
+def test_of_a_batch_some_are_stored(post: Post, committer: accept.Committer) -> None:
     batch = {"batch": [{"type": "track", **TRACK} for _ in range(8)]}
     assert post("/segment/v1/batch", batch, **NOBODYS).status_code == 200
     assert len(waiting()) == 3
@@ -77,7 +78,7 @@ def test_of_a_batch_some_are_stored(post: Post, committer: inbox.Committer) -> N
 
 
 def test_a_key_that_was_made_a_moment_ago_is_not_unknown(
-    post: Post, acme: Product, committer: inbox.Committer
+    post: Post, acme: Product, committer: accept.Committer
 ) -> None:
     for _ in range(5):
         post("/v2/track", TRACK, **NOBODYS)

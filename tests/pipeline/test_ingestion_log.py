@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from engagement import sql
+from engagement.database import sql
 from engagement.messages import Identify, Track
 from engagement.models import Product
-from ingestion import log, standing, timestamps
-from ingestion.log import Entry, State
+from ingestion import timestamps
+from ingestion.log import search, status
+from ingestion.log.search import Entry, State
 from ingestion.models import DropReason, IngestionKey
 from ingestion.payloads import Unusable
 from tests.engagement.history import NOON, group, identify, track
@@ -20,7 +21,7 @@ LATER = NOON + timedelta(minutes=3)
 
 
 def find(product: Product, term: str = "", **options: Any) -> list[Entry]:
-    found = log.find(product, term, LATER, **options)
+    found = search.find(product, term, LATER, **options)
     assert found.too_slow == []
     return found.entries
 
@@ -150,7 +151,7 @@ def test_identifies_and_groups_are_found_by_the_traits_they_left(
 def test_a_user_without_events_is_said_to_be_known(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada"), group("org"))
     drain()
-    user, account = (log.find(acme, term, LATER) for term in ("ada", "org"))
+    user, account = (search.find(acme, term, LATER) for term in ("ada", "org"))
     assert user.user is not None and user.user.is_identified and not user.entries
     assert account.account is not None and account.account.is_identified
 
@@ -160,7 +161,7 @@ def test_a_repeat_is_dropped_and_its_first_is_named(acme: Product, acme_key: str
     wait(acme_key, identify("ada"))
     first, second = wait(acme_key, named, named)
     drain()
-    found = log.find(acme, "m1", LATER)
+    found = search.find(acme, "m1", LATER)
     assert found.seen_at == NOON
     dropped = next(entry for entry in found.entries if entry.state == State.DROPPED)
     assert (dropped.arrival, dropped.told) == (second, "Duplicate")
@@ -191,7 +192,7 @@ def test_what_is_quarantined_is_found_with_its_error(acme: Product, acme_key: st
 def test_what_failed_once_says_when_it_is_tried_again(acme: Product, acme_key: str) -> None:
     wait(acme_key, track("ada", "\0"))
     drain()
-    (entry,) = log.find(acme, "ada", NOON).entries
+    (entry,) = search.find(acme, "ada", NOON).entries
     assert entry.told == "Failed attempts so far: 1. The next one is in 5 s."
 
 
@@ -230,10 +231,10 @@ def test_without_a_name_the_newest_of_all_kinds_are_shown(acme: Product, acme_ke
 
 
 def test_the_newest_come_first_and_no_more_than_fit(acme: Product, acme_key: str) -> None:
-    ids = wait(acme_key, identify("ada"), *[track("ada")] * (log.SHOWN + 9))
+    ids = wait(acme_key, identify("ada"), *[track("ada")] * (search.SHOWN + 9))
     drain()
-    assert [entry.arrival for entry in find(acme, "ada")] == ids[: -log.SHOWN - 1 : -1]
-    assert [entry.arrival for entry in find(acme, "opened")] == ids[: -log.SHOWN - 1 : -1]
+    assert [entry.arrival for entry in find(acme, "ada")] == ids[: -search.SHOWN - 1 : -1]
+    assert [entry.arrival for entry in find(acme, "opened")] == ids[: -search.SHOWN - 1 : -1]
 
 
 def test_an_event_of_long_ago_that_came_lately_is_among_the_newest(
@@ -278,7 +279,7 @@ def test_another_products_messages_are_not_found(
     quarantine(theirs, track("ada", "\0"))
     wait(theirs, track("ada", "opened"))
     for term in ("", "ada", "org", "opened", "m1"):
-        assert log.find(acme, term, LATER) == log.Found(), term
+        assert search.find(acme, term, LATER) == search.Found(), term
 
 
 def test_messages_with_unknown_keys_are_in_no_products_log(acme: Product) -> None:
@@ -295,9 +296,9 @@ def test_what_takes_too_long_is_said_and_the_rest_is_shown(
     drain()
     (waits,) = wait(acme_key, track("ada", "opened"))
     slow = "SELECT pg_sleep(5), %(product)s, %(id)s, %(since)s, %(limit)s"
-    monkeypatch.setattr(log, "_OF_NAME", slow)
-    monkeypatch.setattr(log, "PATIENCE", 0.2)
-    found = log.find(acme, "opened", LATER)
+    monkeypatch.setattr(search, "_OF_NAME", slow)
+    monkeypatch.setattr(search, "PATIENCE", 0.2)
+    found = search.find(acme, "opened", LATER)
     assert found.too_slow == ["events of this name"]
     assert [entry.arrival for entry in found.entries] == [waits]
     assert (sent, State.STRANGER) in states(acme, "ada")
@@ -316,11 +317,11 @@ def test_it_says_what_waits_is_put_aside_and_was_dropped(
     drain(LATER)
     wait(acme_key, track("ada"), received_at=LATER)
     wait(acme_key, track("ada"), received_at=NOON)
-    stands = standing.of_product(acme.pk, LATER)
+    stands = status.of_product(acme.pk, LATER)
     assert (stands.waiting, stands.oldest, stands.quarantined) == (2, NOON, 1)
     assert (stands.drops.total, stands.drops.today) == (3, 3)
     assert stands.drops.by_reason == {DropReason.DUPLICATE: [0] * 29 + [3]}
-    nothing = standing.of_product(globex.pk, LATER)
+    nothing = status.of_product(globex.pk, LATER)
     assert (nothing.waiting, nothing.oldest, nothing.drops.by_reason) == (0, None, {})
 
 
@@ -329,7 +330,7 @@ def test_drops_are_sorted_by_day_and_old_ones_are_left_out(acme: Product, acme_k
     for days in (0, 1, 29, 30):
         wait(acme_key, named, named)
         drain(NOON - timedelta(days=days))
-    drops = standing.drops(acme.pk, NOON)
+    drops = status.drops(acme.pk, NOON)
     assert drops.days[0] == (NOON - timedelta(days=29)).date()
     assert drops.days[-1] == NOON.date()
     (counts,) = drops.by_reason.values()
@@ -344,7 +345,7 @@ def test_unknown_senders_are_told_apart_by_key_prefix_and_reason(acme: Product) 
     wait("", track("ada"), received_at=LATER)
     drain()
     senders = [
-        (one.key_hint, one.reason, one.count, one.last_at) for one in standing.unknown_senders()
+        (one.key_hint, one.reason, one.count, one.last_at) for one in status.unknown_senders()
     ]
     assert senders[0] == ("", DropReason.MISSING_KEY, 1, LATER)
     assert sorted(senders[1:]) == [
@@ -361,5 +362,5 @@ def test_counting_a_deep_inbox_is_given_up(
 
     wait_raw(acme_key, b"x")
     monkeypatch.setattr(sql, "fetch", too_slow)
-    stands = standing.of_product(acme.pk, NOON)
+    stands = status.of_product(acme.pk, NOON)
     assert (stands.waiting, stands.oldest) == (None, None)

@@ -15,12 +15,13 @@ from django.db import (
     connection,
 )
 
-from engagement import failures
 from engagement import tasks as engagement_tasks
+from engagement.database import retries
 from engagement.messages import Received
 from engagement.models import Product
-from engagement.recording import Outcome, record
-from ingestion import processing, tasks
+from engagement.recording.record import Outcome, record
+from ingestion import tasks
+from ingestion.drain import process
 from ingestion.models import ClaimedBatch, InboxMessage
 from tests.engagement.history import identify, track
 from tests.pipeline.waiting import (
@@ -66,7 +67,7 @@ def database_error(sqlstate: str | None, kind: type[DatabaseError]) -> DatabaseE
     ],
 )
 def test_transient(sqlstate: str | None, kind: type[DatabaseError]) -> None:
-    assert failures.is_transient(database_error(sqlstate, kind))
+    assert retries.is_transient(database_error(sqlstate, kind))
 
 
 @pytest.mark.parametrize(
@@ -83,17 +84,17 @@ def test_transient(sqlstate: str | None, kind: type[DatabaseError]) -> None:
     ],
 )
 def test_a_messages_fault(sqlstate: str, kind: type[DatabaseError]) -> None:
-    assert not failures.is_transient(database_error(sqlstate, kind))
+    assert not retries.is_transient(database_error(sqlstate, kind))
 
 
 def test_a_lost_connection_has_several_faces() -> None:
-    assert failures.is_transient(InterfaceError("connection already closed"))
-    assert failures.is_transient(OperationalError("the connection is lost"))
+    assert retries.is_transient(InterfaceError("connection already closed"))
+    assert retries.is_transient(OperationalError("the connection is lost"))
 
 
 @pytest.mark.parametrize("error", [ValueError(), TypeError(), KeyError(), OSError(), DataError()])
 def test_what_is_no_database_failure_is_not_transient(error: Exception) -> None:
-    assert not failures.is_transient(error)
+    assert not retries.is_transient(error)
 
 
 # --- In the middle of a batch ---------------------------------------------------------------
@@ -118,7 +119,7 @@ def fail_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
             failing()
             return refused
 
-        monkeypatch.setattr(processing, "record", record_and_fail)
+        monkeypatch.setattr(process, "record", record_and_fail)
 
     return fail
 
@@ -132,7 +133,7 @@ def test_no_attempt_is_counted(
 ) -> None:
     ids = wait(acme_key, *[track("ada")] * 5)
     fail_with(lambda: raise_in_database(sqlstate))
-    for _ in range(processing.MAX_ATTEMPTS + 1):
+    for _ in range(process.MAX_ATTEMPTS + 1):
         tasks.drain()
     assert (waiting(), quarantined()) == (ids, [])
     assert set(InboxMessage.objects.values_list("attempts", "not_before")) == {(0, None)}
@@ -170,7 +171,7 @@ def test_a_fault_of_our_own_is_not_hushed_up(
         raise TypeError("a fault")
 
     wait(acme_key, track("ada"))
-    monkeypatch.setattr(processing, "settle_batch", claim)
+    monkeypatch.setattr(process, "settle_batch", claim)
     with pytest.raises(TypeError, match="a fault"):
         tasks.drain()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from django.db import DataError
 
-from ingestion.batches import collector_paused, settle_or_split
+from ingestion.drain.batches import collector_paused, settle_or_split
 
 
 class Large:

@@ -11,8 +11,8 @@ from pytest_django import Settings
 
 from engagement.messages import Received
 from engagement.models import Product
-from engagement.recording import Outcome, record
-from ingestion import processing, quarantine
+from engagement.recording.record import Outcome, record
+from ingestion.drain import process, quarantine
 from ingestion.models import InboxMessage, IngestionKey, QuarantinedMessage, SeenMessageId
 from ingestion.payloads import encode
 from tests.engagement.history import NOON, identify, track
@@ -45,13 +45,13 @@ def mended(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
             raise DataError("it is cursed")
         return record(received)
 
-    monkeypatch.setattr(processing, "record", refuse)
-    return lambda: monkeypatch.setattr(processing, "record", record)
+    monkeypatch.setattr(process, "record", refuse)
+    return lambda: monkeypatch.setattr(process, "record", record)
 
 
 def drain_at_each_attempt() -> None:
     """Drain now and whenever a message that failed is due again."""
-    for attempt in range(processing.MAX_ATTEMPTS + 1):
+    for attempt in range(process.MAX_ATTEMPTS + 1):
         drain(NOON + timedelta(minutes=attempt))
 
 
@@ -74,13 +74,13 @@ def test_one_bad_message_among_200_costs_no_other(
 def test_it_is_put_back_for_a_later_attempt(acme: Product, acme_key: str) -> None:
     (bad,) = wait_raw(acme_key, b"\xc1")
     first = InboxMessage.objects.get()
-    assert drain() == processing.Drained(1, True)
+    assert drain() == process.Drained(1, True)
     back = InboxMessage.objects.get()
     assert (back.pk, back.attempts, back.not_before) == (bad, 1, NOON + timedelta(seconds=5))
     kept = ("received_at", "key_digest", "key_hint", "payload")
     assert [getattr(back, name) for name in kept] == [getattr(first, name) for name in kept]
     # It is not due yet, and then the pause is twice as long.
-    assert drain(NOON + timedelta(seconds=4)) == processing.Drained(0, True)
+    assert drain(NOON + timedelta(seconds=4)) == process.Drained(0, True)
     drain(NOON + timedelta(seconds=5))
     back.refresh_from_db()
     assert (back.attempts, back.not_before) == (2, NOON + timedelta(seconds=15))
@@ -169,7 +169,7 @@ def test_what_failed_before_is_tried_apart_from_the_others(
         sizes.append(len(received))
         return Outcome([], {})
 
-    monkeypatch.setattr(processing, "record", note)
+    monkeypatch.setattr(process, "record", note)
     wait(acme_key, *[track("ada")] * 50)
     drain(NOON + timedelta(minutes=1))
     assert sizes == [50]
@@ -185,7 +185,7 @@ def test_one_percent_of_bad_messages_costs_a_bounded_number_of_attempts(
         handled += len(received)
         return record(received)
 
-    monkeypatch.setattr(processing, "record", record_and_count)
+    monkeypatch.setattr(process, "record", record_and_count)
     ids = wait(
         acme_key,
         *[track(f"user {place % 50}", "opened" if place % 100 else "\0") for place in range(3_000)],

@@ -11,9 +11,10 @@ from django.db import DataError, OperationalError
 from django.test import Client, RequestFactory
 
 from config.logs import JsonFormatter
-from engagement import request_ids
+from engagement.core import request_ids
 from engagement.messages import Received
-from ingestion import inbox, processing, quarantine
+from ingestion.drain import process, quarantine
+from ingestion.inbox import accept as inbox
 from ingestion.models import DroppedMessage, DropReason, InboxMessage, QuarantinedMessage
 from ingestion.payloads import decode
 from readapi import queries
@@ -32,7 +33,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(received: Sequence[Received]) -> list[Received]:
         raise DataError("it is cursed")
 
-    monkeypatch.setattr(processing, "record", refuse)
+    monkeypatch.setattr(process, "record", refuse)
 
 
 @pytest.mark.parametrize(
@@ -184,8 +185,8 @@ def test_the_worker_names_the_request_of_a_message_that_fails(
 ) -> None:
     post("/v2/track", TRACK, HTTP_X_REQUEST_ID=ID)
     drain_at_each_attempt()
-    lines = [as_json(one) for one in caplog.records if one.name == "ingestion.processing"]
-    assert [line["request_id"] for line in lines] == [ID] * processing.MAX_ATTEMPTS
+    lines = [as_json(one) for one in caplog.records if one.name == "ingestion.drain.process"]
+    assert [line["request_id"] for line in lines] == [ID] * process.MAX_ATTEMPTS
 
 
 def test_a_line_about_a_request_names_it() -> None:
@@ -236,7 +237,7 @@ def test_a_fault_that_nobody_named_gets_an_id_that_leads_from_the_answer_to_the_
 
 
 def drain_at_each_attempt() -> None:
-    for attempt in range(processing.MAX_ATTEMPTS + 1):
+    for attempt in range(process.MAX_ATTEMPTS + 1):
         drain(NOON + timedelta(days=400, minutes=attempt))
 
 

@@ -3,8 +3,8 @@
 import pytest
 from django.db import transaction
 
-from engagement import rescoring
 from engagement.models import Product, UserEngagement
+from engagement.rescoring import rescore
 from tests.engagement.history import NOON, identify, tell, track
 from tests.pipeline.waiting import at_once
 
@@ -17,6 +17,6 @@ def test_an_event_recorded_while_its_user_is_introduced_is_scored(acme: Product)
         # off the mark of that before this worker commits.
         tell(acme, track("ada"))
         at_once(lambda: tell(acme, identify("ada")))
-        at_once(lambda: rescoring.rescore(NOON))
-    rescoring.rescore(NOON)
+        at_once(lambda: rescore.rescore(NOON))
+    rescore.rescore(NOON)
     assert UserEngagement.objects.get().event_count == 2

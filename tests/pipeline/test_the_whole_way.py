@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from engagement import rescoring
 from engagement.models import Product
+from engagement.rescoring import rescore
 from tests.ingestion.examples import PATHS
 from tests.pipeline.conftest import Post
 from tests.pipeline.waiting import drain, dropped, places_of, quarantined, waiting
@@ -64,7 +64,7 @@ def test_what_is_posted_comes_back_ranked_and_scored(
         assert post(path, body, **headers).status_code == 202
     drain(timezone.now())
     assert (waiting(), quarantined(), dropped()) == ([], [], [])
-    rescoring.rescore(timezone.now())
+    rescore.rescore(timezone.now())
 
     workspace = {"workspace_id": acme.workspaces.get().pk}
     accounts = read(acme_token, "/v2/accounts", **workspace)
@@ -101,7 +101,7 @@ def test_properties_are_found_nowhere(post: Post, acme_key: str) -> None:
     assert places_of("found-trait") == {"ingestion_inboxmessage.payload"}
     assert places_of("planted") == set()
     drain(timezone.now())
-    rescoring.rescore(timezone.now())
+    rescore.rescore(timezone.now())
     assert [reason for _, reason in dropped()] == ["unknown_key"]
     assert places_of("found-trait") == {"engagement_user.traits", "engagement_account.traits"}
     assert places_of("planted") == set()

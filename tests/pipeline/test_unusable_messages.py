@@ -4,9 +4,9 @@ from datetime import date
 
 import pytest
 
-from engagement import forgetting
-from engagement.admission import Scope, Subject
 from engagement.models import Product
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import forgetting
 from ingestion.models import DropCount, DroppedMessage, DropReason, InboxMessage, SeenMessageId
 from ingestion.payloads import Unusable
 from tests.engagement.history import NOON, track

@@ -11,9 +11,10 @@ import pytest
 
 from config.celery import app
 from engagement import tasks as engagement_tasks
-from engagement import wakeups as engagement_wakeups
+from engagement.core import wakeups as engagement_wakeups
 from engagement.models import Product
-from ingestion import tasks, wakeups
+from ingestion import tasks
+from ingestion.inbox import wakeups
 from tests.engagement.history import track
 from tests.pipeline.conftest import Post
 from tests.pipeline.waiting import at_once, counts, wait, waiting

@@ -8,12 +8,13 @@ from collections.abc import Callable, Sequence
 import pytest
 from django.db import connection
 
-from config import liveness
+from config import keepalive
 from engagement.messages import Received
 from engagement.models import Product
-from engagement.recording import Outcome, record
-from ingestion import claims, processing, tasks
-from ingestion.claims import Claims
+from engagement.recording.record import Outcome, record
+from ingestion import tasks
+from ingestion.drain import claims, process
+from ingestion.drain.claims import Claims
 from ingestion.models import ClaimedBatch, QuarantinedMessage
 from tests.engagement.history import NOON, track
 from tests.pipeline.test_interruptions_are_no_message_fault import raise_in_database
@@ -35,7 +36,7 @@ def curse(monkeypatch: pytest.MonkeyPatch) -> Curse:
                 happens()
             return outcome
 
-        monkeypatch.setattr(processing, "record", record_and_then)
+        monkeypatch.setattr(process, "record", record_and_then)
 
     return set_up
 
@@ -101,10 +102,10 @@ def test_workers_that_are_killed_once_quarantine_nothing(
 ) -> None:
     """As a deployment does."""
     wait(acme_key, *[track("ada")] * number)
-    monkeypatch.setattr(processing, "record", lambda received: kill_this_process())
+    monkeypatch.setattr(process, "record", lambda received: kill_this_process())
     assert not survives(drain)
-    monkeypatch.setattr(processing, "record", record)
-    assert drain() == processing.Drained(number, True)
+    monkeypatch.setattr(process, "record", record)
+    assert drain() == process.Drained(number, True)
     assert counts(acme) == {("ada", "opened"): number}
     assert quarantined() == []
 
@@ -124,7 +125,7 @@ def test_a_message_alone_is_tried_three_times(acme_key: str, curse: Curse) -> No
 def test_a_batch_whose_transaction_is_ended_for_taking_too_long_is_divided(
     acme: Product, acme_key: str, curse: Curse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(liveness._OF_POSTGRES, "idle_in_transaction_session_timeout", 200)
+    monkeypatch.setitem(keepalive._OF_POSTGRES, "idle_in_transaction_session_timeout", 200)
     connection.close()
     bad = wait_with_a_cursed_one(acme_key, 30)
     curse(lambda: time.sleep(0.5))
@@ -172,7 +173,7 @@ def test_a_limit_that_somebody_set_for_the_role_stays(
                 limits.append(cursor.fetchone()[0])
         return Outcome([], {})
 
-    monkeypatch.setattr(processing, "record", note)
+    monkeypatch.setattr(process, "record", note)
     with connection.cursor() as cursor:
         cursor.execute("SET lock_timeout = '7s'")
     wait(acme_key, track("ada"))
@@ -189,7 +190,7 @@ def test_a_worker_whose_batch_was_taken_over_does_nothing(acme: Product, acme_ke
     late = Claims(batch_size=10).next(NOON)
     assert late is not None
     assert drain().messages == 5
-    assert processing.settle_batch(late, NOON) == 0
+    assert process.settle_batch(late, NOON) == 0
     assert counts(acme) == {("ada", "opened"): 5}
 
 
@@ -201,8 +202,8 @@ def test_a_worker_that_falls_behind_its_note_is_given_a_moment(
     late = Claims(batch_size=10).next(NOON)
     assert late is not None
     wait(acme_key, track("bob"))
-    assert drain() == processing.Drained(1, True)
-    assert processing.settle_batch(late, NOON) == 5
+    assert drain() == process.Drained(1, True)
+    assert process.settle_batch(late, NOON) == 5
     assert counts(acme) == {("ada", "opened"): 5, ("bob", "opened"): 1}
     assert not ClaimedBatch.objects.exists()
 
@@ -219,4 +220,4 @@ def test_a_batch_that_is_worked_on_is_nobody_elses(
 
 
 def _another_process_finds_nothing() -> bool:
-    return at_once(drain) == [processing.Drained(0, True)]
+    return at_once(drain) == [process.Drained(0, True)]

@@ -11,9 +11,10 @@ from typing import Any, Generic, LiteralString, TypeVar
 import psycopg
 from django.db import connection
 
-from engagement import credentials, sql
+from engagement.core import credentials
+from engagement.database import sql
 from engagement.models import DailyCount, Event, EventName, Product, User
-from ingestion import processing
+from ingestion.drain import process
 from ingestion.models import DroppedMessage, InboxMessage, IngestionKey, QuarantinedMessage
 from ingestion.payloads import Payload, encode
 from tests.engagement.history import NOON
@@ -36,8 +37,8 @@ def wait_raw(key: str, *payloads: bytes, received_at: datetime = NOON) -> list[i
     return [row.pk for row in rows]
 
 
-def drain(now: datetime = NOON, **options: Any) -> processing.Drained:
-    return processing.drain(lambda: now, **options)
+def drain(now: datetime = NOON, **options: Any) -> process.Drained:
+    return process.drain(lambda: now, **options)
 
 
 def at_once(*work: Callable[[], Result]) -> list[Result]:

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import connection, connections
 
 from benchmarks.standby import SLOT, Standby
-from engagement import databases, sql
+from engagement.database import routing, sql
 from readapi import replica
 from tests.database import FAST, superuser
 
@@ -116,7 +116,7 @@ def asked_of_each(work: Callable[[], Any]) -> Counter[str]:
         cursor = sql._cursor
 
         def counted() -> Any:
-            seen[databases.current().alias] += 1
+            seen[routing.current().alias] += 1
             return cursor()
 
         patch.setattr(sql, "_cursor", counted)

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 from engagement.models import Account, Product, ScoreSet, User, Workspace
-from engagement.rescoring import rescore
+from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
 
 TODAY = NOON.date()

@@ -7,7 +7,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from engagement import sql
+from engagement.database import sql
 from engagement.models import Product, Segment, Tally, Workspace
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import account_id, fill, user_id

@@ -7,8 +7,8 @@ import pytest
 from django.db import connection
 
 from engagement.models import Account, Product, User, Workspace
-from engagement.rescoring import rescore
-from engagement.trait_filters import has_trait
+from engagement.rescoring.rescore import rescore
+from engagement.rules.trait_filters import has_trait
 from readapi import queries
 from readapi.parameters import Match
 from tests.engagement.history import NOON, group, identify, tell, track

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from django.db import connection
 
-from engagement import score_sets
 from engagement.models import AccountEngagement, Product, Workspace
-from engagement.rescoring import rescore
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
 from readapi import queries
 from tests.engagement.history import NOON, identify, tell, track
 from tests.readapi.conftest import Reads
@@ -256,7 +256,7 @@ def test_an_edit_between_two_pages_is_told(list_: str, acme_reads: Reads, acme: 
     first = page(acme_reads, address, workspace_id=workspace.pk, limit=2)
     second = page(acme_reads, first["_links"]["next"])
 
-    score_sets.request(workspace.pk)
+    sets.request(workspace.pk)
     # As long as the edit is not shown, nothing changes.
     page(acme_reads, first["_links"]["next"])
     rescore(NOON)

@@ -22,10 +22,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import DjangoDbBlocker
 
 from benchmarks.standby import Standby
-from config import environment, operations
-from engagement import databases, score_sets, sql
+from config import environment, health
+from engagement.database import routing, sql
 from engagement.models import Account, Product, Segment, Tally, Workspace
-from engagement.rescoring import rescore
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
 from readapi import queries, replica, throttling
 from readapi.models import ApiToken, Usage
 from tests.database import FOLDER
@@ -45,7 +46,7 @@ pytestmark = [
 def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Standby]:
     with django_db_blocker.unblock():
         started = following.start(FOLDER / "replica")
-    with override_settings(DATABASE_ROUTERS=["engagement.databases.Router"]):
+    with override_settings(DATABASE_ROUTERS=["engagement.database.routing.Router"]):
         yield started
     with django_db_blocker.unblock():
         following.end(started)
@@ -152,7 +153,7 @@ def test_the_use_of_a_token_is_noted_and_its_requests_are_counted(
     used = ApiToken.objects.get().last_used_at
     assert used is not None and timezone.now() - used < timedelta(minutes=1)
     assert Usage.objects.get().requests == 3
-    with databases.reading_from(replica.ALIAS):
+    with routing.reading_from(replica.ALIAS):
         assert ApiToken.objects.get().last_used_at is None
 
 
@@ -212,10 +213,10 @@ def test_requests_side_by_side_read_where_each_of_them_says() -> None:
     seen: list[tuple[str, str]] = []
 
     def read(name: str) -> None:
-        with databases.reading_from(name) if name != "default" else nullcontext():
+        with routing.reading_from(name) if name != "default" else nullcontext():
             for _ in range(3):
                 gevent.sleep()
-                seen.append((name, databases.current().alias))
+                seen.append((name, routing.current().alias))
 
     gevent.joinall([gevent.spawn(read, name) for name in ("replica", "default")], raise_error=True)
     assert [name for name, _ in seen[:2]] == ["replica", "default"]
@@ -223,7 +224,7 @@ def test_requests_side_by_side_read_where_each_of_them_says() -> None:
 
 
 def test_nothing_can_be_written_there(filled: Workspace) -> None:
-    with databases.reading_from(replica.ALIAS):
+    with routing.reading_from(replica.ALIAS):
         with pytest.raises(InternalError, match="read-only"):
             sql.execute("UPDATE engagement_product SET name = 'Globex'")
         # Django's own writes are routed.
@@ -240,7 +241,7 @@ def test_a_place_in_newer_scores_is_none_in_older_ones(
     """As when the next page comes from a replica that lags behind the last page's database."""
     tell(acme, group("vandelay", name="Vandelay"))
     Workspace.objects.filter(pk=frozen.pk).update(lookback_days=30)
-    score_sets.request(frozen.pk)
+    sets.request(frozen.pk)
     rescore(NOON)
     assert Workspace.objects.get().scores_id != frozen.scores_id
     with pytest.MonkeyPatch.context() as patch:
@@ -291,7 +292,7 @@ def test_a_statement_that_it_ends_is_answered_by_the_primary(
     find, sides = queries.workspace, []
 
     def slowly(*arguments: Any, **options: Any) -> Workspace:
-        sides.append(databases.current().alias)
+        sides.append(routing.current().alias)
         if sides[-1] == replica.ALIAS:
             sql.fetch("SELECT pg_sleep(60)::text FROM engagement_account LIMIT 1")
         return find(*arguments, **options)
@@ -424,7 +425,7 @@ def test_a_database_that_is_another_services_is_not_read_from(
 def test_one_without_the_tables_of_this_release_is_not_ready(
     filled: Workspace, follower: Replica, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(operations, "_migrated", {"default"})
+    monkeypatch.setattr(health, "_migrated", {"default"})
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM django_migrations WHERE app = 'readapi' RETURNING app, name")
         rows = cursor.fetchall()

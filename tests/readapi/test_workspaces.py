@@ -1,7 +1,7 @@
 """GET /v2/workspaces and /v2/workspaces/{id}."""
 
 from engagement.models import Account, Product, ScoreSet, User, Workspace
-from engagement.rescoring import rescore
+from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, identify, tell, track
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SPRING, make_account, make_user

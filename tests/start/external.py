@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from config.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
+from config.local.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
 from tests.database import FAST
 
 

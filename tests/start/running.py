@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import psutil
 from django.conf import settings
 
-from config.first_start import FirstStart
+from config.local.first_start import FirstStart
 
 NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "MARKETPLACE_API_URL", "EDS_")
 # What is waited for comes within seconds, but for a machine that has much else to do.

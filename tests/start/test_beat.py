@@ -15,10 +15,9 @@ from django.utils import timezone
 from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler
 
-from config import schedule
-from config.celery import app
-from config.liveness import BEAT
-from engagement import measures
+from config.celery import app, schedule
+from config.keepalive import BEAT
+from engagement import telemetry
 
 
 @pytest.fixture
@@ -109,12 +108,12 @@ def test_beat_notes_what_it_sent_and_nothing_when_it_sent_nothing(sent: list[str
     scheduler = started()
     PeriodicTask.objects.update(last_run_at=timezone.now() - timedelta(days=1))
     scheduler = started()
-    assert measures.named(BEAT) == {}
+    assert telemetry.named(BEAT) == {}
     ticks(scheduler)
-    noted = measures.named(BEAT)[BEAT]
+    noted = telemetry.named(BEAT)[BEAT]
     assert noted.units >= 1 and noted.last_at <= timezone.now()
     ticks(scheduler)
-    assert measures.named(BEAT)[BEAT].runs == 1
+    assert telemetry.named(BEAT)[BEAT].runs == 1
 
 
 def test_a_database_that_is_away_does_not_end_beat(
@@ -128,7 +127,7 @@ def test_a_database_that_is_away_does_not_end_beat(
         raise Error("connection refused")
 
     with monkeypatch.context() as patch:
-        patch.setattr(measures, "add", refuse)
+        patch.setattr(telemetry, "add", refuse)
         ticks(scheduler)
     assert "ingestion.tasks.drain" in sent
-    assert measures.named(BEAT) == {}
+    assert telemetry.named(BEAT) == {}

@@ -10,9 +10,9 @@ from django.core.management import call_command
 from django.db import connection
 from pytest_django import Settings
 
-from config import broker, queue_schema
-from config.broker import transport_options
-from engagement import credentials
+from config.celery import broker, queue_schema
+from config.celery.broker import transport_options
+from engagement.core import credentials
 from engagement.models import Workspace
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken

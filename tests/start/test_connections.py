@@ -12,8 +12,8 @@ from contextlib import ExitStack
 import pytest
 from django.conf import settings
 
-from config import webworker
-from config.postgres import stop_process
+from config.local.postgres import stop_process
+from config.server import webworker
 from tests.start.running import free_port, until
 
 # One worker that takes so many connections, of which it keeps fifty free.
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     port = free_port()
-    command = [sys.executable, "-m", "gunicorn", "--config", "python:config.gunicorn"]
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:config.server.gunicorn"]
     command += ["--bind", f"127.0.0.1:{port}", "--workers", "1"]
     command += ["--worker-connections", str(CONNECTIONS), "tests.start.idle:application"]
     process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=dict(os.environ))

@@ -15,7 +15,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.conf import settings
 
-from config.postgres import stop_process
+from config.local.postgres import stop_process
 from tests.start.external import External, external
 from tests.start.running import clean_environment, free_port, manage, until
 

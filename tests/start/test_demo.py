@@ -15,7 +15,7 @@ from config.failures import StartFailed
 from engagement.demo.population import Size
 from engagement.models import Account, AccountEngagement, Event, Product, User
 from ingestion import demo as messages
-from ingestion import lately
+from ingestion.log import last_24h
 from ingestion.models import DroppedMessage, DropReason
 from marketplace.connecting import DetailsRejected
 from marketplace.models import Connection
@@ -121,7 +121,7 @@ def test_its_products_look_as_if_their_messages_had_come_through_the_inbox(
     monkeypatch.setattr(messages, "REPEATED", 0.4)
     monkeypatch.setattr(messages, "NAMELESS", 0.4)
     fill(acme)
-    sent = lately.of_products([acme.pk], NOW)[acme.pk]
+    sent = last_24h.of_products([acme.pk], NOW)[acme.pk]
     events = Event.objects.filter(product=acme, received_at__gt=NOW - timedelta(hours=23))
     assert sum(sent.recorded) == events.count() > 0
     dropped = DroppedMessage.objects.filter(product=acme)

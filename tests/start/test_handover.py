@@ -16,8 +16,8 @@ import pytest
 from django.conf import settings
 from django.urls import URLPattern, get_resolver
 
-from config import gunicorn, handover, webworker
-from config.postgres import stop_process
+from config.local.postgres import stop_process
+from config.server import gunicorn, handover, webworker
 from ingestion.views import IngestionView
 from tests.start.running import free_port, survivors, until
 

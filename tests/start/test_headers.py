@@ -11,7 +11,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.conf import settings
 
-from config.postgres import stop_process
+from config.local.postgres import stop_process
 from tests.start.running import clean_environment, free_port, until
 
 METRICS = "metrics-token"

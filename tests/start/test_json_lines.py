@@ -17,7 +17,7 @@ import pytest
 from django.conf import settings
 
 from config.json_lines import with_process
-from config.supervisor import Console
+from config.local.supervisor import Console
 from tests.start.running import Up, clean_environment, fetch, free_port, until
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)

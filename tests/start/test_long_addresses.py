@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from django.conf import settings
 
-from config.postgres import stop_process
-from ingestion.fields import ID_LENGTH
+from config.local.postgres import stop_process
+from ingestion.doors.fields import ID_LENGTH
 from tests.openapi.conftest import Shapes, described, shapes
 from tests.openapi.walking import media, operations
 from tests.start.running import free_port, until
@@ -30,7 +30,7 @@ __all__ = ["described", "shapes"]
 def port() -> Iterator[int]:
     """A server as we run it, with an application that answers anything with ok."""
     port = free_port()
-    command = [sys.executable, "-m", "gunicorn", "--config", "python:config.gunicorn"]
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:config.server.gunicorn"]
     command += ["--bind", f"127.0.0.1:{port}", "--workers", "1", "tests.start.idle:application"]
     process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=dict(os.environ))
     try:

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import ProgrammingError, connection
 
 from config import ownership
-from config.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
+from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from tests.database import FAST, superuser
 from tests.start.running import manage
 

@@ -13,7 +13,7 @@ from cryptography.fernet import Fernet
 from django.core.management import call_command
 
 import manage as manage_py
-from config import readiness
+from config import preflight
 from config.failures import StartFailed
 from engagement.models import Product
 from tests.start.running import free_port, manage
@@ -153,9 +153,9 @@ def test_an_old_python_can_read_the_command_line_that_tells_it() -> None:
 
 def test_a_database_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     old = SimpleNamespace(ensure_connection=lambda: None, pg_version=150_004)
-    monkeypatch.setattr(readiness, "connection", old)
+    monkeypatch.setattr(preflight, "connection", old)
     with pytest.raises(StartFailed, match="PostgreSQL 15; version 16 or newer is needed"):
-        readiness.check_database()
+        preflight.check_database()
 
 
 @pytest.mark.django_db

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from config.postgres import EmbeddedPostgres, PostgresFailed
+from config.local.postgres import EmbeddedPostgres, PostgresFailed
 
 STRANGER = 65534
 

@@ -7,7 +7,7 @@ from functools import partial
 from io import StringIO
 from pathlib import Path
 
-from config.supervisor import Child, Console, Supervisor, spawn
+from config.local.supervisor import Child, Console, Supervisor, spawn
 from tests.start.running import until
 
 # Ends when told to, once it sees the file that it waits for; leaves files for others to see.

@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from config.postgres import EmbeddedPostgres
+from config.local.postgres import EmbeddedPostgres
 from ingestion.tasks import EXPIRES
 from tests.start.running import Up, fetch, manage, paste, survivors, until
 

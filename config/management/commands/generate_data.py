@@ -9,10 +9,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from config.provisioning import create_product
+from engagement.core.progress import Progress
 from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size
 from engagement.models import Product
-from engagement.progress import Progress
 
 
 def number(least: int, most: int) -> Callable[[str], int]:

@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from engagement import encryption
-from engagement.encryption import Rotation
+from engagement.core import encryption
+from engagement.core.encryption import Rotation
 
 
 class Command(BaseCommand):

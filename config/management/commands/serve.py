@@ -7,8 +7,9 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from config import gunicorn, handover, readiness
+from config import preflight
 from config.failures import StartFailed
+from config.server import gunicorn, handover
 
 
 class Command(BaseCommand):
@@ -30,7 +31,7 @@ class Command(BaseCommand):
     ) -> None:
         if reason := gunicorn.port_in_use(host, port):
             raise StartFailed(reason)
-        readiness.check_secrets()
+        preflight.check_secrets()
         ingestion = settings.WEB_WORKERS if only != handover.PAGES else 0
         pages = settings.PAGE_WORKERS if only != handover.INGESTION else 0
         as_json = settings.LOG_FORMAT == "json"

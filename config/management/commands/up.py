@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from config.service import run
+from config.local.service import run
 
 
 class Command(BaseCommand):

@@ -7,10 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from engagement import deletion
+from engagement.core.progress import Progress
 from engagement.management.products import product_named
 from engagement.models import Product
-from engagement.progress import Progress
+from engagement.removal import deletion
 
 
 class Command(BaseCommand):

@@ -6,9 +6,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from engagement import forgetting
-from engagement.admission import Scope, Subject
 from engagement.management.products import product_named
+from engagement.recording.suppression import Scope, Subject
+from engagement.removal import forgetting
 
 
 class Command(BaseCommand):

@@ -11,9 +11,9 @@ from typing import Any, BinaryIO, cast
 
 from django.core.management.base import BaseCommand, CommandError
 
+from engagement.core.progress import Progress
 from engagement.management.products import product_named
-from engagement.progress import Progress
-from ingestion import exporting
+from ingestion.bulk import exporting
 
 STANDARD_OUTPUT = "-"
 

@@ -12,12 +12,12 @@ from typing import Any, BinaryIO
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from engagement import credentials
+from engagement.core import credentials
+from engagement.core.progress import Progress
 from engagement.management.products import product_named
 from engagement.models import Product
-from engagement.progress import Progress
-from ingestion import files, importing
-from ingestion.files import Lines, Unreadable
+from ingestion.bulk import files, importing
+from ingestion.bulk.files import Lines, Unreadable
 from ingestion.models import ImportedFile, IngestionKey
 
 STANDARD_INPUT = "-"

@@ -1,0 +1,104 @@
+"""The admin's home page: a card for each product that the person may see.
+
+Each thing is asked once for all cards, but for the accounts that moved most, which are asked for
+per set of scores.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Exists, OuterRef
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+
+from config.dashboard.cards import Facts, card
+from engagement.admin.scoping import access, sees_everything, visible_products
+from engagement.models import Product, ScoreSet, User, Workspace
+from engagement.rescoring import sets
+from engagement.segments import counts
+from engagement.segments.movers import NOBODY
+from ingestion.admin.snippets import PLACEHOLDER, snippets
+from ingestion.log import last_24h, status
+from ingestion.models import IngestionKey
+from marketplace.models import Connection
+
+# So many products have a card; the list of products has all of them.
+SHOWN = 12
+
+
+def context(request: HttpRequest) -> dict[str, Any]:
+    """What ``config/home.html`` shows above the list of everything."""
+    visible = visible_products(request.user)
+    products = list(visible[: SHOWN + 1])
+    now, allowed = timezone.now(), access(request)
+    is_superuser = sees_everything(request.user)
+    return {
+        "cards": [card(facts, allowed, now) for facts in facts_of(products[:SHOWN], now)],
+        "more": visible.count() - SHOWN if len(products) > SHOWN else 0,
+        "may_add": request.user.has_perm("engagement.add_product"),
+        "is_superuser": is_superuser,
+        # Nobody else may know of them.
+        "strays": status.drops(None, now).today if is_superuser else 0,
+        "log_url": reverse("admin:ingestion_ingestionlog_changelist"),
+        "first_event": snippets(request.build_absolute_uri("/"))[0].code,
+        "placeholder": PLACEHOLDER,
+        "products_url": reverse("admin:engagement_product_changelist"),
+        "add_url": reverse("admin:engagement_product_add"),
+    }
+
+
+def facts_of(products: Sequence[Product], now: datetime) -> list[Facts]:
+    """What the cards of the products are made from, in their order."""
+    ids = [product.pk for product in products]
+    workspaces = _workspaces(ids)
+    # A card shows the scores of one workspace, the one that its product began with.
+    scored = {one[0].product_id: scores for one in workspaces.values() if (scores := _read(one[0]))}
+    totals = counts.totals(scored.values())
+    sent = last_24h.of_products(ids, now)
+    keys = _keys(ids)
+    known = _with_people(ids)
+    connections = {one.product_id: one for one in Connection.objects.filter(product__in=ids)}
+    return [
+        Facts(
+            product=product,
+            has_people=product.pk in known,
+            workspaces=workspaces[product.pk],
+            totals=totals[scored[product.pk].pk] if product.pk in scored else None,
+            moved=counts.moved_most(scored[product.pk]) if product.pk in scored else NOBODY,
+            lately=sent[product.pk],
+            keys=keys[product.pk],
+            connection=connections.get(product.pk),
+        )
+        for product in products
+    ]
+
+
+def _workspaces(product_ids: Sequence[int]) -> dict[int, list[Workspace]]:
+    """The products' workspaces, the first made first, with how their scores stand."""
+    found: dict[int, list[Workspace]] = defaultdict(list)
+    rows = sets.with_building(Workspace.objects.filter(product__in=product_ids))
+    for workspace in rows.select_related("scores__tally").order_by("id"):
+        found[workspace.product_id].append(workspace)
+    return found
+
+
+def _read(workspace: Workspace) -> ScoreSet | None:
+    """The scores that readers of the workspace see; None where there are none yet."""
+    scores = workspace.scores
+    return scores if scores is not None and scores.scored_day is not None else None
+
+
+def _keys(product_ids: Sequence[int]) -> dict[int, list[IngestionKey]]:
+    found: dict[int, list[IngestionKey]] = defaultdict(list)
+    for key in IngestionKey.objects.filter(product__in=product_ids).defer("secret").order_by("id"):
+        found[key.product_id].append(key)
+    return found
+
+
+def _with_people(product_ids: Sequence[int]) -> set[int]:
+    """Those of the products that know anybody, by whatever way they came."""
+    anybody = Exists(User.objects.filter(product=OuterRef("pk")))
+    return set(Product.objects.filter(anybody, pk__in=product_ids).values_list("pk", flat=True))

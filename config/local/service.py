@@ -1,0 +1,181 @@
+"""The whole service on one machine: which processes there are and in what order they start."""
+
+import http.client
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import IO
+
+from django.conf import settings
+from django.db import connections
+from django.utils import timezone
+
+from config import demo, preflight
+from config.failures import StartFailed
+from config.local import first_start
+from config.local.postgres import EmbeddedPostgres
+from config.local.supervisor import Child, Console, Supervisor, python_module, spawn
+from config.server import gunicorn
+
+# Seconds after the other roles.
+SCORING_AFTER, SYNCS_AFTER = 2.0, 5.0
+# A sync waits for its marketplace most of the time: others do not wait for that one.
+SYNCS_AT_ONCE = 4
+
+
+def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> None:
+    """Run the service until Ctrl-C or SIGTERM; StartFailed where it cannot start."""
+    console = Console(output, as_json=_as_json())
+    supervisor = Supervisor(console)
+    with preflight.only_one(settings.DATA_DIR), supervisor.signals():
+        if reason := gunicorn.port_in_use(host, port):
+            raise StartFailed(reason)
+        try:
+            made = _prepare(supervisor, console)
+            variables = _prepare_demo(supervisor, console) if with_demo else _leave_demo()
+            # The children have connections of their own; ours would only be one more to keep alive.
+            connections.close_all()
+            if not supervisor.stopping:
+                _start_roles(supervisor, host, port, variables)
+                _greet_when_ready(console, host, port, made)
+                supervisor.run()
+        finally:
+            supervisor.stop()
+
+
+def _prepare(supervisor: Supervisor, console: Console) -> first_start.FirstStart | None:
+    """Database, tables, and on a first start login and product."""
+    if settings.EMBEDDED_POSTGRES:
+        _start_postgres(supervisor, console, settings.EMBEDDED_POSTGRES)
+    preflight.check_database()
+    if preflight.migrate():
+        console.say("The database's tables are up to date.")
+    preflight.check_secrets()
+    return first_start.prepare(settings.DATA_DIR)
+
+
+def _prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
+    """Simulated marketplace and demo data; the settings with which the roles find the former."""
+    demo.refuse_beside_others()
+    marketplace = demo.SimulatedMarketplace()
+    start = partial(spawn, marketplace.command, settings.BASE_DIR)
+    child = Child("market", start, signal.SIGTERM, serves_others=True)
+    supervisor.start(child)
+    assert child.process is not None
+    marketplace.wait_until_ready(child.process)
+    product = demo.load(marketplace.url, timezone.now())
+    console.say(f"{product} is connected to a simulated marketplace at {marketplace.url}.")
+    if demo.is_empty(product):
+        console.say("Making up 300 accounts, 5,000 users and 90 days; this takes some seconds.")
+        demo.fill(product, timezone.now, console.output(), lambda: supervisor.stopping)
+    return {"MARKETPLACE_API_URL": marketplace.url}
+
+
+def _leave_demo() -> dict[str, str]:
+    """Have nothing ask the real marketplace for what only the demo's knows."""
+    demo.disconnect(timezone.now())
+    return {}
+
+
+def _start_postgres(supervisor: Supervisor, console: Console, postgres: EmbeddedPostgres) -> None:
+    if not postgres.is_initialised():
+        console.say(f"Creating a PostgreSQL database in {postgres.folder}; this takes seconds.")
+    postgres.initialise()
+    postgres.wait_until_free()
+    child = Child(
+        "postgres",
+        start=lambda: postgres.popen(subprocess.PIPE),
+        stop_signal=signal.SIGINT,
+        stop_timeout=20,
+        serves_others=True,
+    )
+    supervisor.start(child)
+    assert child.process is not None
+    postgres.wait_until_ready(child.process)
+
+
+def _start_roles(
+    supervisor: Supervisor, host: str, port: int, variables: Mapping[str, str]
+) -> None:
+    roles = {
+        "worker": _worker("--queues", "default"),
+        "beat": python_module("celery", "--quiet", "--app", "config", "beat"),
+        "web": gunicorn.command(
+            host, port, settings.WEB_WORKERS, settings.PAGE_WORKERS, json_lines=_as_json()
+        ),
+    }
+    for name, command in roles.items():
+        start = partial(spawn, command, settings.BASE_DIR, variables)
+        supervisor.start(Child(name, start, signal.SIGTERM))
+    # Scoring and license syncs have a worker each, so that neither holds up messages or the other.
+    # One process is enough for scoring: PostgreSQL does the work.
+    # Nobody waits for them in the first seconds, when the others need the processor.
+    later = {
+        "scoring": ("scoring", 1, SCORING_AFTER),
+        "syncs": ("marketplace", SYNCS_AT_ONCE, SYNCS_AFTER),
+    }
+    for name, (queue, processes, seconds) in later.items():
+        at_once = ("--concurrency", str(processes))
+        command = _worker("--queues", queue, *at_once, "--hostname", f"{name}@%h")
+        start = partial(spawn, command, settings.BASE_DIR, variables)
+        supervisor.start_later(Child(name, start, signal.SIGTERM), seconds)
+
+
+def _as_json() -> bool:
+    return bool(settings.LOG_FORMAT == "json")
+
+
+def _worker(*options: str) -> list[str]:
+    return python_module("celery", "--quiet", "--app", "config", "worker", *options)
+
+
+def _greet_when_ready(
+    console: Console, host: str, port: int, made: first_start.FirstStart | None
+) -> None:
+    """Tell where the service is, once it answers. A thread, so that children stay watched."""
+
+    def greet() -> None:
+        while not _answers(host, port):
+            time.sleep(0.05)
+        address = f"http://{_reachable(host)}:{port}"
+        console.plain(_greeting(address, made, with_secrets=console.is_terminal))
+
+    threading.Thread(target=greet, name="greeting", daemon=True).start()
+
+
+def _greeting(address: str, made: first_start.FirstStart | None, *, with_secrets: bool) -> str:
+    path = first_start.credentials_path(settings.DATA_DIR)
+    lines = []
+    if made is not None and with_secrets:
+        lines += [made.instructions(address), f"All of this is kept in {path}."]
+    elif made is not None:
+        lines += [first_start.MADE, f"The password, the key and the token are in {path}."]
+    lines += [f"Running at {address}, admin at {address}/admin/. Ctrl-C stops it."]
+    if made is None and path.exists():
+        lines += [f"The credentials of the first start are in {path}."]
+    return "\n".join(lines)
+
+
+def _answers(host: str, port: int) -> bool:
+    """Whether a web worker answers HTTP; what it answers does not matter."""
+    connection = http.client.HTTPConnection(_reachable(host).strip("[]"), port, timeout=5)
+    try:
+        connection.request("GET", "/healthz", headers={"Host": "localhost"})
+        connection.getresponse()
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _reachable(host: str) -> str:
+    """The host as it goes into an address; "every interface" is reached on this machine."""
+    if host in {"", "0.0.0.0"}:
+        return "127.0.0.1"
+    if host == "::":
+        return "[::1]"
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,252 @@
+"""Runs the service's processes as children: starts them, brings them back, stops them in order."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from io import StringIO
+from pathlib import Path
+from typing import IO
+
+from config import environment
+from config.json_lines import with_process
+from config.local.postgres import ask_to_stop, wait_or_kill
+from config.parent_death import die_with_parent
+
+# How often children are looked at, in seconds.
+INTERVAL = 0.1
+# A crashed child waits for this long and each time twice as long, up to the longest.
+FIRST_DELAY, LONGEST_DELAY = 0.5, 10.0
+# Whoever ran for so many seconds before it crashed is not in a loop of crashes.
+STEADY_AFTER = 30.0
+COLOURS = {
+    **{"up": 37, "postgres": 34, "web": 32, "beat": 36, "market": 33},
+    **{"worker": 35, "scoring": 94, "syncs": 95},
+}
+NAME_WIDTH = max(map(len, COLOURS))
+
+Start = Callable[[], "subprocess.Popen[bytes]"]
+
+
+@dataclass
+class Child:
+    """A process that should run. *start* makes it; *stop_signal* asks it to end.
+
+    What *serves_others* is stopped after them.
+    """
+
+    name: str
+    start: Start
+    stop_signal: int
+    stop_timeout: float = 6.0
+    serves_others: bool = False
+    process: "subprocess.Popen[bytes] | None" = None
+    started_at: float = 0.0
+    crashes: int = 0
+    due_at: float = field(default=0.0)
+
+
+class Console:
+    """Prints the lines of all children on one stream, each behind the name of its child, or as a
+    JSON object that holds the name."""
+
+    def __init__(self, stream: IO[str], *, as_json: bool = False) -> None:
+        self._stream = stream
+        self._as_json = as_json
+        self._lock = threading.Lock()
+        # A person reads it; anything else may keep it, as the log of a container does.
+        self.is_terminal = stream.isatty()
+
+    def say(self, text: str) -> None:
+        """A line of the supervisor's own."""
+        for line in text.splitlines():
+            self.line("up", line)
+
+    def plain(self, text: str) -> None:
+        """Text for a person, without a prefix, so that it can be copied."""
+        if self._as_json and not self.is_terminal:
+            self.say(text)
+        else:
+            self._write(text + "\n")
+
+    def output(self) -> IO[str]:
+        """A stream for whatever writes its own lines."""
+        return _Spoken(self) if self._as_json else self._stream
+
+    def line(self, name: str, line: str) -> None:
+        if self._as_json:
+            self._write(with_process(name, line, datetime.now(UTC)) + "\n")
+            return
+        prefix = f"{name:<{NAME_WIDTH}} |"
+        if self.is_terminal:
+            prefix = f"\x1b[{COLOURS.get(name, 37)}m{prefix}\x1b[0m"
+        self._write(f"{prefix} {line}\n")
+
+    def follow(self, name: str, output: IO[bytes]) -> None:
+        """Print what arrives on *output*, line by line, from a thread."""
+
+        def copy() -> None:
+            with output:
+                for line in output:
+                    self.line(name, line.decode("utf-8", "replace").rstrip())
+
+        threading.Thread(target=copy, name=f"{name} output", daemon=True).start()
+
+    def _write(self, text: str) -> None:
+        # Whoever read our output may be gone; the service goes on without it.
+        with self._lock, suppress(OSError):
+            self._stream.write(text)
+            self._stream.flush()
+
+
+class _Spoken(StringIO):
+    """A stream whose lines a console says."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def write(self, text: str) -> int:
+        self._console.say(text)
+        return len(text)
+
+
+class Supervisor:
+    """Keeps children running until a signal asks it to stop.
+
+    Everything here happens in the main thread: children carry a parent death signal, which is
+    tied to the thread that started them.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.children: list[Child] = []
+        self.stopping = False
+
+    @contextmanager
+    def signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM ask the supervisor to stop instead of ending the process."""
+
+        def stop(number: int, _: object) -> None:
+            self.stopping = True
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def start(self, child: Child) -> None:
+        """Start the child and watch over it from now on."""
+        self.children.append(child)
+        self._launch(child)
+
+    def start_later(self, child: Child, seconds: float) -> None:
+        """Start the child only when so many seconds have passed; otherwise as ``start``."""
+        self.children.append(child)
+        child.due_at = time.monotonic() + seconds
+
+    def run(self) -> None:
+        """Bring crashed children back until a signal arrives."""
+        while not self.stopping:
+            self.check()
+            time.sleep(INTERVAL)
+
+    def check(self) -> None:
+        """Look at each child once."""
+        now = time.monotonic()
+        for child in self.children:
+            if child.process is None:
+                if now >= child.due_at:
+                    self._launch(child)
+            elif child.process.poll() is not None:
+                self._schedule_restart(child, now)
+
+    def stop(self) -> None:
+        """Stop all children with whatever they started.
+
+        All at once, because workers take seconds to end; then those that serve the others, the
+        last started first.
+        """
+        if self.children:
+            self.console.say("Stopping.")
+        _stop([child for child in self.children if not child.serves_others])
+        for child in reversed(self.children):
+            if child.serves_others:
+                _stop([child])
+
+    def _launch(self, child: Child) -> None:
+        child.started_at = time.monotonic()
+        child.process = child.start()
+        if child.process.stdout is not None:
+            self.console.follow(child.name, child.process.stdout)
+
+    def _schedule_restart(self, child: Child, now: float) -> None:
+        assert child.process is not None
+        ending = _ending(child.process.returncode)
+        # What a crashed child started must not get in the way of its replacement.
+        kill_group(child.process.pid)
+        child.process = None
+        child.crashes = 1 if now - child.started_at > STEADY_AFTER else child.crashes + 1
+        delay = min(FIRST_DELAY * 2 ** (child.crashes - 1), LONGEST_DELAY)
+        child.due_at = now + delay
+        self.console.say(f"{child.name} {ending}; it is started again in {delay:g} s.")
+
+
+def _stop(children: list[Child]) -> None:
+    """Ask all of them to end before waiting for the first."""
+    running = [(child, child.process) for child in children if child.process is not None]
+    for child, process in running:
+        ask_to_stop(process, child.stop_signal)
+    asked_at = time.monotonic()
+    for child, process in running:
+        wait_or_kill(process, max(0.0, asked_at + child.stop_timeout - time.monotonic()))
+        kill_group(process.pid)
+        child.process = None
+
+
+def spawn(
+    command: list[str], folder: Path, variables: Mapping[str, str] | None = None
+) -> "subprocess.Popen[bytes]":
+    """Start the command in *folder* and a process group of its own; its output goes to a pipe.
+
+    It gets this process's environment with the *variables* on top.
+    """
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment.inherited(variables or {}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        # Not a polite signal: a worker would first finish its task, long after its database went.
+        # Whatever is cut off rolls back.
+        preexec_fn=die_with_parent(signal.SIGKILL),
+    )
+
+
+def python_module(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", *arguments]
+
+
+def kill_group(pid: int) -> None:
+    """End what is left of the process group that *pid* led."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"

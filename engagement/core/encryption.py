@@ -1,0 +1,124 @@
+"""All encrypted columns at once: whether they can be read, and encrypting them with a new key."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken
+from django.apps import apps
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Cast
+
+from engagement.core.fields import EncryptedTextField
+
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class Column:
+    """An encrypted column of a model."""
+
+    model: type[models.Model]
+    field: EncryptedTextField
+
+    def __str__(self) -> str:
+        return f"{self.model._meta.label}.{self.field.attname}"
+
+    def stored(self) -> "models.QuerySet[Any]":
+        """The rows that have a value, with what is stored as ``stored``: not decrypted."""
+        rows = self.model._base_manager.annotate(
+            stored=Cast(self.field.attname, models.TextField())
+        )
+        return rows.filter(stored__isnull=False)
+
+    def batches(self) -> Iterator[list[tuple[Any, str]]]:
+        """Primary keys and what is stored, in the order of keys."""
+        after: Any = None
+        rows = self.stored().order_by("pk").values_list("pk", "stored")
+        while batch := list((rows.filter(pk__gt=after) if after else rows)[:BATCH]):
+            yield batch
+            after = batch[-1][0]
+
+
+@dataclass
+class Rotation:
+    """What became of a column's values."""
+
+    column: Column
+    encrypted_anew: int = 0
+    up_to_date: int = 0
+    unreadable: int = 0
+    discarded: int = 0
+
+    @property
+    def seen(self) -> int:
+        return self.encrypted_anew + self.up_to_date + self.unreadable + self.discarded
+
+
+def columns() -> list[Column]:
+    """Every encrypted column of the service."""
+    return [
+        Column(model, field)
+        for model in apps.get_models()
+        for field in model._meta.local_fields
+        if isinstance(field, EncryptedTextField)
+    ]
+
+
+def unreadable() -> dict[str, int]:
+    """How many values of each column none of the keys can decrypt; empty where all is well."""
+    fernet = EncryptedTextField().f
+    counted = {}
+    for column in columns():
+        number = sum(
+            _decrypted(fernet, stored) is None for batch in column.batches() for _, stored in batch
+        )
+        if number:
+            counted[str(column)] = number
+    return counted
+
+
+def rotate(discard_unreadable: bool, progress: Callable[[Rotation], None]) -> list[Rotation]:
+    """Encrypt every value with the first key that another one encrypted.
+
+    It may be interrupted and repeated, while the service runs: what has the first key is left
+    alone, and a value that somebody changes meanwhile is not overwritten. Values that no key can
+    decrypt stay as they are, or become empty where they are to be discarded. *progress* is told
+    after each batch.
+    """
+    rotations = []
+    for column in columns():
+        rotation = Rotation(column)
+        for batch in column.batches():
+            for pk, stored in batch:
+                _rotate(rotation, pk, stored, discard_unreadable)
+            progress(rotation)
+        rotations.append(rotation)
+    return rotations
+
+
+def _rotate(rotation: Rotation, pk: Any, stored: str, discard_unreadable: bool) -> None:
+    newest = Fernet(settings.ENCRYPTION_KEYS[0])
+    if _decrypted(newest, stored) is not None:
+        rotation.up_to_date += 1
+        return
+    value = _decrypted(rotation.column.field.f, stored)
+    if value is None and not discard_unreadable:
+        rotation.unreadable += 1
+        return
+    # The field encrypts what it is given, with the first key.
+    rows = rotation.column.stored().filter(pk=pk, stored=stored)
+    rows.update(**{rotation.column.field.attname: value or ""})
+    if value is None:
+        rotation.discarded += 1
+    else:
+        rotation.encrypted_anew += 1
+
+
+def _decrypted(fernet: Any, stored: str) -> str | None:
+    try:
+        value: str = fernet.decrypt(stored.encode()).decode()
+    except (InvalidToken, UnicodeDecodeError):
+        return None
+    return value

@@ -1,0 +1,108 @@
+"""Conditions in words, as pages show them and forms offer them."""
+
+from engagement.metric_names import METRICS
+from engagement.rules.rules import (
+    AccountTraitCondition,
+    ActiveCondition,
+    Condition,
+    CreatedCondition,
+    EventCondition,
+    FirstSeenCondition,
+    LastActiveCondition,
+    MetricCondition,
+    Number,
+    Rule,
+    TraitCondition,
+    TrendCondition,
+)
+
+METRIC_OPERATORS = {
+    "at_least": "is at least",
+    "at_most": "is at most",
+    "between": "is between",
+}
+TRAIT_OPERATORS = {
+    "is": "is",
+    "is_not": "is not",
+    "contains": "contains",
+    "is_set": "is set",
+    "is_not_set": "is not set",
+    "at_least": "is at least",
+    "at_most": "is at most",
+    "before": "is before",
+    "after": "is after",
+}
+EVENT_OPERATORS = {"done": "done", "not_done": "not done"}
+TIME_OPERATORS = {"within_days": "within", "more_than_days_ago": "more than"}
+TRENDS = {"rising": "is rising", "falling": "is falling", "steady": "is steady"}
+
+
+def described(rule: Rule) -> str:
+    """The whole rule in one sentence."""
+    if not rule.conditions:
+        return "Everybody"
+    together = " and " if rule.match == "all" else " or "
+    first, *others = [describe(condition) for condition in rule.conditions]
+    return together.join([first, *(other[0].lower() + other[1:] for other in others)])
+
+
+def describe(condition: Condition) -> str:
+    """The condition in words, without a full stop."""
+    match condition:
+        case MetricCondition():
+            label, operator = METRICS[condition.metric].label, METRIC_OPERATORS[condition.operator]
+            upper = "" if condition.upper is None else f" and {_number(condition.upper)}"
+            return f"{label} {operator} {_number(condition.value)}{upper}"
+        case TrendCondition():
+            return f"Score {TRENDS[condition.trend]}"
+        case AccountTraitCondition():
+            return f"Account’s trait {_trait(condition)}"
+        case TraitCondition():
+            return f"Trait {_trait(condition)}"
+        case EventCondition():
+            return _event(condition)
+        case LastActiveCondition():
+            return f"Last active {_when(condition)}"
+        case FirstSeenCondition():
+            return f"First seen {_when(condition)}"
+        case CreatedCondition():
+            return f"Created {_when(condition)}"
+        case ActiveCondition():
+            return "Active in the window" if condition.active else "Not active in the window"
+
+
+def _trait(condition: TraitCondition) -> str:
+    operator = f"“{condition.trait}” {TRAIT_OPERATORS[condition.operator]}"
+    match condition.value:
+        case None:
+            return operator
+        case str() if condition.operator in ("before", "after"):
+            return f"{operator} {condition.value}"
+        case str():
+            return f"{operator} “{condition.value}”"
+        case number:
+            return f"{operator} {_number(number)}"
+
+
+def _event(condition: EventCondition) -> str:
+    days = condition.within_days
+    within = "ever" if days is None else f"within {_days(days)}"
+    if condition.operator == "not_done":
+        return f"Event “{condition.event}” not done {within}"
+    times = "" if condition.times == 1 else f" at least {condition.times:,} times"
+    return f"Event “{condition.event}” done{times} {within}"
+
+
+def _when(condition: LastActiveCondition | FirstSeenCondition | CreatedCondition) -> str:
+    days = "the window" if condition.days == "window" else _days(condition.days)
+    if condition.operator == "within_days":
+        return f"within {days}"
+    return f"before {days}" if condition.days == "window" else f"more than {days} ago"
+
+
+def _days(days: int) -> str:
+    return "1 day" if days == 1 else f"{days:,} days"
+
+
+def _number(number: Number) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.15g}"

@@ -1,0 +1,71 @@
+"""Ingestion keys in the admin, and how to send a first event with one."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.urls import reverse
+
+from engagement.admin.credentials import CredentialAdmin, CredentialInline
+from engagement.admin.products import Section
+from engagement.admin.scoping import access
+from engagement.models import Credential, Product
+from ingestion.admin.snippets import PLACEHOLDER, snippets
+from ingestion.models import IngestionKey
+
+FIRST_KEY = "first"
+SNIPPETS = "admin/ingestion/snippets.html"
+
+
+def first_event(request: HttpRequest, product: Product) -> Section:
+    """How to send a first event, with the newest live key of the product by its name."""
+    keys = IngestionKey.objects.filter(product=product, revoked_at=None).defer("secret")
+    key = keys.order_by("pk").last()
+    may_manage = product.pk in access(request).managed
+    add = f"{reverse('admin:ingestion_ingestionkey_add')}?product={product.pk}"
+    shown = {
+        "snippets": snippets(request.build_absolute_uri("/")),
+        "placeholder": PLACEHOLDER,
+        "key": key,
+        "key_url": key and reverse("admin:ingestion_ingestionkey_change", args=[key.pk]),
+        "may_reveal": may_manage,
+        "add_url": may_manage and add,
+        "log_url": reverse("admin:ingestion_ingestionlog_change", args=[product.pk]),
+    }
+    return Section(SNIPPETS, shown)
+
+
+class IngestionKeyAdmin(CredentialAdmin):
+    usage = "Give it to the applications that send data of this product."
+    change_form_template = "admin/engagement/product.html"
+
+    def usage_context(
+        self, request: HttpRequest, credential: Credential, secret: str | None
+    ) -> dict[str, Any]:
+        if credential.revoked_at is not None:
+            return {}
+        shown = {
+            "snippets": snippets(request.build_absolute_uri("/"), secret or PLACEHOLDER),
+            "placeholder": PLACEHOLDER,
+            "shows_key": secret is not None,
+            "log_url": reverse("admin:ingestion_ingestionlog_change", args=[credential.product_id]),
+        }
+        return {"sections": [Section(SNIPPETS, shown)]}
+
+    def make_first(self, request: HttpRequest, product: Product) -> str:
+        """Make the key that a product begins with; the page that shows it once."""
+        key = IngestionKey.create(product, FIRST_KEY)
+        self.log_addition(request, key, "Made with the product.")
+        self._show_on_next_page(request, key)
+        return self._url("change", key)
+
+
+def first_key(request: HttpRequest, product: Product) -> str:
+    """As ``IngestionKeyAdmin.make_first``."""
+    page = admin.site.get_model_admin(IngestionKey)
+    assert isinstance(page, IngestionKeyAdmin)
+    return page.make_first(request, product)
+
+
+class IngestionKeyInline(CredentialInline):
+    model = IngestionKey

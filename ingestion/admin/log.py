@@ -1,0 +1,125 @@
+"""The ingestion log's pages: one a product, and what only superusers see, unknown senders."""
+
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from engagement.admin.scoping import ProductScopedAdmin, ReadOnly, sees_everything
+from engagement.core import charts
+from engagement.models import Product
+from ingestion.log import last_24h, search, status
+from ingestion.log.texts import REMEDIES, age, short_reason, tone
+from ingestion.models import DropReason, IngestionKey
+
+CHART = "Messages dropped per day"
+
+
+class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
+    """A product's page answers "Why did my event not arrive?"."""
+
+    product_path = "pk"
+    list_display = ["name"]
+    search_fields = ["name"]
+    ordering = ["name", "id"]
+    actions = None
+    change_list_template = "admin/ingestion/logs.html"
+
+    class Media:
+        css: ClassVar[dict[str, list[str]]] = {"all": ["ingestion/log.css"]}
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        context = self._unknown_senders() if sees_everything(request.user) else {}
+        return super().changelist_view(request, {**context, "title": "Ingestion log"})
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        product = self.get_object(request, object_id)
+        if product is None:
+            missing: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]
+                request, self.opts, object_id
+            )
+            return missing
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"Ingestion log of {product}",
+            "opts": self.opts,
+            "media": self.media,
+            "original": product,
+            **self._page(request, product),
+        }
+        return TemplateResponse(request, "admin/ingestion/log.html", context)
+
+    def _page(self, request: HttpRequest, product: Product) -> dict[str, Any]:
+        now = timezone.now()
+        # No id holds the character that the database cannot store.
+        term = request.GET.get("q", "").strip().replace("\0", "")
+        asked = request.GET.get("reason", "")
+        reason = DropReason(asked) if asked in DropReason.values else None
+        stands = status.of_product(product.pk, now)
+        return {
+            "term": term,
+            "reason": reason and short_reason(reason),
+            "reason_value": reason or "",
+            "found": search.find(product, term, now, reason=reason or ""),
+            "quarantined": search.State.QUARANTINED,
+            "stands": stands,
+            "oldest_age": stands.oldest and age((now - stands.oldest).total_seconds()),
+            "chart": drops_chart(stands.drops, {"q": term} if term else {}),
+            "keys": IngestionKey.objects.filter(product=product).defer("secret"),
+            "may_try_again": self.may_change(request, product),
+            "may_add_key": self.may_change(request, product),
+            "recorded_lately": last_24h.recorded(product.pk, now),
+            "hours": last_24h.HOURS,
+            "kept_days": settings.DROPPED_RETENTION_DAYS,
+            "shown": search.SHOWN,
+        }
+
+    def _unknown_senders(self) -> dict[str, Any]:
+        senders = [
+            {
+                "sender": sender,
+                "reason": short_reason(sender.reason),
+                "remedy": REMEDIES[sender.reason],
+                "url": self._of_sender(sender),
+            }
+            for sender in status.unknown_senders()
+        ]
+        unknown = status.drops(None, timezone.now())
+        return {"senders": senders, "chart": drops_chart(unknown, None), "unknown": unknown}
+
+    def _of_sender(self, sender: status.UnknownSender) -> str:
+        listing = reverse("admin:ingestion_droppedmessage_changelist")
+        asked = {"product__isnull": "True", "reason__exact": sender.reason.value}
+        if sender.key_hint:
+            asked["q"] = sender.key_hint
+        return f"{listing}?{urlencode(asked)}"
+
+
+def drops_chart(drops: status.Drops, asked: dict[str, str] | None) -> str:
+    """The drops per day, made of their reasons. On a page that takes a reason its name leads to
+    the messages; *asked* is what the page was asked for besides."""
+    return charts.bars(
+        CHART,
+        [charts.day(day) for day in drops.days],
+        [
+            charts.Series(
+                short_reason(reason),
+                counts,
+                tone(reason),
+                url="" if asked is None else f"?{urlencode({**asked, 'reason': reason.value})}",
+            )
+            for reason, counts in drops.by_reason.items()
+        ],
+    )

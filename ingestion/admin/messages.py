@@ -1,0 +1,226 @@
+"""The way of a message as people see it: inbox, quarantine, and what was dropped."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.http import Http404, HttpRequest, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import URLPattern, path, reverse
+from django.utils import timezone
+
+from engagement.admin.listing import LargeTableAdmin, PageAction, PageAdmin
+from engagement.admin.products import ProductAdmin
+from engagement.admin.scoping import (
+    ProductFilter,
+    ProductScopedAdmin,
+    ReadOnly,
+    sees_everything,
+    visible_products,
+)
+from ingestion.admin.keys import IngestionKeyAdmin, IngestionKeyInline, first_event, first_key
+from ingestion.admin.log import IngestionLogAdmin
+from ingestion.drain import quarantine
+from ingestion.log.texts import REMEDIES, Summary, age, short_reason, summary
+from ingestion.models import (
+    DropCount,
+    DroppedMessage,
+    DropReason,
+    InboxMessage,
+    IngestionKey,
+    IngestionLog,
+    QuarantinedMessage,
+)
+
+admin.site.register(IngestionKey, IngestionKeyAdmin)
+admin.site.register(IngestionLog, IngestionLogAdmin)
+ProductAdmin.show_rows(IngestionKeyInline)
+ProductAdmin.begin_with(first_key)
+ProductAdmin.show_section(first_event)
+ProductAdmin.show_link("Ingestion log", "admin:ingestion_ingestionlog_change")
+
+
+class StoredMessageAdmin(PageAdmin):
+    """Columns that are read from a message's payload."""
+
+    DETAILS: ClassVar[list[str]] = ["kind", "user", "account", "event", "message_id", "timestamp"]
+
+    @admin.display(description="arrival", ordering="id")
+    def arrival(self, row: Any) -> int:
+        number: int = row.pk
+        return number
+
+    @admin.display(description="message")
+    def about(self, row: Any) -> str:
+        return str(summary(row.payload))
+
+    @admin.display(description="kind")
+    def kind(self, row: Any) -> str:
+        return summary(row.payload).kind
+
+    @admin.display(description="user id")
+    def user(self, row: Any) -> str | None:
+        return summary(row.payload).user or None
+
+    @admin.display(description="account id")
+    def account(self, row: Any) -> str | None:
+        return summary(row.payload).account or None
+
+    @admin.display(description="event")
+    def event(self, row: Any) -> str | None:
+        return summary(row.payload).event or None
+
+    @admin.display(description="message id")
+    def message_id(self, row: Any) -> str | None:
+        return summary(row.payload).message_id or None
+
+    @admin.display(description="timestamp")
+    def timestamp(self, row: Any) -> str | None:
+        at = summary(row.payload).timestamp
+        return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else None
+
+
+@admin.register(InboxMessage)
+class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
+    """The inbox in the order of arrival. Whose a message is, only its key says."""
+
+    list_display = ["arrival", "received_at", "age", "about", "product", "key_hint", "attempts"]
+    fields = ["arrival", "received_at", "age", "product", "key_hint"]
+    fields += [*StoredMessageAdmin.DETAILS, "attempts", "not_before"]
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        # Not the scoped queryset: these rows have no product to be scoped by.
+        rows: QuerySet[Any] = super(ProductScopedAdmin, self).get_queryset(request)
+        if not sees_everything(request.user):
+            keys = IngestionKey.objects.filter(product__in=visible_products(request.user))
+            rows = rows.filter(key_digest__in=keys.values("digest"))
+        key = IngestionKey.objects.filter(digest=OuterRef("key_digest"))
+        rows = rows.annotate(product_name=Subquery(key.values("product__name")[:1]))
+        return rows
+
+    @admin.display(description="product", empty_value="unknown")
+    def product(self, message: Any) -> str | None:
+        name: str | None = message.product_name
+        return name
+
+    @admin.display(description="waiting")
+    def age(self, message: InboxMessage) -> str:
+        return age((timezone.now() - message.received_at).total_seconds())
+
+
+@admin.register(QuarantinedMessage)
+class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
+    list_display = ["arrival", "quarantined_at", "about", "error_line", "attempts", "product"]
+    list_filter = [("product", ProductFilter)]
+    list_select_related = ["product"]
+    fields = ["arrival", "error", "attempts", "quarantined_at", "received_at"]
+    fields += ["product", "key_hint", "request_id", *StoredMessageAdmin.DETAILS]
+    actions = ["try_again_selected"]
+
+    def has_try_again_permission(self, request: HttpRequest) -> bool:
+        return self.may_change(request)
+
+    def get_urls(self) -> list[URLPattern]:
+        view = self.admin_site.admin_view(self.try_again_view)
+        name = "ingestion_quarantinedmessage_try_again"
+        return [path("<path:object_id>/try-again/", view, name=name), *super().get_urls()]
+
+    def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
+        if not self.may_change(request, obj):
+            return []
+        url = reverse("admin:ingestion_quarantinedmessage_try_again", args=[obj.pk])
+        return [PageAction("Try again", url, post=True)]
+
+    def try_again_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+        if request.method != "POST":
+            return HttpResponseNotAllowed(["POST"])
+        message = self.get_object(request, object_id)
+        if message is None:
+            raise Http404
+        if not self.may_change(request, message):
+            raise PermissionDenied
+        self._try_again(request, [message.pk])
+        return redirect("admin:ingestion_quarantinedmessage_changelist")
+
+    @admin.action(description="Try again", permissions=["try_again"])
+    def try_again_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        self._try_again(request, list(queryset.values_list("pk", flat=True)))
+
+    def _try_again(self, request: HttpRequest, ids: list[int]) -> None:
+        count = quarantine.try_again(ids)
+        if not count:
+            told = "Nothing to do: somebody has put this back into the inbox already."
+            self.message_user(request, told, messages.WARNING)
+            return
+        told = "1 message is" if count == 1 else f"{count} messages are"
+        self.message_user(request, f"{told} back in the inbox and will be tried again.")
+
+    @admin.display(description="error")
+    def error_line(self, message: QuarantinedMessage) -> str:
+        first = message.error.strip().split("\n", 1)[0]
+        return first if len(first) <= 100 else f"{first[:99]}…"
+
+
+@admin.register(DroppedMessage)
+class DroppedMessageAdmin(ReadOnly, PageAdmin):
+    """Why a message did not arrive. The table is bounded by age and number."""
+
+    ABOUT: ClassVar[list[str]] = ["kind", "user_external_id", "account_external_id", "event"]
+    ABOUT += ["message_id"]
+    list_display = ["arrival", "dropped_at", "short_reason", "about", "product", "key_hint"]
+    list_filter = ["reason", ("product", ProductFilter)]
+    list_select_related = ["product"]
+    date_hierarchy = "dropped_at"
+    search_fields = ["user_external_id", "account_external_id", "event", "message_id", "key_hint"]
+    search_help_text = (
+        "Search by a whole user id, account id, event name, message id or key prefix."
+    )
+    fields = ["reason", "detail", "remedy", "arrival", "product", "key_hint", *ABOUT]
+    fields += ["request_id", "received_at", "dropped_at"]
+    show_full_result_count = False
+    actions = None
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if not search_term.strip():
+            return queryset, False
+        term = search_term.strip()
+        matches = Q()
+        for field in self.search_fields:
+            matches |= Q(**{field: term})
+        return queryset.filter(matches), False
+
+    @admin.display(description="arrival", ordering="id")
+    def arrival(self, message: DroppedMessage) -> int:
+        return message.pk
+
+    @admin.display(description="reason", ordering="reason")
+    def short_reason(self, message: DroppedMessage) -> str:
+        return short_reason(message.reason, message.detail)
+
+    @admin.display(description="message")
+    def about(self, message: DroppedMessage) -> str:
+        return str(
+            Summary(
+                message.kind,
+                message.user_external_id,
+                message.account_external_id,
+                message.event,
+            )
+        )
+
+    @admin.display(description="what to do")
+    def remedy(self, message: DroppedMessage) -> str:
+        return REMEDIES[DropReason(message.reason)]
+
+
+@admin.register(DropCount)
+class DropCountAdmin(ReadOnly, ProductScopedAdmin):
+    list_display = ["day", "product", "reason", "count"]
+    list_filter = ["reason", ("product", ProductFilter)]
+    list_select_related = ["product"]
+    actions = None

@@ -1,0 +1,86 @@
+"""How ingestion stands for one product: what waits, what is put aside, and what was dropped."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+
+from django.db.models import Count, Max
+
+from ingestion.log import last_24h
+from ingestion.models import DropCount, DroppedMessage, DropReason, QuarantinedMessage
+
+# The chart shows so many days, today included.
+DAYS = 30
+# So many kinds of unknown senders are listed.
+SENDERS = 50
+
+
+@dataclass(frozen=True)
+class Drops:
+    """How many messages were dropped on each of the days, for each reason that occurred."""
+
+    days: list[date]
+    by_reason: dict[DropReason, list[int]]
+
+    @property
+    def total(self) -> int:
+        return sum(sum(counts) for counts in self.by_reason.values())
+
+    @property
+    def today(self) -> int:
+        return sum(counts[-1] for counts in self.by_reason.values())
+
+
+@dataclass(frozen=True)
+class Standing:
+    """``waiting`` is None where counting takes too long; ``oldest`` is when the oldest of those
+    that wait was received."""
+
+    waiting: int | None
+    oldest: datetime | None
+    quarantined: int
+    drops: Drops
+
+
+@dataclass(frozen=True)
+class UnknownSender:
+    """Messages that came with a key that no product has, or with none."""
+
+    key_hint: str
+    reason: DropReason
+    count: int
+    last_at: datetime
+
+
+def of_product(product_id: int, now: datetime) -> Standing:
+    backlogs = last_24h.waiting([product_id])
+    backlog = backlogs and backlogs[product_id]
+    return Standing(
+        waiting=backlog.messages if backlog else None,
+        oldest=backlog.oldest if backlog else None,
+        quarantined=QuarantinedMessage.objects.filter(product=product_id).count(),
+        drops=drops(product_id, now),
+    )
+
+
+def drops(product_id: int | None, now: datetime) -> Drops:
+    """The last days' drops of the product; of messages with unknown keys where it is None."""
+    today = now.astimezone(UTC).date()
+    days = [today - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
+    rows = DropCount.objects.filter(product=product_id, day__gte=days[0], day__lte=today)
+    counts: dict[DropReason, list[int]] = defaultdict(lambda: [0] * DAYS)
+    for day, reason, count in rows.values_list("day", "reason", "count"):
+        counts[DropReason(reason)][(day - days[0]).days] += count
+    # In the order in which the reasons are declared, so that each keeps its colour.
+    return Drops(days, {reason: counts[reason] for reason in DropReason if reason in counts})
+
+
+def unknown_senders() -> Sequence[UnknownSender]:
+    """Who sends with unknown keys, the latest first. For superusers: nobody else may see them."""
+    rows = DroppedMessage.objects.filter(product=None).values("key_hint", "reason")
+    counted = rows.annotate(count=Count("*"), last_at=Max("received_at")).order_by("-last_at")
+    return [
+        UnknownSender(row["key_hint"], DropReason(row["reason"]), row["count"], row["last_at"])
+        for row in counted[:SENDERS]
+    ]

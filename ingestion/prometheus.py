@@ -1,0 +1,83 @@
+"""How ingestion is doing, in numbers for monitors."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import LiteralString, NamedTuple
+
+from django.db.models import Sum
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
+
+from engagement import telemetry
+from engagement.database import sql
+from ingestion.models import DropCount, DropReason, QuarantinedMessage
+
+# Names of measures.
+ACCEPT = "accept"
+DRAIN = "drain"
+# Messages without a valid key that were only counted when they were accepted.
+COUNT = "count"
+
+_WAITING: LiteralString = """
+    SELECT count(*), min(received_at) FROM ingestion_inboxmessage
+"""
+
+
+class Waiting(NamedTuple):
+    """What lies in the inbox: how many messages, and for how many seconds the oldest."""
+
+    messages: int
+    seconds: float
+
+
+def waiting(now: datetime) -> Waiting:
+    ((messages, oldest),) = sql.fetch(_WAITING)
+    return Waiting(messages, max(0.0, (now - oldest).total_seconds()) if oldest else 0.0)
+
+
+def figures(now: datetime) -> Iterator[Metric]:
+    """Everything accepted is settled (recorded, dropped, quarantined) or waits in the inbox."""
+    known = telemetry.named(ACCEPT, DRAIN, COUNT)
+    yield CounterMetricFamily(
+        "eds_messages_accepted",
+        "Messages that were answered with 202, seconds later",
+        known[ACCEPT].units if ACCEPT in known else 0,
+    )
+    yield CounterMetricFamily(
+        "eds_messages_settled",
+        "Messages taken out of the inbox: recorded, dropped, quarantined or put back once more; "
+        "and those that were dropped before they came into it",
+        sum(known[name].units for name in (DRAIN, COUNT) if name in known),
+    )
+    yield _dropped()
+    yield GaugeMetricFamily(
+        "eds_messages_quarantined",
+        "Messages in quarantine, for people to look at",
+        QuarantinedMessage.objects.count(),
+    )
+    inbox = waiting(now)
+    yield GaugeMetricFamily("eds_inbox_messages", "Messages in the inbox", inbox.messages)
+    yield GaugeMetricFamily(
+        "eds_inbox_oldest_seconds", "Age of the oldest message in the inbox", inbox.seconds
+    )
+    drains = known.get(DRAIN)
+    yield SummaryMetricFamily(
+        "eds_drain_seconds",
+        "Time spent draining the inbox",
+        count_value=drains.runs if drains else 0,
+        sum_value=drains.seconds if drains else 0.0,
+    )
+
+
+def _dropped() -> CounterMetricFamily:
+    family = CounterMetricFamily(
+        "eds_messages_dropped", "Messages that were not recorded, by reason", labels=["reason"]
+    )
+    counts = dict(DropCount.objects.values_list("reason").annotate(Sum("count")))
+    for reason in DropReason.values:
+        family.add_metric([reason], counts.get(reason, 0))
+    return family
