@@ -10,9 +10,9 @@ def main() -> None:
     if sys.version_info < MINIMUM_PYTHON:
         found = ".".join(str(part) for part in sys.version_info[:3])
         sys.exit(f"error: Python 3.11 or newer is needed; this is Python {found}.")
-    from config.main import run
+    from config.main import run_command
 
-    run(sys.argv)
+    run_command(sys.argv)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import psycopg
 
 from benchmarks.report import progress
 from config.local.postgres import DATABASE, SUPERUSER, EmbeddedPostgres, stop_process
-from config.parent_death import die_with_parent
+from config.parent_death import exit_with_parent
 from config.server import gunicorn
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -93,7 +93,7 @@ class Service:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=die_with_parent(signal.SIGTERM),
+                preexec_fn=exit_with_parent(signal.SIGTERM),
             )
         self._stack.callback(_stop, process)
         return process
@@ -109,7 +109,7 @@ class Service:
             command = [sys.executable, "-m", "gunicorn", "--bind", f"{HOST}:{port}"]
             command += ["--workers", str(WORKERS), *options]
         else:
-            command = gunicorn.command(HOST, port, WORKERS, WORKERS)
+            command = gunicorn.gunicorn_command(HOST, port, WORKERS, WORKERS)
         if application:
             command.append(application)
         process = self.start(name, command, **environment)

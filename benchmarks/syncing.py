@@ -25,15 +25,15 @@ from django.conf import settings  # noqa: E402
 
 from engagement.models import Account, Product  # noqa: E402
 from marketplace import client, connecting, runs, sync  # noqa: E402
-from marketplace.client import PATIENT, Client, Credentials  # noqa: E402
-from marketplace.connecting import Details  # noqa: E402
+from marketplace.client import BACKGROUND_RETRY_POLICY, Credentials, MarketplaceClient  # noqa: E402
+from marketplace.connecting import ConnectionDetails  # noqa: E402
 from marketplace.models import Connection, License, SyncRun  # noqa: E402
 from marketplace.simulator.server import Simulator  # noqa: E402
-from marketplace.simulator.vendor import vendor  # noqa: E402
+from marketplace.simulator.vendor import create_vendor  # noqa: E402
 
 _MEGABYTE = 1024 * 1024
 # The whole sync is one turn of one worker here.
-_PATIENCE = replace(PATIENT, total=math.inf)
+_PATIENCE = replace(BACKGROUND_RETRY_POLICY, total=math.inf)
 
 
 class Latency:
@@ -42,10 +42,10 @@ class Latency:
     def __init__(self) -> None:
         self.seconds = 0.0
 
-    def client(self, credentials: Credentials) -> Client:
+    def client(self, credentials: Credentials) -> MarketplaceClient:
         session = client.new_session()
         session.hooks["response"].append(self._add)
-        return Client(session, settings.MARKETPLACE_API_URL, credentials, _PATIENCE)
+        return MarketplaceClient(session, settings.MARKETPLACE_API_URL, credentials, _PATIENCE)
 
     def _add(self, response: requests.Response, **_: Any) -> None:
         self.seconds += response.elapsed.total_seconds()
@@ -60,23 +60,23 @@ def simulate(licenses: str, port: str) -> None:
 
 def connect() -> dict[str, Any]:
     """A new product that is connected to the simulated marketplace; its first sync is due."""
-    owner = vendor()
+    owner = create_vendor()
     product = Product.create_with_workspace("Benchmark")
-    details = Details(owner.user_name, owner.token, owner.vendor_id, owner.app.product_id)
-    checked = connecting.check(details, client.connect)
-    return {"connection": connecting.save(product, checked, timezone.now()).pk}
+    details = ConnectionDetails(owner.user_name, owner.token, owner.vendor_id, owner.app.product_id)
+    checked = connecting.verify_details(details, client.create_client)
+    return {"connection": connecting.save_connection(product, checked, timezone.now()).pk}
 
 
 def work(connection: str, *options: str) -> dict[str, Any]:
     """Sync to the end; what it took. "full" asks for a full sync first."""
     if "full" in options:
         row = Connection.objects.get(pk=int(connection))
-        runs.request(row, SyncRun.Kind.FULL, timezone.now())
+        runs.request_sync(row, SyncRun.Kind.FULL, timezone.now())
     latency = Latency()
     backend = _backend()
     before = psutil.Process().memory_info().rss
     wall, processor = time.monotonic(), time.process_time()
-    sync.work(int(connection), sync.Worker(latency.client, timezone.now))
+    sync.run_sync(int(connection), sync.SyncEnvironment(latency.client, timezone.now))
     seconds = time.monotonic() - wall
     spent = backend.cpu_times()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -30,7 +30,7 @@ from engagement.models import EventName, EventWeight, Workspace  # noqa: E402
 from engagement.rescoring import sets  # noqa: E402
 from ingestion import tasks  # noqa: E402
 from ingestion.bulk import exporting, files, importing  # noqa: E402
-from ingestion.drain import process  # noqa: E402
+from ingestion.drain import processing  # noqa: E402
 from ingestion.models import IngestionKey  # noqa: E402
 from ingestion.payloads import encode  # noqa: E402
 
@@ -93,7 +93,7 @@ def change_weight(workspace_id: str, weight: str) -> dict[str, Any]:
         EventWeight.objects.update_or_create(
             workspace=workspace, event_name=name, defaults={"weight": int(weight)}
         )
-        sets.request(workspace.pk)
+        sets.request_score_set(workspace.pk)
     at = time.time()
     scoring.request_rescore()
     return {"at": at}
@@ -102,7 +102,7 @@ def change_weight(workspace_id: str, weight: str) -> dict[str, Any]:
 def drain() -> dict[str, Any]:
     """Drain the inbox; messages, and what it took."""
     watch = Stopwatch()
-    drained = process.drain(timezone.now)
+    drained = processing.drain(timezone.now)
     return {"messages": drained.messages, **watch.read()}
 
 
@@ -125,12 +125,12 @@ def _line(message: Message) -> bytes:
 
 def import_lines(path: str, product_id: str) -> dict[str, Any]:
     """Import the file; lines, and what it took."""
-    digest = files.digest(Path(path))
-    begun = importing.begin(int(product_id), digest, path, timezone.now(), again=False)
+    digest = files.file_digest(Path(path))
+    begun = importing.start_or_resume(int(product_id), digest, path, timezone.now(), again=False)
     watch = Stopwatch()
     problems: list[importing.Problem] = []
     with Path(path).open("rb") as file:
-        importing.run(begun, files.Lines(file), problems.extend, timezone.now)
+        importing.run_import(begun, files.LineReader(file), problems.extend, timezone.now)
     return {
         "lines": begun.lines,
         "recorded": begun.recorded,
@@ -143,7 +143,7 @@ def export_lines(path: str, product_id: str) -> dict[str, Any]:
     """Export the product to the file; lines, seconds, and the most memory it took, in MB."""
     started, lines = time.monotonic(), 0
     with Path(path).open("wb") as file:
-        for line in exporting.export(int(product_id)):
+        for line in exporting.export_lines(int(product_id)):
             file.write(line)
             lines += 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -22,7 +22,7 @@ class ServiceConfig(AppConfig):
     def ready(self) -> None:
         # Tasks declared with @shared_task belong to this application from now on.
         import_module("config.celery")
-        connection_created.connect(keepalive.tell_postgres)
+        connection_created.connect(keepalive.configure_connection)
         # Sent only for apps with models, which this one has none of.
         post_migrate.connect(_install_queues, sender=apps.get_app_config("ingestion"))
 

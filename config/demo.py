@@ -18,38 +18,38 @@ from django.db.models import QuerySet
 
 from config.failures import StartFailed
 from config.provisioning import create_product
-from engagement.core.progress import Progress
+from engagement.core.progress import ProgressReporter
 from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Company
 from engagement.models import Product, User
-from ingestion.demo import show_last_day
+from ingestion.demo import fill_last_24h
 from marketplace import connecting
-from marketplace.client import BRIEF, Client, Credentials, new_session
+from marketplace.client import INTERACTIVE_RETRY_POLICY, Credentials, MarketplaceClient, new_session
 from marketplace.models import Connection
-from marketplace.simulator.records import site
+from marketplace.simulator.records import create_site
 from marketplace.simulator.server import LOOPBACK
-from marketplace.simulator.vendor import vendor
+from marketplace.simulator.vendor import create_vendor
 
 PRODUCT_NAME = "Board Lens (demo)"
 # Some sites have two licenses, and some customers have a license and do nothing with it.
 LICENSES = 190
 # A vendor that nobody meets who starts a simulator by hand.
 SEED = 2026
-VENDOR = vendor(SEED)
+VENDOR = create_vendor(SEED)
 # What the products have: 300 customers with 5,000 people, of whom single events are recent only.
 DAYS, EVENT_DAYS = 90, 7
-CONNECTED = Size(160, 2800, DAYS, EVENT_DAYS)
-OTHERS = {
+CONNECTED_SIZE = Size(160, 2800, DAYS, EVENT_DAYS)
+OTHER_PRODUCTS = {
     "Ledgerly (demo)": (vocabulary.INVOICES, Size(90, 1500, DAYS, EVENT_DAYS)),
     "Fieldnote (demo)": (vocabulary.NOTES, Size(50, 700, DAYS, EVENT_DAYS)),
 }
-PEOPLE = CONNECTED.users + sum(size.users for _, size in OTHERS.values())
+USER_COUNT = CONNECTED_SIZE.users + sum(size.users for _, size in OTHER_PRODUCTS.values())
 # Seconds that the simulated marketplace may take until it listens.
-PATIENCE = 30.0
+START_TIMEOUT = 30.0
 
 
-class SimulatedMarketplace:
+class DemoMarketplace:
     """Where the demo's marketplace listens, and the command that runs it."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class SimulatedMarketplace:
 
     def wait_until_ready(self, process: "subprocess.Popen[bytes]") -> None:
         """Return once *process*, which runs the command, listens; StartFailed where it ended."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + START_TIMEOUT
         while time.monotonic() < deadline and process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex((LOOPBACK, self.port)) == 0:
@@ -80,7 +80,7 @@ class SimulatedMarketplace:
         )
 
 
-def refuse_beside_others() -> None:
+def require_no_real_connections() -> None:
     """StartFailed where a product is connected to another marketplace than the demo's.
 
     The demo would ask its own marketplace for that one's licenses, with that one's token.
@@ -94,15 +94,15 @@ def refuse_beside_others() -> None:
         )
 
 
-def load(marketplace_url: str, now: datetime) -> Product:
+def connect_product(marketplace_url: str, now: datetime) -> Product:
     """Make the demo's data where there is none yet, and have its product connected."""
     connection = _ours().select_related("product").first()
     if connection is not None and connection.state == Connection.State.ACTIVE:
         return connection.product
-    checked = connecting.check(_details(), partial(_client, marketplace_url))
+    checked = connecting.verify_details(_details(), partial(_client, marketplace_url))
     with transaction.atomic():
         product = connection.product if connection else Product.create_with_workspace(PRODUCT_NAME)
-        connecting.save(product, checked, now)
+        connecting.save_connection(product, checked, now)
     return product
 
 
@@ -111,7 +111,7 @@ def is_empty(connected: Product) -> bool:
     return not User.objects.filter(product=connected).exists()
 
 
-def fill(
+def generate_demo_data(
     connected: Product,
     clock: Callable[[], datetime],
     output: IO[str],
@@ -122,13 +122,13 @@ def fill(
 
     The data is made wholly or not at all: not where *stopping* asks to end.
     """
-    progress, done = Progress(output, PEOPLE), 0
+    progress, done = ProgressReporter(output, USER_COUNT), 0
     try:
         with transaction.atomic():
             products = [connected, *_make_others()]
             for people in _fill(products, clock()):
                 done += people
-                progress.show(done, f"{done:,} of {PEOPLE:,} people")
+                progress.show(done, f"{done:,} of {USER_COUNT:,} people")
                 if stopping():
                     transaction.set_rollback(True)
                     return
@@ -137,15 +137,15 @@ def fill(
             progress.show(done, how_far)
             return stopping()
 
-        loading.score(products, clock, scoring)
+        loading.score_products(products, clock, scoring)
     finally:
         progress.finish()
 
 
 def _make_others() -> list[Product]:
-    known = Product.objects.filter(name__in=OTHERS).values_list("name", flat=True)
-    missing = OTHERS.keys() - set(known)
-    made = [create_product(name).product_id for name in OTHERS if name in missing]
+    known = Product.objects.filter(name__in=OTHER_PRODUCTS).values_list("name", flat=True)
+    missing = OTHER_PRODUCTS.keys() - set(known)
+    made = [create_product(name).product_id for name in OTHER_PRODUCTS if name in missing]
     return list(Product.objects.filter(pk__in=made).order_by("pk"))
 
 
@@ -153,17 +153,19 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
     connected, *others = products
     for product in products:
         loading.add_workspaces(product)
-    yield from loading.fill(connected, vocabulary.BOARDS, CONNECTED, now, company=_site)
+    yield from loading.populate(connected, vocabulary.BOARDS, CONNECTED_SIZE, now, company=_site)
     for seed, product in enumerate(others):
-        catalog, size = OTHERS[product.name]
-        yield from loading.fill(product, catalog, size, now, seed=seed, company=_customer_of(seed))
+        catalog, size = OTHER_PRODUCTS[product.name]
+        yield from loading.populate(
+            product, catalog, size, now, seed=seed, company=_customer_of(seed)
+        )
     for product in products:
-        show_last_day(product.pk, now, seed=product.pk)
+        fill_last_24h(product.pk, now, seed=product.pk)
 
 
 def _site(number: int) -> Company:
     """The customer to whom licenses of the simulated marketplace belong."""
-    at, like = site(SEED, number), vocabulary.company(number)
+    at, like = create_site(SEED, number), vocabulary.company(number)
     return like._replace(
         external_id=at.cloud_id, name=at.company, domain=at.hostname, country=at.country
     )
@@ -184,10 +186,10 @@ def _ours() -> QuerySet[Connection]:
     return Connection.objects.filter(user_name=VENDOR.user_name, vendor_id=VENDOR.vendor_id)
 
 
-def _details() -> connecting.Details:
+def _details() -> connecting.ConnectionDetails:
     app = VENDOR.app.product_id
-    return connecting.Details(VENDOR.user_name, VENDOR.token, VENDOR.vendor_id, app)
+    return connecting.ConnectionDetails(VENDOR.user_name, VENDOR.token, VENDOR.vendor_id, app)
 
 
-def _client(url: str, credentials: Credentials) -> Client:
-    return Client(new_session(), url, credentials, BRIEF)
+def _client(url: str, credentials: Credentials) -> MarketplaceClient:
+    return MarketplaceClient(new_session(), url, credentials, INTERACTIVE_RETRY_POLICY)

@@ -22,7 +22,7 @@ def text(name: str, default: str = "") -> str:
     return os.environ.get(name, "").strip() or default
 
 
-def required(name: str, why: str) -> str:
+def required_text(name: str, why: str) -> str:
     """The variable's value; ImproperlyConfigured with *why* it is needed where it is not set."""
     value = text(name)
     if not value:
@@ -61,7 +61,7 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def address(name: str, default: str) -> str:
+def http_url(name: str, default: str) -> str:
     """The address of an HTTP server, without a slash at its end."""
     value = text(name, default)
     try:
@@ -76,7 +76,7 @@ def address(name: str, default: str) -> str:
     return value.rstrip("/")
 
 
-def report_address(name: str) -> str:
+def report_url(name: str) -> str:
     """The address that browsers report to; empty where there is none. It goes into a header."""
     value = text(name)
     if value and not re.fullmatch(r"https?://[!#-+\--:<-~]+", value):
@@ -86,7 +86,7 @@ def report_address(name: str) -> str:
     return value
 
 
-def broker(name: str, default: str) -> str:
+def broker_url(name: str, default: str) -> str:
     """The address of a broker of a kind that Celery knows, or several between semicolons."""
     value = text(name, default)
     for one in value.split(";"):
@@ -98,7 +98,7 @@ def broker(name: str, default: str) -> str:
     return value
 
 
-def words(name: str, default: str = "") -> list[str]:
+def comma_separated(name: str, default: str = "") -> list[str]:
     """A comma-separated list; empty items are left out."""
     return [word.strip() for word in text(name, default).split(",") if word.strip()]
 
@@ -172,6 +172,6 @@ def local_secrets(data_dir: Path) -> dict[str, str]:
         ) from None
 
 
-def inherited(more: Mapping[str, str]) -> dict[str, str]:
+def child_environment(more: Mapping[str, str]) -> dict[str, str]:
     """The environment that a child process gets: ours, with *more* on top."""
     return {**os.environ, **more}

@@ -8,7 +8,7 @@ from gevent import monkey
 from gevent.threadpool import ThreadPool
 
 # So many hashes are computed at once in a web process; more wait.
-AT_ONCE = 2
+MAX_CONCURRENT_HASHES = 2
 
 _threads: ThreadPool | None = None
 
@@ -20,12 +20,12 @@ class Pbkdf2Hasher(PBKDF2PasswordHasher):
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         if not monkey.is_module_patched("threading"):
             return super().encode(password, salt, iterations)
-        give_back_connections()
+        release_connections()
         encoded: str = _pool().apply(super().encode, (password, salt, iterations))
         return encoded
 
 
-def give_back_connections() -> None:
+def release_connections() -> None:
     """Leave the database to others, where this thread is in the middle of nothing.
 
     There are ten connections for a process, and guesses at passwords may wait for long.
@@ -38,5 +38,5 @@ def give_back_connections() -> None:
 def _pool() -> Any:
     global _threads
     if _threads is None:
-        _threads = ThreadPool(AT_ONCE)
+        _threads = ThreadPool(MAX_CONCURRENT_HASHES)
     return _threads

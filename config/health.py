@@ -19,25 +19,25 @@ from config import keepalive
 from engagement import prometheus as engagement
 from engagement import telemetry
 from ingestion import prometheus as ingestion
-from ingestion.inbox import accept
+from ingestion.inbox import group_commit
 from marketplace import prometheus as marketplace
 from readapi import prometheus as readapi
 from readapi import replica
-from readapi.errors import ReplicaAway
+from readapi.errors import ReplicaUnavailable
 
 # Beat asks for a drain every few seconds; without one for so long nobody records.
-DRAIN_SEEN_WITHIN = timedelta(seconds=60)
+MAX_DRAIN_AGE = timedelta(seconds=60)
 # A machine that met a full disk is out of the load balancer for so long, and then tries again.
-DISK_FULL_SECONDS = 30.0
+DISK_FULL_COOLDOWN = 30.0
 
 # Beat notes every ten seconds that it sends something. New messages are recorded without it, so an
 # upgrade that restarts it slowly takes no machine out of the load balancer.
-BEAT_SEEN_WITHIN = timedelta(minutes=5)
+MAX_BEAT_AGE = timedelta(minutes=5)
 # Scores are computed every few seconds; one statement of that may run for a minute.
-SCORED_WITHIN = timedelta(minutes=10)
+MAX_SCORING_AGE = timedelta(minutes=10)
 # Clocks of several machines differ by less. What is dated further ahead is from a clock that was
 # wrong, and says nothing.
-CLOCKS_DIFFER = timedelta(seconds=60)
+MAX_CLOCK_SKEW = timedelta(seconds=60)
 
 # The entries of DATABASES that were seen with all migrations applied.
 _migrated: set[str] = set()
@@ -66,13 +66,13 @@ def _checks(now: datetime) -> dict[str, str]:
         checks = {"database": _database(), "migrations": _migrations()} | _work(now)
     except Error as error:
         return {"database": f"The database does not answer ({type(error).__name__})."}
-    return checks | ({"replica": _replica()} if replica.is_set() else {})
+    return checks | ({"replica": _replica()} if replica.is_configured() else {})
 
 
 def _database() -> str:
     # A full disk still answers whoever only reads. Once no messages come any more, because the load
     # balancer sends them elsewhere, somebody has to try again.
-    if accept.met_a_full_disk(within=DISK_FULL_SECONDS):
+    if group_commit.saw_full_disk(within=DISK_FULL_COOLDOWN):
         return "The database's disk is full: messages are answered 503."
     return "ok"
 
@@ -86,12 +86,12 @@ def _migrations() -> str:
 def _replica() -> str:
     try:
         connections[replica.ALIAS].ensure_connection()
-        replica.require_ours()
+        replica.verify_replica()
         if _is_migrated(replica.ALIAS):
             return "ok"
     except Error:
         return "The replica cannot be reached: the read API answers 503 until it can."
-    except ReplicaAway as error:
+    except ReplicaUnavailable as error:
         return f"The replica is not read from: {error}"
     return "The replica has not got the migrations yet."
 
@@ -108,25 +108,27 @@ def _is_migrated(alias: str) -> bool:
 def _work(now: datetime) -> dict[str, str]:
     """Whether the other roles do their work, by what they note in the database: they may be on any
     machine."""
-    known = telemetry.named(ingestion.DRAIN, engagement.RESCORE, keepalive.BEAT)
+    known = telemetry.get_counters(
+        ingestion.DRAIN_COUNTER, engagement.RESCORE, keepalive.BEAT_COUNTER
+    )
     seen = {name: measure.last_at for name, measure in known.items()}
 
     def within(name: str, longest: timedelta) -> bool:
-        return name in seen and now - longest <= seen[name] <= now + CLOCKS_DIFFER
+        return name in seen and now - longest <= seen[name] <= now + MAX_CLOCK_SKEW
 
     checks = dict.fromkeys(("drain", "scoring", "beat"), "ok")
-    if not within(ingestion.DRAIN, DRAIN_SEEN_WITHIN):
+    if not within(ingestion.DRAIN_COUNTER, MAX_DRAIN_AGE):
         checks["drain"] = (
             "The inbox has not been drained for a minute: messages are accepted and wait. "
             "Check that a worker and beat are running."
         )
     # What was never seen is starting, or of a release that does not say so.
-    if engagement.RESCORE in seen and not within(engagement.RESCORE, SCORED_WITHIN):
+    if engagement.RESCORE in seen and not within(engagement.RESCORE, MAX_SCORING_AGE):
         checks["scoring"] = (
             "Nothing has been scored for ten minutes: readers see old scores. "
             "Check that a worker of the queue scoring is running."
         )
-    if keepalive.BEAT in seen and not within(keepalive.BEAT, BEAT_SEEN_WITHIN):
+    if keepalive.BEAT_COUNTER in seen and not within(keepalive.BEAT_COUNTER, MAX_BEAT_AGE):
         checks["beat"] = (
             "Beat has sent nothing for five minutes: license syncs, retention and deletion on "
             "request wait. Check that beat is running and reaches the broker."
@@ -166,10 +168,10 @@ class _Figures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         return chain(
-            ingestion.figures(self._now),
-            engagement.figures(self._now),
-            marketplace.figures(self._now),
-            readapi.figures(),
+            ingestion.collect_metrics(self._now),
+            engagement.collect_metrics(self._now),
+            marketplace.collect_metrics(self._now),
+            readapi.collect_metrics(),
         )
 
     def describe(self) -> Iterable[Metric]:

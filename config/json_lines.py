@@ -9,13 +9,13 @@ from typing import Any
 from gunicorn.glogging import Logger
 
 
-def line(time: datetime, level: str, **fields: Any) -> str:
+def json_line(time: datetime, level: str, **fields: Any) -> str:
     """One object: time (ISO 8601 UTC), level, and the fields."""
     at = time.astimezone(UTC).isoformat(timespec="milliseconds")
     return json.dumps({"time": at, "level": level, **fields}, ensure_ascii=False)
 
 
-class JsonLines(logging.Formatter):
+class JsonLineFormatter(logging.Formatter):
     """One object a line: time, level, logger and message, the line's own fields, and the
     traceback."""
 
@@ -24,7 +24,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         at = datetime.fromtimestamp(record.created, UTC)
-        return line(at, record.levelname.lower(), **fields)
+        return json_line(at, record.levelname.lower(), **fields)
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         return {
@@ -40,10 +40,10 @@ class GunicornLogger(Logger):  # type: ignore[misc]
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
         for handler in self.error_log.handlers:
-            handler.setFormatter(JsonLines())
+            handler.setFormatter(JsonLineFormatter())
 
 
-def with_process(name: str, said: str, now: datetime) -> str:
+def add_process_name(name: str, said: str, now: datetime) -> str:
     """What a process wrote, as an object with its name: its own object, or one around its text."""
     try:
         found = json.loads(said)
@@ -51,4 +51,4 @@ def with_process(name: str, said: str, now: datetime) -> str:
         found = None
     if isinstance(found, dict):
         return json.dumps({**found, "process": name}, ensure_ascii=False)
-    return line(now, "info", message=said, process=name)
+    return json_line(now, "info", message=said, process=name)

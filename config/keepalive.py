@@ -16,48 +16,48 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 # Seconds. Whoever is silent is asked for a sign of life, and given up when there was none for so
 # long, or when what was sent was not acknowledged for so long.
-ASKED_AFTER = 5
-ASKED_EVERY = 5
-GIVEN_UP_AFTER = 15
-ASKED_AT_MOST = GIVEN_UP_AFTER // ASKED_EVERY - 1
+KEEPALIVE_IDLE = 5
+KEEPALIVE_INTERVAL = 5
+KEEPALIVE_TIMEOUT = 15
+KEEPALIVE_COUNT = KEEPALIVE_TIMEOUT // KEEPALIVE_INTERVAL - 1
 # A machine that answers, with a process that hangs in the middle of a transaction, is given more.
-IDLE_IN_TRANSACTION = 60
+IDLE_IN_TRANSACTION_TIMEOUT = 60
 
 # Our end of a connection to PostgreSQL, in the words of the driver, which leaves them aside where
 # the connection is a Unix socket. What DATABASE_URL says about them goes before.
-TO_POSTGRES = {
-    "keepalives_idle": ASKED_AFTER,
-    "keepalives_interval": ASKED_EVERY,
-    "keepalives_count": ASKED_AT_MOST,
-    "tcp_user_timeout": GIVEN_UP_AFTER * 1000,
+POSTGRES_OPTIONS = {
+    "keepalives_idle": KEEPALIVE_IDLE,
+    "keepalives_interval": KEEPALIVE_INTERVAL,
+    "keepalives_count": KEEPALIVE_COUNT,
+    "tcp_user_timeout": KEEPALIVE_TIMEOUT * 1000,
 }
 
 # And of one to Redis. Not every system knows all of these.
-TO_REDIS = {
+REDIS_OPTIONS = {
     "socket_keepalive": True,
     "socket_keepalive_options": {
         getattr(socket, name): value
         for name, value in {
-            "TCP_KEEPIDLE": ASKED_AFTER,
-            "TCP_KEEPINTVL": ASKED_EVERY,
-            "TCP_KEEPCNT": ASKED_AT_MOST,
-            "TCP_USER_TIMEOUT": GIVEN_UP_AFTER * 1000,
+            "TCP_KEEPIDLE": KEEPALIVE_IDLE,
+            "TCP_KEEPINTVL": KEEPALIVE_INTERVAL,
+            "TCP_KEEPCNT": KEEPALIVE_COUNT,
+            "TCP_USER_TIMEOUT": KEEPALIVE_TIMEOUT * 1000,
         }.items()
         if hasattr(socket, name)
     },
 }
 # Seconds between two signs of life that a worker and RabbitMQ give each other.
-HEARTBEAT = 10
+AMQP_HEARTBEAT = 10
 # The measure of what beat has sent: its sign of life, for whoever asks on whatever machine.
-BEAT = "beat"
+BEAT_COUNTER = "beat"
 
 # PostgreSQL's end of our connections.
 _OF_POSTGRES = {
-    "tcp_keepalives_idle": ASKED_AFTER,
-    "tcp_keepalives_interval": ASKED_EVERY,
-    "tcp_keepalives_count": ASKED_AT_MOST,
-    "tcp_user_timeout": GIVEN_UP_AFTER * 1000,
-    "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION * 1000,
+    "tcp_keepalives_idle": KEEPALIVE_IDLE,
+    "tcp_keepalives_interval": KEEPALIVE_INTERVAL,
+    "tcp_keepalives_count": KEEPALIVE_COUNT,
+    "tcp_user_timeout": KEEPALIVE_TIMEOUT * 1000,
+    "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT * 1000,
 }
 # What somebody has set for the server, the database or the role stays. A statement, because
 # PgBouncer refuses connections that bring settings along.
@@ -70,17 +70,17 @@ _TELL: LiteralString = """
 _told: "WeakSet[psycopg.Connection[Any]]" = WeakSet()
 
 
-def tell_postgres(connection: BaseDatabaseWrapper, **_: Any) -> None:
+def configure_connection(connection: BaseDatabaseWrapper, **_: Any) -> None:
     """Have PostgreSQL notice, too. Receives Django's ``connection_created``."""
     raw: psycopg.Connection[Any] = connection.connection
     # One that is borrowed from a pool once more has been told.
     if raw not in _told:
         with connection.wrap_database_errors:
-            tell(raw)
+            configure_raw_connection(raw)
         _told.add(raw)
 
 
-def tell(raw: "psycopg.Connection[Any]") -> None:
+def configure_raw_connection(raw: "psycopg.Connection[Any]") -> None:
     """The same for a connection that is not Django's. Raises the driver's errors."""
     with psycopg.Cursor(raw) as cursor:
         cursor.execute(_TELL, {"settings": json.dumps(_OF_POSTGRES)})

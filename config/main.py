@@ -16,7 +16,7 @@ WITHOUT_DATABASE |= {"collectstatic", "startapp", "diffsettings"}
 WITHOUT_DATABASE |= {"marketplace_simulator"}
 
 
-def run(arguments: list[str]) -> None:
+def run_command(arguments: list[str]) -> None:
     """Run the command line *arguments*; a failure a person can mend is one sentence, status 1."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     from config.failures import StartFailed
@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> None:
     except (ImproperlyConfigured, StartFailed) as error:
         sys.exit(f"error: {error}")
     except OperationalError as error:
-        sys.exit(f"error: the database cannot be used: {one_line(error)}")
+        sys.exit(f"error: the database cannot be used: {single_line(error)}")
 
 
 def _execute(arguments: list[str]) -> None:
@@ -44,7 +44,7 @@ def _execute(arguments: list[str]) -> None:
         # Django's models are ready only now.
         from config import preflight
 
-        if not preflight.is_outdated():
+        if not preflight.has_pending_migrations():
             raise
         raise StartFailed(
             "the database's tables are not those of this release; "
@@ -52,7 +52,7 @@ def _execute(arguments: list[str]) -> None:
         ) from None
 
 
-def one_line(error: BaseException) -> str:
+def single_line(error: BaseException) -> str:
     """The error's text on one line, without the password that a connection string may hold."""
     return " ".join(str(error).split())
 

@@ -17,10 +17,10 @@ from engagement.database import sql
 logger = logging.getLogger(__name__)
 
 # Everything under these is asked by machines: no session, no cookies, no CSRF, no static files.
-MACHINE_PREFIXES = ("/v1/", "/v2/", "/segment", "/healthz", "/readyz", "/metrics")
+API_PREFIXES = ("/v1/", "/v2/", "/segment", "/healthz", "/readyz", "/metrics")
 
 
-class MachineLane:
+class ApiFastPathMiddleware:
     """Sends API requests straight to their view, past the middlewares that follow this one.
 
     The APIs carry their credentials in each request and never look at a session, so sessions,
@@ -31,7 +31,7 @@ class MachineLane:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        if not request.path_info.startswith(MACHINE_PREFIXES):
+        if not request.path_info.startswith(API_PREFIXES):
             return self.get_response(request)
         match = request.resolver_match = resolve(request.path_info)
         response: HttpResponseBase = match.func(request, *match.args, **match.kwargs)
@@ -39,7 +39,7 @@ class MachineLane:
             response = response.render()
         if isinstance(response, HttpResponse) and not response.has_header("Content-Length"):
             response.headers["Content-Length"] = str(len(response.content))
-        request_ids.give_back(request, response)
+        request_ids.add_to_response(request, response)
         return response
 
 
@@ -63,7 +63,7 @@ PERMISSIONS_POLICY = (
 )
 
 
-class PageSafety:
+class SecurityHeadersMiddleware:
     """Tells browsers what a page may do. A view that sets a policy of its own keeps it."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -71,7 +71,7 @@ class PageSafety:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         response = self.get_response(request)
-        request_ids.give_back(request, response)
+        request_ids.add_to_response(request, response)
         response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
         if response.headers.get("Content-Type", "").startswith("text/html"):
             # Pages name people. Django's admin lets browsers keep some, such as its password form.
@@ -88,11 +88,11 @@ def _policy() -> str:
 
 
 # A page of the admin whose statements take longer is not shown.
-PAGE_SECONDS = 20.0
-READS = ("GET", "HEAD")
+PAGE_TIMEOUT_SECONDS = 20.0
+SAFE_METHODS = ("GET", "HEAD")
 
 
-class PageTimeLimit:
+class PageTimeoutMiddleware:
     """Stops the statements of an admin page that takes too long. What is saved takes its time, and
     so does a download, which is sent after its view has returned."""
 
@@ -102,7 +102,7 @@ class PageTimeLimit:
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
         if not _is_limited(request):
             return self.get_response(request)
-        with sql.cancelled_after(PAGE_SECONDS):
+        with sql.cancel_after(PAGE_TIMEOUT_SECONDS):
             return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
@@ -117,9 +117,9 @@ class PageTimeLimit:
 
 
 def _is_limited(request: HttpRequest) -> bool:
-    return request.method in READS and request.path_info.startswith("/admin/")
+    return request.method in SAFE_METHODS and request.path_info.startswith("/admin/")
 
 
 def _was_stopped(error: Exception) -> bool:
     stopped = psycopg.errors.QueryCanceled
-    return isinstance(error, sql.TookTooLong) or isinstance(error.__cause__, stopped)
+    return isinstance(error, sql.StatementTimeout) or isinstance(error.__cause__, stopped)

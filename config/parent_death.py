@@ -6,10 +6,10 @@ import sys
 import threading
 from collections.abc import Callable
 
-SET_PARENT_DEATH_SIGNAL = 1
+PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent(signal_number: int) -> Callable[[], None]:
+def exit_with_parent(signal_number: int) -> Callable[[], None]:
     """A ``preexec_fn``: Linux sends the child this signal when its parent dies, however it dies.
 
     Without it a supervisor killed with SIGKILL would leave its children running. Linux counts the
@@ -20,10 +20,10 @@ def die_with_parent(signal_number: int) -> Callable[[], None]:
         return lambda: None
     # Loaded before the fork: afterwards only async-signal-safe work is allowed.
     prctl = ctypes.CDLL(None, use_errno=True).prctl
-    return lambda: prctl(SET_PARENT_DEATH_SIGNAL, signal_number)
+    return lambda: prctl(PR_SET_PDEATHSIG, signal_number)
 
 
-class Lifeline:
+class ParentDeathPipe:
     """A pipe whose writing end only the parent holds: when it closes, the parent is gone.
 
     For children that a library forks in a thread of its own, where the signal above would come

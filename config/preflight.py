@@ -18,13 +18,13 @@ from engagement.core import encryption
 
 logger = logging.getLogger(__name__)
 
-OLDEST_POSTGRES = 16
+MIN_POSTGRES_VERSION = 16
 # What the service keeps in its data folder for itself.
 SECRET_FILES = ("secrets.json", "credentials.json")
 
 
 @contextmanager
-def only_one(data_dir: Path) -> Iterator[None]:
+def lock_data_dir(data_dir: Path) -> Iterator[None]:
     """Hold the data folder for this process; StartFailed where another start holds it.
 
     The lock goes with the process, however it ends.
@@ -47,11 +47,11 @@ def only_one(data_dir: Path) -> Iterator[None]:
                 "stop it first, or set EDS_DATA_DIR to another folder."
             ) from None
         os.fchmod(file.fileno(), 0o600)
-        keep_private(data_dir)
+        restrict_permissions(data_dir)
         yield
 
 
-def keep_private(data_dir: Path) -> None:
+def restrict_permissions(data_dir: Path) -> None:
     """Close the data folder and its secrets to other users, where they are ours to close.
 
     A folder that everybody writes to, such as /tmp, stays as it is.
@@ -88,9 +88,10 @@ def check_database() -> None:
             f"the database cannot be reached ({_first_line(error)}); check DATABASE_URL."
         ) from None
     version = connection.pg_version // 10_000  # type: ignore[attr-defined]
-    if version < OLDEST_POSTGRES:
+    if version < MIN_POSTGRES_VERSION:
         raise StartFailed(
-            f"the database is PostgreSQL {version}; version {OLDEST_POSTGRES} or newer is needed."
+            f"the database is PostgreSQL {version}; version {MIN_POSTGRES_VERSION} or newer is "
+            "needed."
         )
 
 
@@ -101,7 +102,7 @@ def check_secrets() -> None:
     start: whatever needs a secret then says so itself.
     """
     try:
-        lost = encryption.unreadable()
+        lost = encryption.count_unreadable()
     except Error:
         return
     if lost:
@@ -113,7 +114,7 @@ def check_secrets() -> None:
         )
 
 
-def is_outdated() -> bool:
+def has_pending_migrations() -> bool:
     """Whether there are migrations that the database has not seen."""
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
@@ -121,7 +122,7 @@ def is_outdated() -> bool:
 
 def migrate() -> bool:
     """Bring the tables up to date; whether there was anything to do."""
-    outdated = is_outdated()
+    outdated = has_pending_migrations()
     if outdated:
         call_command("migrate", verbosity=0, interactive=False)
     queue_schema.install()

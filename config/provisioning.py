@@ -16,7 +16,7 @@ CREDENTIAL_NAME = "first"
 
 
 @dataclass(frozen=True)
-class Provisioned:
+class ProvisionedProduct:
     """What a program needs to send to a product and to read from it."""
 
     product_id: int
@@ -44,12 +44,12 @@ _LABELS = {
 }
 
 
-def create_product(name: str) -> Provisioned:
+def create_product(name: str) -> ProvisionedProduct:
     """A product with its Default workspace, a key and a token; StartFailed for a name unfit."""
     name = _checked(name)
     with transaction.atomic():
         product = Product.create_with_workspace(name)
-        return Provisioned(
+        return ProvisionedProduct(
             product_id=product.pk,
             workspace_id=product.workspaces.get().pk,
             ingestion_key=IngestionKey.create(product, CREDENTIAL_NAME).secret,

@@ -35,7 +35,7 @@ def _connected(address: dict[str, Any]) -> dict[str, Any]:
         "CONN_HEALTH_CHECKS": True,
         "OPTIONS": {
             "connect_timeout": 5,
-            **keepalive.TO_POSTGRES,
+            **keepalive.POSTGRES_OPTIONS,
             **address.get("OPTIONS", {}),
         },
     }
@@ -51,7 +51,7 @@ DATABASES: dict[str, dict[str, Any]] = {
 # The read API reads from a replica where there is one; everything else ignores it.
 if REPLICA_URL := environment.text("EDS_REPLICA_URL"):
     DATABASES["replica"] = _connected(environment.database("EDS_REPLICA_URL", REPLICA_URL))
-    DATABASE_ROUTERS = ["engagement.database.routing.Router"]
+    DATABASE_ROUTERS = ["engagement.database.routing.ReplicaRouter"]
 # The web role borrows a connection per request instead (config/wsgi.py): so many a process.
 WEB_DATABASE_POOL = {
     "min_size": 1,
@@ -73,12 +73,12 @@ if EMBEDDED_POSTGRES:
     SECRET_KEY = environment.text("EDS_SECRET_KEY", _local["secret_key"])
     _encryption_keys = environment.text("EDS_ENCRYPTION_KEYS", _local["encryption_key"])
 else:
-    SECRET_KEY = environment.required(
+    SECRET_KEY = environment.required_text(
         "EDS_SECRET_KEY",
         "it signs the admin's sessions; set it to 50 or more random characters, "
         "the same on every machine.",
     )
-    _encryption_keys = environment.required(
+    _encryption_keys = environment.required_text(
         "EDS_ENCRYPTION_KEYS",
         "it encrypts stored secrets; `python manage.py generate_key` prints one. "
         "Use the same on every machine.",
@@ -90,8 +90,8 @@ ENCRYPTION_KEYS = environment.fernet_keys("EDS_ENCRYPTION_KEYS", _encryption_key
 # --- HTTP -------------------------------------------------------------------------------------
 
 DEBUG = environment.flag("EDS_DEBUG")
-ALLOWED_HOSTS = environment.words("EDS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
-CSRF_TRUSTED_ORIGINS = environment.words("EDS_TRUSTED_ORIGINS")
+ALLOWED_HOSTS = environment.comma_separated("EDS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+CSRF_TRUSTED_ORIGINS = environment.comma_separated("EDS_TRUSTED_ORIGINS")
 # Processes that accept data, and as many others for everything else.
 WEB_WORKERS = environment.integer("EDS_WEB_WORKERS", os.cpu_count() or 1, minimum=1)
 PAGE_WORKERS = environment.integer("EDS_PAGE_WORKERS", WEB_WORKERS, minimum=1)
@@ -107,7 +107,7 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
 # Browsers that have a host on their list take months to forget it, so an operator decides.
 SECURE_HSTS_PRELOAD = HTTPS and environment.flag("EDS_HSTS_PRELOAD")
 SILENCED_SYSTEM_CHECKS = ["security.W021"]
-CSP_REPORT_URI = environment.report_address("EDS_CSP_REPORT_URI")
+CSP_REPORT_URI = environment.report_url("EDS_CSP_REPORT_URI")
 # Where a request's META says who asks: that proxy adds the address to the others' list.
 CLIENT_ADDRESS_KEY = "HTTP_X_FORWARDED_FOR" if HTTPS else "REMOTE_ADDR"
 SESSION_COOKIE_SECURE = HTTPS
@@ -145,9 +145,9 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     # Requests of machines go straight to their views; what follows is for people's pages.
-    "config.middleware.MachineLane",
+    "config.middleware.ApiFastPathMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "config.middleware.PageSafety",
+    "config.middleware.SecurityHeadersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -155,7 +155,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     # The last, so that the session is saved outside of its limit.
-    "config.middleware.PageTimeLimit",
+    "config.middleware.PageTimeoutMiddleware",
 ]
 
 TEMPLATES = [
@@ -208,7 +208,7 @@ REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [],
     "DEFAULT_PERMISSION_CLASSES": [],
     "UNAUTHENTICATED_USER": None,
-    "DEFAULT_SCHEMA_CLASS": "config.openapi.assembly.Described",
+    "DEFAULT_SCHEMA_CLASS": "config.openapi.assembly.TableAutoSchema",
 }
 SPECTACULAR_SETTINGS = {
     "OAS_VERSION": "3.1.0",
@@ -216,16 +216,16 @@ SPECTACULAR_SETTINGS = {
     "VERSION": "2",
     # In the order of the addresses.
     "SORT_OPERATIONS": False,
-    "PREPROCESSING_HOOKS": ["config.openapi.assembly.each_address"],
-    "POSTPROCESSING_HOOKS": ["config.openapi.assembly.complete"],
+    "PREPROCESSING_HOOKS": ["config.openapi.assembly.expand_paths"],
+    "POSTPROCESSING_HOOKS": ["config.openapi.assembly.add_components"],
 }
 
 # --- Celery -----------------------------------------------------------------------------------
 
 # With no CELERY_BROKER_URL the queue is in the service's own database.
-CELERY_BROKER_URL = environment.broker("CELERY_BROKER_URL", broker.URL)
+CELERY_BROKER_URL = environment.broker_url("CELERY_BROKER_URL", broker.URL)
 CELERY_BROKER_TRANSPORT_OPTIONS = broker.transport_options(CELERY_BROKER_URL, DATABASES["default"])
-CELERY_BROKER_HEARTBEAT = keepalive.HEARTBEAT
+CELERY_BROKER_HEARTBEAT = keepalive.AMQP_HEARTBEAT
 # On top of these for whoever publishes. A message only wakes a worker and beat sends another one
 # soon, so a broker that is away or silent fails a publish soon instead of holding its sender.
 CELERY_BROKER_PUBLISH_OPTIONS = {"use_notify": False, "max_retries": 0, "socket_timeout": 3.0}
@@ -305,7 +305,7 @@ QUARANTINE_RETENTION_DAYS = environment.integer("EDS_QUARANTINE_RETENTION_DAYS",
 
 # --- The marketplace --------------------------------------------------------------------------
 
-MARKETPLACE_API_URL = environment.address("MARKETPLACE_API_URL", "https://api.atlassian.com")
+MARKETPLACE_API_URL = environment.http_url("MARKETPLACE_API_URL", "https://api.atlassian.com")
 
 # --- Logs -------------------------------------------------------------------------------------
 
@@ -319,7 +319,7 @@ LOGGING: dict[str, Any] = {
         "text": {"format": "%(levelname)s %(name)s: %(message)s"},
         "json": {"()": "config.logs.JsonFormatter"},
     },
-    "filters": {"unavailable": {"()": "config.logs.WithoutUnavailable"}},
+    "filters": {"unavailable": {"()": "config.logs.UnavailableFilter"}},
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {

@@ -6,7 +6,7 @@ from importlib import import_module
 import django
 from django.conf import settings
 
-from config.server.handler import Handler
+from config.server.handler import LenientHandler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
@@ -19,6 +19,6 @@ for name, database in settings.DATABASES.items():
     database["OPTIONS"]["pool"] = POOLS[name]
 
 django.setup(set_prefix=False)
-application = Handler()
+application = LenientHandler()
 # Django loads the views with the first request, which would wait for that.
 import_module(settings.ROOT_URLCONF)

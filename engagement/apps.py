@@ -12,14 +12,14 @@ class EngagementConfig(AppConfig):
     verbose_name = "Engagement"
 
     def ready(self) -> None:
-        post_migrate.connect(make_partitions, sender=self)
+        post_migrate.connect(create_partitions, sender=self)
         # It needs the models of logins, which are ready only now.
-        import_module("engagement.logins.security_log").start()
+        import_module("engagement.logins.security_log").connect_signals()
 
 
-def make_partitions(**kwargs: Any) -> None:
+def create_partitions(**kwargs: Any) -> None:
     """Have a partition for this month's events before the first one arrives."""
     # The app registry is complete only now.
-    from engagement.database.partitions import keep_partitions
+    from engagement.database.partitions import maintain_partitions
 
-    keep_partitions(timezone.now().date(), settings.EVENT_RETENTION_DAYS)
+    maintain_partitions(timezone.now().date(), settings.EVENT_RETENTION_DAYS)

@@ -51,7 +51,7 @@ Message: TypeAlias = Identify | Group | Track
 # --- What an export says besides ------------------------------------------------------------
 
 
-class Seen(msgspec.Struct, frozen=True, gc=False):
+class SubjectStatement(msgspec.Struct, frozen=True, gc=False):
     """When messages named a user or an account first and last; exactly one of the ids is given.
 
     ``is_identified`` is whether one of them introduced it.
@@ -65,7 +65,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     message_id: str | None = None
 
 
-class Linked(msgspec.Struct, frozen=True, gc=False):
+class MembershipStatement(msgspec.Struct, frozen=True, gc=False):
     """A user was seen in an account, and nothing else is said of either."""
 
     user_id: str
@@ -74,7 +74,7 @@ class Linked(msgspec.Struct, frozen=True, gc=False):
     message_id: str | None = None
 
 
-class Counted(msgspec.Struct, frozen=True, gc=False):
+class CountStatement(msgspec.Struct, frozen=True, gc=False):
     """How often a user did an event on the UTC day of ``last_at``, in the account or in none,
     beyond the events that are still there."""
 
@@ -86,10 +86,10 @@ class Counted(msgspec.Struct, frozen=True, gc=False):
     message_id: str | None = None
 
 
-Statement: TypeAlias = Message | Seen | Linked | Counted
+Statement: TypeAlias = Message | SubjectStatement | MembershipStatement | CountStatement
 
 
-class Received(msgspec.Struct, frozen=True, gc=False):
+class ReceivedMessage(msgspec.Struct, frozen=True, gc=False):
     """A statement with what was known when it arrived, and the product that it is about.
 
     ``arrival`` is its place in the order of arrival, unique over all products and for good: where

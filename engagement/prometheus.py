@@ -19,8 +19,8 @@ _MARKS: LiteralString = """
 """
 
 
-def figures(now: datetime) -> Iterator[Metric]:
-    rescored = telemetry.named(RESCORE).get(RESCORE)
+def collect_metrics(now: datetime) -> Iterator[Metric]:
+    rescored = telemetry.get_counters(RESCORE).get(RESCORE)
     yield SummaryMetricFamily(
         "eds_rescore_seconds",
         "Time spent computing scores",

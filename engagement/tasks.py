@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from engagement import telemetry
 from engagement.core import wakeups
-from engagement.database.retries import left_to_beat
+from engagement.database.retries import leave_retry_to_beat
 from engagement.prometheus import RESCORE
 from engagement.recording import reattribution
 from engagement.removal import deletion, forgetting, maintenance
@@ -21,50 +21,50 @@ CLEAR_SECONDS = 10.0
 REATTRIBUTE_SECONDS = 5.0
 # Seconds between two requests of one process: scores are fresh within seconds, and a subject that
 # is busy all the time is scored once in so many.
-PAUSE = 2.0
+RESCORE_INTERVAL = 2.0
 
 _next_turn = 0.0
 
 
 @shared_task
-@left_to_beat("rescore what is stale")
+@leave_retry_to_beat("rescore what is stale")
 def rescore() -> None:
     """Score what is stale; ask for more where time ran out. It follows each batch, so it also asks
     for what the batch left to the background."""
-    if reattribution.is_wanted():
-        wakeups.ask(reattribute, expires=10)
+    if reattribution.has_requests():
+        wakeups.enqueue(reattribute, expires=10)
     deadline = time.monotonic() + RESCORE_SECONDS
 
     def out_of_time() -> bool:
         return time.monotonic() > deadline
 
-    with telemetry.measured(RESCORE, timezone.now) as work:
+    with telemetry.track_operation(RESCORE, timezone.now) as work:
         work.units = rescoring.rescore(timezone.now(), out_of_time=out_of_time)
     if out_of_time():
         request_rescore()
 
 
 @shared_task
-@left_to_beat("move events to other accounts")
+@leave_retry_to_beat("move events to other accounts")
 def reattribute() -> None:
     """Move the events of users who turned out to be in another account, and have them scored; the
     rescoring asks for more where time ran out."""
-    if not reattribution.is_wanted():
+    if not reattribution.has_requests():
         return
     deadline = time.monotonic() + REATTRIBUTE_SECONDS
-    reattribution.run(lambda: time.monotonic() > deadline)
+    reattribution.process_requests(lambda: time.monotonic() > deadline)
     request_rescore()
 
 
 @shared_task
-@left_to_beat("maintain events")
+@leave_retry_to_beat("maintain events")
 def maintain() -> None:
     """Make partitions ahead, drop old ones, and do what is due once a day."""
     maintenance.maintain(timezone.now())
 
 
 @shared_task
-@left_to_beat("delete what people asked to delete")
+@leave_retry_to_beat("delete what people asked to delete")
 def clear() -> None:
     """Go on with forgetting and with deleting products; ask for more where time ran out."""
     deadline = time.monotonic() + CLEAR_SECONDS
@@ -72,13 +72,13 @@ def clear() -> None:
     def out_of_time() -> bool:
         return time.monotonic() > deadline
 
-    if not (forgetting.clear(out_of_time) and deletion.go_on_with_all(out_of_time)):
+    if not (forgetting.erase_forgotten(out_of_time) and deletion.resume_all_deletions(out_of_time)):
         request_clearing()
 
 
 def request_clearing() -> None:
     """Have what people asked to delete deleted soon."""
-    wakeups.ask(clear, expires=60)
+    wakeups.enqueue(clear, expires=60)
 
 
 def request_rescore() -> None:
@@ -90,6 +90,6 @@ def request_rescore() -> None:
     global _next_turn
     now = time.monotonic()
     turn = max(now, _next_turn)
-    if turn - now < PAUSE:
-        _next_turn = turn + PAUSE
-        wakeups.ask(rescore, expires=60, countdown=turn - now)
+    if turn - now < RESCORE_INTERVAL:
+        _next_turn = turn + RESCORE_INTERVAL
+        wakeups.enqueue(rescore, expires=60, countdown=turn - now)

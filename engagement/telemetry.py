@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import LiteralString
 
 from engagement.database import sql
-from engagement.models import Measure
+from engagement.models import OperationCounter
 
 # The latest time of all processes. What is a minute ahead of another one is from a clock that was
 # wrong, and must not hide for as long that nothing happens any more.
@@ -22,29 +22,29 @@ _ADD: LiteralString = """
 """
 
 
-class Work:
+class OperationRun:
     """A piece of work that is under way; who does it says how many units it was."""
 
     units = 0
 
 
 @contextmanager
-def measured(name: str, clock: Callable[[], datetime]) -> Iterator[Work]:
+def track_operation(name: str, clock: Callable[[], datetime]) -> Iterator[OperationRun]:
     """Add what is done within to the measure *name*, unless it fails.
 
     To be used outside a transaction: the measure's row would be locked until that ends.
     """
-    work = Work()
+    work = OperationRun()
     started = time.monotonic()
     yield work
-    add(name, work.units, time.monotonic() - started, clock())
+    add_run(name, work.units, time.monotonic() - started, clock())
 
 
-def add(name: str, units: int, seconds: float, now: datetime) -> None:
+def add_run(name: str, units: int, seconds: float, now: datetime) -> None:
     """Add one run of so many units, which took so long, to the measure *name*."""
     sql.execute(_ADD, {"name": name, "units": units, "seconds": seconds, "now": now})
 
 
-def named(*names: str) -> dict[str, Measure]:
+def get_counters(*names: str) -> dict[str, OperationCounter]:
     """The measures that there are of these names."""
-    return {measure.name: measure for measure in Measure.objects.filter(name__in=names)}
+    return {measure.name: measure for measure in OperationCounter.objects.filter(name__in=names)}

@@ -23,13 +23,13 @@ def created_at(traits: Mapping[str, Any], first_seen_at: datetime) -> datetime:
     The traits ``createdAt`` and ``created_at`` hold ISO 8601 (UTC where no zone is given) or Unix
     time in seconds or milliseconds. A value that is neither is passed over.
     """
-    return stated(traits) or first_seen_at.astimezone(UTC)
+    return parse_created_at(traits) or first_seen_at.astimezone(UTC)
 
 
-def stated(traits: Mapping[str, Any]) -> datetime | None:
+def parse_created_at(traits: Mapping[str, Any]) -> datetime | None:
     """When the subject was created as its traits say; None where none of them names a time."""
     for name in CREATED_TRAITS:
-        if (created := moment(traits.get(name))) is not None:
+        if (created := parse_time(traits.get(name))) is not None:
             return created
     return None
 
@@ -39,7 +39,7 @@ def tenure_days(created: datetime, today: date) -> int:
     return max(0, (today - created.astimezone(UTC).date()).days)
 
 
-def moment(value: Any) -> datetime | None:
+def parse_time(value: Any) -> datetime | None:
     """The time in UTC that a trait's value names, or None where it names none."""
     try:
         if isinstance(value, str):

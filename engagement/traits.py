@@ -73,7 +73,7 @@ class Source(IntEnum):
     MARKETPLACE = 1
 
 
-class Written(NamedTuple):
+class StampDetails(NamedTuple):
     """What a stamp says: by whom and when a trait was written."""
 
     source: Source
@@ -87,7 +87,7 @@ def canonical_name(name: str) -> str:
     return _SPELLING.get(name.lower(), name)
 
 
-def stamp(timestamp: datetime, arrival: int, source: Source = Source.MESSAGE) -> Stamp:
+def make_stamp(timestamp: datetime, arrival: int, source: Source = Source.MESSAGE) -> Stamp:
     """When and by whom a value was written: the higher source wins, of equal ones the later
     timestamp, and of equal timestamps the later arrival."""
     since = timestamp - _EPOCH
@@ -95,13 +95,13 @@ def stamp(timestamp: datetime, arrival: int, source: Source = Source.MESSAGE) ->
     return at + source * _RANK, arrival
 
 
-def read_stamp(stored: Sequence[int]) -> Written:
+def read_stamp(stored: Sequence[int]) -> StampDetails:
     """By whom and when the trait with this stored stamp was written."""
     source = Source.MARKETPLACE if stored[0] > _RANK // 2 else Source.MESSAGE
-    return Written(source, _EPOCH + timedelta(microseconds=stored[0] - source * _RANK))
+    return StampDetails(source, _EPOCH + timedelta(microseconds=stored[0] - source * _RANK))
 
 
-def merge(
+def merge_traits(
     traits: dict[str, Any],
     stamps: dict[str, Any],
     incoming: dict[str, Any],
@@ -113,7 +113,7 @@ def merge(
     that arrives later does not bring it back.
     """
     changed = False
-    for name, value in canonical(incoming).items():
+    for name, value in canonical_traits(incoming).items():
         known = stamps.get(name)
         if known is not None and tuple(known) >= written:
             continue
@@ -126,7 +126,7 @@ def merge(
     return changed
 
 
-def canonical(incoming: dict[str, Any]) -> dict[str, Any]:
+def canonical_traits(incoming: dict[str, Any]) -> dict[str, Any]:
     """The same traits under their one spelling; a trait spelled right beats its variants."""
     if all(canonical_name(name) == name for name in incoming):
         return incoming

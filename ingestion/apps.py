@@ -9,4 +9,4 @@ class IngestionConfig(AppConfig):
 
     def ready(self) -> None:
         # The app registry is complete only now.
-        import_module("ingestion.forgetting").take_part()
+        import_module("ingestion.erasers").register_erasers()

@@ -9,13 +9,13 @@ from typing import LiteralString
 from engagement.database import sql
 from engagement.messages import Track
 from ingestion.log import drops, hours
-from ingestion.log.drops import Dropped
+from ingestion.log.drops import Drop
 from ingestion.log.last_24h import HOURS
 from ingestion.models import DropReason
-from ingestion.payloads import Unusable
+from ingestion.payloads import UnusableMessage
 
 # The shares of the messages that were sent again, and that named nobody.
-REPEATED, NAMELESS = 0.03, 0.01
+DUPLICATE_SHARE, ANONYMOUS_SHARE = 0.03, 0.01
 
 _COUNT_EVENTS: LiteralString = """
     INSERT INTO ingestion_hourcount (product_id, hour, reason, count)
@@ -36,24 +36,22 @@ _SOME_EVENTS: LiteralString = """
 """
 
 
-def show_last_day(product_id: int, now: datetime, seed: int) -> None:
+def fill_last_24h(product_id: int, now: datetime, seed: int) -> None:
     """Count the product's events of the last day, and drop some repeats and nameless ones."""
-    since = hours.hour_of(now) - timedelta(hours=HOURS - 1)
+    since = hours.start_of_hour(now) - timedelta(hours=HOURS - 1)
     lately = {"product": product_id, "since": since, "now": now}
     sql.execute(_COUNT_EVENTS, lately)
     dropped = list(_dropped(product_id, lately, random.Random(seed)))
-    drops.list_dropped(dropped, now)
-    hours.add([hours.counted([], [], dropped)])
+    drops.save_drops(dropped, now)
+    hours.add_counts([hours.count_by_hour([], [], dropped)])
 
 
-def _dropped(
-    product_id: int, lately: dict[str, object], chance: random.Random
-) -> Iterator[Dropped]:
+def _dropped(product_id: int, lately: dict[str, object], chance: random.Random) -> Iterator[Drop]:
     for arrival, user, event, at in sql.fetch(_SOME_EVENTS, lately):
         lot = chance.random()
-        if lot < REPEATED:
+        if lot < DUPLICATE_SHARE:
             again = Track(user, event, at, message_id=f"{user}-{arrival}")
-            yield Dropped(arrival, product_id, DropReason.DUPLICATE, "", again, at)
-        elif lot < REPEATED + NAMELESS:
-            told = Unusable(DropReason.ANONYMOUS, "track", "", event)
-            yield Dropped(arrival, product_id, DropReason.ANONYMOUS, "", told, at)
+            yield Drop(arrival, product_id, DropReason.DUPLICATE, "", again, at)
+        elif lot < DUPLICATE_SHARE + ANONYMOUS_SHARE:
+            told = UnusableMessage(DropReason.ANONYMOUS, "track", "", event)
+            yield Drop(arrival, product_id, DropReason.ANONYMOUS, "", told, at)

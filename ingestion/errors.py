@@ -3,7 +3,7 @@
 from rest_framework.response import Response
 
 
-class Refused(Exception):
+class IngestionError(Exception):
     """A request that cannot be accepted as it is; nothing of it is queued.
 
     ``code`` is for programs, ``message`` is a sentence for people that says what to do, and
@@ -19,19 +19,19 @@ class Refused(Exception):
         self.field = field
 
 
-def missing(field: str) -> Refused:
+def missing_field(field: str) -> IngestionError:
     """A required field is absent, null or blank."""
-    return Refused(
+    return IngestionError(
         400, "missing_field", f"{field} is required and must be a non-empty string.", field
     )
 
 
-def invalid(field: str, message: str) -> Refused:
+def invalid_field(field: str, message: str) -> IngestionError:
     """A field has a value that it cannot have."""
-    return Refused(400, "invalid_field", message, field)
+    return IngestionError(400, "invalid_field", message, field)
 
 
-def response(refused: Refused, headers: dict[str, str] | None = None) -> Response:
+def error_response(refused: IngestionError, headers: dict[str, str] | None = None) -> Response:
     """The answer in the shape that every error of the service has."""
     error = {"code": refused.code, "message": refused.message}
     if refused.field is not None:

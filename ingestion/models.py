@@ -5,14 +5,14 @@ from django.db import models
 from django.db.models import F, Q
 
 from engagement.core.credentials import HINT_LENGTH
-from engagement.core.request_ids import LONGEST
+from engagement.core.request_ids import MAX_REQUEST_ID_LENGTH
 from engagement.models import Credential, Product
 
 
 def request_id_field() -> "models.CharField[str | None, str | None]":
     """The id of the request that a message came with; NULL, which takes no room, where it had
     none."""
-    return models.CharField(max_length=LONGEST, null=True)
+    return models.CharField(max_length=MAX_REQUEST_ID_LENGTH, null=True)
 
 
 class IngestionKey(Credential):
@@ -215,10 +215,11 @@ class SeenMessageId(models.Model):
 class ImportedFile(models.Model):
     """A file of messages, and how far its import has come.
 
-    ``digest`` stands for the file (``ingestion.bulk.files.digest``). ``position`` is the number of
-    its bytes, uncompressed, that are settled; it moves in the transaction that records them, so
-    that an interrupted import goes on there and counts nothing twice. ``lines`` is the number of
-    lines up to it, and the other figures are what became of them; ``bad`` ones could not be used.
+    ``digest`` stands for the file (``ingestion.bulk.files.file_digest``). ``position`` is the
+    number of its bytes, uncompressed, that are settled; it moves in the transaction that records
+    them, so that an interrupted import goes on there and counts nothing twice. ``lines`` is the
+    number of lines up to it, and the other figures are what became of them; ``bad`` ones could not
+    be used.
     """
 
     product = models.ForeignKey(Product, on_delete=models.CASCADE, db_index=False)

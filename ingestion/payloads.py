@@ -8,7 +8,7 @@ from engagement.messages import Message
 from ingestion.models import DropReason
 
 
-class Unusable(msgspec.Struct, array_like=True, tag="u", frozen=True, gc=False):
+class UnusableMessage(msgspec.Struct, array_like=True, tag="u", frozen=True, gc=False):
     """A message that a door took in only to have it listed as dropped.
 
     Its sender was told that it arrived, because others in the same request did or because the
@@ -28,7 +28,7 @@ class Unusable(msgspec.Struct, array_like=True, tag="u", frozen=True, gc=False):
     group_id: ClassVar[None] = None
 
 
-Payload: TypeAlias = Message | Unusable
+Payload: TypeAlias = Message | UnusableMessage
 
 encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(Payload).decode

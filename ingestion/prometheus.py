@@ -17,41 +17,41 @@ from engagement.database import sql
 from ingestion.models import DropCount, DropReason, QuarantinedMessage
 
 # Names of measures.
-ACCEPT = "accept"
-DRAIN = "drain"
+ACCEPT_COUNTER = "accept"
+DRAIN_COUNTER = "drain"
 # Messages without a valid key that were only counted when they were accepted.
-COUNT = "count"
+UNKNOWN_KEY_COUNTER = "count"
 
 _WAITING: LiteralString = """
     SELECT count(*), min(received_at) FROM ingestion_inboxmessage
 """
 
 
-class Waiting(NamedTuple):
+class InboxDepth(NamedTuple):
     """What lies in the inbox: how many messages, and for how many seconds the oldest."""
 
     messages: int
     seconds: float
 
 
-def waiting(now: datetime) -> Waiting:
+def inbox_depth(now: datetime) -> InboxDepth:
     ((messages, oldest),) = sql.fetch(_WAITING)
-    return Waiting(messages, max(0.0, (now - oldest).total_seconds()) if oldest else 0.0)
+    return InboxDepth(messages, max(0.0, (now - oldest).total_seconds()) if oldest else 0.0)
 
 
-def figures(now: datetime) -> Iterator[Metric]:
+def collect_metrics(now: datetime) -> Iterator[Metric]:
     """Everything accepted is settled (recorded, dropped, quarantined) or waits in the inbox."""
-    known = telemetry.named(ACCEPT, DRAIN, COUNT)
+    known = telemetry.get_counters(ACCEPT_COUNTER, DRAIN_COUNTER, UNKNOWN_KEY_COUNTER)
     yield CounterMetricFamily(
         "eds_messages_accepted",
         "Messages that were answered with 202, seconds later",
-        known[ACCEPT].units if ACCEPT in known else 0,
+        known[ACCEPT_COUNTER].units if ACCEPT_COUNTER in known else 0,
     )
     yield CounterMetricFamily(
         "eds_messages_settled",
         "Messages taken out of the inbox: recorded, dropped, quarantined or put back once more; "
         "and those that were dropped before they came into it",
-        sum(known[name].units for name in (DRAIN, COUNT) if name in known),
+        sum(known[name].units for name in (DRAIN_COUNTER, UNKNOWN_KEY_COUNTER) if name in known),
     )
     yield _dropped()
     yield GaugeMetricFamily(
@@ -59,12 +59,12 @@ def figures(now: datetime) -> Iterator[Metric]:
         "Messages in quarantine, for people to look at",
         QuarantinedMessage.objects.count(),
     )
-    inbox = waiting(now)
+    inbox = inbox_depth(now)
     yield GaugeMetricFamily("eds_inbox_messages", "Messages in the inbox", inbox.messages)
     yield GaugeMetricFamily(
         "eds_inbox_oldest_seconds", "Age of the oldest message in the inbox", inbox.seconds
     )
-    drains = known.get(DRAIN)
+    drains = known.get(DRAIN_COUNTER)
     yield SummaryMetricFamily(
         "eds_drain_seconds",
         "Time spent draining the inbox",

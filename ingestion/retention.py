@@ -14,9 +14,9 @@ from engagement.database import sql
 from ingestion.drain import message_ids
 
 # So many rows are deleted by one statement: it must not hold its locks for long.
-CHUNK = 10_000
+CHUNK_ROWS = 10_000
 # Counts per hour are for a glance at the last day.
-HOURS_KEPT = timedelta(days=8)
+HOUR_COUNT_RETENTION = timedelta(days=8)
 
 OutOfTime = Callable[[], bool]
 
@@ -31,7 +31,7 @@ _FORGET_HOURS = _FORGET.format(table="ingestion_hourcount", column="hour")
 _OLDEST_WAITING: LiteralString = "SELECT min(received_at) FROM ingestion_inboxmessage"
 
 
-def forget_old(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
+def delete_expired(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
     """Forget message ids, dropped and quarantined messages and counts per hour that have been kept
     for long enough, and the oldest dropped ones of whom there are too many. Their counts per day
     stay."""
@@ -40,14 +40,14 @@ def forget_old(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
     _repeat(_FORGET_DROPPED, {"before": dropped_before}, out_of_time)
     quarantined_before = now - timedelta(days=settings.QUARANTINE_RETENTION_DAYS)
     _repeat(_FORGET_QUARANTINED, {"before": quarantined_before}, out_of_time)
-    _repeat(_FORGET_HOURS, {"before": now - HOURS_KEPT}, out_of_time)
+    _repeat(_FORGET_HOURS, {"before": now - HOUR_COUNT_RETENTION}, out_of_time)
     _limit_dropped(dropped_before, out_of_time)
 
 
 def _ids_kept_from(now: datetime) -> datetime:
     """An id is needed for as long as a repeat may wait that was received soon after it."""
     ((oldest,),) = sql.fetch(_OLDEST_WAITING)
-    return min(now, oldest or now) - message_ids.memory()
+    return min(now, oldest or now) - message_ids.retention_period()
 
 
 # --- The number of dropped messages ---------------------------------------------------------
@@ -82,5 +82,8 @@ def _limit_dropped(since: datetime, out_of_time: OutOfTime) -> None:
 def _repeat(
     statement: LiteralString, parameters: dict[str, object], out_of_time: OutOfTime
 ) -> None:
-    while not out_of_time() and sql.execute(statement, {**parameters, "chunk": CHUNK}) == CHUNK:
+    while (
+        not out_of_time()
+        and sql.execute(statement, {**parameters, "chunk": CHUNK_ROWS}) == CHUNK_ROWS
+    ):
         pass

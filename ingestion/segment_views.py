@@ -5,56 +5,56 @@ from rest_framework.response import Response
 
 from ingestion import errors
 from ingestion.doors import bodies, segment
-from ingestion.errors import Refused
+from ingestion.errors import IngestionError
 from ingestion.views import IngestionView
 
 
-class SegmentView(IngestionView):
-    def refusal(self, refused: Refused, headers: dict[str, str] | None = None) -> Response:
+class SegmentIngestionView(IngestionView):
+    def refusal(self, refused: IngestionError, headers: dict[str, str] | None = None) -> Response:
         """The error as everywhere, and once more in the place where these clients look for it.
 
         RudderStack's SDK for Python sends a refused batch again and again where it finds no code.
         """
-        response = errors.response(refused, headers)
+        response = errors.error_response(refused, headers)
         response.data |= {"code": refused.code, "message": refused.message}
         return response
 
 
-class ForwardedView(SegmentView):
-    door = staticmethod(segment.forwarded)
+class SegmentWebhookView(SegmentIngestionView):
+    door = staticmethod(segment.webhook)
 
 
-class SdkView(SegmentView):
+class SegmentSdkView(SegmentIngestionView):
     """A door for SDKs. Segment's for Python takes nothing but 200 for success."""
 
     def accepted(self) -> HttpResponse:
         return HttpResponse(b'{"success": true}', content_type="application/json")
 
 
-class BatchView(SdkView):
+class SegmentBatchView(SegmentSdkView):
     door = staticmethod(segment.batch)
-    limit = bodies.BATCH_LIMIT
+    limit = bodies.MAX_BATCH_BODY_BYTES
 
 
-class IdentifyView(SdkView):
+class SegmentIdentifyView(SegmentSdkView):
     door = staticmethod(segment.identify)
 
 
-class GroupView(SdkView):
+class SegmentGroupView(SegmentSdkView):
     door = staticmethod(segment.group)
 
 
-class TrackView(SdkView):
+class SegmentTrackView(SegmentSdkView):
     door = staticmethod(segment.track)
 
 
-class PageView(SdkView):
+class SegmentPageView(SegmentSdkView):
     door = staticmethod(segment.page)
 
 
-class ScreenView(SdkView):
+class SegmentScreenView(SegmentSdkView):
     door = staticmethod(segment.screen)
 
 
-class AliasView(SdkView):
+class SegmentAliasView(SegmentSdkView):
     door = staticmethod(segment.alias)

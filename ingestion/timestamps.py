@@ -3,13 +3,13 @@
 import re
 from datetime import UTC, datetime, timedelta
 
-from ingestion.errors import Refused
+from ingestion.errors import IngestionError
 
 # A clock may run so far ahead of ours and still be believed.
-TOLERANCE = timedelta(minutes=5)
+CLOCK_TOLERANCE = timedelta(minutes=5)
 # A moment from further ahead becomes the time of receipt less this. A message without a timestamp
 # is of the time of receipt itself, so the log can tell the two apart with nothing more stored.
-MOVED_BY = timedelta(microseconds=1)
+FUTURE_OFFSET = timedelta(microseconds=1)
 
 ISO_RULE = (
     "timestamp must be an ISO 8601 date and time such as 2026-09-24T10:11:12Z, "
@@ -23,7 +23,7 @@ MILLISECONDS_RULE = (
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MILLISECOND = 253_402_300_799_999
 # 2000 to 2100.
-SECONDS_OF_OUR_DAYS = range(946_684_800, 4_102_444_801)
+PLAUSIBLE_SECONDS = range(946_684_800, 4_102_444_801)
 
 # datetime.fromisoformat takes more than we promise, and more with each Python: week dates, forms
 # without separators, any character between date and time, commas, 24:00, offsets with seconds.
@@ -38,7 +38,7 @@ def from_iso(text: str | None, received_at: datetime) -> datetime:
     """The time in UTC that an ISO 8601 *text* gives, or *received_at* where there is none."""
     if text is None:
         return received_at
-    return no_later_than_receipt(parse_iso(text), received_at)
+    return clamp_to_receipt(parse_iso(text), received_at)
 
 
 def from_milliseconds(milliseconds: int | None, received_at: datetime) -> datetime:
@@ -46,26 +46,26 @@ def from_milliseconds(milliseconds: int | None, received_at: datetime) -> dateti
     if milliseconds is None:
         return received_at
     if not 0 <= milliseconds <= LAST_MILLISECOND:
-        raise invalid(MILLISECONDS_RULE)
-    return no_later_than_receipt(EPOCH + timedelta(milliseconds=milliseconds), received_at)
+        raise invalid_timestamp(MILLISECONDS_RULE)
+    return clamp_to_receipt(EPOCH + timedelta(milliseconds=milliseconds), received_at)
 
 
-def no_later_than_receipt(moment: datetime, received_at: datetime) -> datetime:
+def clamp_to_receipt(moment: datetime, received_at: datetime) -> datetime:
     """*moment*, or the time of receipt where a wrong clock puts it further ahead than believed."""
-    return received_at - MOVED_BY if moment - received_at > TOLERANCE else moment
+    return received_at - FUTURE_OFFSET if moment - received_at > CLOCK_TOLERANCE else moment
 
 
-def was_in_the_future(moment: datetime, received_at: datetime) -> bool:
-    """Whether *moment* is what ``no_later_than_receipt`` made of one that is not believed."""
-    return received_at - moment == MOVED_BY
+def was_clamped(moment: datetime, received_at: datetime) -> bool:
+    """Whether *moment* is what ``clamp_to_receipt`` made of one that is not believed."""
+    return received_at - moment == FUTURE_OFFSET
 
 
 def looks_like_seconds(moment: datetime) -> bool:
     """Whether *moment* is what Unix seconds of our days give when they are read as milliseconds."""
-    return (moment - EPOCH) // timedelta(milliseconds=1) in SECONDS_OF_OUR_DAYS
+    return (moment - EPOCH) // timedelta(milliseconds=1) in PLAUSIBLE_SECONDS
 
 
-def by_our_clock(moment: datetime, sent_at: datetime, received_at: datetime) -> datetime:
+def correct_clock_skew(moment: datetime, sent_at: datetime, received_at: datetime) -> datetime:
     """*moment* of a sender whose clock showed *sent_at* when the message was received.
 
     Segment's rule: received - (sentAt - timestamp). A clock that is so wrong that the message
@@ -85,7 +85,7 @@ def parse_iso(text: str) -> datetime:
     in UTC, and a date alone is its midnight. Leap seconds and 24:00 do not exist here.
     """
     if not _ISO_SHAPE.fullmatch(text):
-        raise invalid(ISO_RULE)
+        raise invalid_timestamp(ISO_RULE)
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
@@ -93,11 +93,11 @@ def parse_iso(text: str) -> datetime:
         elif moment.tzinfo is not UTC:
             moment = moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise invalid(ISO_RULE) from None
+        raise invalid_timestamp(ISO_RULE) from None
     if moment < EPOCH:
-        raise invalid(ISO_RULE)
+        raise invalid_timestamp(ISO_RULE)
     return moment
 
 
-def invalid(rule: str) -> Refused:
-    return Refused(400, "invalid_timestamp", rule, "timestamp")
+def invalid_timestamp(rule: str) -> IngestionError:
+    return IngestionError(400, "invalid_timestamp", rule, "timestamp")

@@ -13,18 +13,18 @@ from rest_framework.views import APIView
 
 from engagement.core import request_ids
 from ingestion import errors
-from ingestion.doors import Sent, bodies, v1, v2
+from ingestion.doors import DecodedRequest, bodies, v1, v2
 from ingestion.doors.headers import Headers
-from ingestion.errors import Refused
-from ingestion.inbox import accept
+from ingestion.errors import IngestionError
+from ingestion.inbox import group_commit
 
 # Any page may send data: a key allows nothing but that, and no cookie is ever looked at.
-CORS = {
+CORS_HEADERS = {
     "Access-Control-Allow-Origin": "*",
     # Otherwise a page would not see when it may try again, nor its request's id.
     "Access-Control-Expose-Headers": "Retry-After, X-Request-ID",
 }
-PREFLIGHT = {
+PREFLIGHT_HEADERS = {
     "Access-Control-Allow-Methods": "POST",
     # Segment's browser SDK counts its retries in X-Retry-Count.
     "Access-Control-Allow-Headers": "Authorization, Content-Type, Content-Encoding, "
@@ -37,24 +37,26 @@ class IngestionView(APIView):
     """A door on the web. Subclasses name the door."""
 
     http_method_names = ["post", "options"]
-    limit = bodies.SINGLE_LIMIT
+    limit = bodies.MAX_SINGLE_BODY_BYTES
 
     @staticmethod
-    def door(body: str, headers: Headers, received_at: datetime) -> Sent:
+    def door(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
         raise NotImplementedError
 
     def post(self, request: Request) -> HttpResponse:
         received_at = timezone.now()
         body = bodies.read(request, self.limit)
         sent = self.door(body, request.META, received_at)
-        accept.accept(sent.messages, sent.key, received_at, request_ids.given(request.META))
+        group_commit.accept(
+            sent.messages, sent.key, received_at, request_ids.from_environ(request.META)
+        )
         return self.accepted()
 
     def options(  # type: ignore[override]  # DRF's own signature, see its stubs
         self, request: Request, *args: Any, **kwargs: Any
     ) -> Response:
         """Answer a browser that asks what it may send."""
-        return Response(headers={**PREFLIGHT, "Allow": ", ".join(self.allowed_methods)})
+        return Response(headers={**PREFLIGHT_HEADERS, "Allow": ", ".join(self.allowed_methods)})
 
     def accepted(self) -> HttpResponse:
         """The answer once the messages are committed: 202 with an empty body."""
@@ -63,9 +65,9 @@ class IngestionView(APIView):
         del response["Content-Type"]
         return response
 
-    def refusal(self, refused: Refused, headers: dict[str, str] | None = None) -> Response:
+    def refusal(self, refused: IngestionError, headers: dict[str, str] | None = None) -> Response:
         """The answer to a request that is not accepted."""
-        return errors.response(refused, headers)
+        return errors.error_response(refused, headers)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Skip content negotiation, authentication, permissions and throttling.
@@ -81,18 +83,18 @@ class IngestionView(APIView):
 
     @property
     def default_response_headers(self) -> dict[str, str]:
-        return CORS
+        return CORS_HEADERS
 
     def handle_exception(self, exc: Exception) -> Response:
         match exc:
-            case Refused():
+            case IngestionError():
                 return self.refusal(exc)
-            case accept.Unavailable():
+            case group_commit.InboxUnavailable():
                 message = f"The data could not be stored. Send it again in {exc.retry_after} s."
-                refused = Refused(503, "unavailable", message)
+                refused = IngestionError(503, "unavailable", message)
                 return self.refusal(refused, {"Retry-After": str(exc.retry_after)})
             case MethodNotAllowed():
-                refused = Refused(405, "method_not_allowed", "Use POST at this address.")
+                refused = IngestionError(405, "method_not_allowed", "Use POST at this address.")
                 return self.refusal(refused, {"Allow": ", ".join(self.allowed_methods)})
         raise exc
 

@@ -19,8 +19,8 @@ from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
 
 from engagement.admin.listing import PageAction, PageAdmin
-from engagement.admin.products import LinkedRows, ProductAdmin
-from engagement.admin.scoping import ProductFilter, Products, access
+from engagement.admin.products import LinkedInline, ProductAdmin
+from engagement.admin.scoping import ProductFilter, ProductSet, request_access
 from marketplace import client, connecting, runs, status
 from marketplace.forms import ConnectionForm
 from marketplace.models import Connection, SyncRun
@@ -29,7 +29,7 @@ State = Connection.State
 View = Callable[..., HttpResponseBase]
 
 
-class ConnectionInline(LinkedRows):
+class ConnectionInline(LinkedInline):
     """The connection on its product's page."""
 
     model = Connection
@@ -41,7 +41,7 @@ class ConnectionInline(LinkedRows):
         return formset
 
 
-ProductAdmin.show_rows(ConnectionInline)
+ProductAdmin.add_inline(ConnectionInline)
 
 
 @admin.register(Connection)
@@ -61,8 +61,8 @@ class ConnectionAdmin(PageAdmin):
 
     # --- Who may what -------------------------------------------------------------------------
 
-    def changeable_products(self, request: HttpRequest) -> Products:
-        return access(request).connected
+    def changeable_products(self, request: HttpRequest) -> ProductSet:
+        return request_access(request).connectable
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # A connection is disconnected; what it did stays to be seen.
@@ -98,7 +98,7 @@ class ConnectionAdmin(PageAdmin):
         self, request: HttpRequest, obj: Connection, form: "ModelForm[Any]", change: bool
     ) -> None:
         assert isinstance(form, ConnectionForm)
-        saved = connecting.save(obj.product, form.checked, timezone.now())
+        saved = connecting.save_connection(obj.product, form.verified_details, timezone.now())
         obj.pk, obj.app_name = saved.pk, saved.app_name
 
     def response_add(
@@ -129,7 +129,7 @@ class ConnectionAdmin(PageAdmin):
         context = {
             **self._page(request, connection, str(connection)),
             "page_actions": self.page_actions(request, connection),
-            "status": status.of(connection, timezone.now()),
+            "status": status.connection_status(connection, timezone.now()),
             "status_url": self._url("status", connection),
             "may_manage": self.has_change_permission(request, connection),
             "details_url": self._url("details", connection),
@@ -140,7 +140,7 @@ class ConnectionAdmin(PageAdmin):
         """The part of the page that changes while a sync runs."""
         connection = self._visible(request, object_id)
         shown = {
-            "status": status.of(connection, timezone.now()),
+            "status": status.connection_status(connection, timezone.now()),
             "may_manage": self.has_change_permission(request, connection),
             "details_url": self._url("details", connection),
         }
@@ -173,7 +173,7 @@ class ConnectionAdmin(PageAdmin):
         views: dict[str, View] = {
             "details": self.details_view,
             "status": self.status_view,
-            "test": self.test_view,
+            "test": self.verify_view,
             "sync": self.sync_view,
             "full_sync": self.full_sync_view,
             "disconnect": self.disconnect_view,
@@ -188,12 +188,15 @@ class ConnectionAdmin(PageAdmin):
         ]
         return own + super().get_urls()
 
-    def test_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+    def verify_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         connection = self._manageable(request, object_id)
         try:
-            told, level = connecting.test(connection, client.connect), messages.SUCCESS
+            told, level = (
+                connecting.verify_stored_details(connection, client.create_client),
+                messages.SUCCESS,
+            )
         except connecting.DetailsRejected as rejected:
             told, level = rejected.sentence, messages.ERROR
         self.message_user(request, told, level)
@@ -210,8 +213,8 @@ class ConnectionAdmin(PageAdmin):
             return HttpResponseNotAllowed(["POST"])
         connection = self._manageable(request, object_id)
         try:
-            run = runs.request(connection, kind, timezone.now())
-        except runs.NotActive as refused:
+            run = runs.request_sync(connection, kind, timezone.now())
+        except runs.ConnectionInactive as refused:
             self.message_user(request, str(refused), messages.ERROR)
         else:
             named = run.get_kind_display().lower()

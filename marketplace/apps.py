@@ -12,9 +12,9 @@ class MarketplaceConfig(AppConfig):
     def ready(self) -> None:
         post_migrate.connect(_schedule_syncs, sender=self)
         # The app registry is complete only now.
-        import_module("marketplace.forgetting").take_part()
+        import_module("marketplace.forgetting").register_eraser()
 
 
 def _schedule_syncs(**_: Any) -> None:
     # The app registry is complete only now.
-    import_module("marketplace.schedule").ensure()
+    import_module("marketplace.schedule").ensure_scheduled()

@@ -22,28 +22,28 @@ from django.conf import settings
 from django.utils import timezone
 
 from marketplace import deadlines, pages
-from marketplace.failures import (
+from marketplace.errors import (
     CredentialsRejected,
-    Forbidden,
+    MarketplaceBadRequest,
+    MarketplaceForbidden,
+    MarketplaceNotFound,
     MarketplaceUnavailable,
-    NotFound,
-    Refused,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
-from marketplace.pages import Page
+from marketplace.pages import LicensePage
 
 PAGE_SIZE: Final = 50
 USER_AGENT = "engagement-data-service"
-CONNECT_SECONDS = 5.0
-MAX_ANSWER_BYTES = 20 * 1024 * 1024
+CONNECT_TIMEOUT = 5.0
+MAX_RESPONSE_BYTES = 20 * 1024 * 1024
 MAX_LISTING_PAGES = 100
 # Seconds between two attempts: up to so many, then up to twice as many each time.
-FIRST_PAUSE = 1.0
+BASE_DELAY = 1.0
 _CHUNK = 64 * 1024
 
-Answer = TypeVar("Answer")
+ResponseT = TypeVar("ResponseT")
 # Reads the body of an answer; raises what msgspec raises.
-Decode: TypeAlias = Callable[[bytes], Answer]
+Decode: TypeAlias = Callable[[bytes], ResponseT]
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class App:
 
 
 @dataclass(frozen=True)
-class Query:
+class LicenseQuery:
     """Which licenses somebody asks for. Always free ones, and those of the government and isolated
     clouds (*boundary* names one), come only where they are asked for."""
 
@@ -122,14 +122,14 @@ _LISTING = msgspec.json.Decoder(_Listing).decode
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """How long a client tries: so many attempts at one request, each of which may take *request*
     seconds from connecting to the last byte, with at most *pauses* seconds between all of them; and
     *total* seconds for everything that it is asked."""
 
     attempts: int
     request: float
-    pauses: float
+    max_total_delay: float
     total: float
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], datetime] = timezone.now
@@ -137,11 +137,11 @@ class Patience:
 
 
 # A sync's worker waits up to a minute; somebody who looks at a page does not.
-PATIENT = Patience(attempts=4, request=45.0, pauses=60.0, total=120.0)
-BRIEF = Patience(attempts=2, request=10.0, pauses=3.0, total=25.0)
+BACKGROUND_RETRY_POLICY = RetryPolicy(attempts=4, request=45.0, max_total_delay=60.0, total=120.0)
+INTERACTIVE_RETRY_POLICY = RetryPolicy(attempts=2, request=10.0, max_total_delay=3.0, total=25.0)
 
 
-class Client:
+class MarketplaceClient:
     """Speaks to the marketplace at *address* for one set of credentials.
 
     Each call raises CredentialsRejected, Forbidden, NotFound, Refused, MarketplaceUnavailable
@@ -149,7 +149,11 @@ class Client:
     """
 
     def __init__(
-        self, session: requests.Session, address: str, credentials: Credentials, patience: Patience
+        self,
+        session: requests.Session,
+        address: str,
+        credentials: Credentials,
+        patience: RetryPolicy,
     ) -> None:
         self._session = session
         self._address = address.rstrip("/")
@@ -159,7 +163,7 @@ class Client:
             "User-Agent": USER_AGENT,
         }
         self._patience = patience
-        self._caller = deadlines.Caller()
+        self._caller = deadlines.DeadlineRunner()
         self._deadline = time.monotonic() + patience.total
 
     def developer_id(self, vendor_id: str) -> str:
@@ -167,7 +171,7 @@ class Client:
         path = f"/rest/3/developer-space/vendor/{quote(vendor_id, safe='')}"
         answer = self._get(path, {}, _VENDOR).developer_id
         if not answer.strip():
-            raise UnexpectedAnswer("it named no developer ID")
+            raise UnexpectedResponse("it named no developer ID")
         return answer
 
     def apps(self, developer_id: str) -> Iterator[App]:
@@ -180,23 +184,23 @@ class Client:
             link = self._checked(page.links.next)
             cursor = _cursor(link)
             if cursor in followed or len(followed) >= MAX_LISTING_PAGES:
-                raise UnexpectedAnswer("its list of apps does not end")
+                raise UnexpectedResponse("its list of apps does not end")
             followed.add(cursor)
             page = self._get(link, {}, _LISTING)
             yield from (item.app() for item in page.items)
 
-    def licenses(self, developer_id: str, query: Query, offset: int) -> Page:
+    def licenses(self, developer_id: str, query: LicenseQuery, offset: int) -> LicensePage:
         """The page of licenses at *offset*, a number of licenses."""
         path = f"/rest/3/reporting/developer-space/{quote(developer_id, safe='')}/licenses"
         parameters = {**query.parameters(), "offset": str(offset)}
-        return self._get(path, parameters, pages.decode)
+        return self._get(path, parameters, pages.decode_page)
 
     def _checked(self, link: str) -> str:
         """A link of the listing as a path below the marketplace; UnexpectedAnswer for one that
         could lead the credentials elsewhere."""
         parts = urlsplit(self._url(link)) if _is_plain_path(link) else None
         if parts is None or (parts.scheme, parts.netloc) != urlsplit(self._address)[:2]:
-            raise UnexpectedAnswer("its next page is at an address that is not its own")
+            raise UnexpectedResponse("its next page is at an address that is not its own")
         return link
 
     def _url(self, path: str) -> str:
@@ -204,7 +208,7 @@ class Client:
 
     # --- One request --------------------------------------------------------------------------
 
-    def _get(self, path: str, parameters: dict[str, str], decode: Decode[Answer]) -> Answer:
+    def _get(self, path: str, parameters: dict[str, str], decode: Decode[ResponseT]) -> ResponseT:
         """The answer, in several attempts where the marketplace is unavailable."""
         waited = 0.0
         for attempt in range(self._patience.attempts):
@@ -214,34 +218,36 @@ class Client:
                 pause = self._pause(attempt, failure.retry_after)
                 is_last = attempt + 1 == self._patience.attempts
                 is_late = pause > self._deadline - time.monotonic()
-                if is_last or is_late or waited + pause > self._patience.pauses:
+                if is_last or is_late or waited + pause > self._patience.max_total_delay:
                     raise
                 waited += pause
                 self._patience.sleep(pause)
         raise AssertionError("unreachable")
 
     def _pause(self, attempt: int, retry_after: float | None) -> float:
-        backoff = FIRST_PAUSE * 2.0**attempt * self._patience.jitter()
+        backoff = BASE_DELAY * 2.0**attempt * self._patience.jitter()
         return max(backoff, retry_after or 0.0)
 
-    def _attempt(self, path: str, parameters: dict[str, str], decode: Decode[Answer]) -> Answer:
+    def _attempt(
+        self, path: str, parameters: dict[str, str], decode: Decode[ResponseT]
+    ) -> ResponseT:
         seconds = min(self._patience.request, self._deadline - time.monotonic())
         if seconds <= 0:
             raise MarketplaceUnavailable("its answers take too long")
         fetch = partial(self._fetch, path, parameters, seconds)
         try:
             response, body = self._caller.within(seconds, fetch)
-        except deadlines.DeadlinePassed:
+        except deadlines.DeadlineExceeded:
             raise MarketplaceUnavailable("its answer takes too long") from None
         except requests.exceptions.ContentDecodingError:
-            raise UnexpectedAnswer("its compressed answer is damaged") from None
+            raise UnexpectedResponse("its compressed answer is damaged") from None
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             # The library's text holds addresses and, for a proxy, more; its kind says enough.
             raise MarketplaceUnavailable(_network_reason(error)) from None
         try:
             return decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise UnexpectedAnswer(_what_it_is(response, body)) from None
+            raise UnexpectedResponse(_what_it_is(response, body)) from None
 
     def _fetch(
         self, path: str, parameters: dict[str, str], seconds: float
@@ -251,7 +257,7 @@ class Client:
             params=parameters,
             headers=self._headers,
             # Of each step. What all of them take is limited by whoever waits for this.
-            timeout=(min(CONNECT_SECONDS, seconds), seconds),
+            timeout=(min(CONNECT_TIMEOUT, seconds), seconds),
             allow_redirects=False,
             stream=True,
         ) as response:
@@ -265,17 +271,17 @@ class Client:
         if status == 401:
             raise CredentialsRejected
         if status == 403:
-            raise Forbidden
+            raise MarketplaceForbidden
         if status in (404, 410):
-            raise NotFound(status)
+            raise MarketplaceNotFound(status)
         if status in (408, 429) or status >= 500:
-            after = retry_after(response.headers.get("Retry-After"), self._patience.now())
+            after = parse_retry_after(response.headers.get("Retry-After"), self._patience.now())
             raise MarketplaceUnavailable(f"it answered {status}", after)
         if status == 400:
-            raise Refused
+            raise MarketplaceBadRequest
         if 300 <= status < 400:
-            raise UnexpectedAnswer("it redirects elsewhere")
-        raise UnexpectedAnswer(f"it answered {status}")
+            raise UnexpectedResponse("it redirects elsewhere")
+        raise UnexpectedResponse(f"it answered {status}")
 
 
 def new_session() -> requests.Session:
@@ -283,18 +289,20 @@ def new_session() -> requests.Session:
     session = requests.Session()
     session.trust_env = False
     for scheme in ("http://", "https://"):
-        session.mount(scheme, deadlines.Adapter())
+        session.mount(scheme, deadlines.DeadlineAdapter())
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     return session
 
 
-def connect(credentials: Credentials, patience: Patience = BRIEF) -> Client:
+def create_client(
+    credentials: Credentials, patience: RetryPolicy = INTERACTIVE_RETRY_POLICY
+) -> MarketplaceClient:
     """A client for the marketplace of the setting MARKETPLACE_API_URL; unless told otherwise it
     gives up within seconds, as a page needs it."""
-    return Client(new_session(), settings.MARKETPLACE_API_URL, credentials, patience)
+    return MarketplaceClient(new_session(), settings.MARKETPLACE_API_URL, credentials, patience)
 
 
-def retry_after(header: str | None, now: datetime) -> float | None:
+def parse_retry_after(header: str | None, now: datetime) -> float | None:
     """The seconds that a Retry-After header asks for, given in seconds or as an HTTP date."""
     if header is None:
         return None
@@ -329,8 +337,8 @@ def _read(response: requests.Response) -> bytes:
     body = bytearray()
     for chunk in response.iter_content(_CHUNK):
         body += chunk
-        if len(body) > MAX_ANSWER_BYTES:
-            raise UnexpectedAnswer(f"it is larger than {MAX_ANSWER_BYTES // 1024**2} MB")
+        if len(body) > MAX_RESPONSE_BYTES:
+            raise UnexpectedResponse(f"it is larger than {MAX_RESPONSE_BYTES // 1024**2} MB")
     return bytes(body)
 
 

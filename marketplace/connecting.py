@@ -13,28 +13,28 @@ from uuid import UUID
 
 from django.db import transaction
 
-from engagement.core.fields import Undecryptable
+from engagement.core.fields import DecryptionError
 from engagement.models import Product
 from marketplace import runs, texts
-from marketplace.client import App, Client, Credentials, Query
-from marketplace.failures import (
+from marketplace.client import App, Credentials, LicenseQuery, MarketplaceClient
+from marketplace.errors import (
     CredentialsRejected,
-    Forbidden,
+    MarketplaceBadRequest,
+    MarketplaceForbidden,
+    MarketplaceNotFound,
     MarketplaceUnavailable,
-    NotFound,
-    Refused,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 from marketplace.models import Connection, License
 
 # Makes the client that speaks for these credentials; ``client.connect`` is the real one.
-ClientFor: TypeAlias = Callable[[Credentials], Client]
+ClientFactory: TypeAlias = Callable[[Credentials], MarketplaceClient]
 
 USER_NAME, API_TOKEN, VENDOR_ID, PRODUCT_ID = "user_name", "api_token", "vendor_id", "product_id"
 
 
 @dataclass(frozen=True)
-class Details:
+class ConnectionDetails:
     """The four values as a person entered them. The token does not show itself."""
 
     user_name: str
@@ -44,10 +44,10 @@ class Details:
 
 
 @dataclass(frozen=True)
-class Checked:
+class VerifiedDetails:
     """Details that the marketplace has confirmed, and what it said about them."""
 
-    details: Details
+    details: ConnectionDetails
     developer_id: str
     app: App
 
@@ -65,59 +65,61 @@ class DetailsRejected(Exception):
 # --- Checking -------------------------------------------------------------------------------
 
 
-def check(details: Details, client_for: ClientFor) -> Checked:
+def verify_details(details: ConnectionDetails, client_for: ClientFactory) -> VerifiedDetails:
     """Ask the marketplace whether the details are right; stores nothing.
 
     Takes the vendor ID as a number or as the address of the vendor management page. Raises
     DetailsRejected.
     """
-    vendor_id = read_vendor_id(details.vendor_id)
+    vendor_id = parse_vendor_id(details.vendor_id)
     client = client_for(Credentials(details.user_name.strip(), details.api_token.strip()))
     try:
         return _ask(client, details, vendor_id)
     except CredentialsRejected:
-        raise DetailsRejected(API_TOKEN, texts.REJECTED) from None
+        raise DetailsRejected(API_TOKEN, texts.CREDENTIALS_REJECTED) from None
     except MarketplaceUnavailable as failure:
         raise DetailsRejected(None, texts.unreachable(failure)) from None
-    except UnexpectedAnswer as failure:
+    except UnexpectedResponse as failure:
         raise DetailsRejected(None, texts.unexpected(failure)) from None
 
 
-def read_vendor_id(given: str) -> str:
+def parse_vendor_id(given: str) -> str:
     """The number, from itself or from the address of the vendor management page that ends in it;
     raises DetailsRejected."""
     match = _VENDOR_ID.fullmatch(given.strip())
     if not match:
-        raise DetailsRejected(VENDOR_ID, texts.NO_VENDOR_ID)
+        raise DetailsRejected(VENDOR_ID, texts.VENDOR_ID_MISSING)
     return match["number"]
 
 
 _VENDOR_ID = re.compile(r"(?:https?://\S*/)?(?P<number>[0-9]{1,18})/?(?:[?#]\S*)?")
 
 
-def _ask(client: Client, details: Details, vendor_id: str) -> Checked:
+def _ask(client: MarketplaceClient, details: ConnectionDetails, vendor_id: str) -> VerifiedDetails:
     try:
         developer_id = client.developer_id(vendor_id)
-    except (NotFound, Refused):
+    except (MarketplaceNotFound, MarketplaceBadRequest):
         raise DetailsRejected(VENDOR_ID, texts.unknown_vendor(vendor_id)) from None
-    except Forbidden:
+    except MarketplaceForbidden:
         why = texts.forbidden(f"the vendor {vendor_id}")
         raise DetailsRejected(USER_NAME, why) from None
     app = _app(client, developer_id, details.product_id.strip())
     _see_licenses(client, developer_id, app)
-    found = Details(details.user_name.strip(), details.api_token.strip(), vendor_id, app.product_id)
-    return Checked(found, developer_id, app)
+    found = ConnectionDetails(
+        details.user_name.strip(), details.api_token.strip(), vendor_id, app.product_id
+    )
+    return VerifiedDetails(found, developer_id, app)
 
 
-def _app(client: Client, developer_id: str, given: str) -> App:
+def _app(client: MarketplaceClient, developer_id: str, given: str) -> App:
     """The vendor's app with this product ID."""
     try:
         apps = list(client.apps(developer_id))
-    except Forbidden:
+    except MarketplaceForbidden:
         why = texts.forbidden("the list of the vendor’s apps")
         raise DetailsRejected(USER_NAME, why) from None
-    except (NotFound, Refused):
-        raise UnexpectedAnswer("it has no list of the vendor’s apps") from None
+    except (MarketplaceNotFound, MarketplaceBadRequest):
+        raise UnexpectedResponse("it has no list of the vendor’s apps") from None
     known = [app for app in apps if _uuid(app.product_id)]
     wanted = _uuid(given)
     for app in known:
@@ -126,15 +128,15 @@ def _app(client: Client, developer_id: str, given: str) -> App:
     raise DetailsRejected(PRODUCT_ID, texts.not_an_app(given, known))
 
 
-def _see_licenses(client: Client, developer_id: str, app: App) -> None:
+def _see_licenses(client: MarketplaceClient, developer_id: str, app: App) -> None:
     """Read a page of licenses, as a sync will."""
     try:
-        client.licenses(developer_id, Query(app.product_id), 0)
-    except Forbidden:
+        client.licenses(developer_id, LicenseQuery(app.product_id), 0)
+    except MarketplaceForbidden:
         why = texts.forbidden("the vendor’s license reports")
         raise DetailsRejected(USER_NAME, why) from None
-    except (NotFound, Refused):
-        raise UnexpectedAnswer("it has no license reports for the app") from None
+    except (MarketplaceNotFound, MarketplaceBadRequest):
+        raise UnexpectedResponse("it has no license reports for the app") from None
 
 
 def _uuid(text: str) -> UUID | None:
@@ -144,27 +146,27 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def test(connection: Connection, client_for: ClientFor) -> str:
+def verify_stored_details(connection: Connection, client_for: ClientFactory) -> str:
     """Ask the marketplace with the stored details; a sentence that says that they work.
 
     Raises DetailsRejected with the sentence that says why not. Changes nothing.
     """
     try:
         token = Connection.objects.defer(None).get(pk=connection.pk).api_token
-    except Undecryptable:
+    except DecryptionError:
         raise DetailsRejected(API_TOKEN, texts.UNDECRYPTABLE) from None
     if token is None:
         raise DetailsRejected(None, texts.NOT_CONNECTED)
     product_id = str(connection.app_product_id)
-    details = Details(connection.user_name, token, connection.vendor_id, product_id)
-    app = check(details, client_for).app
-    return texts.works(app, connection.vendor_id)
+    details = ConnectionDetails(connection.user_name, token, connection.vendor_id, product_id)
+    app = verify_details(details, client_for).app
+    return texts.details_verified(app, connection.vendor_id)
 
 
 # --- Changes of state -----------------------------------------------------------------------
 
 
-def save(product: Product, checked: Checked, now: datetime) -> Connection:
+def save_connection(product: Product, checked: VerifiedDetails, now: datetime) -> Connection:
     """Make the product's connection an active one with these details, and have it sync at once.
 
     From whatever state it was in; a sync with older details ends. Licenses of another app that
@@ -181,11 +183,11 @@ def save(product: Product, checked: Checked, now: datetime) -> Connection:
             connection.lists = None
         _activate(connection, checked, now)
         runs.stop_unfinished(connection, "The connection’s details were replaced.", now)
-        runs.start(connection, runs.due_kind(connection, now), now)
+        runs.create_run(connection, runs.due_kind(connection, now), now)
     return connection
 
 
-def _activate(connection: Connection, checked: Checked, now: datetime) -> None:
+def _activate(connection: Connection, checked: VerifiedDetails, now: datetime) -> None:
     details, app = checked.details, checked.app
     connection.state = Connection.State.ACTIVE
     connection.state_reason = ""

@@ -19,14 +19,14 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 Result = TypeVar("Result")
-THREAD: Final = "marketplace-request"
+THREAD_NAME: Final = "marketplace-request"
 
 
-class DeadlinePassed(Exception):
+class DeadlineExceeded(Exception):
     """The request did not end in time. Nothing of its answer is used."""
 
 
-class Caller:
+class DeadlineRunner:
     """Makes requests, one after the other, each of which ends by a deadline.
 
     They can be cut off in the middle where they use a session with an ``Adapter``. The thread is
@@ -47,7 +47,7 @@ class Caller:
             call.hang_up()
             self._leave()
             if isinstance(given_up, Empty):
-                raise DeadlinePassed from None
+                raise DeadlineExceeded from None
             raise
         if error is not None:
             try:
@@ -62,7 +62,7 @@ class Caller:
             self._thread = SimpleQueue()
             weakref.finalize(self, self._thread.put, None)
             args = (self._thread,)
-            threading.Thread(target=_run, args=args, name=THREAD, daemon=True).start()
+            threading.Thread(target=_run, args=args, name=THREAD_NAME, daemon=True).start()
         return self._thread
 
     def _leave(self) -> None:
@@ -156,7 +156,7 @@ class _TLSPool(HTTPSConnectionPool):
     ConnectionCls = _TLSConnection
 
 
-class Adapter(HTTPAdapter):
+class DeadlineAdapter(HTTPAdapter):
     """Makes connections that a ``Caller`` can shut down."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:

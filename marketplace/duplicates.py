@@ -12,31 +12,31 @@ import msgspec
 
 from engagement.database import sql
 from marketplace import licenses
-from marketplace.licenses import Imported
+from marketplace.licenses import ParsedLicense
 from marketplace.models import PendingLicense, SeenLicenses, SyncRun
 
 # So many licenses are decided in one transaction at a run's end.
-DECIDED_AT_ONCE = 200
+PENDING_BATCH_SIZE = 200
 
 
-class Stored(NamedTuple):
+class StoredLicense(NamedTuple):
     """What is known of a license from before."""
 
     cloud_id: str
     digest: bytes
     run_id: int
 
-    def is_same(self, license: Imported) -> bool:
+    def matches(self, license: ParsedLicense) -> bool:
         return (self.digest, self.cloud_id) == (license.digest, license.cloud_id)
 
 
-class Choice(NamedTuple):
+class MergeDecision(NamedTuple):
     """What to do with rows: ``changed`` are to be written, by key; ``seen`` are the keys of
     licenses that came as they are stored; ``pending`` rows are decided at the run's end."""
 
-    changed: dict[str, Imported]
+    changed: dict[str, ParsedLicense]
     seen: list[str]
-    pending: list[Imported]
+    pending: list[ParsedLicense]
 
 
 # Each is found by the whole of its key. Of `product_id = … AND key = ANY(…)` the planner expects
@@ -53,51 +53,51 @@ _FIND_FIELDS: LiteralString = """
 """
 
 
-def stored(product_id: int, keys: Collection[str]) -> dict[str, Stored]:
+def fetch_stored(product_id: int, keys: Collection[str]) -> dict[str, StoredLicense]:
     if not keys:
         return {}
     rows = sql.fetch(_FIND, {"products": [product_id] * len(keys), "keys": list(keys)})
-    return {key: Stored(cloud_id, digest, run_id) for key, cloud_id, digest, run_id in rows}
+    return {key: StoredLicense(cloud_id, digest, run_id) for key, cloud_id, digest, run_id in rows}
 
 
-def choose(
-    run: SyncRun, product_id: int, rows: Iterable[Imported], known: dict[str, Stored]
-) -> Choice:
+def decide(
+    run: SyncRun, product_id: int, rows: Iterable[ParsedLicense], known: dict[str, StoredLicense]
+) -> MergeDecision:
     """What to do with the rows of licenses, of which *known* are stored."""
-    best: dict[str, Imported] = {}
+    best: dict[str, ParsedLicense] = {}
     seen: set[str] = set()
     for row in rows:
         license = known.get(row.key)
-        if license is not None and license.run_id != run.pk and license.is_same(row):
+        if license is not None and license.run_id != run.pk and license.matches(row):
             seen.add(row.key)
         rival = best.get(row.key)
-        if rival is None or licenses.wins(row, rival):
+        if rival is None or licenses.supersedes(row, rival):
             best[row.key] = row
     changed = {key: row for key, row in best.items() if key not in known}
-    rivals = {key: row for key, row in best.items() if key in known and not known[key].is_same(row)}
+    rivals = {key: row for key, row in best.items() if key in known and not known[key].matches(row)}
     current = _as_stored(product_id, rivals)
     pending = []
     for key, row in rivals.items():
-        if licenses.wins(row, current[key]):
+        if licenses.supersedes(row, current[key]):
             changed[key] = row
         elif known[key].run_id != run.pk and _is_asked_for(row, run):
             pending.append(row)
-    return Choice(changed, sorted(seen), pending)
+    return MergeDecision(changed, sorted(seen), pending)
 
 
-def _as_stored(product_id: int, keys: Collection[str]) -> dict[str, Imported]:
+def _as_stored(product_id: int, keys: Collection[str]) -> dict[str, ParsedLicense]:
     if not keys:
         return {}
     rows = sql.fetch(_FIND_FIELDS, {"products": [product_id] * len(keys), "keys": list(keys)})
     return {
-        key: Imported(key, cloud_id, msgspec.json.decode(fields), digest)
+        key: ParsedLicense(key, cloud_id, msgspec.json.decode(fields), digest)
         for key, cloud_id, fields, digest in rows
     }
 
 
-def _is_asked_for(row: Imported, run: SyncRun) -> bool:
+def _is_asked_for(row: ParsedLicense, run: SyncRun) -> bool:
     """Whether the run asks for rows of that day. If not, it need not find the stored one either."""
-    return run.since is None or licenses.updated_on(row.fields) >= run.since.toordinal()
+    return run.since is None or licenses.updated_ordinal(row.fields) >= run.since.toordinal()
 
 
 # --- Until the run's end --------------------------------------------------------------------
@@ -118,7 +118,7 @@ _UNDECIDED: LiteralString = """
 """
 
 
-def remember(run: SyncRun, choice: Choice) -> None:
+def save_pending(run: SyncRun, choice: MergeDecision) -> None:
     """Keep what the run has to know at its end."""
     if choice.seen:
         SeenLicenses.objects.create(run=run, keys=choice.seen)
@@ -132,20 +132,20 @@ def remember(run: SyncRun, choice: Choice) -> None:
         PendingLicense.objects.bulk_create(rows, ignore_conflicts=True)
 
 
-def undecided(run: SyncRun, product_id: int) -> dict[str, Imported]:
+def resolve_pending(run: SyncRun, product_id: int) -> dict[str, ParsedLicense]:
     """Some of the pending rows that take the place of the stored license, which did not come in
     all of the run; deletes those that were duplicates."""
     sql.execute(_DROP_DUPLICATES, {"run": run.pk, "product": product_id})
-    best: dict[str, Imported] = {}
-    rows = sql.fetch(_UNDECIDED, {"run": run.pk, "limit": DECIDED_AT_ONCE})
+    best: dict[str, ParsedLicense] = {}
+    rows = sql.fetch(_UNDECIDED, {"run": run.pk, "limit": PENDING_BATCH_SIZE})
     for key, cloud_id, fields, digest in rows:
-        row = Imported(key, cloud_id, msgspec.json.decode(fields), digest)
-        if key not in best or licenses.wins(row, best[key]):
+        row = ParsedLicense(key, cloud_id, msgspec.json.decode(fields), digest)
+        if key not in best or licenses.supersedes(row, best[key]):
             best[key] = row
     return best
 
 
-def forget(runs: Iterable[int]) -> None:
+def delete_pending(runs: Iterable[int]) -> None:
     """Delete what was kept until the end of these runs, by their ids."""
     ids = list(runs)
     for model in (SeenLicenses, PendingLicense):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from django import forms
 
 from marketplace import client, connecting
-from marketplace.connecting import Checked, Details, DetailsRejected
+from marketplace.connecting import ConnectionDetails, DetailsRejected, VerifiedDetails
 from marketplace.models import Connection
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ else:
     ModelForm = forms.ModelForm
 
 # Long enough for what the marketplace may ever issue, short enough for a header.
-LONGEST = 2000
+MAX_LENGTH = 2000
 
 
 class ConnectionForm(ModelForm):
@@ -32,25 +32,25 @@ class ConnectionForm(ModelForm):
     )
     api_token = forms.CharField(
         label="API token",
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "vTextField"}),
         help_text="Made in the account’s security settings; the account’s password does not work. "
         "It is stored encrypted and never shown again.",
     )
     vendor_id = forms.CharField(
         label="Vendor ID",
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         help_text="The number at the end of the vendor management page’s address. "
         "The whole address does as well.",
     )
     product_id = forms.CharField(
         label="Product ID",
-        max_length=LONGEST,
+        max_length=MAX_LENGTH,
         help_text="The app’s productId in the marketplace, like "
         "9d71209f-f2d4-5522-8742-716b66c6574f; neither its key nor its name.",
     )
 
-    checked: Checked
+    verified_details: VerifiedDetails
 
     class Meta:
         model = Connection
@@ -75,9 +75,11 @@ class ConnectionForm(ModelForm):
         cleaned = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
-        details = Details(**{name: cleaned[name] for name in Details.__dataclass_fields__})
+        details = ConnectionDetails(
+            **{name: cleaned[name] for name in ConnectionDetails.__dataclass_fields__}
+        )
         try:
-            self.checked = connecting.check(details, client.connect)
+            self.verified_details = connecting.verify_details(details, client.create_client)
         except DetailsRejected as rejected:
             self.add_error(rejected.field, rejected.sentence)
         return cleaned

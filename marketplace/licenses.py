@@ -21,12 +21,12 @@ from marketplace.models import LICENSE_KEY_LENGTH
 # Paths of imported fields, such as "tier" and "contactDetails.company", with their values.
 Fields: TypeAlias = dict[str, Any]
 
-PREFIX: Final = "am."
+TRAIT_PREFIX: Final = "am."
 TIER_NUMBER: Final = "am.tier.number"
 # No field that we import is longer; what is, is something else.
-LONGEST_VALUE: Final = 4096
+MAX_VALUE_LENGTH: Final = 4096
 
-_PATHS = [name.removeprefix(PREFIX) for name in MARKETPLACE_TRAITS if name != TIER_NUMBER]
+_PATHS = [name.removeprefix(TRAIT_PREFIX) for name in MARKETPLACE_TRAITS if name != TIER_NUMBER]
 _PLAIN = [path for path in _PATHS if "." not in path]
 _NESTED: dict[str, list[str]] = {}
 for _path in _PATHS:
@@ -49,7 +49,7 @@ class SkipReason(StrEnum):
 
 
 @dataclass(frozen=True)
-class Imported:
+class ParsedLicense:
     """A license that belongs to an account: the one whose external id is ``cloud_id``."""
 
     key: str
@@ -59,19 +59,19 @@ class Imported:
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedRecord:
     reason: SkipReason
 
 
 @dataclass(frozen=True)
-class Failed:
+class InvalidRecord:
     """A record that cannot be used; ``reason`` is a sentence without anything personal."""
 
     key: str
     reason: str
 
 
-Outcome: TypeAlias = Imported | Skipped | Failed
+ParsedRecord: TypeAlias = ParsedLicense | SkippedRecord | InvalidRecord
 
 
 class _Unusable(Exception):
@@ -81,19 +81,19 @@ class _Unusable(Exception):
 # --- Reading a record -----------------------------------------------------------------------
 
 
-def read(raw: bytes | msgspec.Raw, product_id: str) -> Outcome:
+def parse_record(raw: bytes | msgspec.Raw, product_id: str) -> ParsedRecord:
     """What to do with a record of the feed, asked for the marketplace's productId *product_id*."""
     try:
         record = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         body = bytes(raw)
-        return Failed(_key_within(body), _unreadable(body, error))
+        return InvalidRecord(_key_within(body), _unreadable(body, error))
     if not isinstance(record, dict):
-        return Failed("", "The record is not an object.")
+        return InvalidRecord("", "The record is not an object.")
     try:
         return _read(record, product_id)
     except _Unusable as error:
-        return Failed(_shown_key(record), str(error))
+        return InvalidRecord(_shown_key(record), str(error))
 
 
 def _unreadable(raw: bytes, error: Exception) -> str:
@@ -121,16 +121,16 @@ def _key_within(raw: bytes) -> str:
     return match[1].decode() if match else ""
 
 
-def _read(record: dict[str, Any], product_id: str) -> Outcome:
+def _read(record: dict[str, Any], product_id: str) -> ParsedRecord:
     reported_for = _present(record.get("productId"))
     if isinstance(reported_for, str) and reported_for.lower() != product_id.lower():
-        return Skipped(SkipReason.OTHER_PRODUCT)
+        return SkippedRecord(SkipReason.OTHER_PRODUCT)
     cloud_id = _identifier(record, "cloudId", EXTERNAL_ID_LENGTH)
     if cloud_id is None:
-        return Skipped(SkipReason.NO_CLOUD_ID)
+        return SkippedRecord(SkipReason.NO_CLOUD_ID)
     key = _key(record)
     fields = _fields(record)
-    return Imported(key, cloud_id, fields, _digest(fields))
+    return ParsedLicense(key, cloud_id, fields, _digest(fields))
 
 
 def _key(record: dict[str, Any]) -> str:
@@ -177,7 +177,7 @@ def _fields(record: dict[str, Any]) -> Fields:
 def _value(value: Any) -> Any:
     """A field's value as received; None for what is absent or can be no trait."""
     if type(value) is str:
-        if value.strip() in _ABSENT or len(value) > LONGEST_VALUE:
+        if value.strip() in _ABSENT or len(value) > MAX_VALUE_LENGTH:
             return None
         # The database holds no NUL.
         return value.replace("\0", "\ufffd") if "\0" in value else value
@@ -200,9 +200,9 @@ def _digest(fields: Fields) -> bytes:
 # --- Traits ---------------------------------------------------------------------------------
 
 
-def traits(fields: Fields) -> dict[str, Any]:
+def account_traits(fields: Fields) -> dict[str, Any]:
     """The account's traits that a license gives it: values as received, and the tier's number."""
-    named = {PREFIX + path: value for path, value in fields.items()}
+    named = {TRAIT_PREFIX + path: value for path, value in fields.items()}
     number = tier_number(fields.get("tier"))
     if number is not None:
         named[TIER_NUMBER] = number
@@ -235,7 +235,7 @@ _LICENSE_TYPE = {"commercial": _PAID, "academic": _PAID, "starter": _PAID}
 _LICENSE_TYPE |= {"evaluation": _EVALUATION}
 
 
-def best(licenses: Mapping[str, Fields]) -> str:
+def best_key(licenses: Mapping[str, Fields]) -> str:
     """The key of the license that an account's traits come from, of all that it has.
 
     Active before cancelled before inactive, paid before free and community before evaluation, not
@@ -254,7 +254,7 @@ def _rank(fields: Fields) -> tuple[int, int, bool, int, int]:
     )
 
 
-def wins(license: Imported, other: Imported) -> bool:
+def supersedes(license: ParsedLicense, other: ParsedLicense) -> bool:
     """Whether the one row counts, of two different rows of the same license.
 
     The later update counts. Of two updates on one day the row that ``best`` would choose counts;
@@ -263,11 +263,11 @@ def wins(license: Imported, other: Imported) -> bool:
     return _precedence(license) < _precedence(other)
 
 
-def _precedence(license: Imported) -> tuple[Any, ...]:
-    return -updated_on(license.fields), *_rank(license.fields), license.digest
+def _precedence(license: ParsedLicense) -> tuple[Any, ...]:
+    return -updated_ordinal(license.fields), *_rank(license.fields), license.digest
 
 
-def updated_on(fields: Fields) -> int:
+def updated_ordinal(fields: Fields) -> int:
     """The day of the last update as a number that grows with it; 0 for none."""
     return _day(fields.get("lastUpdated"))
 

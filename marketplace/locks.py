@@ -16,7 +16,7 @@ _UNLOCK: LiteralString = "SELECT pg_advisory_unlock(%(namespace)s, %(key)s)"
 
 
 @contextmanager
-def only_one(connection_id: int) -> Iterator[bool]:
+def try_lock_connection(connection_id: int) -> Iterator[bool]:
     """Hold the connection's lock in the block; whether it was free.
 
     A worker that dies lets go of it with its session. One whose session dies may go on for a

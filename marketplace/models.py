@@ -14,7 +14,7 @@ from engagement.models.subjects import EXTERNAL_ID_LENGTH
 LICENSE_KEY_LENGTH = 200
 
 
-class Connections(models.Manager["Connection"]):
+class ConnectionManager(models.Manager["Connection"]):
     """Reads everything but the token: pages and lists need not decrypt what they must not show."""
 
     def get_queryset(self) -> models.QuerySet["Connection"]:
@@ -60,7 +60,7 @@ class Connection(models.Model):
     lists = models.JSONField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
-    objects: ClassVar[Connections] = Connections()
+    objects: ClassVar[ConnectionManager] = ConnectionManager()
 
     class Meta:
         verbose_name = "marketplace connection"
@@ -89,8 +89,9 @@ class SyncRun(models.Model):
     Position: the next page is the one at ``offset`` of pass number ``pass_number``; while
     ``is_closing`` the end of a pass is read a second time. ``recent`` are fingerprints of the last
     records read, so that the overlap is not counted twice. Each start takes another ``attempt``
-    number: whoever holds an older one writes nothing any more. ``put_downs`` and ``stumbles``
-    count those since the last page was read: the marketplace unavailable, the worker gone.
+    number: whoever holds an older one writes nothing any more. ``backoff_count`` and
+    ``crash_count`` count those since the last page was read: the marketplace unavailable, the
+    worker gone.
     """
 
     class Kind(models.TextChoices):
@@ -136,8 +137,8 @@ class SyncRun(models.Model):
     lists = models.JSONField(null=True)
 
     attempt = models.PositiveIntegerField(default=0)
-    put_downs = models.PositiveSmallIntegerField(default=0)
-    stumbles = models.PositiveSmallIntegerField(default=0)
+    backoff_count = models.PositiveSmallIntegerField(db_column="put_downs", default=0)
+    crash_count = models.PositiveSmallIntegerField(db_column="stumbles", default=0)
     # What went wrong or was left out, in sentences for the people who look at the history.
     error = models.TextField(blank=True)
     note = models.TextField(blank=True)

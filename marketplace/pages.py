@@ -16,7 +16,7 @@ MAX_TOKENS: Final = 500_000
 
 
 @dataclass(frozen=True)
-class Page:
+class LicensePage:
     """Licenses as they came, each one's JSON not looked at yet; whether there are more."""
 
     records: list[msgspec.Raw]
@@ -32,7 +32,7 @@ class _Envelope(msgspec.Struct):
     links: _Links | None = msgspec.field(name="_links", default=None)
 
 
-def decode(body: bytes) -> Page:
+def decode_page(body: bytes) -> LicensePage:
     """The page; raises what msgspec raises where *body* is none."""
     try:
         envelope = msgspec.json.decode(body, type=_Envelope)
@@ -45,7 +45,7 @@ def decode(body: bytes) -> Page:
         rest, records = split
         envelope = msgspec.json.decode(rest, type=_Envelope)
     # Where the link leads is not reliable; that there is one is.
-    return Page(records, bool(envelope.links and envelope.links.next))
+    return LicensePage(records, bool(envelope.links and envelope.links.next))
 
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)

@@ -6,11 +6,11 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import Generic, TypeVar
 
-Place = TypeVar("Place")
-Found = TypeVar("Found")
+PositionT = TypeVar("PositionT")
+PageT = TypeVar("PageT")
 
 
-class Ahead(Generic[Place, Found]):
+class Prefetcher(Generic[PositionT, PageT]):
     """Reads one place after the other, in a thread of its own.
 
     *following* is the place after what was found, None at the end. At most *at_once* places are
@@ -21,22 +21,22 @@ class Ahead(Generic[Place, Found]):
 
     def __init__(
         self,
-        read: Callable[[Place], Found],
-        following: Callable[[Found], Place | None],
-        first: Place,
+        read: Callable[[PositionT], PageT],
+        following: Callable[[PageT], PositionT | None],
+        first: PositionT,
         at_once: int,
     ) -> None:
         self._read, self._following = read, following
         self._room = threading.Semaphore(at_once)
-        self._found: SimpleQueue[Found | _Failed] = SimpleQueue()
+        self._found: SimpleQueue[PageT | _Failed] = SimpleQueue()
         self._failed: _Failed | None = None
         self._is_over = False
         self._thread = threading.Thread(target=self._run, args=[first], name="reading-ahead")
 
-    def take(self) -> list[Found]:
+    def take(self) -> list[PageT]:
         """All that was read meanwhile, at least one: waits for that. Raises what *read* raises,
         once everything before it was taken."""
-        taken: list[Found] = []
+        taken: list[PageT] = []
         while not self._failed and not (taken and self._found.empty()):
             found = self._found.get()
             if isinstance(found, _Failed):
@@ -51,8 +51,8 @@ class Ahead(Generic[Place, Found]):
         """Let so many more places be read."""
         self._room.release(number)
 
-    def _run(self, first: Place) -> None:
-        place: Place | None = first
+    def _run(self, first: PositionT) -> None:
+        place: PositionT | None = first
         while place is not None:
             self._room.acquire()
             if self._is_over:
@@ -66,7 +66,7 @@ class Ahead(Generic[Place, Found]):
                 return
             self._found.put(found)
 
-    def __enter__(self) -> "Ahead[Place, Found]":
+    def __enter__(self) -> "Prefetcher[PositionT, PageT]":
         self._thread.start()
         return self
 

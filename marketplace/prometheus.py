@@ -10,11 +10,11 @@ from engagement import telemetry
 from marketplace.models import Connection
 
 # The name of a measure.
-SYNC = "license sync"
+SYNC_COUNTER = "license sync"
 
 
-def figures(now: datetime) -> Iterator[Metric]:
-    synced = telemetry.named(SYNC).get(SYNC)
+def collect_metrics(now: datetime) -> Iterator[Metric]:
+    synced = telemetry.get_counters(SYNC_COUNTER).get(SYNC_COUNTER)
     yield SummaryMetricFamily(
         "eds_license_sync_seconds",
         "Time spent on license syncs, waiting for the marketplace included",

@@ -22,24 +22,24 @@ from marketplace.models import Connection, SyncRun
 Kind, State = SyncRun.Kind, SyncRun.State
 
 # Later syncs ask for what was updated within so many days.
-WINDOW = timedelta(days=5)
-FULL_EVERY = timedelta(days=7)
+RECENT_WINDOW = timedelta(days=5)
+FULL_SYNC_INTERVAL = timedelta(days=7)
 # A run that the marketplace interrupted waits for so long, then twice as long each time.
-FIRST_DELAY, LONGEST_DELAY = timedelta(minutes=10), timedelta(hours=6)
+MIN_BACKOFF, MAX_BACKOFF = timedelta(minutes=10), timedelta(hours=6)
 # A run is given up when the marketplace was unavailable once more often in a row: five pauses come
 # to some five hours. And after so long, however far it has come.
-PUT_DOWNS = 5
-LONGEST_RUN = timedelta(hours=24)
+MAX_BACKOFF_COUNT = 5
+MAX_RUN_DURATION = timedelta(hours=24)
 # After a full sync that failed on its way, the schedule asks for changes alone for so long.
-FULL_RETRY = timedelta(hours=12)
+FULL_SYNC_RETRY_DELAY = timedelta(hours=12)
 # So often in a row a run may end without a word before it is given up.
-STUMBLES = 5
-RUNS_KEPT = 200
+MAX_CRASH_COUNT = 5
+MAX_KEPT_RUNS = 200
 # A wake-up that nobody took by then is dropped: the next look at what is due sends another one.
-WAKE_UP_SECONDS = 60.0
+WAKEUP_TTL_SECONDS = 60.0
 
 
-class NotActive(Exception):
+class ConnectionInactive(Exception):
     """The connection does not sync; the message says why and what to do."""
 
 
@@ -56,7 +56,7 @@ class Position(NamedTuple):
     is_closing: bool = False
 
     @property
-    def place(self) -> tuple[int, bool, int]:
+    def sort_key(self) -> tuple[int, bool, int]:
         """Grows as the run comes further."""
         return self.pass_number, self.is_closing, self.offset
 
@@ -76,7 +76,7 @@ class Step(NamedTuple):
 # --- Asking for a sync ----------------------------------------------------------------------
 
 
-def request(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:
+def request_sync(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:
     """Have the connection sync as soon as a worker is free; the run that does it.
 
     That is the unfinished one where there is one: it goes on at once instead of waiting. Only a
@@ -86,7 +86,7 @@ def request(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRu
     with transaction.atomic():
         locked = Connection.objects.select_for_update().get(pk=connection.pk)
         if locked.state != Connection.State.ACTIVE:
-            raise NotActive(
+            raise ConnectionInactive(
                 "This connection does not sync: it is not active. Enter its details again first."
             )
         if kind == Kind.RECENT:
@@ -94,14 +94,14 @@ def request(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRu
             kind = scheduled_kind(locked, now)
         elif due_kind(locked, now) == Kind.FIRST:
             kind = Kind.FIRST
-        unfinished = unfinished_of(locked).first()
+        unfinished = unfinished_runs(locked).first()
         if unfinished is not None and (kind == Kind.RECENT or unfinished.kind != Kind.RECENT):
             return _hurry(unfinished, now)
         stop_unfinished(locked, "A full sync took its place.", now)
-        return start(locked, kind, now)
+        return create_run(locked, kind, now)
 
 
-def request_scheduled(now: datetime) -> int:
+def request_all_syncs(now: datetime) -> int:
     """Have each active connection sync that is not at it already; how many were asked to."""
     active = Connection.objects.filter(state=Connection.State.ACTIVE)
     asked = 0
@@ -109,13 +109,13 @@ def request_scheduled(now: datetime) -> int:
         with transaction.atomic():
             connection = Connection.objects.select_for_update().get(pk=pk)
             is_active = connection.state == Connection.State.ACTIVE
-            if is_active and not unfinished_of(connection).exists():
-                start(connection, scheduled_kind(connection, now), now)
+            if is_active and not unfinished_runs(connection).exists():
+                create_run(connection, scheduled_kind(connection, now), now)
                 asked += 1
     return asked
 
 
-def start(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:
+def create_run(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:
     """A new run, due at once, of a (locked) connection without an unfinished one."""
     since = _since(connection, now) if kind == Kind.RECENT else None
     run = SyncRun.objects.create(
@@ -135,7 +135,7 @@ def due_kind(connection: Connection, now: datetime) -> SyncRun.Kind:
     """What the connection's next sync has to be, so that nothing is missed."""
     if connection.full_synced_at is None:
         return Kind.FIRST
-    is_time = now - connection.full_synced_at >= FULL_EVERY
+    is_time = now - connection.full_synced_at >= FULL_SYNC_INTERVAL
     return Kind.FULL if is_time or _missed_some(connection, now) else Kind.RECENT
 
 
@@ -155,15 +155,15 @@ def _is_stuck(connection: Connection, now: datetime) -> bool:
     run = full.exclude(kind=Kind.RECENT).first()
     if run is None or run.state != State.FAILED or run.finished_at is None:
         return False
-    has_tried = run.kind == Kind.FULL and (run.put_downs > 0 or run.stumbles > 0)
-    return now - run.finished_at < FULL_RETRY and (run.pages > 0 or has_tried)
+    has_tried = run.kind == Kind.FULL and (run.backoff_count > 0 or run.crash_count > 0)
+    return now - run.finished_at < FULL_SYNC_RETRY_DELAY and (run.pages > 0 or has_tried)
 
 
 def _missed_some(connection: Connection, now: datetime) -> bool:
     """Whether the window of a sync of changes would miss something."""
     succeeded = connection.last_success_at or connection.full_synced_at
     # A day is kept back, because the window is counted in whole days.
-    return succeeded is not None and now - succeeded > WINDOW - timedelta(days=1)
+    return succeeded is not None and now - succeeded > RECENT_WINDOW - timedelta(days=1)
 
 
 def _since(connection: Connection, now: datetime) -> date:
@@ -171,18 +171,18 @@ def _since(connection: Connection, now: datetime) -> date:
     nothing was synced for long."""
     covered = connection.last_success_at or connection.full_synced_at
     begin = covered if covered is not None and _missed_some(connection, now) else now
-    return (begin.astimezone(UTC) - WINDOW).date()
+    return (begin.astimezone(UTC) - RECENT_WINDOW).date()
 
 
-def unfinished_of(connection: Connection) -> QuerySet[SyncRun]:
+def unfinished_runs(connection: Connection) -> QuerySet[SyncRun]:
     return SyncRun.objects.filter(connection=connection, state__in=SyncRun.UNFINISHED)
 
 
 def stop_unfinished(connection: Connection, why: str, now: datetime) -> None:
     """End the (locked) connection's unfinished run, also one that somebody works on just now."""
-    unfinished = list(unfinished_of(connection).values_list("pk", flat=True))
+    unfinished = list(unfinished_runs(connection).values_list("pk", flat=True))
     SyncRun.objects.filter(pk__in=unfinished).update(state=State.STOPPED, finished_at=now, note=why)
-    duplicates.forget(unfinished)
+    duplicates.delete_pending(unfinished)
 
 
 def next_sync_at(connection: Connection, now: datetime) -> datetime | None:
@@ -190,10 +190,10 @@ def next_sync_at(connection: Connection, now: datetime) -> datetime | None:
     does not, or where the schedule was switched off in the admin."""
     if connection.state != Connection.State.ACTIVE:
         return None
-    unfinished = unfinished_of(connection).first()
+    unfinished = unfinished_runs(connection).first()
     if unfinished is not None:
         return now if unfinished.state == State.RUNNING else unfinished.due_at
-    return schedule.next_at(now)
+    return schedule.next_run_at(now)
 
 
 def _hurry(run: SyncRun, now: datetime) -> SyncRun:
@@ -205,7 +205,7 @@ def _hurry(run: SyncRun, now: datetime) -> SyncRun:
 
 
 def _forget_old(connection: Connection) -> None:
-    kept = SyncRun.objects.filter(connection=connection).order_by("-id")[RUNS_KEPT:]
+    kept = SyncRun.objects.filter(connection=connection).order_by("-id")[MAX_KEPT_RUNS:]
     SyncRun.objects.filter(pk__in=kept.values("pk")).delete()
 
 
@@ -224,22 +224,22 @@ _DUE: LiteralString = """
 """
 
 
-def due(now: datetime) -> list[int]:
+def due_connection_ids(now: datetime) -> list[int]:
     """The connections whose run should be worked on and is not: it waits and its time has come, or
     whoever worked on it is gone."""
     parameters = {"now": now, "namespace": locks.NAMESPACE, "modulus": locks.MODULUS}
     return [row[0] for row in sql.fetch(_DUE, parameters)]
 
 
-def wake(connection_ids: Iterable[int]) -> None:
+def wake_workers(connection_ids: Iterable[int]) -> None:
     """Ask the workers to go on with the connections' runs."""
     for pk in connection_ids:
         # By its name, because the task's module imports this one.
-        wakeups.ask(signature("marketplace.tasks.sync", args=(pk,)), WAKE_UP_SECONDS)
+        wakeups.enqueue(signature("marketplace.tasks.sync", args=(pk,)), WAKEUP_TTL_SECONDS)
 
 
 def _wake_after_commit(connection_id: int) -> None:
-    transaction.on_commit(partial(wake, [connection_id]))
+    transaction.on_commit(partial(wake_workers, [connection_id]))
 
 
 # --- Working on a run -----------------------------------------------------------------------
@@ -253,17 +253,17 @@ def claim(connection_id: int, now: datetime) -> SyncRun | None:
     """
     with transaction.atomic():
         connection = Connection.objects.select_for_update(no_key=True).get(pk=connection_id)
-        run = unfinished_of(connection).filter(due_at__lte=now).first()
+        run = unfinished_runs(connection).filter(due_at__lte=now).first()
         if run is None:
             return None
-        run.stumbles += run.state == State.RUNNING
-        if run.stumbles > STUMBLES:
+        run.crash_count += run.state == State.RUNNING
+        if run.crash_count > MAX_CRASH_COUNT:
             fail(run, _GIVEN_UP, now)
             return None
         run.state = State.RUNNING
         run.attempt += 1
         run.started_at = run.started_at or now
-        run.save(update_fields=["state", "attempt", "stumbles", "started_at"])
+        run.save(update_fields=["state", "attempt", "crash_count", "started_at"])
         return run
 
 
@@ -272,7 +272,7 @@ _GIVEN_UP = (
 )
 
 
-def hold(run: SyncRun) -> None:
+def lock_run(run: SyncRun) -> None:
     """Keep the product, the connection and the run as they are until the transaction ends; raises
     Superseded where the run is not ours any more or the product is being deleted.
 
@@ -291,7 +291,8 @@ def hold(run: SyncRun) -> None:
 
 
 # The locks are taken in the order in which they are written here. That on the product is the one
-# of `engagement.database.locks.hold_products`: one statement for all, because each page takes them.
+# of `engagement.database.locks.share_lock_products`: one statement for all, because each page takes
+# them.
 _HOLD: LiteralString = """
     SELECT set_config('synchronous_commit', 'off', true)
     FROM marketplace_connection c
@@ -311,9 +312,11 @@ def position_of(run: SyncRun) -> Position:
 def advance(run: SyncRun, step: Step, counted: Mapping[str, int]) -> None:
     """Store how far the (held) run has come, and count up what it did; here and in the row."""
     # A page that is only read again does not count: the run may fail at the next one for ever.
-    is_further = step.to.place > position_of(run).place
-    left = {} if is_further else {"put_downs": run.put_downs, "stumbles": run.stumbles}
-    values: dict[str, Any] = {**step.to._asdict(), "put_downs": 0, "stumbles": 0, **left}
+    is_further = step.to.sort_key > position_of(run).sort_key
+    left = (
+        {} if is_further else {"backoff_count": run.backoff_count, "crash_count": run.crash_count}
+    )
+    values: dict[str, Any] = {**step.to._asdict(), "backoff_count": 0, "crash_count": 0, **left}
     values |= {
         "recent": step.recent,
         "lists": step.lists,
@@ -331,7 +334,7 @@ _ADVANCE: LiteralString = """
     UPDATE marketplace_syncrun
     SET pass_number = %(pass_number)s, "offset" = %(offset)s, is_closing = %(is_closing)s,
         recent = %(recent)s::jsonb, lists = %(lists)s::jsonb, note = %(note)s,
-        put_downs = %(put_downs)s, stumbles = %(stumbles)s,
+        put_downs = %(backoff_count)s, stumbles = %(crash_count)s,
         pages = %(pages)s, seen = %(seen)s, imported = %(imported)s, unchanged = %(unchanged)s,
         skipped = %(skipped)s, failed = %(failed)s, without_cloud_id = %(without_cloud_id)s,
         accounts_updated = %(accounts_updated)s, accounts_created = %(accounts_created)s
@@ -344,23 +347,23 @@ def release(run: SyncRun, now: datetime) -> None:
     _leave(run, State.WAITING, due_at=now)
 
 
-def put_down(run: SyncRun, why: str, not_before: timedelta, now: datetime) -> None:
+def suspend(run: SyncRun, why: str, not_before: timedelta, now: datetime) -> None:
     """Leave the run to be resumed later from where it is: the longer, the more often in a row."""
-    delay = min(FIRST_DELAY * 2 ** min(run.put_downs, 10), LONGEST_DELAY)
-    delay = min(max(delay, not_before), LONGEST_DELAY)
+    delay = min(MIN_BACKOFF * 2 ** min(run.backoff_count, 10), MAX_BACKOFF)
+    delay = min(max(delay, not_before), MAX_BACKOFF)
     with transaction.atomic():
         _note_error(run, why, now)
-        left = {"due_at": now + delay, "error": why, "put_downs": run.put_downs + 1}
+        left = {"due_at": now + delay, "error": why, "backoff_count": run.backoff_count + 1}
         _leave(run, State.WAITING, **left)
 
 
 def is_exhausted(run: SyncRun, now: datetime) -> bool:
     """Whether the run, which the marketplace interrupts, has been tried often or long enough."""
-    return run.put_downs >= PUT_DOWNS or is_too_old(run, now)
+    return run.backoff_count >= MAX_BACKOFF_COUNT or is_too_old(run, now)
 
 
 def is_too_old(run: SyncRun, now: datetime) -> bool:
-    return run.started_at is not None and now - run.started_at > LONGEST_RUN
+    return run.started_at is not None and now - run.started_at > MAX_RUN_DURATION
 
 
 def fail(run: SyncRun, why: str, now: datetime) -> None:
@@ -370,7 +373,7 @@ def fail(run: SyncRun, why: str, now: datetime) -> None:
         _close(run, State.FAILED, now, error=why)
 
 
-def reject(run: SyncRun, why: str, now: datetime) -> None:
+def require_authentication(run: SyncRun, why: str, now: datetime) -> None:
     """End the run because its credentials are not accepted, and pause the connection's syncs;
     unless it has other details by now."""
     with transaction.atomic():
@@ -407,7 +410,7 @@ def _note_error(run: SyncRun, why: str, now: datetime) -> None:
 
 def _close(run: SyncRun, state: SyncRun.State, now: datetime, error: str) -> None:
     _leave(run, state, finished_at=now, error=error, recent=[])
-    duplicates.forget([run.pk])
+    duplicates.delete_pending([run.pk])
 
 
 def _leave(run: SyncRun, state: SyncRun.State, **values: Any) -> None:

@@ -12,7 +12,7 @@ QUEUE = "marketplace"
 HOURS = 6
 
 
-def ensure() -> None:
+def ensure_scheduled() -> None:
     """Have an entry for the task. One that is there stays as somebody edited it."""
     if PeriodicTask.objects.filter(task=TASK).exists():
         return
@@ -29,7 +29,7 @@ def ensure() -> None:
     )
 
 
-def next_at(now: datetime) -> datetime | None:
+def next_run_at(now: datetime) -> datetime | None:
     """When the entry is due next; None where it was switched off or deleted."""
     entry = PeriodicTask.objects.filter(task=TASK, enabled=True).first()
     if entry is None:

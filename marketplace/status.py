@@ -11,7 +11,7 @@ from marketplace.models import Connection, FailedRecord, SyncRun
 
 State = Connection.State
 # How many syncs the page shows; with four a day the last five days.
-SHOWN = 20
+HISTORY_LENGTH = 20
 
 TITLES = {
     State.ACTIVE: "Connected.",
@@ -36,7 +36,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Progress:
+class SyncProgress:
     """A sync that is under way. *share* is in per cent, None where nobody knows the whole."""
 
     sentence: str
@@ -57,7 +57,7 @@ class HistoryRow:
 
 
 @dataclass(frozen=True)
-class Status:
+class ConnectionStatus:
     """*level* is how the state is coloured: good, warning, bad or quiet."""
 
     connection: Connection
@@ -65,7 +65,7 @@ class Status:
     title: str
     reason: str
     advice: str
-    progress: Progress | None
+    progress: SyncProgress | None
     last_success: Moment | None
     last_error: Moment | None
     next_sync: Moment | None
@@ -73,7 +73,7 @@ class Status:
 
 
 @dataclass(frozen=True)
-class Health:
+class ConnectionHealth:
     """How a connection stands, without a look at its syncs; *level* as in ``Status``."""
 
     level: str
@@ -82,17 +82,17 @@ class Health:
     advice: str
 
 
-def health(connection: Connection) -> Health:
+def health(connection: Connection) -> ConnectionHealth:
     state = State(connection.state)
     level, reason, advice = _health(connection, state)
-    return Health(level, TITLES[state], reason, advice)
+    return ConnectionHealth(level, TITLES[state], reason, advice)
 
 
-def of(connection: Connection, now: datetime) -> Status:
-    recent = list(connection.runs.prefetch_related("failed_records")[:SHOWN])
+def connection_status(connection: Connection, now: datetime) -> ConnectionStatus:
+    recent = list(connection.runs.prefetch_related("failed_records")[:HISTORY_LENGTH])
     stands = _with_full_syncs(health(connection), recent)
     next_sync = runs.next_sync_at(connection, now)
-    return Status(
+    return ConnectionStatus(
         connection=connection,
         level=stands.level,
         title=stands.title,
@@ -119,13 +119,13 @@ def _health(connection: Connection, state: State) -> tuple[str, str, str]:
     return "good", "Licenses arrive every six hours.", ""
 
 
-def _with_full_syncs(health: Health, recent: Sequence[SyncRun]) -> Health:
+def _with_full_syncs(health: ConnectionHealth, recent: Sequence[SyncRun]) -> ConnectionHealth:
     """The health; it also says that the last full sync failed, while changes go on arriving."""
     full = (run for run in recent if run.is_over and run.kind != SyncRun.Kind.RECENT)
     last = next(full, None)
     if health.level != "good" or last is None or last.state != SyncRun.State.FAILED:
         return health
-    return Health("warning", health.title, "But the last full sync failed.", last.error)
+    return ConnectionHealth("warning", health.title, "But the last full sync failed.", last.error)
 
 
 def _failed_last(connection: Connection) -> bool:
@@ -133,15 +133,15 @@ def _failed_last(connection: Connection) -> bool:
     return failed is not None and (succeeded is None or succeeded < failed)
 
 
-def _progress(recent: Sequence[SyncRun], now: datetime) -> Progress | None:
+def _progress(recent: Sequence[SyncRun], now: datetime) -> SyncProgress | None:
     run = next((run for run in recent if not run.is_over), None)
     if run is None:
         return None
     kind = f"{run.get_kind_display()} sync"
     if run.state == SyncRun.State.RUNNING:
-        return Progress(f"{kind}: {_so_far(run)}.", _share(run, recent))
+        return SyncProgress(f"{kind}: {_so_far(run)}.", _share(run, recent))
     if run.due_at <= now:
-        return Progress(f"{kind}: waits for a free worker.", None)
+        return SyncProgress(f"{kind}: waits for a free worker.", None)
     return None
 
 
@@ -194,10 +194,10 @@ def _told(*sentences: str) -> str:
 def _duration(run: SyncRun, now: datetime) -> str:
     if run.started_at is None:
         return "–"
-    return lasted((run.finished_at or now) - run.started_at)
+    return format_duration((run.finished_at or now) - run.started_at)
 
 
-def lasted(time: timedelta) -> str:
+def format_duration(time: timedelta) -> str:
     """A duration as people say it: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min."""
     seconds = time.total_seconds()
     if seconds < 10:

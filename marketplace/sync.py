@@ -8,20 +8,20 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from engagement.core.fields import Undecryptable
+from engagement.core.fields import DecryptionError
 from marketplace import licenses, locks, runs, texts
-from marketplace.client import PAGE_SIZE, Client, Credentials, Query
-from marketplace.failures import (
+from marketplace.client import PAGE_SIZE, Credentials, LicenseQuery, MarketplaceClient
+from marketplace.errors import (
     CredentialsRejected,
-    MarketplaceFailure,
+    MarketplaceBadRequest,
+    MarketplaceError,
     MarketplaceUnavailable,
-    Refused,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
-from marketplace.importing import import_pages, import_pending
-from marketplace.licenses import Outcome
+from marketplace.license_import import import_pages, import_pending
+from marketplace.licenses import ParsedRecord
 from marketplace.models import Connection, SyncRun
-from marketplace.prefetch import Ahead
+from marketplace.prefetch import Prefetcher
 from marketplace.runs import Position, Step
 
 logger = logging.getLogger(__name__)
@@ -31,46 +31,46 @@ BOUNDARIES = ("fedramp_moderate", "isolated_cloud")
 # More than any vendor has licenses; a feed that goes on for longer does not end.
 MAX_PAGES = 20_000
 # Pages in a row without anything new, though there are more. Two are read again at a pass's end.
-MAX_REPEATED = 5
+MAX_REPEATED_PAGES = 5
 
 Finding = SyncRun.Finding
 
-ClientFor: TypeAlias = Callable[[Credentials], Client]
+ClientFactory: TypeAlias = Callable[[Credentials], MarketplaceClient]
 Clock: TypeAlias = Callable[[], datetime]
 
 
 @dataclass(frozen=True)
-class Worker:
+class SyncEnvironment:
     """What a sync needs from outside; *out_of_time* says that another worker's turn has come.
 
     Pages that were read while others were written are written together, up to *pages_at_once*: a
     marketplace that is slower than this service gets each page written as it comes.
     """
 
-    client_for: ClientFor
+    client_for: ClientFactory
     clock: Clock
-    out_of_time: Callable[[], bool] = lambda: False
-    after_pages: Callable[[], None] = lambda: None
-    pages_at_once: int = 4
+    is_out_of_time: Callable[[], bool] = lambda: False
+    on_pages_written: Callable[[], None] = lambda: None
+    prefetch_limit: int = 4
 
 
-def work(connection_id: int, worker: Worker) -> None:
+def run_sync(connection_id: int, worker: SyncEnvironment) -> None:
     """Work on the connection's sync, if one is due and nobody else does.
 
     It ends when the sync is over, was put down, or *out_of_time* says so: then somebody is asked
     to go on. Raises what the database raises; the run then waits where its last page ended.
     """
-    with locks.only_one(connection_id) as is_free:
+    with locks.try_lock_connection(connection_id) as is_free:
         if not is_free:
             return
         run = runs.claim(connection_id, worker.clock())
         if run is not None:
             _work_on(run, worker)
     # The same one where time ran out, or another one that took its place meanwhile.
-    runs.wake(id for id in runs.due(worker.clock()) if id == connection_id)
+    runs.wake_workers(id for id in runs.due_connection_ids(worker.clock()) if id == connection_id)
 
 
-def _work_on(run: SyncRun, worker: Worker) -> None:
+def _work_on(run: SyncRun, worker: SyncEnvironment) -> None:
     """Take the run as far as it goes now."""
     try:
         is_over = _read_on(run, worker)
@@ -78,17 +78,17 @@ def _work_on(run: SyncRun, worker: Worker) -> None:
             import_pending(run, run.connection.product_id, worker.clock())
     except runs.Superseded:
         return
-    except MarketplaceFailure as failure:
+    except MarketplaceError as failure:
         _stop(run, failure, worker.clock())
         return
-    except Undecryptable:
+    except DecryptionError:
         runs.fail(run, texts.UNDECRYPTABLE, worker.clock())
         return
     if is_over:
         runs.finish(run, worker.clock())
         logger.info("Connection %s synced: %s licenses seen.", run.connection_id, run.seen)
     elif runs.is_too_old(run, worker.clock()):
-        runs.fail(run, texts.TOOK_TOO_LONG, worker.clock())
+        runs.fail(run, texts.SYNC_TIMED_OUT, worker.clock())
     else:
         runs.release(run, worker.clock())
 
@@ -96,47 +96,51 @@ def _work_on(run: SyncRun, worker: Worker) -> None:
 # --- Reading --------------------------------------------------------------------------------
 
 
-class Read(NamedTuple):
+class ParsedPage(NamedTuple):
     """A page of a list that was read *at* a position: each record's fingerprint and what it says,
     whether there are more, and the position after it. ``is_refused`` is a pass that is left out."""
 
     at: Position
     list_name: str
-    records: list[tuple[str, Outcome]]
+    records: list[tuple[str, ParsedRecord]]
     has_more: bool
     after: Position
     is_refused: bool = False
 
 
 @dataclass(frozen=True)
-class Reader:
+class PageReader:
     """Reads a run's pages. Raises what its client raises."""
 
-    client: Client
+    client: MarketplaceClient
     developer_id: str
     product_id: str
     kind: str
-    passes: Sequence[Query]
+    queries: Sequence[LicenseQuery]
 
-    def read(self, at: Position) -> Read:
-        query = self.passes[at.pass_number]
+    def read(self, at: Position) -> ParsedPage:
+        query = self.queries[at.pass_number]
         try:
             page = self.client.licenses(self.developer_id, query, at.offset)
-        except Refused:
+        except MarketplaceBadRequest:
             if at.pass_number == 0:
                 raise
-            return Read(
+            return ParsedPage(
                 at, query.list_name, [], False, Position(at.pass_number + 1, 0), is_refused=True
             )
-        found = [(_fingerprint(one), licenses.read(one, self.product_id)) for one in page.records]
+        found = [
+            (_fingerprint(one), licenses.parse_record(one, self.product_id)) for one in page.records
+        ]
         has_more = page.has_more and bool(page.records)
-        return Read(at, query.list_name, found, page.has_more, _after(self.kind, at, has_more))
+        return ParsedPage(
+            at, query.list_name, found, page.has_more, _after(self.kind, at, has_more)
+        )
 
-    def following(self, page: Read) -> Position | None:
+    def following(self, page: ParsedPage) -> Position | None:
         return None if self.is_end(page.after) else page.after
 
     def is_end(self, at: Position) -> bool:
-        return at.pass_number == len(self.passes)
+        return at.pass_number == len(self.queries)
 
 
 def _fingerprint(record: bytes) -> str:
@@ -153,25 +157,25 @@ def _after(kind: str, at: Position, has_more: bool) -> Position:
     return Position(at.pass_number + 1, 0)
 
 
-def _read_on(run: SyncRun, worker: Worker) -> bool:
+def _read_on(run: SyncRun, worker: SyncEnvironment) -> bool:
     """Read page after page, while those that were read before are written; whether that was all."""
     reader = _reader(run, worker.client_for)
     began, at = runs.position_of(run), _resumed_at(run)
     if reader.is_end(at):
         return True
     repeated = 0
-    with Ahead(reader.read, reader.following, at, worker.pages_at_once) as ahead:
+    with Prefetcher(reader.read, reader.following, at, worker.prefetch_limit) as ahead:
         while True:
             pages = ahead.take()
             after = pages[-1].after
             # Only once it has come further than where it went on: it would never come to an end.
-            is_turn_over = worker.out_of_time() and after.place > began.place
+            is_turn_over = worker.is_out_of_time() and after.sort_key > began.sort_key
             if not is_turn_over:
                 ahead.go_on(len(pages))
             repeated = _import(run, pages, repeated, worker.clock())
-            if repeated > MAX_REPEATED or run.pages > MAX_PAGES:
-                raise UnexpectedAnswer("its list of licenses does not end")
-            worker.after_pages()
+            if repeated > MAX_REPEATED_PAGES or run.pages > MAX_PAGES:
+                raise UnexpectedResponse("its list of licenses does not end")
+            worker.on_pages_written()
             if reader.is_end(after) or is_turn_over:
                 return reader.is_end(after)
 
@@ -184,21 +188,21 @@ def _resumed_at(run: SyncRun) -> Position:
     return at._replace(offset=max(at.offset - PAGE_SIZE, 0)) if is_resumed else at
 
 
-def _reader(run: SyncRun, client_for: ClientFor) -> Reader:
+def _reader(run: SyncRun, client_for: ClientFactory) -> PageReader:
     """A reader of the run's connection; the token is read here and stays in its client."""
     connection = Connection.objects.defer(None).get(pk=run.connection_id)
     if connection.generation != run.generation or connection.api_token is None:
         raise runs.Superseded
     client = client_for(Credentials(connection.user_name, connection.api_token))
     product_id = str(connection.app_product_id)
-    passes = passes_of(run, connection)
-    return Reader(client, connection.developer_id, product_id, run.kind, passes)
+    passes = queries_for(run, connection)
+    return PageReader(client, connection.developer_id, product_id, run.kind, passes)
 
 
-def passes_of(run: SyncRun, connection: Connection) -> list[Query]:
+def queries_for(run: SyncRun, connection: Connection) -> list[LicenseQuery]:
     """What the run asks for, one list after the other: a full sync for all lists, a sync of changes
     for those that the last full one found in use, and for always free licenses, unless refused."""
-    ask = partial(Query, str(connection.app_product_id), updated_since=run.since)
+    ask = partial(LicenseQuery, str(connection.app_product_id), updated_since=run.since)
     lists = [ask(), ask(always_free=True), *(ask(boundary=boundary) for boundary in BOUNDARIES)]
     if run.kind != SyncRun.Kind.RECENT or connection.lists is None:
         return lists
@@ -210,28 +214,28 @@ def passes_of(run: SyncRun, connection: Connection) -> list[Query]:
     return [query for query in lists if found.get(query.list_name) not in useless]
 
 
-def _import(run: SyncRun, pages: Sequence[Read], repeated: int, now: datetime) -> int:
+def _import(run: SyncRun, pages: Sequence[ParsedPage], repeated: int, now: datetime) -> int:
     """Import what the pages have that those before them had not; how many pages in a row had
     nothing new by now, though there are more."""
     recent: list[str] = run.recent
-    outcomes: list[Outcome] = []
+    outcomes: list[ParsedRecord] = []
     for page in pages:
         known = set(recent)
-        fresh: dict[str, Outcome] = {}
+        fresh: dict[str, ParsedRecord] = {}
         for fingerprint, outcome in page.records:
             if fingerprint not in known:
                 fresh.setdefault(fingerprint, outcome)
         outcomes += fresh.values()
         recent = [*recent, *fresh][-2 * PAGE_SIZE :]
         repeated = repeated + 1 if page.has_more and not fresh else 0
-    refused = [texts.LISTS_REFUSED[page.list_name] for page in pages if page.is_refused]
+    refused = [texts.LIST_REJECTED[page.list_name] for page in pages if page.is_refused]
     lists = None if run.kind == SyncRun.Kind.RECENT else _found(run.lists or {}, pages)
     step = Step(pages[-1].after, recent, len(pages) - len(refused), " ".join(refused), lists)
     import_pages(run, run.connection.product_id, outcomes, step, now)
     return repeated
 
 
-def _found(lists: dict[str, str], pages: Sequence[Read]) -> dict[str, str]:
+def _found(lists: dict[str, str], pages: Sequence[ParsedPage]) -> dict[str, str]:
     """What is known of the lists with these pages."""
     lists = dict(lists)
     for page in pages:
@@ -247,22 +251,22 @@ def _found(lists: dict[str, str], pages: Sequence[Read]) -> dict[str, str]:
 # --- Ending ---------------------------------------------------------------------------------
 
 
-def _stop(run: SyncRun, failure: MarketplaceFailure, now: datetime) -> None:
+def _stop(run: SyncRun, failure: MarketplaceError, now: datetime) -> None:
     """Leave the run as the failure wants it: to be resumed, or at its end."""
-    why = texts.sync_stopped(failure)
+    why = texts.sync_error(failure)
     logger.warning("Connection %s, sync %s: %s", run.connection_id, run.pk, why)
     match failure:
         case CredentialsRejected():
-            runs.reject(run, why, now)
+            runs.require_authentication(run, why, now)
         case MarketplaceUnavailable() if runs.is_exhausted(run, now):
             runs.fail(run, _given_up(run, failure), now)
         case MarketplaceUnavailable():
-            runs.put_down(run, why, timedelta(seconds=failure.retry_after or 0), now)
+            runs.suspend(run, why, timedelta(seconds=failure.retry_after or 0), now)
         case _:
             runs.fail(run, why, now)
 
 
 def _given_up(run: SyncRun, failure: MarketplaceUnavailable) -> str:
-    at = passes_of(run, run.connection)[run.pass_number]
+    at = queries_for(run, run.connection)[run.pass_number]
     page = run.offset // PAGE_SIZE + 1
-    return texts.given_up(failure, at.list_name, page, run.put_downs + 1)
+    return texts.page_error(failure, at.list_name, page, run.backoff_count + 1)

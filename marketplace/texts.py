@@ -5,37 +5,37 @@ from collections.abc import Sequence
 from django.conf import settings
 
 from marketplace.client import App
-from marketplace.failures import (
+from marketplace.errors import (
     CredentialsRejected,
-    Forbidden,
-    MarketplaceFailure,
+    MarketplaceBadRequest,
+    MarketplaceError,
+    MarketplaceForbidden,
+    MarketplaceNotFound,
     MarketplaceUnavailable,
-    NotFound,
-    Refused,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
 
 # A longer list of apps helps nobody.
-APPS_LISTED = 20
+MAX_LISTED_APPS = 20
 
 UNDECRYPTABLE = (
     "The stored API token cannot be decrypted: the key that encrypted it is not in "
     "EDS_ENCRYPTION_KEYS. Add that key again, or enter the details of the connection again."
 )
-LISTS = {
+LIST_LABELS = {
     "all": "licenses",
     "always_free": "always free licenses",
     "fedramp_moderate": "licenses of government clouds",
     "isolated_cloud": "licenses of isolated clouds",
 }
 # By the name of the list that the marketplace refused.
-LISTS_REFUSED = {
+LIST_REJECTED = {
     name: f"The marketplace does not list {licenses} (400); they were left out."
-    for name, licenses in LISTS.items()
+    for name, licenses in LIST_LABELS.items()
 }
 
 
-def sync_stopped(failure: MarketplaceFailure) -> str:
+def sync_error(failure: MarketplaceError) -> str:
     """Why a sync does not go on."""
     match failure:
         case CredentialsRejected():
@@ -48,22 +48,22 @@ def sync_stopped(failure: MarketplaceFailure) -> str:
                 f"The marketplace is unavailable: {failure.reason}. The sync goes on later where "
                 "it stopped."
             )
-        case Forbidden():
+        case MarketplaceForbidden():
             return (
                 "The marketplace account may not read the vendor’s license reports (403). Have it "
                 "given the permission to view them, or connect with another account."
             )
-        case NotFound():
+        case MarketplaceNotFound():
             return (
                 f"The marketplace has no license reports for this vendor and app "
                 f"({failure.status}). If the vendor or the app has moved, enter the details again."
             )
-        case Refused():
+        case MarketplaceBadRequest():
             return (
                 "The marketplace refused the request for licenses (400). If it stays so, its "
                 "interface has changed and this service needs an update."
             )
-        case UnexpectedAnswer():
+        case UnexpectedResponse():
             return (
                 f"The marketplace’s answer cannot be used: {failure.reason}. If it stays so, its "
                 "interface has changed and this service needs an update."
@@ -71,11 +71,11 @@ def sync_stopped(failure: MarketplaceFailure) -> str:
     raise AssertionError(failure)
 
 
-def given_up(failure: MarketplaceUnavailable, list_name: str, page: int, attempts: int) -> str:
+def page_error(failure: MarketplaceUnavailable, list_name: str, page: int, attempts: int) -> str:
     """Why a sync ends at a page that it could not read in so many attempts in a row."""
     tried = "one attempt" if attempts == 1 else f"{attempts} attempts in a row"
     return (
-        f"Page {page:,} of the list of {LISTS[list_name]} could not be read in {tried}: "
+        f"Page {page:,} of the list of {LIST_LABELS[list_name]} could not be read in {tried}: "
         f"{failure.reason}. {_AFRESH}"
     )
 
@@ -84,18 +84,18 @@ _AFRESH = (
     "The sync was given up. The licenses that it brought stay, later syncs bring what changes, and "
     "the next full sync starts from the beginning. If it stays so, ask the marketplace’s support."
 )
-TOOK_TOO_LONG = f"The sync did not end within a day. {_AFRESH}"
+SYNC_TIMED_OUT = f"The sync did not end within a day. {_AFRESH}"
 
 
 # --- Checking the details -------------------------------------------------------------------
 
-REJECTED = (
+CREDENTIALS_REJECTED = (
     "The marketplace rejects this user name with this API token. Check both; the token may have "
     "expired or been revoked, and the account’s password does not work here: make an API token in "
     "the account’s security settings."
 )
 NOT_CONNECTED = "The product is not connected; enter the details first."
-NO_VENDOR_ID = (
+VENDOR_ID_MISSING = (
     "Enter the vendor ID: the number at the end of the vendor management page’s address, or that "
     "whole address."
 )
@@ -109,7 +109,7 @@ def unreachable(failure: MarketplaceUnavailable) -> str:
     )
 
 
-def unexpected(failure: UnexpectedAnswer) -> str:
+def unexpected(failure: UnexpectedResponse) -> str:
     return (
         f"The marketplace’s answer cannot be used: {failure.reason}. Nothing was stored. Check "
         f"that {settings.MARKETPLACE_API_URL} is the marketplace’s address, and try again later."
@@ -140,12 +140,12 @@ def not_an_app(given: str, apps: Sequence[App]) -> str:
             )
     if not apps:
         return "The vendor has no apps that this account may see, so there is none to connect."
-    listed = "; ".join(f"{app.name or app.key}: {app.product_id}" for app in apps[:APPS_LISTED])
-    more = f"; and {len(apps) - APPS_LISTED} more" if len(apps) > APPS_LISTED else ""
+    listed = "; ".join(f"{app.name or app.key}: {app.product_id}" for app in apps[:MAX_LISTED_APPS])
+    more = f"; and {len(apps) - MAX_LISTED_APPS} more" if len(apps) > MAX_LISTED_APPS else ""
     return f"The vendor has no app with this product ID. Its apps are {listed}{more}."
 
 
-def works(app: App, vendor_id: str) -> str:
+def details_verified(app: App, vendor_id: str) -> str:
     return (
         f"The details work: the marketplace shows the licenses of {app.name or app.key} "
         f"to this account of vendor {vendor_id}."

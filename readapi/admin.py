@@ -16,4 +16,4 @@ class ApiTokenInline(CredentialInline):
     model = ApiToken
 
 
-ProductAdmin.show_rows(ApiTokenInline)
+ProductAdmin.add_inline(ApiTokenInline)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from readapi.queries import RankedAccount, RankedUser
 
 
-class Detail:
+class SubjectDetails:
     """A subject of the workspace's scores, by its row."""
 
     scope: Scope
@@ -28,7 +28,7 @@ class Detail:
         self.row = row
         self.subject = subject
 
-    def expanded(self, names: Sequence[str]) -> dict[str, Any]:
+    def expand(self, names: Sequence[str]) -> dict[str, Any]:
         """The asked expansions, each under its name."""
         return {name: getattr(self, f"{name}_record")() for name in names}
 
@@ -37,25 +37,27 @@ class Detail:
 
     def segments_record(self) -> list[records.SegmentName]:
         known = queries.segments(self.workspace, scope=self.scope)
-        found = members.containing(self.score_set, list(known), self.row)
+        found = members.segments_containing(self.score_set, list(known), self.row)
         return [serializers.segment_name(segment) for segment in found]
 
     def events_record(self) -> list[records.EventPoints]:
         return [serializers.event_points(event) for event in self.made_of if event.count]
 
     def history_record(self) -> list[records.DayScore]:
-        return [serializers.day_score(day) for day in history.history(self.score_set, self.row)]
+        return [
+            serializers.day_score(day) for day in history.score_history(self.score_set, self.row)
+        ]
 
     @cached_property
-    def overall(self) -> history.Overall:
-        return history.overall(self.score_set, self.scope, self.subject.pk)
+    def overall(self) -> history.AllTimeTotals:
+        return history.all_time_totals(self.score_set, self.scope, self.subject.pk)
 
     @cached_property
     def made_of(self) -> list[EventPoints]:
-        return history.breakdown(self.score_set, self.scope, self.subject.pk)
+        return history.score_breakdown(self.score_set, self.scope, self.subject.pk)
 
 
-class AccountDetail(Detail):
+class AccountDetails(SubjectDetails):
     """An account of the workspace."""
 
     scope = "account"
@@ -65,14 +67,16 @@ class AccountDetail(Detail):
 
     @cached_property
     def metrics(self) -> AccountMetrics:
-        return metrics.of_account(self.row, self.score_set, self.overall, self.subject.traits)
+        return metrics.compute_account_metrics(
+            self.row, self.score_set, self.overall, self.subject.traits
+        )
 
     def insights_record(self) -> list[records.Insight]:
-        found = insights.about(self.score_set, self.row, self.metrics, self.made_of)
+        found = insights.account_insights(self.score_set, self.row, self.metrics, self.made_of)
         return [serializers.insight(one) for one in found]
 
 
-class UserDetail(Detail):
+class UserDetails(SubjectDetails):
     """A user of the workspace; ``trait_names`` are those that the traits are to show."""
 
     scope = "user"
@@ -85,7 +89,7 @@ class UserDetail(Detail):
 
     @cached_property
     def metrics(self) -> Metrics:
-        return metrics.of_user(self.row, self.score_set, self.overall)
+        return metrics.compute_user_metrics(self.row, self.score_set, self.overall)
 
     def traits_record(self) -> dict[str, Any]:
         return serializers.traits(self.subject, self.trait_names)

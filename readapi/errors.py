@@ -21,7 +21,7 @@ RETRY_AFTER_SECONDS = 5
 NOT_FOUND = "Nothing that this token can see has this id."
 
 
-class Refused(Exception):
+class InvalidRequest(Exception):
     """A request that cannot mean anything; answered with 400.
 
     ``code`` is for programs, ``message`` for people, ``field`` names the parameter at fault.
@@ -38,19 +38,19 @@ class NotFound(Exception):
     """There is nothing there, or nothing that the token may see; answered with 404."""
 
 
-class ReplicaAway(Exception):
+class ReplicaUnavailable(Exception):
     """The replica cannot be read from, and why; answered with 503."""
 
 
-def respond(error: Exception, context: dict[str, Any]) -> Response:
+def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     """The answer to an exception that a view raised. DRF calls this; nothing gets past it."""
-    if isinstance(error, Refused):
+    if isinstance(error, InvalidRequest):
         return _response(400, error.code, error.message, field=error.field)
     if isinstance(error, NotFound | Http404):
         return _response(404, "not_found", str(error) or NOT_FOUND)
     if isinstance(error, exceptions.APIException):
         return _to_framework_error(error)
-    if isinstance(error, sql.TookTooLong):
+    if isinstance(error, sql.StatementTimeout):
         return _response(
             503,
             "unavailable",
@@ -62,10 +62,10 @@ def respond(error: Exception, context: dict[str, Any]) -> Response:
         return _response(400, "invalid_request", "This request's host or address is not accepted.")
     request = context["request"]
     path, about = request.path, {"request": request}
-    request_ids.for_fault(request.META)
-    if isinstance(error, ReplicaAway) or database_is_away(error):
+    request_ids.get_or_assign(request.META)
+    if isinstance(error, ReplicaUnavailable) or is_connection_error(error):
         who, why = ("database", type(error).__name__)
-        if isinstance(error, ReplicaAway):
+        if isinstance(error, ReplicaUnavailable):
             who, why = ("replica", str(error))
         logger.warning("The %s could not answer %s: %s", who, path, why, extra=about)
         return _response(
@@ -118,7 +118,7 @@ def _response(
     return Response({"error": error}, status=status, headers=headers)
 
 
-def database_is_away(error: Exception) -> bool:
+def is_connection_error(error: Exception) -> bool:
     """Whether the connection failed, as against a statement that the database refused.
 
     A lost or impossible connection carries no SQLSTATE, or one of class 08 (connection), 57P

@@ -8,10 +8,10 @@ from django.urls import get_script_prefix
 from readapi.parameters import Parameters
 
 # These say where a page begins, and so differ from page to page.
-PLACE = ("cursor", "offset")
+POSITION_PARAMETERS = ("cursor", "offset")
 
 
-class Links:
+class LinkBuilder:
     """Where records and pages are found. Each address can be followed as it is."""
 
     def __init__(self, request: HttpRequest) -> None:
@@ -41,6 +41,8 @@ class Links:
 
     def page(self, parameters: Parameters, place: Parameters) -> str:
         """The requested list with all its parameters, at another place."""
-        kept = {name: value for name, value in parameters.items() if name not in PLACE}
+        kept = {
+            name: value for name, value in parameters.items() if name not in POSITION_PARAMETERS
+        }
         query = urlencode({**kept, **place})
         return f"{self._path}?{query}" if query else self._path

@@ -17,12 +17,12 @@ from django.db.models import F, Model, QuerySet
 from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan, TupleLessThan
 
 from readapi import parameters
-from readapi.errors import Refused
-from readapi.parameters import LARGEST_INTEGER, Parameters
+from readapi.errors import InvalidRequest
+from readapi.parameters import MAX_INTEGER, Parameters
 
 CURSOR_VERSION = 2
 _CURSOR_TEXT = re.compile(r"[A-Za-z0-9_-]{1,200}", re.ASCII)
-_Number = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_INTEGER)]
+_Number = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
 
 Row = TypeVar("Row", bound=Model)
 
@@ -56,7 +56,7 @@ class Cursor(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
             # One place has one spelling.
             or cursor.encode() != text
         ):
-            raise Refused(
+            raise InvalidRequest(
                 "invalid_cursor",
                 "cursor must come unchanged from a link of this same list.",
                 "cursor",
@@ -85,7 +85,7 @@ class Order:
         sign = "-" if self.descending != backwards else ""
         return rows.order_by(*(sign + column for column in self.columns))
 
-    def beyond(
+    def rows_after(
         self, rows: QuerySet[Row], position: tuple[int, ...], *, backwards: bool
     ) -> QuerySet[Row]:
         """The rows after *position* (backwards: before it), as one range of the index."""
@@ -97,7 +97,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Asked:
+class PageRequest:
     """The page that a request asks for: by cursor, or by offset."""
 
     list_name: str
@@ -106,7 +106,7 @@ class Asked:
     cursor: Cursor | None
     score_set: int = 0
 
-    def ranked_by(self, score_set: int | None) -> "Asked":
+    def with_score_set(self, score_set: int | None) -> "PageRequest":
         """The same page of a list that the scores of this set rank."""
         return replace(self, score_set=score_set or 0)
 
@@ -116,7 +116,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Page(Generic[Row]):
+class ResultPage(Generic[Row]):
     """One page. ``next`` and ``prev`` are the parameters that lead on, where there is more."""
 
     rows: list[Row]
@@ -126,41 +126,41 @@ class Page(Generic[Row]):
     prev: Mapping[str, str] | None = field(default=None)
 
 
-def asked(given: Parameters, list_name: str, order: Order) -> Asked:
+def parse_page_request(given: Parameters, list_name: str, order: Order) -> PageRequest:
     """What *given* asks of the list *list_name*."""
     limit = parameters.limit(given)
     if "cursor" not in given:
-        return Asked(list_name, limit, parameters.offset(given), None)
+        return PageRequest(list_name, limit, parameters.offset(given), None)
     if "offset" in given:
-        raise Refused("invalid_offset", "offset and cursor exclude each other.", "offset")
+        raise InvalidRequest("invalid_offset", "offset and cursor exclude each other.", "offset")
     cursor = Cursor.decode(given["cursor"], list_name, len(order.columns))
-    return Asked(list_name, limit, cursor.offset, cursor)
+    return PageRequest(list_name, limit, cursor.offset, cursor)
 
 
-def paginate(rows: QuerySet[Row], order: Order, asked: Asked) -> Page[Row]:
+def paginate(rows: QuerySet[Row], order: Order, asked: PageRequest) -> ResultPage[Row]:
     """The page of *rows* in *order*, with one query and without counting."""
     if asked.cursor is None:
         return _forward(order.sort(rows)[asked.offset :], order, asked)
     if asked.cursor.score_set != asked.score_set:
-        raise Refused(
+        raise InvalidRequest(
             "invalid_cursor",
             "The workspace was edited and scored again after this cursor was made. "
             "Start again from the first page, without a cursor.",
             "cursor",
         )
-    beyond = order.beyond(rows, asked.cursor.position, backwards=asked.cursor.backwards)
+    beyond = order.rows_after(rows, asked.cursor.position, backwards=asked.cursor.backwards)
     if asked.cursor.backwards:
         return _backward(order.sort(beyond, backwards=True), order, asked)
     return _forward(order.sort(beyond), order, asked)
 
 
-def _forward(rows: QuerySet[Row], order: Order, asked: Asked) -> Page[Row]:
+def _forward(rows: QuerySet[Row], order: Order, asked: PageRequest) -> ResultPage[Row]:
     # One row more than shown tells whether there is a next page.
     found = list(rows[: asked.limit + 1])
     shown = found[: asked.limit]
     has_next = len(found) > asked.limit
     has_prev = asked.cursor is not None or asked.offset > 0
-    return Page(
+    return ResultPage(
         shown,
         asked.limit,
         asked.offset,
@@ -169,12 +169,12 @@ def _forward(rows: QuerySet[Row], order: Order, asked: Asked) -> Page[Row]:
     )
 
 
-def _backward(rows: QuerySet[Row], order: Order, asked: Asked) -> Page[Row]:
+def _backward(rows: QuerySet[Row], order: Order, asked: PageRequest) -> ResultPage[Row]:
     found = list(rows[: asked.limit + 1])
     shown = found[: asked.limit][::-1]
     has_prev = len(found) > asked.limit
     offset = max(0, asked.offset - len(shown)) if has_prev else 0
-    return Page(
+    return ResultPage(
         shown,
         asked.limit,
         offset,
@@ -184,16 +184,16 @@ def _backward(rows: QuerySet[Row], order: Order, asked: Asked) -> Page[Row]:
     )
 
 
-def _after(shown: list[Row], order: Order, asked: Asked, offset: int) -> Mapping[str, str]:
+def _after(shown: list[Row], order: Order, asked: PageRequest, offset: int) -> Mapping[str, str]:
     if not shown:
         # All that was before the cursor's row has moved: it is now the first.
         return {}
     position = order.position(shown[-1])
-    offset = min(offset + len(shown), LARGEST_INTEGER)
+    offset = min(offset + len(shown), MAX_INTEGER)
     return {"cursor": asked.cursor_at(position, offset, backwards=False)}
 
 
-def _before(shown: list[Row], order: Order, asked: Asked, offset: int) -> Mapping[str, str]:
+def _before(shown: list[Row], order: Order, asked: PageRequest, offset: int) -> Mapping[str, str]:
     if not shown:
         # Beyond the end there is no row to stand before.
         return {"offset": str(max(0, offset - asked.limit))}
@@ -201,5 +201,5 @@ def _before(shown: list[Row], order: Order, asked: Asked, offset: int) -> Mappin
     return {"cursor": asked.cursor_at(position, offset, backwards=True)}
 
 
-def as_json(page: Page[Any]) -> dict[str, Any]:
+def pagination_record(page: ResultPage[Any]) -> dict[str, Any]:
     return {"limit": page.limit, "offset": page.offset, "has_more": page.next is not None}

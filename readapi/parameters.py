@@ -7,28 +7,28 @@ from typing import TypeAlias
 from urllib.parse import parse_qsl
 
 from engagement.metric_names import Scope
-from readapi.errors import Refused
+from readapi.errors import InvalidRequest
 
 Parameters: TypeAlias = Mapping[str, str]
 
-LARGEST_INTEGER = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 DEFAULT_LIMIT = 20
-LARGEST_LIMIT = 100
-LARGEST_NUMBER_OF_PARAMETERS = 100
-LARGEST_NUMBER_OF_TRAITS = 8
+MAX_LIMIT = 100
+MAX_PARAMETERS = 100
+MAX_TRAITS = 8
 
 # What the views take, by name.
-PAGING = ("limit", "offset", "cursor")
-MATCH = ("match_type", "match_value")
+PAGING_PARAMETERS = ("limit", "offset", "cursor")
+LOOKUP_PARAMETERS = ("match_type", "match_value")
 # They hold several values between commas. Generated clients repeat them instead.
-LISTS = ("expand", "traits")
+LIST_PARAMETERS = ("expand", "traits")
 
 # No sign, no space, no digits of other scripts, and nothing longer than a bigint.
 _INTEGER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Match:
+class Lookup:
     """A look-up of one subject: ``kind`` is ``email``, ``tracking_id``, … or a trait's name."""
 
     kind: str
@@ -42,24 +42,23 @@ def parse(query_string: str) -> Parameters:
             query_string.encode("latin-1").decode(),
             keep_blank_values=True,
             errors="strict",
-            max_num_fields=LARGEST_NUMBER_OF_PARAMETERS,
+            max_num_fields=MAX_PARAMETERS,
         )
     except ValueError:
-        raise Refused(
+        raise InvalidRequest(
             "invalid_parameter",
-            "The query string must be UTF-8 and hold at most "
-            f"{LARGEST_NUMBER_OF_PARAMETERS} parameters.",
+            f"The query string must be UTF-8 and hold at most {MAX_PARAMETERS} parameters.",
         ) from None
     parameters: dict[str, str] = {}
     for name, value in pairs:
         if "\0" in name or "\0" in value:
-            raise Refused("invalid_parameter", "A parameter must not hold a NUL character.")
+            raise InvalidRequest("invalid_parameter", "A parameter must not hold a NUL character.")
         if name not in parameters:
             parameters[name] = value
-        elif name in LISTS:
+        elif name in LIST_PARAMETERS:
             parameters[name] += f",{value}"
         else:
-            raise Refused("invalid_parameter", "A parameter is given more than once.", name)
+            raise InvalidRequest("invalid_parameter", "A parameter is given more than once.", name)
     return parameters
 
 
@@ -73,16 +72,16 @@ def require_known(parameters: Parameters, known: Collection[str]) -> None:
         # An endpoint without expansions has an answer of its own to it.
         if name not in known and name != "expand":
             message = f"This endpoint has no such parameter. It accepts: {', '.join(known)}."
-            raise Refused("unknown_parameter", message, name)
+            raise InvalidRequest("unknown_parameter", message, name)
 
 
 def workspace_id(parameters: Parameters) -> int:
     text = parameters.get("workspace_id", "")
     if not text:
-        raise Refused("missing_workspace_id", "workspace_id is required.", "workspace_id")
+        raise InvalidRequest("missing_workspace_id", "workspace_id is required.", "workspace_id")
     number = _integer(text)
     if number is None or number < 1:
-        raise Refused(
+        raise InvalidRequest(
             "invalid_workspace_id", "workspace_id must be a positive integer.", "workspace_id"
         )
     return number
@@ -91,9 +90,9 @@ def workspace_id(parameters: Parameters) -> int:
 def limit(parameters: Parameters) -> int:
     """How many records a page holds."""
     number = _integer(parameters.get("limit", str(DEFAULT_LIMIT)))
-    if number is None or not 1 <= number <= LARGEST_LIMIT:
-        raise Refused(
-            "invalid_limit", f"limit must be an integer from 1 to {LARGEST_LIMIT}.", "limit"
+    if number is None or not 1 <= number <= MAX_LIMIT:
+        raise InvalidRequest(
+            "invalid_limit", f"limit must be an integer from 1 to {MAX_LIMIT}.", "limit"
         )
     return number
 
@@ -102,7 +101,7 @@ def offset(parameters: Parameters) -> int:
     """How many records come before the page."""
     number = _integer(parameters.get("offset", "0"))
     if number is None:
-        raise Refused("invalid_offset", "offset must be an integer from 0.", "offset")
+        raise InvalidRequest("invalid_offset", "offset must be an integer from 0.", "offset")
     return number
 
 
@@ -111,7 +110,7 @@ def expansions(parameters: Parameters, allowed: Sequence[str]) -> list[str]:
     asked = _listed(parameters.get("expand", ""))
     if not set(asked) <= set(allowed):
         choice = f"may name: {', '.join(allowed)}" if allowed else "is not available here"
-        raise Refused("invalid_expand", f"expand {choice}.", "expand")
+        raise InvalidRequest("invalid_expand", f"expand {choice}.", "expand")
     return asked
 
 
@@ -121,15 +120,15 @@ def trait_names(parameters: Parameters) -> list[str] | None:
         return None
     names = list(dict.fromkeys(name for name in parameters["traits"].split(",") if name))
     if not names:
-        raise Refused("invalid_parameter", "traits must name a trait, or be left out.", "traits")
-    if len(names) > LARGEST_NUMBER_OF_TRAITS:
-        raise Refused(
-            "too_many_traits", f"traits may hold {LARGEST_NUMBER_OF_TRAITS} names.", "traits"
+        raise InvalidRequest(
+            "invalid_parameter", "traits must name a trait, or be left out.", "traits"
         )
+    if len(names) > MAX_TRAITS:
+        raise InvalidRequest("too_many_traits", f"traits may hold {MAX_TRAITS} names.", "traits")
     return names
 
 
-def match(parameters: Parameters) -> Match | None:
+def lookup(parameters: Parameters) -> Lookup | None:
     """The look-up asked for, if any.
 
     An empty value counts as missing: it is how a client's unset variable arrives, and must not
@@ -139,14 +138,16 @@ def match(parameters: Parameters) -> Match | None:
         return None
     for name in ("match_type", "match_value"):
         if not parameters.get(name):
-            raise Refused(
+            raise InvalidRequest(
                 "missing_match_parameter",
                 f"match_type and match_value go together; {name} is missing.",
                 name,
             )
     if "cursor" in parameters:
-        raise Refused("invalid_cursor", "A look-up has one page only. Leave cursor out.", "cursor")
-    return Match(parameters["match_type"], parameters["match_value"])
+        raise InvalidRequest(
+            "invalid_cursor", "A look-up has one page only. Leave cursor out.", "cursor"
+        )
+    return Lookup(parameters["match_type"], parameters["match_value"])
 
 
 def scope(parameters: Parameters) -> Scope | None:
@@ -158,32 +159,32 @@ def scope(parameters: Parameters) -> Scope | None:
             return "user"
         case "account":
             return "account"
-    raise Refused("invalid_parameter", "scope must be user or account.", "scope")
+    raise InvalidRequest("invalid_parameter", "scope must be user or account.", "scope")
 
 
 def flag(parameters: Parameters, name: str) -> bool:
     text = parameters.get(name, "false")
     if text not in ("true", "false"):
-        raise Refused("invalid_parameter", f"{name} must be true or false.", name)
+        raise InvalidRequest("invalid_parameter", f"{name} must be true or false.", name)
     return text == "true"
 
 
-def id_or_match(parameters: Parameters) -> int | Match:
+def id_or_lookup(parameters: Parameters) -> int | Lookup:
     """Which account is looked up: by its id or by a match, and not by both."""
-    wanted = match(parameters)
+    wanted = lookup(parameters)
     if not parameters.get("id"):
         if wanted is None:
-            raise Refused(
+            raise InvalidRequest(
                 "missing_match_parameter",
                 "Say which account: by id, or by match_type and match_value.",
                 "id",
             )
         return wanted
     if wanted is not None:
-        raise Refused("invalid_parameter", "id and match_type exclude each other.", "id")
+        raise InvalidRequest("invalid_parameter", "id and match_type exclude each other.", "id")
     number = _integer(parameters["id"])
     if number is None:
-        raise Refused("invalid_parameter", "id must be a positive integer.", "id")
+        raise InvalidRequest("invalid_parameter", "id must be a positive integer.", "id")
     return number
 
 
@@ -191,7 +192,7 @@ def _integer(text: str) -> int | None:
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)
-    return number if number <= LARGEST_INTEGER else None
+    return number if number <= MAX_INTEGER else None
 
 
 def _listed(text: str) -> list[str]:

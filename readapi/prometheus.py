@@ -9,13 +9,13 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from readapi import replica
 
 
-def figures() -> Iterator[Metric]:
+def collect_metrics() -> Iterator[Metric]:
     """The replica's lag, with no value where there is no replica, or none that can be asked."""
     lag = GaugeMetricFamily(
         "eds_replica_lag_seconds", "How much older the replica's state is than the primary's"
     )
-    if replica.is_set():
+    if replica.is_configured():
         # A replica that is away hides no other figure.
         with suppress(Error):
-            lag.add_metric([], replica.lag())
+            lag.add_metric([], replica.lag_seconds())
     yield lag

@@ -18,11 +18,11 @@ from engagement.models import (
     Workspace,
 )
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
-from engagement.rules.trait_filters import has_trait
+from engagement.rules.trait_filters import trait_equals
 from engagement.segments import members as rules
 from readapi.errors import NotFound
 from readapi.pagination import Order
-from readapi.parameters import Match
+from readapi.parameters import Lookup
 
 # Highest score first; the indexes user_ranking and account_ranking hold these orders.
 USER_RANKING = Order(("raw", "user_id"), descending=True)
@@ -81,28 +81,32 @@ def workspace(
 
 
 # What a list shows. Naming the columns keeps traits, which may be large, out of a page.
-LEAN = ("raw", "raw_yesterday", "raw_last_period", "last_active_at")
-LEAN_ACCOUNT = (*LEAN, "active_users", "account__external_id")
-LEAN_USER = (
-    *LEAN,
+SUMMARY_COLUMNS = ("raw", "raw_yesterday", "raw_last_period", "last_active_at")
+ACCOUNT_SUMMARY_COLUMNS = (*SUMMARY_COLUMNS, "active_users", "account__external_id")
+USER_SUMMARY_COLUMNS = (
+    *SUMMARY_COLUMNS,
     "user__external_id",
     "user__account__external_id",
     "user__account__is_identified",
 )
-METRICS = ("event_count", "active_days", "name_count")
-ACCOUNT_METRICS = (*METRICS, "total_users")
-SUBJECT = ("traits", "first_seen_at", "last_seen_at", "created_at")
-FULL_ACCOUNT = (
-    *LEAN_ACCOUNT,
-    *METRICS,
+METRIC_COLUMNS = ("event_count", "active_days", "name_count")
+ACCOUNT_METRIC_COLUMNS = (*METRIC_COLUMNS, "total_users")
+SUBJECT_COLUMNS = ("traits", "first_seen_at", "last_seen_at", "created_at")
+ACCOUNT_COLUMNS = (
+    *ACCOUNT_SUMMARY_COLUMNS,
+    *METRIC_COLUMNS,
     "total_users",
-    *(f"account__{column}" for column in SUBJECT),
+    *(f"account__{column}" for column in SUBJECT_COLUMNS),
 )
-FULL_USER = (*LEAN_USER, *METRICS, *(f"user__{column}" for column in SUBJECT))
+USER_COLUMNS = (
+    *USER_SUMMARY_COLUMNS,
+    *METRIC_COLUMNS,
+    *(f"user__{column}" for column in SUBJECT_COLUMNS),
+)
 
 
 def ranked_accounts(
-    workspace: Workspace, match: Match | None = None
+    workspace: Workspace, match: Lookup | None = None
 ) -> "QuerySet[RankedAccount, RankedAccount]":
     """The workspace's accounts, or the one that *match* finds, with what a list shows.
 
@@ -117,13 +121,13 @@ def ranked_accounts(
         accounts = accounts.filter(account_id=_account_seen_last(workspace, match))
     return (
         accounts.select_related("account")
-        .only(*LEAN_ACCOUNT)
+        .only(*ACCOUNT_SUMMARY_COLUMNS)
         .annotate(account_name=F("account__traits__name"))
     )
 
 
 def ranked_users(
-    workspace: Workspace, match: Match | None = None
+    workspace: Workspace, match: Lookup | None = None
 ) -> "QuerySet[RankedUser, RankedUser]":
     """The workspace's users with their current accounts, as ``ranked_accounts`` has accounts."""
     users = UserEngagement.objects.filter(
@@ -133,7 +137,7 @@ def ranked_users(
         users = users.filter(user_id=_user_seen_last(workspace, match))
     return (
         users.select_related("user__account")
-        .only(*LEAN_USER)
+        .only(*USER_SUMMARY_COLUMNS)
         .annotate(
             user_name=F("user__traits__name"),
             user_email=F("user__traits__email"),
@@ -144,7 +148,7 @@ def ranked_users(
 
 def account(workspace: Workspace, account_id: int) -> "RankedAccount":
     """One account of the workspace with its traits; NotFound where the workspace shows none."""
-    found = ranked_accounts(workspace).only(*FULL_ACCOUNT).filter(account_id=account_id).first()
+    found = ranked_accounts(workspace).only(*ACCOUNT_COLUMNS).filter(account_id=account_id).first()
     if found is None:
         raise NotFound
     return found
@@ -152,15 +156,15 @@ def account(workspace: Workspace, account_id: int) -> "RankedAccount":
 
 def user(workspace: Workspace, user_id: int) -> "RankedUser":
     """One user of the workspace with their traits; NotFound where the workspace shows none."""
-    found = ranked_users(workspace).only(*FULL_USER).filter(user_id=user_id).first()
+    found = ranked_users(workspace).only(*USER_COLUMNS).filter(user_id=user_id).first()
     if found is None:
         raise NotFound
     return found
 
 
-def matching_account(workspace: Workspace, match: Match) -> "RankedAccount":
+def find_account(workspace: Workspace, match: Lookup) -> "RankedAccount":
     """The account that *match* finds, with its traits; NotFound where it finds none."""
-    found = ranked_accounts(workspace, match).only(*FULL_ACCOUNT).first()
+    found = ranked_accounts(workspace, match).only(*ACCOUNT_COLUMNS).first()
     if found is None:
         raise NotFound
     return found
@@ -188,10 +192,10 @@ def members(rows: QuerySet[Any], workspace: Workspace, segment: Segment) -> Quer
     """Those of the workspace's ranked *rows*, of the segment's scope, that are its members."""
     if workspace.scores is None:
         return rows
-    return rows.filter(rules.members(workspace.scores, rules.rule_of(segment)))
+    return rows.filter(rules.members_filter(workspace.scores, rules.segment_rule(segment)))
 
 
-def _account_seen_last(workspace: Workspace, match: Match) -> Subquery:
+def _account_seen_last(workspace: Workspace, match: Lookup) -> Subquery:
     # An account was seen when a message named it, which a license sync does with all of them, and
     # when somebody did something there: events seldom name their account.
     seen = Greatest("last_seen_at", "engagements__last_active_at").desc()
@@ -204,7 +208,7 @@ def _account_seen_last(workspace: Workspace, match: Match) -> Subquery:
     return Subquery(found.order_by(seen, "-id").values("id")[:1])
 
 
-def _user_seen_last(workspace: Workspace, match: Match) -> Subquery:
+def _user_seen_last(workspace: Workspace, match: Lookup) -> Subquery:
     users = User.objects.filter(product_id=workspace.product_id)
     shown = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id, user_id=OuterRef("id")
@@ -214,13 +218,13 @@ def _user_seen_last(workspace: Workspace, match: Match) -> Subquery:
     return Subquery(found.order_by("-last_seen_at", "-id").values("id")[:1])
 
 
-def _matches(match: Match, ignoring_case: str) -> Q:
+def _matches(match: Lookup, ignoring_case: str) -> Q:
     """What a subject must be for the look-up; *ignoring_case* is the trait that ignores it."""
     if match.kind == "tracking_id":
         return Q(external_id=match.value)
     if match.kind == ignoring_case:
         return _same_text(match.kind, match.value)
-    return has_trait("traits", match.kind, match.value)
+    return trait_equals("traits", match.kind, match.value)
 
 
 def _same_text(name: str, value: str) -> Q:

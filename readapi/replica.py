@@ -13,7 +13,7 @@ from django.db import Error, ProgrammingError, connection, connections
 from rest_framework.response import Response
 
 from engagement.database import retries, routing, sql
-from readapi.errors import ReplicaAway, database_is_away
+from readapi.errors import ReplicaUnavailable, is_connection_error
 
 logger = logging.getLogger(__name__)
 
@@ -21,28 +21,28 @@ logger = logging.getLogger(__name__)
 ALIAS = "replica"
 
 
-def is_set() -> bool:
+def is_configured() -> bool:
     return ALIAS in connections
 
 
-def read(answer: Callable[[], Response]) -> Response:
+def read_from_replica(answer: Callable[[], Response]) -> Response:
     """What *answer*, which only reads, gives. Raises ReplicaAway where nobody can be asked.
 
     A replica that has to apply a change ends the statements that still look at what was there
     before. Asked again it might do the same, so the primary answers that request.
     """
-    if not is_set():
+    if not is_configured():
         return answer()
     try:
-        require_ours()
+        verify_replica()
         # Back to the pool, where there is one: who waits for the replica holds up nobody else.
         connection.close_if_unusable_or_obsolete()
-        with routing.reading_from(ALIAS):
+        with routing.read_from(ALIAS):
             return answer()
     except Error as error:
-        if database_is_away(error):
-            raise ReplicaAway(type(error).__name__) from error
-        if not retries.lost_race(error):
+        if is_connection_error(error):
+            raise ReplicaUnavailable(type(error).__name__) from error
+        if not retries.is_conflict(error):
             raise
     logger.info("The replica ended a statement to apply a change; the primary answers instead.")
     return answer()
@@ -53,18 +53,18 @@ _FIRST_MIGRATION: LiteralString = "SELECT applied FROM django_migrations ORDER B
 _is_ours = False
 
 
-def require_ours() -> None:
+def verify_replica() -> None:
     """ReplicaAway where EDS_REPLICA_URL names another service's database; asked until it does not.
 
     A product's number is another product there, and its scores are nothing for this token.
     """
     global _is_ours
     if not _is_ours:
-        with routing.reading_from(ALIAS):
+        with routing.read_from(ALIAS):
             theirs = _first_migration()
         _is_ours = theirs == _first_migration()
     if not _is_ours:
-        raise ReplicaAway("it is no replica of this service's database.")
+        raise ReplicaUnavailable("it is no replica of this service's database.")
 
 
 def _first_migration() -> list[sql.Row]:
@@ -86,12 +86,12 @@ _LAG: LiteralString = """
 """
 
 
-def lag() -> float:
+def lag_seconds() -> float:
     """By how many seconds the replica's state is older than the primary's.
 
     Nothing while it has all that was written; else the age of the last commit that it has.
     """
     ((place, now),) = sql.fetch(_PRIMARY_IS_AT)
-    with routing.reading_from(ALIAS):
+    with routing.read_from(ALIAS):
         ((seconds,),) = sql.fetch(_LAG, {"place": place, "now": now})
     return float(seconds)

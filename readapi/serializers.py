@@ -11,17 +11,17 @@ from engagement.scores import metrics
 from engagement.scores.history import DayScore, EventPoints
 from engagement.scores.insights import Insight
 from engagement.scores.metrics import AccountMetrics, Metrics
-from engagement.segments.counts import Totals
+from engagement.segments.counts import SubjectTotals
 from engagement.tenure import tenure_days
 from engagement.traits import canonical_name
 from readapi import records
-from readapi.links import Links
+from readapi.links import LinkBuilder
 
 if TYPE_CHECKING:
     from readapi.queries import RankedAccount, RankedUser
 
 
-def workspace(shown: Workspace, product_name: str, links: Links) -> records.Workspace:
+def workspace(shown: Workspace, product_name: str, links: LinkBuilder) -> records.Workspace:
     return {
         "id": shown.id,
         "name": shown.name,
@@ -32,7 +32,7 @@ def workspace(shown: Workspace, product_name: str, links: Links) -> records.Work
             "users": _benchmark(shown.scores.user_benchmark) if shown.scores else None,
             "accounts": _benchmark(shown.scores.account_benchmark) if shown.scores else None,
         },
-        "updated_at": time(shown.updated_at),
+        "updated_at": format_time(shown.updated_at),
         "_links": {
             "self": links.workspace(shown.id),
             "users": links.within(shown.id, "users"),
@@ -42,7 +42,7 @@ def workspace(shown: Workspace, product_name: str, links: Links) -> records.Work
     }
 
 
-def stats(counted: Totals) -> records.Stats:
+def stats(counted: SubjectTotals) -> records.Stats:
     return {
         "total_users": counted.users,
         "total_accounts": counted.accounts,
@@ -51,12 +51,14 @@ def stats(counted: Totals) -> records.Stats:
     }
 
 
-def lean_account(row: "RankedAccount", workspace: Workspace, links: Links) -> records.Account:
+def account_summary(
+    row: "RankedAccount", workspace: Workspace, links: LinkBuilder
+) -> records.Account:
     scores = metrics.account_scores(row, score_set(workspace))
     return {
         "id": row.account_id,
         "tracking_id": row.account.external_id,
-        "name": text(row.account_name),
+        "name": text_or_none(row.account_name),
         "score": scores.now,
         "score_change": scores.change,
         "active_users": row.active_users,
@@ -66,22 +68,22 @@ def lean_account(row: "RankedAccount", workspace: Workspace, links: Links) -> re
 
 
 def full_account(
-    row: "RankedAccount", workspace: Workspace, known: AccountMetrics, links: Links
+    row: "RankedAccount", workspace: Workspace, known: AccountMetrics, links: LinkBuilder
 ) -> records.FullAccount:
     return {
-        **lean_account(row, workspace, links),
+        **account_summary(row, workspace, links),
         "metrics": _account_metrics(known),
         **_times(row.account, score_set(workspace)),
     }
 
 
-def lean_user(row: "RankedUser", workspace: Workspace, links: Links) -> records.User:
+def user_summary(row: "RankedUser", workspace: Workspace, links: LinkBuilder) -> records.User:
     scores = metrics.user_scores(row, score_set(workspace))
     return {
         "id": row.user_id,
         "tracking_id": row.user.external_id,
-        "email": text(row.user_email),
-        "name": text(row.user_name),
+        "email": text_or_none(row.user_email),
+        "name": text_or_none(row.user_name),
         "score": scores.now,
         "score_change": scores.change,
         "last_active_at": _time_if_any(row.last_active_at),
@@ -91,10 +93,10 @@ def lean_user(row: "RankedUser", workspace: Workspace, links: Links) -> records.
 
 
 def full_user(
-    row: "RankedUser", workspace: Workspace, known: Metrics, links: Links
+    row: "RankedUser", workspace: Workspace, known: Metrics, links: LinkBuilder
 ) -> records.FullUser:
     return {
-        **lean_user(row, workspace, links),
+        **user_summary(row, workspace, links),
         "metrics": _metrics(known),
         **_times(row.user, score_set(workspace)),
     }
@@ -105,19 +107,19 @@ def legacy_account(row: "RankedAccount", known: AccountMetrics) -> records.Legac
     return {
         "id": row.account_id,
         "tracking_id": row.account.external_id,
-        "name": text(row.account_name),
+        "name": text_or_none(row.account_name),
         "metrics": {
             **_account_metrics(known),
             "engagement_score": _fraction(known.scores.now),
             "score_yesterday": _fraction(known.scores.yesterday),
             "score_last_period": _fraction(known.scores.last_period),
             "score_change": _fraction(known.scores.change),
-            "last_seen": time(_seen_or_active(row)),
+            "last_seen": format_time(_seen_or_active(row)),
         },
     }
 
 
-def segment(shown: Segment, links: Links) -> records.Segment:
+def segment(shown: Segment, links: LinkBuilder) -> records.Segment:
     return {
         "id": shown.pk,
         "name": shown.name,
@@ -173,16 +175,16 @@ def traits(subject: Subject, names: list[str] | None = None) -> dict[str, Any]:
     return {name: subject.traits.get(canonical_name(name)) for name in names}
 
 
-def time(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
     """ISO 8601 in UTC with microseconds and ``Z``."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _time_if_any(moment: datetime | None) -> str | None:
-    return None if moment is None else time(moment)
+    return None if moment is None else format_time(moment)
 
 
-def text(value: Any) -> str | None:
+def text_or_none(value: Any) -> str | None:
     """A trait that people read; anything but a text names nobody."""
     return value if isinstance(value, str) else None
 
@@ -211,7 +213,7 @@ def _current_account(row: "RankedUser") -> records.AccountName | None:
     return {
         "id": account.id,
         "tracking_id": account.external_id,
-        "name": text(row.current_account_name),
+        "name": text_or_none(row.current_account_name),
     }
 
 
@@ -248,9 +250,9 @@ def _times(subject: Subject, score_set: ScoreSet) -> records.Times:
     # Of the day that the scores are of, so that the age agrees with the segments that ask for it.
     assert score_set.scored_day is not None, "A set that readers see has been scored."
     return {
-        "first_seen_at": time(subject.first_seen_at),
-        "created_at": time(created),
+        "first_seen_at": format_time(subject.first_seen_at),
+        "created_at": format_time(created),
         "tenure_days": tenure_days(created, score_set.scored_day),
         # The last message that named the subject is the last that could change it.
-        "updated_at": time(subject.last_seen_at),
+        "updated_at": format_time(subject.last_seen_at),
     }

@@ -25,7 +25,7 @@ _COUNT: LiteralString = """
 """
 
 
-class PerToken(BaseThrottle):
+class TokenRateThrottle(BaseThrottle):
     """Lets a token make ``READ_REQUESTS_PER_MINUTE`` requests in each minute of the clock."""
 
     def __init__(self) -> None:
@@ -34,14 +34,14 @@ class PerToken(BaseThrottle):
     def allow_request(self, request: Request, view: APIView) -> bool:
         limit = settings.READ_REQUESTS_PER_MINUTE
         assert isinstance(request.auth, ApiToken)
-        return not limit or count(request.auth, self._now) <= limit
+        return not limit or count_request(request.auth, self._now) <= limit
 
     def wait(self) -> float:
         """Seconds until the next minute begins, a whole number and never none."""
         return max(1, math.ceil((_minute(self._now) + MINUTE - self._now).total_seconds()))
 
 
-def count(token: ApiToken, now: datetime) -> int:
+def count_request(token: ApiToken, now: datetime) -> int:
     """Count one more request of the token; how many it has made in this minute."""
     ((requests,),) = sql.fetch(_COUNT, {"token": token.pk, "minute": _minute(now)})
     return int(requests)

@@ -9,7 +9,7 @@ from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from engagement.models import Product
-from ingestion.inbox import accept, quotas
+from ingestion.inbox import group_commit, quotas
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 from tests.emptying import Fresh
@@ -20,7 +20,7 @@ def counted_at_the_end_only() -> Iterator[None]:
     """Have the inbox's thread write how much was accepted when it ends, and not some seconds later,
     in the middle of a test that may not touch the database."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(accept, "TALLY_EVERY", 3600.0)
+        patch.setattr(group_commit, "COUNTS_WRITE_INTERVAL", 3600.0)
         yield
 
 
@@ -28,7 +28,7 @@ def counted_at_the_end_only() -> Iterator[None]:
 def any_number_of_messages_without_a_valid_key() -> Iterator[None]:
     """Store them all: what a test sees must not depend on what others before it have sent."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quotas, "UNKNOWN_AT_ONCE", 1e9)
+        patch.setattr(quotas, "UNKNOWN_BURST", 1e9)
         patch.setattr(quotas, "UNKNOWN_PER_SECOND", 1e9)
         yield
 
@@ -62,7 +62,7 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         patch.setattr(TransactionTestCase, "_fixture_teardown", lambda _: fresh.restore())
         with django_db_blocker.block():
             yield
-        accept.stop()
+        group_commit.stop()
 
 
 @pytest.fixture

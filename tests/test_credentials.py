@@ -6,7 +6,7 @@ from django.db import connection
 from pytest_django import Settings
 
 from engagement.core import credentials
-from engagement.core.fields import Undecryptable
+from engagement.core.fields import DecryptionError
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
@@ -70,7 +70,7 @@ def test_a_secret_under_a_lost_key_raises_and_never_shows_ciphertext(
 ) -> None:
     token = ApiToken.create(acme, "crm")
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
-    with pytest.raises(Undecryptable, match="EDS_ENCRYPTION_KEYS"):
+    with pytest.raises(DecryptionError, match="EDS_ENCRYPTION_KEYS"):
         ApiToken.objects.get(pk=token.pk)
 
 

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from config import preflight
 from config.failures import StartFailed
 from engagement.core import encryption
-from engagement.core.fields import Undecryptable
+from engagement.core.fields import DecryptionError
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from marketplace.models import Connection
@@ -60,7 +60,7 @@ def test_a_value_under_a_lost_key_raises_and_is_never_taken_for_its_ciphertext(
     row = a_connection(acme)
     before = stored(row, "api_token")
     right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
-    with pytest.raises(Undecryptable) as caught:
+    with pytest.raises(DecryptionError) as caught:
         token_of(row)
     assert str(caught.value) == (
         "marketplace.Connection.api_token cannot be decrypted: the key that encrypted it is not "
@@ -143,7 +143,7 @@ def secrets(acme: Product, globex: Product) -> dict[str, str]:
 def read_all() -> dict[str, str]:
     return {
         str(column): getattr(column.model._base_manager.get(), column.field.attname)
-        for column in encryption.columns()
+        for column in encryption.encrypted_columns()
     }
 
 
@@ -154,7 +154,7 @@ def rotate(*options: str) -> str:
 
 
 def test_all_encrypted_columns_are_known(secrets: dict[str, str]) -> None:
-    assert {str(column) for column in encryption.columns()} == set(secrets)
+    assert {str(column) for column in encryption.encrypted_columns()} == set(secrets)
 
 
 def test_rotating_encrypts_everything_with_the_first_key(
@@ -183,7 +183,7 @@ def test_an_interrupted_rotation_goes_on_where_it_was(
 ) -> None:
     secrets = {IngestionKey.create(acme, f"key {number}").secret for number in range(7)}
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode(), *settings.ENCRYPTION_KEYS]
-    monkeypatch.setattr(encryption, "BATCH", 3)
+    monkeypatch.setattr(encryption, "ROWS_PER_QUERY", 3)
 
     class Interrupted(Exception):
         pass
@@ -193,7 +193,7 @@ def test_an_interrupted_rotation_goes_on_where_it_was(
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        encryption.rotate(False, interrupt)
+        encryption.reencrypt(False, interrupt)
     said = rotate()
     assert "ingestion.IngestionKey.secret: 1 encrypted anew, 6 up to date." in said
     assert {key.secret for key in IngestionKey.objects.all()} == secrets
@@ -204,15 +204,15 @@ def test_a_value_that_somebody_changes_meanwhile_is_not_overwritten(
 ) -> None:
     row = a_connection(acme, "old token")
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode(), *settings.ENCRYPTION_KEYS]
-    batches = encryption.Column.batches
+    batches = encryption.EncryptedColumn.batches
 
-    def slow(column: encryption.Column) -> Any:
+    def slow(column: encryption.EncryptedColumn) -> Any:
         for batch in batches(column):
             Connection.objects.filter(pk=row.pk).update(api_token="new token")
             yield batch
 
-    monkeypatch.setattr(encryption.Column, "batches", slow)
-    encryption.rotate(False, lambda _: None)
+    monkeypatch.setattr(encryption.EncryptedColumn, "batches", slow)
+    encryption.reencrypt(False, lambda _: None)
     assert token_of(row) == "new token"
 
 
@@ -233,7 +233,7 @@ def test_secrets_whose_key_is_lost_can_be_discarded(
     said = rotate("--discard-unreadable")
     assert "readapi.ApiToken.secret: 0 encrypted anew, 0 up to date, 1 discarded." in said
     assert set(read_all().values()) == {""}
-    assert encryption.unreadable() == {}
+    assert encryption.count_unreadable() == {}
 
 
 # --- The check at start ---------------------------------------------------------------------
@@ -260,7 +260,7 @@ def test_a_key_that_is_lost_for_a_part_is_noticed(
 ) -> None:
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     ApiToken.create(globex, "newer")
-    assert encryption.unreadable()["readapi.ApiToken.secret"] == 1
+    assert encryption.count_unreadable()["readapi.ApiToken.secret"] == 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -280,5 +280,5 @@ def test_a_database_that_is_away_is_no_reason_not_to_start(
     def away() -> None:
         raise OperationalError("away")
 
-    monkeypatch.setattr(encryption, "unreadable", away)
+    monkeypatch.setattr(encryption, "count_unreadable", away)
     preflight.check_secrets()

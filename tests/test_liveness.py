@@ -89,7 +89,7 @@ def test_a_unix_socket_needs_none_of_it_and_hangs_no_longer() -> None:
 def test_a_connection_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     connection.ensure_connection()
     monkeypatch.setattr(keepalive, "_TELL", "no statement at all")
-    keepalive.tell_postgres(connection)
+    keepalive.configure_connection(connection)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def holder(monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseDatabaseWrapper]:
     """Somebody else's transaction that holds a lock which migrating needs."""
     monkeypatch.setattr(migrate, "LOCK_TIMEOUT", "20ms")
-    monkeypatch.setattr(migrate, "PAUSE", 0.0)
+    monkeypatch.setattr(migrate, "RETRY_DELAY", 0.0)
     other = connection.copy()
     other.set_autocommit(False)
     with other.cursor() as cursor:

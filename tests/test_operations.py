@@ -11,13 +11,13 @@ from django.test import Client
 from django.utils import timezone
 
 from config import health
-from config.keepalive import BEAT
+from config.keepalive import BEAT_COUNTER
 from engagement import telemetry
-from engagement.models import Measure, Product
+from engagement.models import OperationCounter, Product
 from engagement.prometheus import RESCORE
 from ingestion import tasks
-from ingestion.inbox import accept
-from ingestion.prometheus import ACCEPT, DRAIN
+from ingestion.inbox import group_commit
+from ingestion.prometheus import ACCEPT_COUNTER, DRAIN_COUNTER
 from tests.engagement.history import identify, track
 
 SECRET = "let-the-monitor-in"
@@ -50,7 +50,7 @@ def not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def drained(ago: timedelta = timedelta()) -> None:
-    telemetry.add(DRAIN, 0, 0.0, timezone.now() - ago)
+    telemetry.add_run(DRAIN_COUNTER, 0, 0.0, timezone.now() - ago)
 
 
 def test_alive_needs_no_database(client: Client) -> None:
@@ -81,7 +81,12 @@ def test_without_a_recent_drain_it_is_not_ready(client: Client, ago: timedelta |
 
 
 SILENT = [
-    (BEAT, timedelta(seconds=301), "beat", "Check that beat is running and reaches the broker."),
+    (
+        BEAT_COUNTER,
+        timedelta(seconds=301),
+        "beat",
+        "Check that beat is running and reaches the broker.",
+    ),
     (RESCORE, timedelta(minutes=11), "scoring", "Check that a worker of the queue scoring"),
 ]
 
@@ -92,22 +97,22 @@ def test_without_a_sign_of_life_of_beat_or_of_scoring_it_is_not_ready(
     client: Client, name: str, ago: timedelta, check: str, advice: str
 ) -> None:
     drained()
-    telemetry.add(name, 0, 0.0, timezone.now())
+    telemetry.add_run(name, 0, 0.0, timezone.now())
     assert client.get("/readyz").status_code == 200
-    Measure.objects.filter(name=name).update(last_at=timezone.now() - ago)
+    OperationCounter.objects.filter(name=name).update(last_at=timezone.now() - ago)
     answer = client.get("/readyz")
     assert answer.status_code == 503
     assert advice in answer.json()["checks"][check]
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("name", [DRAIN, BEAT, RESCORE])
+@pytest.mark.parametrize("name", [DRAIN_COUNTER, BEAT_COUNTER, RESCORE])
 def test_a_sign_of_life_from_a_clock_that_was_ahead_says_nothing(client: Client, name: str) -> None:
     drained()
-    telemetry.add(name, 0, 0.0, timezone.now() + timedelta(days=40))
+    telemetry.add_run(name, 0, 0.0, timezone.now() + timedelta(days=40))
     assert client.get("/readyz").status_code == 503
     # The next one is from a clock that is right again.
-    telemetry.add(name, 0, 0.0, timezone.now())
+    telemetry.add_run(name, 0, 0.0, timezone.now())
     assert client.get("/readyz").status_code == 200
 
 
@@ -188,19 +193,19 @@ def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
 @pytest.fixture
 def tallied(transactional_db: None) -> Iterator[None]:
     """Leaves what other tests had accepted out of the count, and ends the inbox's thread."""
-    accept.stop()
-    Measure.objects.all().delete()
+    group_commit.stop()
+    OperationCounter.objects.all().delete()
     yield
-    accept.stop()
+    group_commit.stop()
 
 
 def test_what_is_accepted_waits_and_is_settled(
     tallied: None, monitor: Client, acme: Product, acme_key: str
 ) -> None:
     now = timezone.now()
-    accept.accept([identify("ann"), track("ann")], acme_key, now - timedelta(seconds=30))
-    accept.accept([track("ann")], "nobody's key", now)
-    accept.stop()
+    group_commit.accept([identify("ann"), track("ann")], acme_key, now - timedelta(seconds=30))
+    group_commit.accept([track("ann")], "nobody's key", now)
+    group_commit.stop()
     before = read(monitor)
     assert before["eds_messages_accepted_total"] == 3
     assert before["eds_inbox_messages"] == 3
@@ -219,14 +224,14 @@ def test_what_is_accepted_waits_and_is_settled(
 @pytest.mark.django_db
 def test_measures_add_up() -> None:
     now = timezone.now()
-    telemetry.add(ACCEPT, 5, 0.5, now)
-    telemetry.add(ACCEPT, 7, 0.25, now - timedelta(seconds=9))
-    measure = Measure.objects.get(name=ACCEPT)
+    telemetry.add_run(ACCEPT_COUNTER, 5, 0.5, now)
+    telemetry.add_run(ACCEPT_COUNTER, 7, 0.25, now - timedelta(seconds=9))
+    measure = OperationCounter.objects.get(name=ACCEPT_COUNTER)
     assert (measure.runs, measure.units, measure.seconds, measure.last_at) == (2, 12, 0.75, now)
 
 
 @pytest.mark.django_db
 def test_work_that_fails_is_not_measured() -> None:
-    with pytest.raises(ValueError), telemetry.measured(DRAIN, timezone.now):
+    with pytest.raises(ValueError), telemetry.track_operation(DRAIN_COUNTER, timezone.now):
         raise ValueError
-    assert not Measure.objects.exists()
+    assert not OperationCounter.objects.exists()

@@ -15,7 +15,7 @@ from pytest_django import Settings
 from config.logs import JsonFormatter
 from engagement.core import credentials
 from engagement.logins import security_log
-from engagement.logins.security_log import LINES_A_MINUTE, OncePerMinute
+from engagement.logins.security_log import MAX_LINES_PER_MINUTE, LogRateLimiter
 from engagement.models import Product
 from readapi.models import ApiToken
 
@@ -29,8 +29,8 @@ SECRET = "correct horse battery staple"
 def quickly_checked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     # Other tests may have written this minute's lines.
-    monkeypatch.setattr(security_log, "_slowed", OncePerMinute())
-    monkeypatch.setattr(security_log, "_refused", OncePerMinute())
+    monkeypatch.setattr(security_log, "_slowed", LogRateLimiter())
+    monkeypatch.setattr(security_log, "_refused", LogRateLimiter())
 
 
 @pytest.fixture
@@ -158,16 +158,16 @@ def test_a_refused_token_is_logged_once_a_minute_without_the_token(
 def test_a_flood_of_tokens_writes_a_bounded_number_of_lines(
     client: Client, acme: Product, logged: Logged
 ) -> None:
-    for _ in range(LINES_A_MINUTE + 10):
+    for _ in range(MAX_LINES_PER_MINUTE + 10):
         refused(client, credentials.generate("eds"))
-    assert len(logged.fields()) == LINES_A_MINUTE
+    assert len(logged.fields()) == MAX_LINES_PER_MINUTE
 
 
 def test_what_was_left_out_is_told_in_the_next_minute() -> None:
     now = 1000.0
-    lines = OncePerMinute(lambda: now)
-    told = [lines.left_out(f"subject {n}") for n in range(LINES_A_MINUTE + 7)]
-    assert told == [0] * LINES_A_MINUTE + [None] * 7
+    lines = LogRateLimiter(lambda: now)
+    told = [lines.register_line(f"subject {n}") for n in range(MAX_LINES_PER_MINUTE + 7)]
+    assert told == [0] * MAX_LINES_PER_MINUTE + [None] * 7
     now += 60
-    assert lines.left_out("subject 1") == 7
-    assert lines.left_out("subject 2") == 0
+    assert lines.register_line("subject 1") == 7
+    assert lines.register_line("subject 2") == 0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engagement.tenure import created_at, moment, tenure_days
+from engagement.tenure import created_at, parse_time, tenure_days
 
 FIRST_SEEN = datetime(2026, 5, 1, 9, tzinfo=UTC)
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
@@ -79,5 +79,5 @@ def test_tenure_of_a_subject_created_in_the_future_is_zero() -> None:
     )
 )
 def test_any_value_is_a_moment_in_utc_or_none(value: Any) -> None:
-    found = moment(value)
+    found = parse_time(value)
     assert found is None or found.utcoffset() == timedelta(0)

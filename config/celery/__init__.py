@@ -28,12 +28,12 @@ from django.db import close_old_connections, connections
 from kombu import Connection
 
 from config.failures import StartFailed
-from config.parent_death import Lifeline
+from config.parent_death import ParentDeathPipe
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
 # Seconds between two attempts to reach a broker that is away.
-LONGEST_WAIT = 5
+MAX_RECONNECT_DELAY = 5
 
 
 class PersistentConnection(Connection):
@@ -44,24 +44,24 @@ class PersistentConnection(Connection):
     """
 
     def ensure_connection(self, *arguments: Any, **options: Any) -> "PersistentConnection":
-        waits = {"interval_start": 1, "interval_step": 1, "interval_max": LONGEST_WAIT}
+        waits = {"interval_start": 1, "interval_step": 1, "interval_max": MAX_RECONNECT_DELAY}
         connection: PersistentConnection = super().ensure_connection(
             *arguments, **{**waits, **options}
         )
         return connection
 
 
-class Connections(AMQP):
+class PersistentAMQP(AMQP):
     Connection = PersistentConnection
 
 
-class Service(Celery):
+class CeleryApp(Celery):
     """The Celery application. Its publishers do not listen: only workers need notifications.
 
     A listener that never reads would hold PostgreSQL's notification queue.
     """
 
-    amqp_cls = "config.celery:Connections"
+    amqp_cls = "config.celery:PersistentAMQP"
 
     def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
         given = options.pop("transport_options", None) or {}
@@ -91,7 +91,7 @@ def _keep_logging(**_: Any) -> None:
 @worker_init.connect
 def _make_lifeline(**_: Any) -> None:
     global _lifeline
-    _lifeline = Lifeline()
+    _lifeline = ParentDeathPipe()
 
 
 @worker_init.connect
@@ -137,8 +137,8 @@ def _leave_dead_connections(**_: Any) -> None:
 # Celery warns root because of pickle, which we do not accept (CELERY_ACCEPT_CONTENT).
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
-_lifeline: Lifeline | None = None
-app = Service("engagement")
+_lifeline: ParentDeathPipe | None = None
+app = CeleryApp("engagement")
 try:
     app.config_from_object("django.conf:settings", namespace="CELERY", force=True)
 except ImproperlyConfigured as error:

@@ -17,11 +17,11 @@ TRANSPORT_ALIASES[SCHEME] = "config.celery.transport:Transport"
 # What a DATABASE_URL may say beyond the address, and the driver passes on to the server.
 LIBPQ_OPTIONS = (
     *("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "options"),
-    *keepalive.TO_POSTGRES,
+    *keepalive.POSTGRES_OPTIONS,
 )
 
 
-class Confidential(str):
+class SecretString(str):
     """A string that may hold a password: it does not show itself in reports of the settings."""
 
     def __repr__(self) -> str:
@@ -33,7 +33,7 @@ def transport_options(url: str, database: dict[str, Any]) -> dict[str, Any]:
     if url == URL:
         return _of_own_database(database)
     if url.startswith(("redis", "sentinel")):
-        return keepalive.TO_REDIS
+        return keepalive.REDIS_OPTIONS
     return {}
 
 
@@ -48,7 +48,7 @@ def _of_own_database(database: dict[str, Any]) -> dict[str, Any]:
     }
     given = {name: str(value) for name, value in address.items() if value}
     return {
-        "conn_string": Confidential(make_conninfo("", **given)),
+        "conn_string": SecretString(make_conninfo("", **given)),
         # The SQL is installed by `migrate`; there is no extension to create.
         "init_extension": False,
         "use_notify": True,

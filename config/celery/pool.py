@@ -26,10 +26,10 @@ class Pool(prefork.TaskPool):
         super().on_start()
         shares_a_lock = self.options.get("threads", True)
         if shares_a_lock:
-            self._pool.on_process_down = start_anew_if_killed  # type: ignore[attr-defined]
+            self._pool.on_process_down = restart_worker_if_killed  # type: ignore[attr-defined]
 
 
-def start_anew_if_killed(process: Any) -> None:
+def restart_worker_if_killed(process: Any) -> None:
     """Replace this worker by a new one with the same command line, unless it is stopping."""
     is_stopping = state.should_stop is not None or state.should_terminate is not None
     if process.exitcode in (EX_OK, EX_RECYCLE) or is_stopping:

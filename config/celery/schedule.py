@@ -18,11 +18,11 @@ from engagement import telemetry
 logger = logging.getLogger(__name__)
 
 # Seconds between two attempts to read the schedule of a database that is away.
-WAIT = 2.0
+DATABASE_RETRY_DELAY = 2.0
 # Seconds between two signs of life.
-NOTED_EVERY = 10.0
+HEARTBEAT_INTERVAL = 10.0
 # A clock that is kept right is set back by less.
-CLOCK_IS_SET_BY = timedelta(seconds=5)
+CLOCK_TOLERANCE = timedelta(seconds=5)
 
 
 class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
@@ -51,7 +51,7 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
         """Have what has run in the future have run now: the clock was ahead then."""
         now = timezone.now()
         entries = (self._schedule or {}).values()
-        ahead = [entry for entry in entries if entry.last_run_at > now + CLOCK_IS_SET_BY]
+        ahead = [entry for entry in entries if entry.last_run_at > now + CLOCK_TOLERANCE]
         for entry in ahead:
             entry.last_run_at = entry.model.last_run_at = now
             entry.model.no_changes = True
@@ -71,10 +71,10 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
     def _note_what_was_sent(self) -> None:
         """Write down how many tasks were sent, if any were and the last time is over."""
         started = time.monotonic()
-        if not self._sent or started < self._noted_at + NOTED_EVERY:
+        if not self._sent or started < self._noted_at + HEARTBEAT_INTERVAL:
             return
         try:
-            telemetry.add(keepalive.BEAT, self._sent, 0.0, timezone.now())
+            telemetry.add_run(keepalive.BEAT_COUNTER, self._sent, 0.0, timezone.now())
         except Error as error:
             logger.warning("Beat could not note that it is alive (%s).", type(error).__name__)
         else:
@@ -88,10 +88,10 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
                 logger.error(
                     "The schedule cannot be read (%s); beat tries again every %.0f seconds.",
                     reason,
-                    WAIT,
+                    DATABASE_RETRY_DELAY,
                 )
             waited = True
-            time.sleep(WAIT)
+            time.sleep(DATABASE_RETRY_DELAY)
         if waited:
             logger.info("The schedule can be read now.")
 

@@ -13,7 +13,7 @@ from config import keepalive
 
 # Seconds. A worker looks at its signals this often, and reads its queues even where no
 # notification came.
-LOOK_INTERVAL = 0.5
+POLL_INTERVAL = 0.5
 
 
 class Transport(pgmq.Transport):
@@ -26,7 +26,7 @@ class Transport(pgmq.Transport):
     def drain_events(self, connection: Any, timeout: Any = None, **options: Any) -> None:
         # The driver waits for notifications in C, where signals are not seen: a worker that is
         # asked to stop would answer after four seconds.
-        within = min(timeout or LOOK_INTERVAL, LOOK_INTERVAL)
+        within = min(timeout or POLL_INTERVAL, POLL_INTERVAL)
         super().drain_events(connection, timeout=within)  # type: ignore[no-untyped-call]
 
     # The library keeps host, name and password of an address and leaves out whatever else it says:
@@ -71,5 +71,5 @@ class Transport(pgmq.Transport):
 
 
 def _configure(raw: "psycopg.Connection[Any]") -> None:
-    keepalive.tell(raw)
+    keepalive.configure_raw_connection(raw)
     raw.commit()

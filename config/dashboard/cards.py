@@ -14,14 +14,14 @@ from engagement.admin.scoping import Access
 from engagement.core import charts
 from engagement.models import Product, Workspace
 from engagement.rescoring import sets
-from engagement.segments.counts import Totals
+from engagement.segments.counts import SubjectTotals
 from engagement.segments.movers import Mover, Movers
-from ingestion.log.last_24h import HOURS, Lately
+from ingestion.log.last_24h import HOURS, Last24Hours
 from ingestion.log.texts import (
     QUARANTINED_TONE,
     RECORDED_TONE,
     WAITING_TONE,
-    age,
+    format_age,
     short_reason,
     tone,
 )
@@ -30,26 +30,26 @@ from marketplace import status
 from marketplace.models import Connection
 
 # Seconds that messages may wait before the card says so: draining takes one or two.
-LONG = 60
+LONG_WAIT_SECONDS = 60
 # The card says so where more of the messages are dropped than this share.
-MANY = 0.05
+HIGH_DROP_SHARE = 0.05
 # These drop what is meant to be dropped.
-AS_INTENDED = {DropReason.DUPLICATE, DropReason.FORGOTTEN}
+INTENDED_DROP_REASONS = {DropReason.DUPLICATE, DropReason.FORGOTTEN}
 # So many workspaces are named besides the one whose scores are shown.
-OTHERS = 5
+MAX_OTHER_WORKSPACES = 5
 
 
 @dataclass(frozen=True)
-class Facts:
+class ProductSummary:
     """What is known of a product. ``totals`` are those of its first workspace, None where nothing
     has been scored there yet; ``moved`` are its accounts that rose and fell most."""
 
     product: Product
-    has_people: bool
+    has_users: bool
     workspaces: Sequence[Workspace]
-    totals: Totals | None
+    totals: SubjectTotals | None
     moved: Movers
-    lately: Lately
+    lately: Last24Hours
     keys: Sequence[IngestionKey]
     connection: Connection | None
 
@@ -59,7 +59,7 @@ class Facts:
         waiting = self.lately.waiting
         is_empty = waiting is not None and not waiting.messages
         unused = all(key.last_used_at is None for key in self.keys)
-        return is_empty and unused and not self.has_people and not self.lately.accepted
+        return is_empty and unused and not self.has_users and not self.lately.accepted
 
 
 class Link(NamedTuple):
@@ -68,7 +68,7 @@ class Link(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Note:
+class Notice:
     """Something to know; *level* is its colour (good, warning, bad or quiet), and *link* leads to
     where something can be done about it."""
 
@@ -78,7 +78,7 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Number:
+class Statistic:
     label: str
     value: str
     detail: str = ""
@@ -86,7 +86,7 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Moved:
+class MoverRow:
     """An account that rose or fell, in words."""
 
     name: str
@@ -109,27 +109,27 @@ class FirstEvent:
 class Card:
     product: Product
     url: str
-    notes: Sequence[Note] = ()
+    notes: Sequence[Notice] = ()
     first_event: FirstEvent | None = None
-    numbers: Sequence[Number] = ()
+    numbers: Sequence[Statistic] = ()
     workspace: Workspace | None = None
     others: Sequence[Link] = ()
     # Workspaces that are not named.
     more: int = 0
-    moved: Sequence[tuple[str, Sequence[Moved]]] = ()
+    moved: Sequence[tuple[str, Sequence[MoverRow]]] = ()
     chart: SafeString | None = None
-    connection: Note | None = None
+    connection: Notice | None = None
     links: Sequence[Link] = ()
 
 
-def card(facts: Facts, allowed: Access, now: datetime) -> Card:
+def build_card(facts: ProductSummary, allowed: Access, now: datetime) -> Card:
     product = facts.product
     url = _page("engagement_product_change", product.pk)
     if product.deletion_requested_at is not None:
         going = f"Being deleted, {product.deleted_rows:,} rows so far."
-        return Card(product, url, notes=[Note("warning", going)])
+        return Card(product, url, notes=[Notice("warning", going)])
     may_manage = product.pk in allowed.managed
-    connection = _connection(facts, may_connect=product.pk in allowed.connected)
+    connection = _connection(facts, may_connect=product.pk in allowed.connectable)
     urgent = [connection] if connection and connection.level in ("bad", "warning") else []
     rest = None if urgent else connection
     if facts.is_new:
@@ -143,9 +143,10 @@ def card(facts: Facts, allowed: Access, now: datetime) -> Card:
         numbers=list(_numbers(facts, now)),
         workspace=facts.workspaces[0] if facts.workspaces else None,
         others=[
-            Link(one.name, _ranking("account", one)) for one in facts.workspaces[1 : OTHERS + 1]
+            Link(one.name, _ranking("account", one))
+            for one in facts.workspaces[1 : MAX_OTHER_WORKSPACES + 1]
         ],
-        more=max(0, len(facts.workspaces) - 1 - OTHERS),
+        more=max(0, len(facts.workspaces) - 1 - MAX_OTHER_WORKSPACES),
         moved=_moved(facts) if facts.totals and facts.totals.accounts else (),
         chart=_chart(facts) if facts.lately.accepted else None,
         connection=rest,
@@ -169,7 +170,7 @@ def _log(product: Product, **asked: str) -> str:
     return _page("ingestion_ingestionlog_change", product.pk) + query
 
 
-def _links(facts: Facts) -> list[Link]:
+def _links(facts: ProductSummary) -> list[Link]:
     found = []
     if facts.workspaces and not facts.is_new:
         first = facts.workspaces[0]
@@ -183,7 +184,7 @@ def _links(facts: Facts) -> list[Link]:
 # --- Nothing yet ----------------------------------------------------------------------------
 
 
-def _first_event(facts: Facts, may_manage: bool) -> FirstEvent:
+def _first_event(facts: ProductSummary, may_manage: bool) -> FirstEvent:
     key = next((key for key in reversed(facts.keys) if key.revoked_at is None), None)
     add = f"{_page('ingestion_ingestionkey_add')}?{urlencode({'product': facts.product.pk})}"
     return FirstEvent(
@@ -196,40 +197,44 @@ def _first_event(facts: Facts, may_manage: bool) -> FirstEvent:
 # --- Scores ---------------------------------------------------------------------------------
 
 
-def _about_scores(facts: Facts, may_manage: bool) -> Iterator[Note]:
+def _about_scores(facts: ProductSummary, may_manage: bool) -> Iterator[Notice]:
     if not facts.workspaces:
         add = f"{_page('engagement_workspace_add')}?{urlencode({'product': facts.product.pk})}"
         link = Link("Add a workspace", add) if may_manage else None
-        yield Note("warning", "The product has no workspace, so nothing is scored.", link)
+        yield Notice("warning", "The product has no workspace, so nothing is scored.", link)
         return
     workspace = facts.workspaces[0]
     if facts.totals is None:
-        yield Note("quiet", "Scores are being computed for the first time; look again in a moment.")
+        yield Notice(
+            "quiet", "Scores are being computed for the first time; look again in a moment."
+        )
         return
-    if sets.is_being_built(workspace):
-        yield Note("quiet", f"Scores of {workspace.name}: {sets.progress(workspace)}")
+    if sets.is_building(workspace):
+        yield Notice("quiet", f"Scores of {workspace.name}: {sets.describe_progress(workspace)}")
     yield from _about_nobody(facts, workspace, facts.totals)
 
 
-def _about_nobody(facts: Facts, workspace: Workspace, totals: Totals) -> Iterator[Note]:
+def _about_nobody(
+    facts: ProductSummary, workspace: Workspace, totals: SubjectTotals
+) -> Iterator[Notice]:
     edit = Link("Workspace", _page("engagement_workspace_change", workspace.pk))
     if not totals.users and workspace.audience:
-        yield Note("warning", f"Nobody is in the audience of {workspace.name}.", edit)
+        yield Notice("warning", f"Nobody is in the audience of {workspace.name}.", edit)
     elif not totals.users:
         text = (
             "Nobody has been identified yet, so nobody is scored. Events are kept, and count from "
             "the moment that an identify of their user arrives."
         )
-        yield Note("warning", text, Link("Ingestion log", _log(facts.product)))
+        yield Notice("warning", text, Link("Ingestion log", _log(facts.product)))
     elif not totals.accounts:
         text = (
             "No user belongs to an account yet. Send a groupId with identify, or a group call with "
             "the userId."
         )
-        yield Note("quiet", text)
+        yield Notice("quiet", text)
 
 
-def _moved(facts: Facts) -> list[tuple[str, Sequence[Moved]]]:
+def _moved(facts: ProductSummary) -> list[tuple[str, Sequence[MoverRow]]]:
     workspace = facts.workspaces[0]
     return [
         (heading, [_mover(one, workspace) for one in some])
@@ -237,9 +242,9 @@ def _moved(facts: Facts) -> list[tuple[str, Sequence[Moved]]]:
     ]
 
 
-def _mover(mover: Mover, workspace: Workspace) -> Moved:
+def _mover(mover: Mover, workspace: Workspace) -> MoverRow:
     page = _page("engagement_account_change", mover.account.pk)
-    return Moved(
+    return MoverRow(
         name=mover.account.name or mover.account.external_id,
         url=f"{page}?{urlencode({'workspace': workspace.pk})}",
         score=f"{mover.score:.1f}",
@@ -251,42 +256,47 @@ def _mover(mover: Mover, workspace: Workspace) -> Moved:
 # --- Messages -------------------------------------------------------------------------------
 
 
-def _about_messages(facts: Facts, now: datetime) -> Iterator[Note]:
+def _about_messages(facts: ProductSummary, now: datetime) -> Iterator[Notice]:
     sent, log = facts.lately, Link("Ingestion log", _log(facts.product))
     if sent.waiting is None:
-        yield Note("warning", "Very many messages wait in the inbox.", log)
-    elif sent.waiting.oldest and (seconds := (now - sent.waiting.oldest).total_seconds()) > LONG:
-        yield Note("warning", _long_wait(sent.waiting.messages, seconds), log)
+        yield Notice("warning", "Very many messages wait in the inbox.", log)
+    elif (
+        sent.waiting.oldest
+        and (seconds := (now - sent.waiting.oldest).total_seconds()) > LONG_WAIT_SECONDS
+    ):
+        yield Notice("warning", _long_wait(sent.waiting.messages, seconds), log)
     if sent.quarantined is None or sent.quarantined:
         number = "Very many" if sent.quarantined is None else f"{sent.quarantined:,}"
         listing = _page("ingestion_quarantinedmessage_changelist")
         link = Link(
             "Quarantine", f"{listing}?{urlencode({'product__id__exact': facts.product.pk})}"
         )
-        yield Note("warning", f"In quarantine, because they could not be recorded: {number}.", link)
+        yield Notice(
+            "warning", f"In quarantine, because they could not be recorded: {number}.", link
+        )
     yield from _about_drops(facts)
     if not sent.accepted:
-        yield Note("quiet", _silence(facts))
+        yield Notice("quiet", _silence(facts))
 
 
 def _long_wait(messages: int, seconds: float) -> str:
     waits = (
-        f"1 message waits in the inbox, for {age(seconds)}."
+        f"1 message waits in the inbox, for {format_age(seconds)}."
         if messages == 1
-        else f"{messages:,} messages wait in the inbox, the oldest for {age(seconds)}."
+        else f"{messages:,} messages wait in the inbox, the oldest for {format_age(seconds)}."
     )
     return f"{waits} Nothing is lost; if it stays so, workers are missing or busy."
 
 
-def _about_drops(facts: Facts) -> Iterator[Note]:
+def _about_drops(facts: ProductSummary) -> Iterator[Notice]:
     """Says what was dropped most where it is much and nobody meant it."""
     counts = {
         reason: sum(by_hour)
         for reason, by_hour in facts.lately.dropped.items()
-        if reason not in AS_INTENDED
+        if reason not in INTENDED_DROP_REASONS
     }
     dropped = sum(counts.values())
-    if dropped <= MANY * facts.lately.accepted:
+    if dropped <= HIGH_DROP_SHARE * facts.lately.accepted:
         return
     most = max(counts, key=lambda reason: counts[reason])
     how_many = "all of them" if counts[most] == dropped else f"{counts[most]:,} of them"
@@ -294,16 +304,16 @@ def _about_drops(facts: Facts) -> Iterator[Note]:
         f"{dropped:,} of {facts.lately.accepted:,} messages of the last {HOURS} hours were "
         f"dropped, {how_many} for this reason: {short_reason(most)}."
     )
-    yield Note("warning", text, Link("Show them", _log(facts.product, reason=most.value)))
+    yield Notice("warning", text, Link("Show them", _log(facts.product, reason=most.value)))
 
 
-def _silence(facts: Facts) -> str:
+def _silence(facts: ProductSummary) -> str:
     used = [key.last_used_at for key in facts.keys if key.last_used_at is not None]
     since = f" The last one came {date_format(max(used), 'DATETIME_FORMAT')}." if used else ""
     return f"No messages in the last {HOURS} hours.{since}"
 
 
-def _chart(facts: Facts) -> SafeString:
+def _chart(facts: ProductSummary) -> SafeString:
     sent, product = facts.lately, facts.product
     series = [
         charts.Series("Recorded", sent.recorded, RECORDED_TONE),
@@ -327,7 +337,7 @@ def _chart(facts: Facts) -> SafeString:
 # --- At a glance ----------------------------------------------------------------------------
 
 
-def _numbers(facts: Facts, now: datetime) -> Iterator[Number]:
+def _numbers(facts: ProductSummary, now: datetime) -> Iterator[Statistic]:
     if facts.totals is not None:
         first, totals = facts.workspaces[0], facts.totals
         for label, scope, every, active in (
@@ -336,15 +346,15 @@ def _numbers(facts: Facts, now: datetime) -> Iterator[Number]:
         ):
             window = first.get_lookback_days_display()
             detail = f"{active:,} active in the last {window}"
-            yield Number(label, f"{every:,}", detail, _ranking(scope, first))
+            yield Statistic(label, f"{every:,}", detail, _ranking(scope, first))
     sent = facts.lately
-    yield Number(f"Accepted in {HOURS} h", f"{sent.accepted:,}", _dropped(sent))
+    yield Statistic(f"Accepted in {HOURS} h", f"{sent.accepted:,}", _dropped(sent))
     yield _inbox(sent, now)
 
 
-def _dropped(sent: Lately) -> str:
+def _dropped(sent: Last24Hours) -> str:
     """The same numbers as the note has, and apart from them what was meant to be dropped."""
-    meant = sum(sum(sent.dropped.get(reason, ())) for reason in AS_INTENDED)
+    meant = sum(sum(sent.dropped.get(reason, ())) for reason in INTENDED_DROP_REASONS)
     others = sum(map(sum, sent.dropped.values())) - meant
     if not meant:
         return f"{others:,} dropped" if others else ""
@@ -355,22 +365,22 @@ def _dropped(sent: Lately) -> str:
     )
 
 
-def _inbox(sent: Lately, now: datetime) -> Number:
+def _inbox(sent: Last24Hours, now: datetime) -> Statistic:
     if sent.waiting is None:
-        return Number("In the inbox", "very many")
+        return Statistic("In the inbox", "very many")
     oldest = sent.waiting.oldest
-    waited = f"up to {age((now - oldest).total_seconds())}" if oldest else ""
-    return Number("In the inbox", f"{sent.waiting.messages:,}", waited)
+    waited = f"up to {format_age((now - oldest).total_seconds())}" if oldest else ""
+    return Statistic("In the inbox", f"{sent.waiting.messages:,}", waited)
 
 
-def _connection(facts: Facts, *, may_connect: bool) -> Note | None:
+def _connection(facts: ProductSummary, *, may_connect: bool) -> Notice | None:
     """How the marketplace connection stands; None where there is none and nothing to be done."""
     if facts.connection is None:
         if not may_connect:
             return None
         add = f"{_page('marketplace_connection_add')}?{urlencode({'product': facts.product.pk})}"
-        return Note("quiet", "Not connected to a marketplace.", Link("Connect", add))
+        return Notice("quiet", "Not connected to a marketplace.", Link("Connect", add))
     stands = status.health(facts.connection)
     page = Link("Connection", _page("marketplace_connection_change", facts.connection.pk))
     text = " ".join(part for part in (stands.title, stands.reason) if part)
-    return Note(stands.level, f"Marketplace: {text}", page)
+    return Notice(stands.level, f"Marketplace: {text}", page)

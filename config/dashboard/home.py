@@ -14,60 +14,63 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from config.dashboard.cards import Facts, card
-from engagement.admin.scoping import access, sees_everything, visible_products
+from config.dashboard.cards import ProductSummary, build_card
+from engagement.admin.scoping import request_access, sees_all_products, visible_products
 from engagement.models import Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets
 from engagement.segments import counts
-from engagement.segments.movers import NOBODY
-from ingestion.admin.snippets import PLACEHOLDER, snippets
+from engagement.segments.movers import NO_MOVERS
+from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.log import last_24h, status
 from ingestion.models import IngestionKey
 from marketplace.models import Connection
 
 # So many products have a card; the list of products has all of them.
-SHOWN = 12
+MAX_CARDS = 12
 
 
-def context(request: HttpRequest) -> dict[str, Any]:
+def home_context(request: HttpRequest) -> dict[str, Any]:
     """What ``config/home.html`` shows above the list of everything."""
     visible = visible_products(request.user)
-    products = list(visible[: SHOWN + 1])
-    now, allowed = timezone.now(), access(request)
-    is_superuser = sees_everything(request.user)
+    products = list(visible[: MAX_CARDS + 1])
+    now, allowed = timezone.now(), request_access(request)
+    is_superuser = sees_all_products(request.user)
     return {
-        "cards": [card(facts, allowed, now) for facts in facts_of(products[:SHOWN], now)],
-        "more": visible.count() - SHOWN if len(products) > SHOWN else 0,
+        "cards": [
+            build_card(facts, allowed, now)
+            for facts in product_summaries(products[:MAX_CARDS], now)
+        ],
+        "more": visible.count() - MAX_CARDS if len(products) > MAX_CARDS else 0,
         "may_add": request.user.has_perm("engagement.add_product"),
         "is_superuser": is_superuser,
         # Nobody else may know of them.
-        "strays": status.drops(None, now).today if is_superuser else 0,
+        "strays": status.daily_drops(None, now).today if is_superuser else 0,
         "log_url": reverse("admin:ingestion_ingestionlog_changelist"),
-        "first_event": snippets(request.build_absolute_uri("/"))[0].code,
-        "placeholder": PLACEHOLDER,
+        "first_event": build_snippets(request.build_absolute_uri("/"))[0].code,
+        "placeholder": KEY_PLACEHOLDER,
         "products_url": reverse("admin:engagement_product_changelist"),
         "add_url": reverse("admin:engagement_product_add"),
     }
 
 
-def facts_of(products: Sequence[Product], now: datetime) -> list[Facts]:
+def product_summaries(products: Sequence[Product], now: datetime) -> list[ProductSummary]:
     """What the cards of the products are made from, in their order."""
     ids = [product.pk for product in products]
     workspaces = _workspaces(ids)
     # A card shows the scores of one workspace, the one that its product began with.
     scored = {one[0].product_id: scores for one in workspaces.values() if (scores := _read(one[0]))}
-    totals = counts.totals(scored.values())
-    sent = last_24h.of_products(ids, now)
+    totals = counts.subject_totals(scored.values())
+    sent = last_24h.for_products(ids, now)
     keys = _keys(ids)
     known = _with_people(ids)
     connections = {one.product_id: one for one in Connection.objects.filter(product__in=ids)}
     return [
-        Facts(
+        ProductSummary(
             product=product,
-            has_people=product.pk in known,
+            has_users=product.pk in known,
             workspaces=workspaces[product.pk],
             totals=totals[scored[product.pk].pk] if product.pk in scored else None,
-            moved=counts.moved_most(scored[product.pk]) if product.pk in scored else NOBODY,
+            moved=counts.top_movers(scored[product.pk]) if product.pk in scored else NO_MOVERS,
             lately=sent[product.pk],
             keys=keys[product.pk],
             connection=connections.get(product.pk),
@@ -79,8 +82,8 @@ def facts_of(products: Sequence[Product], now: datetime) -> list[Facts]:
 def _workspaces(product_ids: Sequence[int]) -> dict[int, list[Workspace]]:
     """The products' workspaces, the first made first, with how their scores stand."""
     found: dict[int, list[Workspace]] = defaultdict(list)
-    rows = sets.with_building(Workspace.objects.filter(product__in=product_ids))
-    for workspace in rows.select_related("scores__tally").order_by("id"):
+    rows = sets.prefetch_building(Workspace.objects.filter(product__in=product_ids))
+    for workspace in rows.select_related("scores__cached_counts").order_by("id"):
         found[workspace.product_id].append(workspace)
     return found
 

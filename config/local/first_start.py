@@ -13,9 +13,9 @@ from django.db import transaction
 from config.failures import StartFailed
 from config.provisioning import create_product
 from engagement.models import Product
-from ingestion.admin.snippets import snippets
+from ingestion.admin.snippets import build_snippets
 
-ADMIN = "admin"
+ADMIN_LOGIN = "admin"
 PRODUCT_NAME = "My product"
 
 
@@ -27,7 +27,7 @@ class FirstStart:
 
     def instructions(self, address: str) -> str:
         """The credentials and curl lines for a person, for a service at *address*."""
-        lines = snippets(address, self.credentials["ingestion_key"])[0].code
+        lines = build_snippets(address, self.credentials["ingestion_key"])[0].code
         return INSTRUCTIONS.format(address=address, lines=lines, **self.credentials)
 
 
@@ -35,7 +35,7 @@ def credentials_path(data_dir: Path) -> Path:
     return data_dir / "credentials.json"
 
 
-def prepare(data_dir: Path) -> FirstStart | None:
+def create_first_start(data_dir: Path) -> FirstStart | None:
     """Make the login and the product of a first start; None where there has been one before.
 
     The credentials are on disk before they are committed: a crash in between leaves a file that
@@ -46,8 +46,8 @@ def prepare(data_dir: Path) -> FirstStart | None:
         if users.exists() or Product.objects.exists():
             return None
         password = secrets.token_urlsafe(12)
-        get_user_model().objects.create_superuser(ADMIN, password=password)
-        made = {"admin_login": ADMIN, "admin_password": password}
+        get_user_model().objects.create_superuser(ADMIN_LOGIN, password=password)
+        made = {"admin_login": ADMIN_LOGIN, "admin_password": password}
         made |= create_product(PRODUCT_NAME).as_dict()  # type: ignore[arg-type]
         _keep(credentials_path(data_dir), made)
     return FirstStart(made)
@@ -70,7 +70,9 @@ def _keep(path: Path, credentials: dict[str, Any]) -> None:
         ) from error
 
 
-MADE = "This is the first start. It made an admin login and a product with its credentials."
+CREATED_MESSAGE = (
+    "This is the first start. It made an admin login and a product with its credentials."
+)
 INSTRUCTIONS = """
 This is the first start. It made an admin login and a product with its credentials:
 

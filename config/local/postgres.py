@@ -19,22 +19,22 @@ from typing import IO, Any
 
 import psycopg
 
-from config import ownership
 from config.failures import StartFailed
-from config.parent_death import die_with_parent
+from config.local import ownership
+from config.parent_death import exit_with_parent
 
 DATABASE = "engagement"
 # The service's role owns its database and may do nothing else.
 ROLE = "engagement"
 SUPERUSER = "postgres"
 # A Unix socket's address holds little more than 100 bytes, its file name included.
-LONGEST_SOCKET_DIR = 85
+MAX_SOCKET_DIR_LENGTH = 85
 START_TIMEOUT = 60.0
 RELEASE_TIMEOUT = 15.0
 
 # The wheel's defaults are for the smallest of machines. synchronous_commit stays on: an accepted
 # message is on disk. JIT compiles for longer than our short queries run.
-OPTIONS = {
+SERVER_OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_connections": "200",
@@ -58,7 +58,7 @@ OPTIONS = {
 }
 
 
-class PostgresFailed(StartFailed):
+class EmbeddedPostgresError(StartFailed):
     """The embedded PostgreSQL cannot be used; the message says why and what to do."""
 
 
@@ -67,12 +67,12 @@ class EmbeddedPostgres:
 
     def __init__(self, folder: Path, options: dict[str, str] | None = None) -> None:
         self.folder = folder
-        self.options = {**OPTIONS, **(options or {})}
+        self.options = {**SERVER_OPTIONS, **(options or {})}
 
     @property
     def socket_dir(self) -> Path:
         """The cluster's own folder or, where that path is too long for a socket, one in /tmp."""
-        if len(str(self.folder)) <= LONGEST_SOCKET_DIR:
+        if len(str(self.folder)) <= MAX_SOCKET_DIR_LENGTH:
             return self.folder
         digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:16]
         return Path(tempfile.gettempdir()) / f"eds-{digest}"
@@ -104,7 +104,7 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + timeout
         while pid := self.pid():
             if time.monotonic() > deadline:
-                raise PostgresFailed(
+                raise EmbeddedPostgresError(
                     f"another command (process {pid}) runs PostgreSQL in {self.folder}; "
                     "wait until it has ended, or stop it."
                 )
@@ -119,12 +119,12 @@ class EmbeddedPostgres:
                 wheel.ensure_pgdata_inited()
             self._claim_socket_dir()
         except OSError as error:
-            raise PostgresFailed(
+            raise EmbeddedPostgresError(
                 f"The database folder {self.folder} cannot be used: {error.strerror}. "
                 "Set EDS_DATA_DIR to a folder that can be written."
             ) from error
         except subprocess.CalledProcessError as error:
-            raise PostgresFailed(
+            raise EmbeddedPostgresError(
                 f"PostgreSQL could not create its files in {self.folder} (initdb ended with "
                 f"status {error.returncode}). Is the disk full, or the folder not empty?"
             ) from error
@@ -152,7 +152,7 @@ class EmbeddedPostgres:
         # A start as root that was cut short leaves a folder of root's.
         ours = {os.geteuid(), *(self._owner() or ())[:1]}
         if not is_closed or found.st_uid not in ours:
-            raise PostgresFailed(
+            raise EmbeddedPostgresError(
                 f"another user of this machine may control {self.socket_dir}, the folder of the "
                 "embedded PostgreSQL's socket. Remove it, or set EDS_DATA_DIR to a shorter path, "
                 "which needs no such folder."
@@ -190,7 +190,7 @@ class EmbeddedPostgres:
             stdout=output,
             stderr=subprocess.STDOUT if output is not None else None,
             start_new_session=True,
-            preexec_fn=die_with_parent(signal.SIGINT),
+            preexec_fn=exit_with_parent(signal.SIGINT),
             **identity,
         )
 
@@ -207,12 +207,12 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + timeout
         while not self.accepts_connections():
             if process.poll() is not None:
-                raise PostgresFailed(
+                raise EmbeddedPostgresError(
                     f"The embedded PostgreSQL in {self.folder} ended with status "
                     f"{process.returncode} while starting; {said}."
                 )
             if time.monotonic() > deadline:
-                raise PostgresFailed(
+                raise EmbeddedPostgresError(
                     f"The embedded PostgreSQL in {self.folder} did not become ready "
                     f"within {timeout:.0f} seconds."
                 )
@@ -236,9 +236,9 @@ class EmbeddedPostgres:
                 )
         with self._connect(DATABASE) as connection:
             try:
-                ownership.hand_over(connection, ROLE)
-            except ownership.InUse:
-                raise PostgresFailed(
+                ownership.transfer_ownership(connection, ROLE)
+            except ownership.ObjectsInUse:
+                raise EmbeddedPostgresError(
                     "the database's tables are in use by an older release, and cannot be given to "
                     f"the role {ROLE} meanwhile; stop it, and start this one once."
                 ) from None
@@ -295,11 +295,11 @@ class EmbeddedPostgres:
 
 def stop_process(process: "subprocess.Popen[bytes]", signal_number: int, *, timeout: float) -> None:
     """Ask the process to stop; after *timeout* seconds kill its whole process group."""
-    ask_to_stop(process, signal_number)
+    signal_process(process, signal_number)
     wait_or_kill(process, timeout)
 
 
-def ask_to_stop(process: "subprocess.Popen[bytes]", signal_number: int) -> None:
+def signal_process(process: "subprocess.Popen[bytes]", signal_number: int) -> None:
     if process.poll() is None:
         process.send_signal(signal_number)
 

@@ -21,17 +21,17 @@ from config.local.supervisor import Child, Console, Supervisor, python_module, s
 from config.server import gunicorn
 
 # Seconds after the other roles.
-SCORING_AFTER, SYNCS_AFTER = 2.0, 5.0
+SCORING_START_DELAY, SYNC_START_DELAY = 2.0, 5.0
 # A sync waits for its marketplace most of the time: others do not wait for that one.
-SYNCS_AT_ONCE = 4
+SYNC_CONCURRENCY = 4
 
 
 def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> None:
     """Run the service until Ctrl-C or SIGTERM; StartFailed where it cannot start."""
     console = Console(output, as_json=_as_json())
     supervisor = Supervisor(console)
-    with preflight.only_one(settings.DATA_DIR), supervisor.signals():
-        if reason := gunicorn.port_in_use(host, port):
+    with preflight.lock_data_dir(settings.DATA_DIR), supervisor.signals():
+        if reason := gunicorn.port_error(host, port):
             raise StartFailed(reason)
         try:
             made = _prepare(supervisor, console)
@@ -54,23 +54,25 @@ def _prepare(supervisor: Supervisor, console: Console) -> first_start.FirstStart
     if preflight.migrate():
         console.say("The database's tables are up to date.")
     preflight.check_secrets()
-    return first_start.prepare(settings.DATA_DIR)
+    return first_start.create_first_start(settings.DATA_DIR)
 
 
 def _prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
     """Simulated marketplace and demo data; the settings with which the roles find the former."""
-    demo.refuse_beside_others()
-    marketplace = demo.SimulatedMarketplace()
+    demo.require_no_real_connections()
+    marketplace = demo.DemoMarketplace()
     start = partial(spawn, marketplace.command, settings.BASE_DIR)
-    child = Child("market", start, signal.SIGTERM, serves_others=True)
+    child = Child("market", start, signal.SIGTERM, stops_last=True)
     supervisor.start(child)
     assert child.process is not None
     marketplace.wait_until_ready(child.process)
-    product = demo.load(marketplace.url, timezone.now())
+    product = demo.connect_product(marketplace.url, timezone.now())
     console.say(f"{product} is connected to a simulated marketplace at {marketplace.url}.")
     if demo.is_empty(product):
         console.say("Making up 300 accounts, 5,000 users and 90 days; this takes some seconds.")
-        demo.fill(product, timezone.now, console.output(), lambda: supervisor.stopping)
+        demo.generate_demo_data(
+            product, timezone.now, console.output(), lambda: supervisor.stopping
+        )
     return {"MARKETPLACE_API_URL": marketplace.url}
 
 
@@ -90,7 +92,7 @@ def _start_postgres(supervisor: Supervisor, console: Console, postgres: Embedded
         start=lambda: postgres.popen(subprocess.PIPE),
         stop_signal=signal.SIGINT,
         stop_timeout=20,
-        serves_others=True,
+        stops_last=True,
     )
     supervisor.start(child)
     assert child.process is not None
@@ -103,7 +105,7 @@ def _start_roles(
     roles = {
         "worker": _worker("--queues", "default"),
         "beat": python_module("celery", "--quiet", "--app", "config", "beat"),
-        "web": gunicorn.command(
+        "web": gunicorn.gunicorn_command(
             host, port, settings.WEB_WORKERS, settings.PAGE_WORKERS, json_lines=_as_json()
         ),
     }
@@ -114,8 +116,8 @@ def _start_roles(
     # One process is enough for scoring: PostgreSQL does the work.
     # Nobody waits for them in the first seconds, when the others need the processor.
     later = {
-        "scoring": ("scoring", 1, SCORING_AFTER),
-        "syncs": ("marketplace", SYNCS_AT_ONCE, SYNCS_AFTER),
+        "scoring": ("scoring", 1, SCORING_START_DELAY),
+        "syncs": ("marketplace", SYNC_CONCURRENCY, SYNC_START_DELAY),
     }
     for name, (queue, processes, seconds) in later.items():
         at_once = ("--concurrency", str(processes))
@@ -152,7 +154,10 @@ def _greeting(address: str, made: first_start.FirstStart | None, *, with_secrets
     if made is not None and with_secrets:
         lines += [made.instructions(address), f"All of this is kept in {path}."]
     elif made is not None:
-        lines += [first_start.MADE, f"The password, the key and the token are in {path}."]
+        lines += [
+            first_start.CREATED_MESSAGE,
+            f"The password, the key and the token are in {path}.",
+        ]
     lines += [f"Running at {address}, admin at {address}/admin/. Ctrl-C stops it."]
     if made is None and path.exists():
         lines += [f"The credentials of the first start are in {path}."]

@@ -15,23 +15,23 @@ from pathlib import Path
 from typing import IO
 
 from config import environment
-from config.json_lines import with_process
-from config.local.postgres import ask_to_stop, wait_or_kill
-from config.parent_death import die_with_parent
+from config.json_lines import add_process_name
+from config.local.postgres import signal_process, wait_or_kill
+from config.parent_death import exit_with_parent
 
 # How often children are looked at, in seconds.
-INTERVAL = 0.1
+POLL_INTERVAL = 0.1
 # A crashed child waits for this long and each time twice as long, up to the longest.
-FIRST_DELAY, LONGEST_DELAY = 0.5, 10.0
+MIN_BACKOFF, MAX_BACKOFF = 0.5, 10.0
 # Whoever ran for so many seconds before it crashed is not in a loop of crashes.
-STEADY_AFTER = 30.0
+BACKOFF_RESET_AFTER = 30.0
 COLOURS = {
     **{"up": 37, "postgres": 34, "web": 32, "beat": 36, "market": 33},
     **{"worker": 35, "scoring": 94, "syncs": 95},
 }
 NAME_WIDTH = max(map(len, COLOURS))
 
-Start = Callable[[], "subprocess.Popen[bytes]"]
+StartProcess = Callable[[], "subprocess.Popen[bytes]"]
 
 
 @dataclass
@@ -42,13 +42,13 @@ class Child:
     """
 
     name: str
-    start: Start
+    start: StartProcess
     stop_signal: int
     stop_timeout: float = 6.0
-    serves_others: bool = False
+    stops_last: bool = False
     process: "subprocess.Popen[bytes] | None" = None
     started_at: float = 0.0
-    crashes: int = 0
+    crash_count: int = 0
     due_at: float = field(default=0.0)
 
 
@@ -81,7 +81,7 @@ class Console:
 
     def line(self, name: str, line: str) -> None:
         if self._as_json:
-            self._write(with_process(name, line, datetime.now(UTC)) + "\n")
+            self._write(add_process_name(name, line, datetime.now(UTC)) + "\n")
             return
         prefix = f"{name:<{NAME_WIDTH}} |"
         if self.is_terminal:
@@ -157,7 +157,7 @@ class Supervisor:
         """Bring crashed children back until a signal arrives."""
         while not self.stopping:
             self.check()
-            time.sleep(INTERVAL)
+            time.sleep(POLL_INTERVAL)
 
     def check(self) -> None:
         """Look at each child once."""
@@ -177,9 +177,9 @@ class Supervisor:
         """
         if self.children:
             self.console.say("Stopping.")
-        _stop([child for child in self.children if not child.serves_others])
+        _stop([child for child in self.children if not child.stops_last])
         for child in reversed(self.children):
-            if child.serves_others:
+            if child.stops_last:
                 _stop([child])
 
     def _launch(self, child: Child) -> None:
@@ -194,8 +194,10 @@ class Supervisor:
         # What a crashed child started must not get in the way of its replacement.
         kill_group(child.process.pid)
         child.process = None
-        child.crashes = 1 if now - child.started_at > STEADY_AFTER else child.crashes + 1
-        delay = min(FIRST_DELAY * 2 ** (child.crashes - 1), LONGEST_DELAY)
+        child.crash_count = (
+            1 if now - child.started_at > BACKOFF_RESET_AFTER else child.crash_count + 1
+        )
+        delay = min(MIN_BACKOFF * 2 ** (child.crash_count - 1), MAX_BACKOFF)
         child.due_at = now + delay
         self.console.say(f"{child.name} {ending}; it is started again in {delay:g} s.")
 
@@ -204,7 +206,7 @@ def _stop(children: list[Child]) -> None:
     """Ask all of them to end before waiting for the first."""
     running = [(child, child.process) for child in children if child.process is not None]
     for child, process in running:
-        ask_to_stop(process, child.stop_signal)
+        signal_process(process, child.stop_signal)
     asked_at = time.monotonic()
     for child, process in running:
         wait_or_kill(process, max(0.0, asked_at + child.stop_timeout - time.monotonic()))
@@ -222,14 +224,14 @@ def spawn(
     return subprocess.Popen(
         command,
         cwd=folder,
-        env=environment.inherited(variables or {}),
+        env=environment.child_environment(variables or {}),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
         # Not a polite signal: a worker would first finish its task, long after its database went.
         # Whatever is cut off rolls back.
-        preexec_fn=die_with_parent(signal.SIGKILL),
+        preexec_fn=exit_with_parent(signal.SIGKILL),
     )
 
 

@@ -11,7 +11,7 @@ from drf_spectacular.openapi import AutoSchema
 
 from config.openapi import reading, sending
 from config.openapi.pieces import Json
-from readapi.views import UnknownPath
+from readapi.views import UnknownPathView
 
 ABOUT = """
 Send users, accounts and events; read ranked accounts and users, segments, and why a score is what
@@ -48,12 +48,12 @@ OPERATIONS = reading.OPERATIONS | sending.OPERATIONS
 Endpoint: TypeAlias = tuple[str, str, str, Callable[..., Any]]
 
 
-class Described(AutoSchema):
+class TableAutoSchema(AutoSchema):
     """Takes the operation of a view from the tables; KeyError where nobody described it."""
 
     def get_operation(self, path: str, *args: Any, **kwargs: Any) -> Json | None:
         view = type(self.view)
-        if view is UnknownPath:
+        if view is UnknownPathView:
             return None
         operation: Json = {**OPERATIONS[view]}
         if "description" not in operation and view.__doc__:
@@ -64,7 +64,7 @@ class Described(AutoSchema):
         return operation
 
 
-def each_address(endpoints: list[Endpoint]) -> list[Endpoint]:
+def expand_paths(endpoints: list[Endpoint]) -> list[Endpoint]:
     """The endpoints, with one for each address of those that have several."""
     return [
         (address, regex, method, callback)
@@ -94,13 +94,13 @@ _FIRST_ADDRESSES = {"batch", "identify", "group", "track", "page", "screen", "al
 
 
 @cache
-def description() -> bytes:
+def render_schema() -> bytes:
     """The whole description as JSON."""
     generator = SchemaGenerator()  # type: ignore[no-untyped-call]
     return msgspec.json.encode(generator.get_schema(public=True))  # type: ignore[no-untyped-call]
 
 
-def complete(result: Json, **_: Any) -> Json:
+def add_components(result: Json, **_: Any) -> Json:
     """The description with what no view says: what it is about, and the components."""
     return {
         **result,

@@ -157,5 +157,5 @@ def page(record: Json, path: str, *expansions: str) -> Json:
     }
 
 
-def one(record: Json, *expansions: str) -> Json:
+def single_record(record: Json, *expansions: str) -> Json:
     return {"data": record, "_expansions": list(expansions)}

@@ -14,7 +14,7 @@ POLICY = CONTENT_SECURITY_POLICY.replace("img-src 'self'", "img-src 'self' data:
 @require_safe
 def openapi(request: HttpRequest) -> HttpResponse:
     """The OpenAPI description, for anybody: it holds nothing of anybody's data."""
-    response = HttpResponse(assembly.description(), content_type="application/json")
+    response = HttpResponse(assembly.render_schema(), content_type="application/json")
     response.headers["Cache-Control"] = "public, max-age=300"
     return response
 

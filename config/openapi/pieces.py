@@ -19,21 +19,23 @@ def query(name: str, schema: Json, description: str, **more: Any) -> Json:
     return {"in": "query", "name": name, "schema": schema, "description": description, **more}
 
 
-def listed(name: str, items: Json, description: str, **more: Any) -> Json:
+def list_query(name: str, items: Json, description: str, **more: Any) -> Json:
     """A query parameter with several values between commas, or given several times."""
     schema = {"type": "array", "items": items, **more}
     description += " Separate several with commas, or repeat the parameter."
     return query(name, schema, description, style="form", explode=False)
 
 
-def answer(schema: Json, description: str, examples: Json, headers: Json | None = None) -> Json:
+def json_response(
+    schema: Json, description: str, examples: Json, headers: Json | None = None
+) -> Json:
     """An answer with a JSON body; *examples* are bodies by their names."""
-    content = {JSON: {"schema": schema, "examples": named(examples)}}
+    content = {JSON: {"schema": schema, "examples": named_examples(examples)}}
     found: Json = {"description": description, "content": content}
     return found | ({"headers": headers} if headers else {})
 
 
-def refusal(
+def error_response(
     description: str,
     code: str,
     message: str,
@@ -47,13 +49,13 @@ def refusal(
     body: Json = {"error": error}
     if schema == "SegmentRefusal":
         body |= {"code": code, "message": message}
-    return answer(reference(schema), description, {code: body}, headers)
+    return json_response(reference(schema), description, {code: body}, headers)
 
 
 def reference(name: str) -> Json:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def named(examples: Json) -> Json:
+def named_examples(examples: Json) -> Json:
     """The examples as a media type holds them."""
     return {name: {"value": value} for name, value in examples.items()}

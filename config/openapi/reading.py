@@ -6,8 +6,16 @@ from typing import Any
 import msgspec
 
 from config.openapi import examples
-from config.openapi.pieces import RETRY_AFTER, Json, answer, listed, query, reference, refusal
-from config.server import gunicorn, long_addresses
+from config.openapi.pieces import (
+    RETRY_AFTER,
+    Json,
+    error_response,
+    json_response,
+    list_query,
+    query,
+    reference,
+)
+from config.server import gunicorn, uri_too_long
 from readapi import parameters, records, views
 from readapi.records import One, Page
 
@@ -46,7 +54,7 @@ def schemas() -> Json:
 
 # --- Parameters -----------------------------------------------------------------------------
 
-_NUMBER: Json = {"type": "integer", "minimum": 0, "maximum": parameters.LARGEST_INTEGER}
+_NUMBER: Json = {"type": "integer", "minimum": 0, "maximum": parameters.MAX_INTEGER}
 _ID: Json = {**_NUMBER, "minimum": 1}
 _TEXT: Json = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"}
 
@@ -62,7 +70,7 @@ PAGE = [
         {
             "type": "integer",
             "minimum": 1,
-            "maximum": parameters.LARGEST_LIMIT,
+            "maximum": parameters.MAX_LIMIT,
             "default": parameters.DEFAULT_LIMIT,
         },
         "How many records a page has at most.",
@@ -85,13 +93,13 @@ EXCLUDE_DEFAULTS = query(
     {"type": "boolean", "default": False},
     "Leaves out the segments that each workspace comes with.",
 )
-TRAITS = listed(
+TRAITS = list_query(
     "traits",
     {**_TEXT, "pattern": "^[^\\u0000,]*$"},
     "The traits that `expand=traits` is to show; without it, all. One that the user does not have "
     "is null.",
     minItems=1,
-    maxItems=parameters.LARGEST_NUMBER_OF_TRAITS,
+    maxItems=parameters.MAX_TRAITS,
 )
 ACCOUNT_ID = query("id", _ID, "The account's id. Either this or a match.")
 
@@ -121,7 +129,7 @@ MATCH_USER = _match("email", "tracking_id")
 
 def _expand(*names: str) -> Json:
     items = {"type": "string", "enum": list(names)}
-    return listed("expand", items, "What to add to each record.", uniqueItems=True)
+    return list_query("expand", items, "What to add to each record.", uniqueItems=True)
 
 
 def _path(name: str, noun: str) -> Json:
@@ -137,7 +145,7 @@ def _path(name: str, noun: str) -> Json:
 
 # --- Errors ---------------------------------------------------------------------------------
 
-UNKNOWN_TOKEN = refusal(
+UNKNOWN_TOKEN = error_response(
     "`invalid_token`: the read token is missing, unknown or revoked.",
     "invalid_token",
     "This read token is unknown or has been revoked.",
@@ -149,23 +157,23 @@ UNKNOWN_TOKEN = refusal(
         }
     },
 )
-NOT_FOUND = refusal(
+NOT_FOUND = error_response(
     "`not_found`: it does not exist, or the token must not see it; the two are not told apart.",
     "not_found",
     "Nothing that this token can see has this id.",
 )
-TOO_MANY = refusal(
+RATE_LIMITED = error_response(
     "`rate_limited`: the token made too many requests in this minute of the clock.",
     "rate_limited",
     "This token may make 600 requests a minute. Wait as long as Retry-After says.",
     headers=RETRY_AFTER,
 )
-TOO_LONG = refusal(
-    f"`{long_addresses.CODE}`: the request line is over {gunicorn.limit_request_line:,} bytes.",
-    long_addresses.CODE,
-    long_addresses.message(gunicorn.limit_request_line),
+URI_TOO_LONG = error_response(
+    f"`{uri_too_long.CODE}`: the request line is over {gunicorn.limit_request_line:,} bytes.",
+    uri_too_long.CODE,
+    uri_too_long.error_message(gunicorn.limit_request_line),
 )
-UNAVAILABLE = refusal(
+UNAVAILABLE = error_response(
     "`unavailable`: the database cannot be reached.",
     "unavailable",
     "The database cannot be reached at the moment. Try again shortly.",
@@ -178,7 +186,7 @@ _WORKSPACE_CODES = ["missing_workspace_id", "invalid_workspace_id"]
 def _bad_request(*codes: str) -> Json:
     general = ["unknown_parameter", "invalid_parameter", "invalid_expand"]
     told = ", ".join(f"`{code}`" for code in [*codes, *general])
-    return refusal(
+    return error_response(
         f"The parameters cannot mean anything: {told}.",
         "invalid_expand",
         "expand may name: traits.",
@@ -208,12 +216,12 @@ def _read(
         "security": SECURITY,
         "parameters": asks,
         "responses": {
-            "200": answer(reference(schema), "Found.", {"found": example}),
+            "200": json_response(reference(schema), "Found.", {"found": example}),
             "400": _bad_request(*codes),
             "401": UNKNOWN_TOKEN,
             **not_found,
-            "414": TOO_LONG,
-            "429": TOO_MANY,
+            "414": URI_TOO_LONG,
+            "429": RATE_LIMITED,
             "503": UNAVAILABLE,
         },
     }
@@ -253,7 +261,7 @@ OPERATIONS: dict[type, Json] = {
         "getWorkspace",
         "Get a workspace",
         "OneOfWorkspace",
-        examples.one(_STATS, "stats"),
+        examples.single_record(_STATS, "stats"),
         [_path("workspace_id", "workspace"), _expand("stats")],
         [],
         tag="Workspaces",
@@ -271,7 +279,7 @@ OPERATIONS: dict[type, Json] = {
         "getAccount",
         "Get an account",
         "OneOfExpandedAccount",
-        examples.one(
+        examples.single_record(
             examples.EXPANDED_ACCOUNT, "insights", "traits", "segments", "events", "history"
         ),
         [_path("account_id", "account"), _expand(*views.AccountDetail.EXPANSIONS)],
@@ -290,7 +298,7 @@ OPERATIONS: dict[type, Json] = {
         "getUser",
         "Get a user",
         "OneOfExpandedUser",
-        examples.one(examples.EXPANDED_USER, "traits", "segments", "events", "history"),
+        examples.single_record(examples.EXPANDED_USER, "traits", "segments", "events", "history"),
         [_path("user_id", "user"), _expand(*views.UserDetail.EXPANSIONS), TRAITS],
         "too_many_traits",
         tag="Users",
@@ -307,7 +315,7 @@ OPERATIONS: dict[type, Json] = {
         "getSegment",
         "Get a segment",
         "OneOfSegment",
-        examples.one(examples.SEGMENT | {"member_count": 9}),
+        examples.single_record(examples.SEGMENT | {"member_count": 9}),
         [_path("segment_id", "segment")],
         tag="Segments",
     ),
@@ -319,12 +327,12 @@ OPERATIONS: dict[type, Json] = {
         [_path("segment_id", "segment")],
         tag="Segments",
     ),
-    views.LegacyAccount: _read(
+    views.LegacyAccountView: _read(
         "findAccount",
         "Find one account",
         "LegacyAnswer",
         examples.LEGACY_ACCOUNT,
-        [WORKSPACE_ID, ACCOUNT_ID, *MATCH_ACCOUNT, _expand(*views.LegacyAccount.EXPANSIONS)],
+        [WORKSPACE_ID, ACCOUNT_ID, *MATCH_ACCOUNT, _expand(*views.LegacyAccountView.EXPANSIONS)],
         [*_WORKSPACE_CODES, "missing_match_parameter"],
         tag="Version 1 (legacy)",
     )

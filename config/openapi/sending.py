@@ -1,6 +1,14 @@
 """The ingestion API's operations: version 2, version 1, and the Segment-compatible doors."""
 
-from config.openapi.pieces import JSON, RETRY_AFTER, Json, answer, named, reference, refusal
+from config.openapi.pieces import (
+    JSON,
+    RETRY_AFTER,
+    Json,
+    error_response,
+    json_response,
+    named_examples,
+    reference,
+)
 from ingestion import segment_views, views
 from ingestion.doors import bodies, fields
 
@@ -27,17 +35,17 @@ def _text(longest: int, description: str) -> Json:
     }
 
 
-_USER_ID = _text(fields.ID_LENGTH, "Your id of the user.")
-_GROUP_ID = _text(fields.ID_LENGTH, "Your id of the account.")
-_EVENT = _text(fields.EVENT_LENGTH, "What the user did.")
+_USER_ID = _text(fields.MAX_ID_LENGTH, "Your id of the user.")
+_GROUP_ID = _text(fields.MAX_ID_LENGTH, "Your id of the account.")
+_EVENT = _text(fields.MAX_EVENT_LENGTH, "What the user did.")
 _MESSAGE_ID = _text(
-    fields.MESSAGE_ID_LENGTH, "Your name for this message. A repeat of it takes no effect."
+    fields.MAX_MESSAGE_ID_LENGTH, "Your name for this message. A repeat of it takes no effect."
 )
 _TRAITS: Json = {
     "type": "object",
-    "maxProperties": fields.TRAITS,
-    "description": f"What is known: values of any JSON type, at most {fields.TRAITS_DEPTH} levels "
-    "deep. The last writer of a trait wins; `null` removes it.",
+    "maxProperties": fields.MAX_TRAITS,
+    "description": "What is known: values of any JSON type, at most "
+    f"{fields.MAX_TRAITS_DEPTH} levels deep. The last writer of a trait wins; `null` removes it.",
 }
 _ISO: Json = {
     "type": "string",
@@ -168,7 +176,7 @@ SCHEMAS: Json = {
         {
             "batch": {
                 "type": "array",
-                "maxItems": bodies.BATCH_MESSAGES,
+                "maxItems": bodies.MAX_BATCH_MESSAGES,
                 "items": reference("SegmentMessage"),
             },
             "sentAt": _SEGMENT_FIELDS["sentAt"],
@@ -188,7 +196,7 @@ SCHEMAS: Json = {
 IDEMPOTENCY_KEY: Json = {
     "in": "header",
     "name": "Idempotency-Key",
-    "schema": {"type": "string", "maxLength": fields.MESSAGE_ID_LENGTH},
+    "schema": {"type": "string", "maxLength": fields.MAX_MESSAGE_ID_LENGTH},
     "description": "Says what the body's message id says; the body's wins.",
 }
 BATCH_KEY = IDEMPOTENCY_KEY | {
@@ -214,27 +222,27 @@ def _refusals(limit: int, *codes: str, schema: str) -> Json:
         )
     )
     return {
-        "400": refusal(
+        "400": error_response(
             f"The body cannot mean anything, and nothing of it is queued: {told}.",
             "missing_field",
             "userId is required and must be a non-empty string.",
             "userId",
             schema=schema,
         ),
-        "413": refusal(
+        "413": error_response(
             f"`payload_too_large`: more than {limit:,} bytes after decompression, or too many "
             "messages.",
             "payload_too_large",
             f"The body must be at most {limit:,} bytes, uncompressed.",
             schema=schema,
         ),
-        "415": refusal(
+        "415": error_response(
             "`unsupported_encoding`: the body is compressed in a way that is not known here.",
             "unsupported_encoding",
             "Content-Encoding must be gzip or identity; leave it out to send plain JSON.",
             schema=schema,
         ),
-        "503": refusal(
+        "503": error_response(
             "`unavailable`: nothing can be stored at the moment. Send it again.",
             "unavailable",
             "The data could not be stored. Send it again in 5 s.",
@@ -246,7 +254,7 @@ def _refusals(limit: int, *codes: str, schema: str) -> Json:
 
 ACCEPTED: Json = {"202": {"description": "Accepted: it is on disk. The body is empty."}}
 SUCCESS: Json = {
-    "200": answer(
+    "200": json_response(
         reference("SegmentSuccess"),
         "Accepted: it is on disk.",
         {"success": {"success": True}},
@@ -263,7 +271,7 @@ def _send(
     tag: str,
     security: list[Json],
     accepted: Json = ACCEPTED,
-    limit: int = bodies.SINGLE_LIMIT,
+    limit: int = bodies.MAX_SINGLE_BODY_BYTES,
     refusals_as: str = "Refusal",
 ) -> Json:
     return {
@@ -278,7 +286,7 @@ def _send(
         "requestBody": {
             "required": True,
             "description": f"At most {limit:,} bytes after decompression.",
-            "content": {JSON: {"schema": reference(schema), "examples": named(examples)}},
+            "content": {JSON: {"schema": reference(schema), "examples": named_examples(examples)}},
         },
         "responses": {**accepted, **_refusals(limit, schema=refusals_as)},
     }
@@ -322,7 +330,7 @@ def _segment(id: str, summary: str, example: Json, schema: str = "SegmentCall") 
         # Browsers put the key into the body as writeKey.
         security=[*_BASIC, {}],
         accepted=SUCCESS,
-        limit=bodies.BATCH_LIMIT if batch else bodies.SINGLE_LIMIT,
+        limit=bodies.MAX_BATCH_BODY_BYTES if batch else bodies.MAX_SINGLE_BODY_BYTES,
         refusals_as="SegmentRefusal",
     )
 
@@ -354,7 +362,7 @@ OPERATIONS: dict[type, Json] = {
             "timestamp": 1790237564000,
         },
     ),
-    segment_views.ForwardedView: _send(
+    segment_views.SegmentWebhookView: _send(
         "segmentForward",
         "Forward one message from another pipeline",
         "SegmentMessage",
@@ -363,7 +371,7 @@ OPERATIONS: dict[type, Json] = {
         security=_BASIC,
         refusals_as="SegmentRefusal",
     ),
-    segment_views.BatchView: _segment(
+    segment_views.SegmentBatchView: _segment(
         "segmentBatch",
         "Send a batch, as server SDKs do",
         {
@@ -372,20 +380,20 @@ OPERATIONS: dict[type, Json] = {
         },
         "SegmentBatch",
     ),
-    segment_views.IdentifyView: _segment("segmentIdentify", "Identify", _IDENTIFY),
-    segment_views.GroupView: _segment("segmentGroup", "Group", _GROUP),
-    segment_views.TrackView: _segment("segmentTrack", "Track", _TRACK),
-    segment_views.PageView: _segment(
+    segment_views.SegmentIdentifyView: _segment("segmentIdentify", "Identify", _IDENTIFY),
+    segment_views.SegmentGroupView: _segment("segmentGroup", "Group", _GROUP),
+    segment_views.SegmentTrackView: _segment("segmentTrack", "Track", _TRACK),
+    segment_views.SegmentPageView: _segment(
         "segmentPage",
         "Page: a track named `Viewed … Page`",
         {"userId": "u1", "name": "Pricing"},
     ),
-    segment_views.ScreenView: _segment(
+    segment_views.SegmentScreenView: _segment(
         "segmentScreen",
         "Screen: a track named `Viewed … Screen`",
         {"userId": "u1", "name": "Settings"},
     ),
-    segment_views.AliasView: _segment(
+    segment_views.SegmentAliasView: _segment(
         "segmentAlias",
         "Alias: accepted, and listed as dropped",
         {"userId": "u1", "previousId": "u0"},

@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING
 
-from config.parent_death import die_with_parent
+from config.parent_death import exit_with_parent
 from config.server import handover
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from gunicorn.workers.base import Worker
 
 wsgi_app = "config.wsgi:application"
-worker_class = "config.server.webworker.Worker"
+worker_class = "config.server.webworker.WebWorker"
 # A worker serves at most so many connections at once; more wait in the listen queue.
 worker_connections = 1000
 # Files that a worker has open besides its connections.
-OTHER_FILES = 200
+RESERVED_FILES = 200
 # Seconds. A load balancer must give up an idle connection before we do, or it would send a
 # request into one that closes; theirs usually wait 60.
 keepalive = 75
@@ -41,14 +41,14 @@ header_map = "drop"
 secure_scheme_headers: dict[str, str] = {}
 
 # Linux spreads new connections evenly over sockets that share a port; elsewhere one takes all.
-SPREADS_CONNECTIONS = sys.platform == "linux"
+HAS_BALANCED_REUSEPORT = sys.platform == "linux"
 
 
 # How the command line tells the master how many of its workers serve pages.
 PAGE_PROCESSES = "PAGE_PROCESSES"
 
 
-def command(
+def gunicorn_command(
     host: str, port: int, ingestion: int, pages: int, *, json_lines: bool = False
 ) -> list[str]:
     """The command line that serves on the address with so many processes of each kind.
@@ -64,7 +64,7 @@ def command(
     return [sys.executable, "-m", "gunicorn", *options]
 
 
-class Plan:
+class WorkerPlan:
     """Which worker serves what, by slot. One that dies leaves its slot to its replacement.
 
     Ingestion processes come first. A server that is told nothing has processes for everything.
@@ -74,7 +74,7 @@ class Plan:
         self.slots = workers
         pages = int(told.get(PAGE_PROCESSES, workers))
         self.ingestion = workers - pages
-        self.pages = handover.Queue() if self.ingestion and pages else None
+        self.pages = handover.HandoverQueue() if self.ingestion and pages else None
 
     @property
     def listening(self) -> int:
@@ -94,9 +94,9 @@ def on_starting(server: "Arbiter") -> None:
     the kernel spreads them. They belong to the master, so connections that wait for a worker
     that was killed are served by its replacement.
     """
-    server.plan = Plan(server.cfg.workers, server.cfg.env)
-    _allow_files(2 * server.cfg.worker_connections + OTHER_FILES)
-    if not SPREADS_CONNECTIONS:
+    server.plan = WorkerPlan(server.cfg.workers, server.cfg.env)
+    _allow_files(2 * server.cfg.worker_connections + RESERVED_FILES)
+    if not HAS_BALANCED_REUSEPORT:
         return
     from gunicorn.sock import create_sockets  # not for other platforms' start
 
@@ -120,25 +120,25 @@ def _allow_files(number: int) -> None:
 
 def pre_fork(server: "Arbiter", worker: "Worker") -> None:
     """Give the new worker the slot, and so the socket, that fewest others serve."""
-    plan: Plan = server.plan
+    plan: WorkerPlan = server.plan
     served = [other.slot for other in server.WORKERS.values()]
     worker.slot = min(range(plan.slots), key=served.count)
     worker.kind, worker.pages = plan.kind(worker.slot), plan.pages
     worker.address = server.LISTENERS[0].getsockname()
     if worker.slot >= plan.listening:
         worker.sockets = []
-    elif SPREADS_CONNECTIONS:
+    elif HAS_BALANCED_REUSEPORT:
         worker.sockets = [server.LISTENERS[worker.slot]]
 
 
 def post_fork(server: "Arbiter", worker: "Worker") -> None:
-    die_with_parent(signal.SIGTERM)()
+    exit_with_parent(signal.SIGTERM)()
     for listener in server.LISTENERS:
         if listener not in worker.sockets:
             listener.close()
 
 
-def port_in_use(host: str, port: int) -> str:
+def port_error(host: str, port: int) -> str:
     """Why nobody can listen on the address, in a sentence; empty where somebody can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:

@@ -5,7 +5,7 @@ from typing import Any
 from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 
 
-class Request(WSGIRequest):
+class LenientRequest(WSGIRequest):
     """A request whose content type need not make sense."""
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
@@ -17,5 +17,5 @@ class Request(WSGIRequest):
             self.content_type, self.content_params = "", {}
 
 
-class Handler(WSGIHandler):
-    request_class = Request
+class LenientHandler(WSGIHandler):
+    request_class = LenientRequest

@@ -19,7 +19,7 @@ _DOORS = re.compile(
 # What load balancers ask each machine says whether data is accepted, however busy the pages are.
 _OF_EITHER = {b"/healthz", b"/readyz"}
 # A request line that is longer than this is refused, whatever it asks for.
-LONGEST_LINE = 8190
+MAX_REQUEST_LINE = 8190
 
 # What was read of the request already goes along.
 _LONGEST_MESSAGE = 64 * 1024
@@ -29,7 +29,7 @@ _QUEUE_BYTES = 256 * 1024
 _GOES_ON = b"+"
 
 
-def kind(path: bytes) -> str:
+def process_kind(path: bytes) -> str:
     """The kind of process that serves the path, as a client spells it.
 
     Spelled in another way, an ingestion request counts as a page, and is accepted there.
@@ -39,17 +39,17 @@ def kind(path: bytes) -> str:
     return ANY if path in _OF_EITHER else PAGES
 
 
-def kind_of_head(head: bytes) -> str | None:
+def process_kind_of_head(head: bytes) -> str | None:
     """The kind of the request that begins like this; None while that is not known."""
     words = head.split(b" ", 2)
     if len(words) == 3:
-        return kind(words[1].partition(b"?")[0])
+        return process_kind(words[1].partition(b"?")[0])
     # The server refuses these.
-    is_broken = b"\n" in head.lstrip() or len(head) > LONGEST_LINE
+    is_broken = b"\n" in head.lstrip() or len(head) > MAX_REQUEST_LINE
     return ANY if is_broken else None
 
 
-class Loan:
+class LentConnection:
     """A connection that a page process serves for one request, and what was read of that."""
 
     def __init__(self, client: socket.socket, reply: socket.socket, data: bytes) -> None:
@@ -68,7 +68,7 @@ class Loan:
         self._reply.close()
 
 
-class Queue:
+class HandoverQueue:
     """Connections that wait for a page process. Make it before forking.
 
     It outlives the page processes: what waits for one that was killed is for its replacement.
@@ -100,7 +100,7 @@ class Queue:
             return ours
         return None
 
-    def take(self) -> Loan | None:
+    def take(self) -> LentConnection | None:
         """The connection that has waited the longest; None where another process took it."""
         try:
             data, descriptors, _, _ = socket.recv_fds(self._reader, _LONGEST_MESSAGE, 2)
@@ -113,10 +113,10 @@ class Queue:
                 one.close()
             return None
         client, reply = sockets
-        return Loan(client, reply, data)
+        return LentConnection(client, reply, data)
 
 
-def returned(reply: socket.socket) -> bytes | None:
+def wait_until_returned(reply: socket.socket) -> bytes | None:
     """Wait until a lent connection is returned: what was read of its next request.
 
     None where the connection has ended there.

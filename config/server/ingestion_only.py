@@ -10,14 +10,14 @@ from engagement.core import request_ids
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
-def without_pages(application: Application, *, has_page_processes: bool) -> Application:
+def refuse_pages(application: Application, *, has_page_processes: bool) -> Application:
     """The application without its pages.
 
     A page is 503 where the page processes have no room for it, and 404 where there are none.
     """
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if handover.kind(environ["PATH_INFO"].encode("latin-1")) != handover.PAGES:
+        if handover.process_kind(environ["PATH_INFO"].encode("latin-1")) != handover.PAGES:
             return application(environ, start_response)
         if has_page_processes:
             headers = [("Retry-After", "2")]
@@ -40,7 +40,7 @@ def _refuse(
     code = status.partition(" ")[2].lower().replace(" ", "_")
     body = json.dumps({"error": {"code": code, "message": message}}).encode()
     headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
-    if request_id := request_ids.given(environ):
-        headers.append((request_ids.ANSWERED_AS, request_id))
+    if request_id := request_ids.from_environ(environ):
+        headers.append((request_ids.RESPONSE_HEADER, request_id))
     start_response(status, headers)
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]

@@ -20,7 +20,7 @@ from gunicorn.http.parser import RequestParser
 from gunicorn.http.unreader import SocketUnreader
 from gunicorn.workers.ggevent import GeventWorker
 
-from config.server import gunicorn, handover, long_addresses
+from config.server import gunicorn, handover, uri_too_long
 
 logger = logging.getLogger(__name__)
 
@@ -32,16 +32,16 @@ SILENCE_TIMEOUT = 30
 # So many places for new connections are kept free, at the cost of those that wait the longest.
 SPARE_CONNECTIONS = 50
 # An ingestion process has at most so many connections with the page processes.
-LENT_CONNECTIONS = 500
+MAX_LENT_CONNECTIONS = 500
 # What of a body that nobody wanted is read away, so that the client sees our answer.
 LINGER_BYTES = 8 * 1024 * 1024
 LINGER_SECONDS = 2.0
 READ_SIZE = 64 * 1024
 
-GONE = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF, errno.ETIMEDOUT}
+DISCONNECT_ERRNOS = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF, errno.ETIMEDOUT}
 
 
-class Reader(SocketUnreader):  # type: ignore[misc]
+class ClientReader(SocketUnreader):  # type: ignore[misc]
     """Reads from a client that may take only so long, and knows whether we wait for it.
 
     *data* was read already.
@@ -74,7 +74,7 @@ class Reader(SocketUnreader):  # type: ignore[misc]
     def kind_of_request(self) -> str:
         """The kind of the request that is about to be parsed."""
         head = data = self.read()
-        while (kind := handover.kind_of_head(head)) is None and data:
+        while (kind := handover.process_kind_of_head(head)) is None and data:
             data = self.read()
             head += data
         # As unread() does with an empty buffer, for a third of its time.
@@ -92,7 +92,7 @@ class Reader(SocketUnreader):  # type: ignore[misc]
             self.is_idle = self.is_waiting = False
 
 
-class Worker(GeventWorker):  # type: ignore[misc]
+class WebWorker(GeventWorker):  # type: ignore[misc]
     """Serves HTTP/1 connections, each in a greenlet of its own.
 
     After each request a connection gives way to the others. gevent switches only where a read
@@ -106,16 +106,16 @@ class Worker(GeventWorker):  # type: ignore[misc]
     connections of their own.
     """
 
-    # Set by config.server.gunicorn before the fork: what this process serves, the server's address, and
-    # the queue where it has processes of both kinds.
+    # Set by config.server.gunicorn before the fork: what this process serves, the server's address,
+    # and the queue where it has processes of both kinds.
     kind = handover.ANY
     address: Any = None
-    pages: handover.Queue | None = None
+    pages: handover.HandoverQueue | None = None
     wsgi: Any
 
     def init_process(self) -> None:
         # In the order in which they began to wait for their request.
-        self._open: dict[Any, Reader] = {}
+        self._open: dict[Any, ClientReader] = {}
         self._pool = Pool(self.worker_connections)
         self._lent = 0
         self._stopping = Event()
@@ -127,9 +127,9 @@ class Worker(GeventWorker):  # type: ignore[misc]
         gevent.get_hub().print_exception = _log_failure  # type: ignore[method-assign,assignment]
         if self.kind == handover.INGESTION:
             # It imports Django, which only a process that is patched may do.
-            from config.server.ingestion_only import without_pages
+            from config.server.ingestion_only import refuse_pages
 
-            self.wsgi = without_pages(self.wsgi, has_page_processes=self.pages is not None)
+            self.wsgi = refuse_pages(self.wsgi, has_page_processes=self.pages is not None)
         # What is loaded stays. Without this every full collection looks through all of it, and
         # all requests wait for some 50 ms.
         gc.collect()
@@ -152,7 +152,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
     def _listen(self, listener: Any) -> StreamServer:
         listener.setblocking(1)
         server = StreamServer(listener, handle=self._serve, spawn=self._pool)
-        if not gunicorn.SPREADS_CONNECTIONS and self.cfg.workers > 1:
+        if not gunicorn.HAS_BALANCED_REUSEPORT and self.cfg.workers > 1:
             # Leave connections on the shared socket to the others.
             server.max_accept = 1
         server.start()
@@ -173,16 +173,16 @@ class Worker(GeventWorker):  # type: ignore[misc]
 
     def _serve(self, client: Any, addr: Any) -> None:
         """Serve a connection until it ends."""
-        reader = Reader(client)
+        reader = ClientReader(client)
         with self._connection(reader, addr) as parser:
             while self._has_request(reader):
                 if not (self._lend(reader) or self._answer(parser, reader, addr)):
                     break
                 gevent.sleep(0)
 
-    def _serve_loan(self, loan: handover.Loan) -> None:
+    def _serve_loan(self, loan: handover.LentConnection) -> None:
         """Answer one request."""
-        reader = Reader(loan.client, loan.data)
+        reader = ClientReader(loan.client, loan.data)
         # The client may have gone, and then has no address.
         with closing(loan), suppress(OSError):
             addr = loan.client.getpeername()
@@ -193,7 +193,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
                     loan.give_back(reader.take_buffered())
 
     @contextmanager
-    def _connection(self, reader: Reader, addr: Any) -> Iterator[RequestParser]:
+    def _connection(self, reader: ClientReader, addr: Any) -> Iterator[RequestParser]:
         """The parser of the connection, which is closed afterwards whatever happens."""
         client = reader.sock
         if self._pool.free_count() < SPARE_CONNECTIONS:
@@ -206,7 +206,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         except (errors.NoMoreData, StopIteration, TimeoutError):
             pass
         except OSError as error:
-            if error.errno not in GONE:
+            if error.errno not in DISCONNECT_ERRNOS:
                 self.log.exception("A connection failed.")
         except Exception as error:
             self.handle_error(parser.mesg, client, addr, error)
@@ -222,7 +222,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
                 _read_no_more(client)
                 return
 
-    def _has_request(self, reader: Reader) -> bool:
+    def _has_request(self, reader: ClientReader) -> bool:
         """Wait for the connection's next request; False or TimeoutError where it gets no more."""
         if not self.alive:
             return False
@@ -232,18 +232,18 @@ class Worker(GeventWorker):  # type: ignore[misc]
         reader.allow(HEAD_TIMEOUT)
         return True
 
-    def _note(self, reader: Reader) -> None:
+    def _note(self, reader: ClientReader) -> None:
         self._open.pop(reader.sock, None)
         self._open[reader.sock] = reader
 
-    def _answer(self, parser: Any, reader: Reader, addr: Any) -> bool:
+    def _answer(self, parser: Any, reader: ClientReader, addr: Any) -> bool:
         """Answer the next request; whether the connection goes on afterwards."""
         request = next(parser)
         reader.allow(BODY_TIMEOUT)
         self.handle_request(self.address, request, reader.sock, addr)
         return self._finish(parser, reader)
 
-    def _lend(self, reader: Reader) -> bool:
+    def _lend(self, reader: ClientReader) -> bool:
         """Have a page process answer the next request; False where it is to be answered here.
 
         Raises StopIteration where the connection ends with it.
@@ -251,14 +251,14 @@ class Worker(GeventWorker):  # type: ignore[misc]
         if not self.pages or reader.kind_of_request() != handover.PAGES:
             return False
         data = reader.take_buffered()
-        room = self._lent < LENT_CONNECTIONS
+        room = self._lent < MAX_LENT_CONNECTIONS
         reply = self.pages.lend(reader.sock, data) if room else None
         if reply is None:
             reader.unread(data)
             return False
         self._lent += 1
         try:
-            more = handover.returned(reply)
+            more = handover.wait_until_returned(reply)
         finally:
             self._lent -= 1
         if more is None:
@@ -266,7 +266,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
         reader.unread(more)
         return True
 
-    def _finish(self, parser: Any, reader: Reader) -> bool:
+    def _finish(self, parser: Any, reader: ClientReader) -> bool:
         """Read what is left of the body; False where that is too much and the connection ends."""
         client = reader.sock
         reader.allow(LINGER_SECONDS)
@@ -281,7 +281,7 @@ class Worker(GeventWorker):  # type: ignore[misc]
             return
         # It may have gone already.
         with suppress(OSError):
-            client.sendall(long_addresses.response(self.cfg.limit_request_line))
+            client.sendall(uri_too_long.error_response(self.cfg.limit_request_line))
             _throw_away(client)
 
 

@@ -3,8 +3,8 @@
 from django.contrib import admin
 
 from engagement.admin import products, segments, subjects, workspaces
-from engagement.admin.access import close_to_members
 from engagement.admin.login import LoginForm
+from engagement.admin.superuser_only import restrict_to_superusers
 
 __all__ = ["products", "segments", "subjects", "workspaces"]
 
@@ -16,4 +16,4 @@ admin.site.site_url = None
 # The lists have many columns and need its room.
 admin.site.enable_nav_sidebar = False
 admin.site.login_form = LoginForm
-close_to_members()
+restrict_to_superusers()

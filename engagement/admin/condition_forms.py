@@ -17,20 +17,20 @@ from engagement.metric_names import METRICS, Scope
 from engagement.rules import rules, texts
 from engagement.rules.rules import (
     DATE_OPERATORS,
-    MOST_CONDITIONS,
+    MAX_CONDITIONS,
     NUMBER_OPERATORS,
     TEXT_OPERATORS,
     AccountTraitCondition,
     ActiveCondition,
     Condition,
     EventCondition,
+    InvalidRule,
     Match,
     MetricCondition,
     Number,
     Rule,
     TraitCondition,
     TrendCondition,
-    UnusableRule,
 )
 
 Choices = list[tuple[str, Any]]
@@ -38,16 +38,16 @@ Choices = list[tuple[str, Any]]
 # The buttons that look at a rule, make room for another condition, or take one away, without saving
 # it; and those that look at what a workspace's form would change, or give an event a weight in it.
 PREVIEW, ADD_ROW, REMOVE_ROW = "_preview", "_add_condition", "_remove_condition"
-EFFECT, WEIGH = "_effect", "_weigh"
-_LOOKING = {PREVIEW, ADD_ROW, REMOVE_ROW, EFFECT, WEIGH}
+SHOW_EFFECT, ADD_WEIGHT = "_effect", "_weigh"
+_LOOKING = {PREVIEW, ADD_ROW, REMOVE_ROW, SHOW_EFFECT, ADD_WEIGHT}
 
 
-def is_looking(data: Mapping[str, Any]) -> bool:
+def is_preview_request(data: Mapping[str, Any]) -> bool:
     """Whether the form was sent to look at it, and not to be saved."""
     return not _LOOKING.isdisjoint(data)
 
 
-def as_saved(data: QueryDict) -> QueryDict:
+def without_preview_buttons(data: QueryDict) -> QueryDict:
     """The same data as if it had been sent to be saved."""
     saved = data.copy()
     for button in _LOOKING & saved.keys():
@@ -61,7 +61,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,30}", re.ASCII)
 
 
-def offered(scope: Scope, for_audience: bool) -> Choices:
+def condition_choices(scope: Scope, for_audience: bool) -> Choices:
     """What a condition can be about."""
     known: Choices = [("trait", "Trait"), ("event", "Event")]
     if scope == "user":
@@ -108,11 +108,11 @@ class ConditionForm(forms.Form):
     trait = _text("Name of the trait", 20, list="known-traits")
     account_trait = _text("Name of the account’s trait", 20, list="known-account-traits")
     event = _text("Name of the event", 28, list="known-events")
-    comparison = _choice("Comparison", texts.METRIC_OPERATORS)
-    trait_is = _choice("Comparison", texts.TRAIT_OPERATORS)
-    event_is = _choice("Comparison", texts.EVENT_OPERATORS)
-    time_is = _choice("Comparison", texts.TIME_OPERATORS)
-    trend = _choice("Trend", texts.TRENDS)
+    comparison = _choice("Comparison", texts.METRIC_OPERATOR_LABELS)
+    trait_is = _choice("Comparison", texts.TRAIT_OPERATOR_LABELS)
+    event_is = _choice("Comparison", texts.EVENT_OPERATOR_LABELS)
+    time_is = _choice("Comparison", texts.TIME_OPERATOR_LABELS)
+    trend = _choice("Trend", texts.TREND_LABELS)
     active = _choice("Active", {"yes": "yes", "no": "no"})
     number = _text("Number", 8, inputmode="decimal")
     upper = _text("Second number", 8, inputmode="decimal")
@@ -132,7 +132,9 @@ class ConditionForm(forms.Form):
         super().__init__(*args, **kwargs)
         self.scope, self.for_audience, self.known_events = scope, for_audience, known_events
         self.condition: Condition | None = None
-        cast(forms.ChoiceField, self.fields["what"]).choices = offered(scope, for_audience)
+        cast(forms.ChoiceField, self.fields["what"]).choices = condition_choices(
+            scope, for_audience
+        )
 
     def clean(self) -> None:
         what = self._given("what")
@@ -142,8 +144,10 @@ class ConditionForm(forms.Form):
         if self.errors:
             return
         try:
-            rule = rules.parse({"conditions": [asked]}, self.scope, for_audience=self.for_audience)
-        except UnusableRule as error:
+            rule = rules.parse_rule(
+                {"conditions": [asked]}, self.scope, for_audience=self.for_audience
+            )
+        except InvalidRule as error:
             for fault in error.faults:
                 self.add_error(self._field(fault.field), fault.sentence)
         else:
@@ -235,7 +239,7 @@ class ConditionForm(forms.Form):
         return of_condition and names.get(of_condition, of_condition)
 
 
-def filled_in(condition: Condition) -> dict[str, Any]:
+def initial_inputs(condition: Condition) -> dict[str, Any]:
     """The inputs that make this condition."""
     match condition:
         case MetricCondition():
@@ -286,12 +290,12 @@ class ConditionFormSet(forms.BaseFormSet):  # type: ignore[type-arg]
         return tuple(row.condition for row in self.forms if row.condition is not None)
 
     def clean(self) -> None:
-        if len(self.conditions) > MOST_CONDITIONS:
-            raise forms.ValidationError(f"A rule has at most {MOST_CONDITIONS} conditions.")
+        if len(self.conditions) > MAX_CONDITIONS:
+            raise forms.ValidationError(f"A rule has at most {MAX_CONDITIONS} conditions.")
 
 
 _FormSet = forms.formset_factory(
-    ConditionForm, ConditionFormSet, max_num=MOST_CONDITIONS, absolute_max=100
+    ConditionForm, ConditionFormSet, max_num=MAX_CONDITIONS, absolute_max=100
 )
 
 
@@ -299,7 +303,7 @@ class MatchForm(forms.Form):
     match = _choice("How many must be met", {"all": "all", "any": "any"})
 
 
-class RuleRows:
+class RuleEditor:
     """A rule as a part of a page's form: how many conditions must be met, and a row for each.
 
     ``rule`` is the rule that was filled in once ``is_valid()`` has said so. ``data`` is what a
@@ -323,12 +327,14 @@ class RuleRows:
             data = None
         self.stored, self.known, self.for_audience = stored, known, for_audience
         self.is_bound = data is not None
-        self.begin_with = begin_with or stored
-        self.match = MatchForm(data, prefix=self.PREFIX, initial={"match": self.begin_with.match})
+        self.add_first_step = begin_with or stored
+        self.match = MatchForm(
+            data, prefix=self.PREFIX, initial={"match": self.add_first_step.match}
+        )
         self.rows = _FormSet(
             data and _without_a_row(_with_another_row(data, total), total, self.PREFIX),
             prefix=self.PREFIX,
-            initial=[filled_in(condition) for condition in self.begin_with.conditions],
+            initial=[initial_inputs(condition) for condition in self.add_first_step.conditions],
             form_kwargs={
                 "scope": stored.scope,
                 "for_audience": for_audience,
@@ -366,7 +372,7 @@ class RuleRows:
     def shown(self) -> Rule | None:
         """The rule as the page shows it; None while a condition cannot be used."""
         if not self.is_bound:
-            return self.begin_with
+            return self.add_first_step
         return self.rule if self.is_valid() else None
 
     def has_changed(self) -> bool:
@@ -409,21 +415,21 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]
     Sent by a button that only looks at the rule, it counts as invalid, without an error.
     """
 
-    rows: RuleRows | None = None
+    rows: RuleEditor | None = None
 
     @property
-    def sent(self) -> QueryDict | None:
+    def submitted_data(self) -> QueryDict | None:
         return cast(QueryDict, self.data) if self.is_bound else None
 
     def full_clean(self) -> None:
-        if self.is_bound and is_looking(self.data):
+        if self.is_bound and is_preview_request(self.data):
             # Nothing is saved, so a name that is still missing is no fault.
             self._errors, self.cleaned_data = ErrorDict(), {}
         else:
             super().full_clean()
 
     def is_valid(self) -> bool:
-        return not is_looking(self.data) and super().is_valid()
+        return not is_preview_request(self.data) and super().is_valid()
 
     def clean(self) -> None:
         super().clean()

@@ -24,9 +24,9 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from engagement.admin.listing import PageAction, PageAdmin
-from engagement.admin.products import LinkedRows
+from engagement.admin.products import LinkedInline
 from engagement.admin.scoping import Options, ProductFilter
-from engagement.core.fields import Undecryptable
+from engagement.core.fields import DecryptionError
 from engagement.models import Credential
 
 TO_BE_SHOWN = "credential_to_be_shown"
@@ -64,7 +64,7 @@ class StateFilter(admin.SimpleListFilter):
         return queryset.filter(revoked_at__isnull=self.value() == "live")
 
 
-class CredentialInline(CredentialColumns, LinkedRows):
+class CredentialInline(CredentialColumns, LinkedInline):
     """A product's keys or tokens on the product's page, with their buttons for managers."""
 
     readonly_fields = ("name", *CredentialColumns.DESCRIBED, "buttons")
@@ -274,7 +274,7 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         credential = self._changeable(request, object_id)
         try:
             secret = credential.secret
-        except Undecryptable as error:
+        except DecryptionError as error:
             self.message_user(request, str(error), messages.ERROR)
             return None
         shown = format_html(

@@ -14,14 +14,14 @@ from django.utils import timezone
 
 from engagement import tasks
 from engagement.admin.listing import LargeTableAdmin, PageAction
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 
 
 class ForgettableAdmin(LargeTableAdmin):
     """A list to look at, whose rows can be forgotten by whoever manages their product."""
 
-    scope: ClassVar[Scope]
+    scope: ClassVar[SubjectScope]
 
     def get_urls(self) -> list[URLPattern]:
         view = self.admin_site.admin_view(self.forget_view)
@@ -41,7 +41,7 @@ class ForgettableAdmin(LargeTableAdmin):
             raise PermissionDenied
         if request.method != "POST":
             return self._ask_before_forgetting(request, row)
-        subject = Subject(row.product_id, self.scope, row.external_id)
+        subject = SubjectRef(row.product_id, self.scope, row.external_id)
         self._forget(request, subject, suppress="suppress" in request.POST)
         # The history must not keep the id either, so it is the product's.
         self.log_change(request, row.product, f"Forgot a {self.scope.value} on request.")
@@ -54,12 +54,12 @@ class ForgettableAdmin(LargeTableAdmin):
             "opts": self.opts,
             "media": self.media,
             "row": row,
-            "is_account": self.scope == Scope.ACCOUNT,
+            "is_account": self.scope == SubjectScope.ACCOUNT,
             "back": self._url("change", row.pk),
         }
         return TemplateResponse(request, "admin/engagement/forget_confirmation.html", context)
 
-    def _forget(self, request: HttpRequest, subject: Subject, suppress: bool) -> None:
+    def _forget(self, request: HttpRequest, subject: SubjectRef, suppress: bool) -> None:
         forgetting.forget(subject, timezone.now(), suppress=suppress)
         tasks.request_clearing()
         said = f"The {self.scope.value} is forgotten. What is left of their events goes within "

@@ -11,14 +11,14 @@ from django.http import HttpRequest, HttpResponse
 
 from engagement.admin.scoping import ProductScopedAdmin, ReadOnly
 
-LISTED = 1000
+MAX_LISTED_ROWS = 1000
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
     """Pages through the first rows of a list and never counts those behind them."""
 
     object_list: QuerySet[Any]
-    listed = LISTED
+    listed = MAX_LISTED_ROWS
 
     @cached_property
     def _counted(self) -> int:

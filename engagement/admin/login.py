@@ -17,23 +17,23 @@ class LoginForm(AdminAuthenticationForm):
         name, password = (self.cleaned_data.get(key) for key in ("username", "password"))
         if not name or not password:
             return super().clean()
-        attempt = throttle.Attempt(name, client_address(self.request))
-        wait = throttle.wait_before(attempt, timezone.now())
+        attempt = throttle.SignInAttempt(name, client_address(self.request))
+        wait = throttle.register_attempt(attempt, timezone.now())
         if wait:
-            security_log.sign_in_slowed(self.request, name)
-            told = f"Too many failed attempts to log in. Try again in {in_words(wait)}."
+            security_log.log_sign_in_throttled(self.request, name)
+            told = f"Too many failed attempts to log in. Try again in {format_wait(wait)}."
             raise ValidationError(told, code="too_many_attempts")
         # Raises where the password is wrong; the attempt then stays counted as failed.
         try:
             cleaned = super().clean()
         except ValidationError:
-            security_log.sign_in_failed(self.request, name)
+            security_log.log_sign_in_failed(self.request, name)
             raise
-        throttle.succeeded(attempt, timezone.now())
+        throttle.register_success(attempt, timezone.now())
         return cleaned
 
 
-def in_words(wait: timedelta) -> str:
+def format_wait(wait: timedelta) -> str:
     """A wait in whole seconds or minutes, rounded up."""
     seconds = ceil(wait.total_seconds())
     if seconds < 60:

@@ -18,7 +18,7 @@ else:
 # What Django's filters of a field append to its name.
 _OF_A_FIELD = ("", "__exact", "__isnull", "__gte", "__lt")
 _OF_A_DATE = ("__year", "__month", "__day")
-UNUSABLE = "This filter cannot be used. The list shows everything instead."
+INVALID_FILTER_MESSAGE = "This filter cannot be used. The list shows everything instead."
 
 
 class BoundedLookups(ModelAdmin):
@@ -66,5 +66,5 @@ class BoundedLookups(ModelAdmin):
             TypeError,
             ValueError,
         ) as error:
-            self.message_user(request, UNUSABLE, messages.WARNING, fail_silently=True)
+            self.message_user(request, INVALID_FILTER_MESSAGE, messages.WARNING, fail_silently=True)
             raise IncorrectLookupParameters from error

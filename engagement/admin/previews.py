@@ -5,22 +5,22 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from engagement.admin.links import page_of
+from engagement.admin.subject_urls import subject_url
 from engagement.database import sql
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, User, Workspace
 from engagement.rules import filters
 from engagement.rules.rules import Rule
-from engagement.scores.formula import shown_score
+from engagement.scores.formula import rounded_score
 from engagement.segments import members as segments
 
-SHOWN = 10
+MEMBERS_SHOWN = 10
 # People wait for it, so it may not take long.
-SECONDS = 5.0
+PREVIEW_TIMEOUT_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Member:
+class PreviewMember:
     name: str
     url: str
     score: float | None = None
@@ -33,7 +33,7 @@ class Preview:
 
     scope: str
     count: int | None = None
-    members: list[Member] | None = None
+    members: list[PreviewMember] | None = None
     reason: str = ""
 
     @property
@@ -42,33 +42,36 @@ class Preview:
         return f"{self.count:,} {one_or_many}"
 
 
-def of_segment(workspace: Workspace, rule: Rule) -> Preview:
+def preview_segment(workspace: Workspace, rule: Rule) -> Preview:
     """The members of a segment of the workspace with this rule, highest score first."""
     score_set = workspace.scores
     if score_set is None:
         reason = "The workspace is not scored yet; look again in a moment."
         return Preview(rule.scope, reason=reason)
-    found = segments.rows(score_set, rule.scope).filter(segments.members(score_set, rule))
+    found = segments.engagement_rows(score_set, rule.scope).filter(
+        segments.members_filter(score_set, rule)
+    )
     ranked = found.select_related(rule.scope).defer(f"{rule.scope}__trait_stamps")
     ranked = ranked.order_by("-raw", f"-{rule.scope}_id")
     return Preview(
         rule.scope,
-        _in_time(lambda: segments.count(score_set, rule)),
-        _in_time(lambda: [_member(row, rule.scope, score_set) for row in ranked[:SHOWN]]),
+        _in_time(lambda: segments.count_members(score_set, rule)),
+        _in_time(lambda: [_member(row, rule.scope, score_set) for row in ranked[:MEMBERS_SHOWN]]),
     )
 
 
-def of_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
+def preview_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
     """The users whom the workspace would score if this were the rule of its audience."""
     known = User.objects.filter(product_id=workspace.product_id, is_identified=True)
-    found = known.filter(filters.subject_filter(rule, workspace.product_id, today))
+    found = known.filter(filters.audience_filter(rule, workspace.product_id, today))
     first = found.defer("trait_stamps").order_by("-id")
     return Preview(
         "user",
         _in_time(found.count),
         _in_time(
             lambda: [
-                Member(name_of(one), page_of(one, "user", workspace.pk)) for one in first[:SHOWN]
+                PreviewMember(display_name(one), subject_url(one, "user", workspace.pk))
+                for one in first[:MEMBERS_SHOWN]
             ]
         ),
     )
@@ -76,17 +79,19 @@ def of_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
 
 def _in_time(work: Callable[[], Any]) -> Any:
     try:
-        with sql.time_limit(SECONDS):
+        with sql.statement_timeout(PREVIEW_TIMEOUT_SECONDS):
             return work()
-    except sql.TookTooLong:
+    except sql.StatementTimeout:
         return None
 
 
-def _member(row: Any, scope: Scope, score_set: ScoreSet) -> Member:
+def _member(row: Any, scope: Scope, score_set: ScoreSet) -> PreviewMember:
     subject = getattr(row, scope)
-    score = shown_score(row.raw, getattr(score_set, f"{scope}_benchmark"))
-    return Member(name_of(subject), page_of(subject, scope, score_set.workspace_id), score)
+    score = rounded_score(row.raw, getattr(score_set, f"{scope}_benchmark"))
+    return PreviewMember(
+        display_name(subject), subject_url(subject, scope, score_set.workspace_id), score
+    )
 
 
-def name_of(subject: Any) -> str:
+def display_name(subject: Any) -> str:
     return str(subject.name or subject.trait_text("email") or subject.external_id)

@@ -31,7 +31,7 @@ from engagement.models import Product, ProductMember, Workspace
 from engagement.removal import deletion
 
 
-class LinkedRows(ReadOnly, TabularInline):
+class LinkedInline(ReadOnly, TabularInline):
     """A table of a product's rows, each with a link to its own page, and a link to add one."""
 
     template = "admin/engagement/linked_rows.html"
@@ -55,7 +55,7 @@ class Section:
     context: dict[str, Any]
 
 
-class WorkspaceInline(LinkedRows):
+class WorkspaceInline(LinkedInline):
     model = Workspace
     fields = readonly_fields = ("name", "lookback_days", "default_weight", "created_at")
 
@@ -92,22 +92,22 @@ class ProductAdmin(PageAdmin):
     first_steps: ClassVar[list[Callable[[HttpRequest, Product], str | None]]] = []
 
     @classmethod
-    def begin_with(cls, step: Callable[[HttpRequest, Product], str | None]) -> None:
+    def add_first_step(cls, step: Callable[[HttpRequest, Product], str | None]) -> None:
         """Have another app make something for each product that is added here."""
         cls.first_steps = [*cls.first_steps, step]
 
     @classmethod
-    def show_section(cls, section: Callable[[HttpRequest, Product], Section]) -> None:
+    def add_section(cls, section: Callable[[HttpRequest, Product], Section]) -> None:
         """Show another app's part of a product's page below its rows."""
         cls.sections = [*cls.sections, section]
 
     @classmethod
-    def show_link(cls, label: str, address_name: str) -> None:
+    def add_link(cls, label: str, address_name: str) -> None:
         """Lead from a product's page to another app's page about it."""
         cls.links = [*cls.links, (label, address_name)]
 
     @classmethod
-    def show_rows(cls, inline: type[LinkedRows]) -> None:
+    def add_inline(cls, inline: type[LinkedInline]) -> None:
         """Show another app's rows on a product's page; imports point from that app to this one."""
         cls.inlines = [*cls.inlines[:-1], inline, cls.inlines[-1]]
 
@@ -166,7 +166,7 @@ class ProductAdmin(PageAdmin):
         typed = request.POST.get("name", "").strip()
         if request.method != "POST" or typed != product.name.strip():
             return self._ask_before_deleting(request, product)
-        if deletion.request(product.pk, timezone.now()):
+        if deletion.request_deletion(product.pk, timezone.now()):
             self.log_deletions(request, Product.objects.filter(pk=product.pk))
         tasks.request_clearing()
         self.message_user(request, f"{product} is being deleted in the background.")

@@ -32,19 +32,19 @@ else:
     Options = object
 
 
-def sees_everything(user: AbstractBaseUser | AnonymousUser) -> bool:
+def sees_all_products(user: AbstractBaseUser | AnonymousUser) -> bool:
     return isinstance(user, AdminUser) and user.is_active and user.is_superuser
 
 
 def visible_products(user: AbstractBaseUser | AnonymousUser) -> QuerySet[Product]:
     """The products whose pages *user* may open."""
-    if sees_everything(user):
+    if sees_all_products(user):
         return Product.objects.all()
     return Product.objects.filter(members=user.pk)
 
 
 @dataclass(frozen=True)
-class Products:
+class ProductSet:
     """A set of products, by id. ``is_all`` where it is every product there is."""
 
     ids: frozenset[int] = frozenset()
@@ -56,7 +56,7 @@ class Products:
     def __bool__(self) -> bool:
         return self.is_all or bool(self.ids)
 
-    def narrowed(self, rows: QuerySet[Any], path: str) -> QuerySet[Any]:
+    def filter_rows(self, rows: QuerySet[Any], path: str) -> QuerySet[Any]:
         """Those of *rows* whose product, at the end of *path*, is one of these."""
         return rows if self.is_all else rows.filter(**{f"{path}__in": self.ids})
 
@@ -66,17 +66,17 @@ class Access:
     """What somebody may do with which products. Memberships alone say so, and superusers may do
     everything; Django's permissions per model have no say in what belongs to a product."""
 
-    seen: Products
-    managed: Products
+    seen: ProductSet
+    managed: ProductSet
     # Those whose connection they may manage.
-    connected: Products
+    connectable: ProductSet
 
 
-_EVERYTHING = Access(*[Products(is_all=True)] * 3)
+_EVERYTHING = Access(*[ProductSet(is_all=True)] * 3)
 _ACCESS = "eds.access"
 
 
-def access(request: HttpRequest) -> Access:
+def request_access(request: HttpRequest) -> Access:
     """The access of who asks, looked up once a request."""
     if _ACCESS not in request.META:
         request.META[_ACCESS] = _access(request.user)
@@ -85,14 +85,14 @@ def access(request: HttpRequest) -> Access:
 
 
 def _access(user: AbstractBaseUser | AnonymousUser) -> Access:
-    if sees_everything(user):
+    if sees_all_products(user):
         return _EVERYTHING
     memberships = list(ProductMember.objects.filter(user=user.pk))
     managed = [one for one in memberships if one.role == ProductMember.Role.MANAGER]
     connected = [one for one in memberships if one in managed or one.may_manage_connections]
     return Access(
         *(
-            Products(frozenset(one.product_id for one in some))
+            ProductSet(frozenset(one.product_id for one in some))
             for some in (memberships, managed, connected)
         )
     )
@@ -119,16 +119,16 @@ class ProductScopedAdmin(BoundedLookups):
 
     # --- Who may what -------------------------------------------------------------------------
 
-    def changeable_products(self, request: HttpRequest) -> Products:
+    def changeable_products(self, request: HttpRequest) -> ProductSet:
         """The products whose rows of this kind the person may add, change and delete."""
-        return access(request).managed
+        return request_access(request).managed
 
     def may_change(self, request: HttpRequest, obj: Any = None) -> bool:
         """Whether the person may change the row, or any row where none is given."""
         products = self.changeable_products(request)
-        return bool(products) if obj is None else self.product_of(obj) in products
+        return bool(products) if obj is None else self.product_id_of(obj) in products
 
-    def product_of(self, obj: Any) -> int | None:
+    def product_id_of(self, obj: Any) -> int | None:
         """The id of the row's product."""
         *steps, last = self.product_path.split("__")
         for step in steps:
@@ -137,11 +137,11 @@ class ProductScopedAdmin(BoundedLookups):
         return product_id
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return bool(access(request).seen)
+        return bool(request_access(request).seen)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # A row that can be asked about has been found in the queryset below.
-        return bool(access(request).seen)
+        return bool(request_access(request).seen)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.may_change(request)
@@ -155,16 +155,18 @@ class ProductScopedAdmin(BoundedLookups):
     # --- Which rows there are -----------------------------------------------------------------
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return access(request).seen.narrowed(super().get_queryset(request), self.product_path)
+        return request_access(request).seen.filter_rows(
+            super().get_queryset(request), self.product_path
+        )
 
-    def changeable(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
-        return self.changeable_products(request).narrowed(rows, self.product_path)
+    def filter_changeable(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
+        return self.changeable_products(request).filter_rows(rows, self.product_path)
 
     def response_action(  # type: ignore[override]  # the stubs are of a later Django
         self, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse | None:
         if self._is_a_change(request):
-            queryset = self.changeable(request, queryset)
+            queryset = self.filter_changeable(request, queryset)
         return super().response_action(request, queryset)
 
     def _is_a_change(self, request: HttpRequest) -> bool:
@@ -179,12 +181,12 @@ class ProductScopedAdmin(BoundedLookups):
         if model is Product:
             products = visible_products(request.user)
             kwargs.setdefault(
-                "queryset", self.changeable_products(request).narrowed(products, "pk")
+                "queryset", self.changeable_products(request).filter_rows(products, "pk")
             )
         elif self.admin_site.is_registered(model):
             related = self.admin_site.get_model_admin(model)
             if isinstance(related, ProductScopedAdmin):
-                rows = related.changeable(request, related.get_queryset(request))
+                rows = related.filter_changeable(request, related.get_queryset(request))
                 kwargs.setdefault("queryset", rows)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
@@ -198,7 +200,7 @@ class ProductScopedAdmin(BoundedLookups):
         return formfield
 
 
-def after_the_page(path: str) -> Script:
+def deferred_script(path: str) -> Script:
     """A script for ``Media`` that runs once the page is read; the admin puts it into its head."""
     return Script(path, defer=True)
 
@@ -235,7 +237,7 @@ class ProductFilter(admin.RelatedFieldListFilter):
     def field_choices(
         self, field: "Field[Any, Any]", request: HttpRequest, model_admin: Any
     ) -> list[tuple[str, Any]]:
-        self._offers_unknown = field.null and sees_everything(request.user)
+        self._offers_unknown = field.null and sees_all_products(request.user)
         products = visible_products(request.user)
         return [(str(product.pk), product.name) for product in products]
 
@@ -261,16 +263,16 @@ class SuperusersOnly(Options):
     """Closes an admin to everybody else, whatever their permissions say."""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return sees_everything(request.user)
+        return sees_all_products(request.user)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return sees_everything(request.user)
+        return sees_all_products(request.user)
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return sees_everything(request.user)
+        return sees_all_products(request.user)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return sees_everything(request.user)
+        return sees_all_products(request.user)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return sees_everything(request.user)
+        return sees_all_products(request.user)

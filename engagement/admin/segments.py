@@ -16,19 +16,19 @@ from django.urls import URLPattern, path, reverse
 from django.utils.http import urlencode
 
 from engagement.admin import previews
-from engagement.admin.condition_forms import RuleForm, RuleRows
+from engagement.admin.condition_forms import RuleEditor, RuleForm
 from engagement.admin.listing import PageAction, PageAdmin
-from engagement.admin.scoping import after_the_page, visible_products
-from engagement.admin.suggestions import suggestions
+from engagement.admin.scoping import deferred_script, visible_products
+from engagement.admin.suggestions import load_suggestions
 from engagement.database import sql
 from engagement.models import Segment, Workspace
 from engagement.rules import texts
-from engagement.rules.rules import Rule, as_json
+from engagement.rules.rules import Rule, rule_to_json
 from engagement.segments import counts as tallies
 from engagement.segments import members as segments
 
 # A list waits so long for its counts.
-COUNTING_SECONDS = 5.0
+COUNT_TIMEOUT_SECONDS = 5.0
 
 
 class SegmentForm(RuleForm):
@@ -47,9 +47,9 @@ class SegmentForm(RuleForm):
         if not self.instance.pk:
             self._choose()
         if self.instance.workspace_id and self.instance.scope:
-            known = suggestions(self.instance.workspace.product_id)
-            stored = segments.rule_of(self.instance)
-            self.rows = RuleRows(self.sent, stored, known, begin_with=self.like)
+            known = load_suggestions(self.instance.workspace.product_id)
+            stored = segments.segment_rule(self.instance)
+            self.rows = RuleEditor(self.submitted_data, stored, known, begin_with=self.like)
 
     def _choose(self) -> None:
         """Take workspace and scope, as they were chosen on the page before, if they exist."""
@@ -76,7 +76,7 @@ class SegmentForm(RuleForm):
         if rule and not rule.conditions:
             self.add_error(None, "Give at least one condition.")
         elif rule:
-            stored = as_json(rule)
+            stored = rule_to_json(rule)
             self.instance.match, self.instance.conditions = stored["match"], stored["conditions"]
 
     @property
@@ -85,7 +85,7 @@ class SegmentForm(RuleForm):
         return [*changed, "conditions"] if self.rows and self.rows.has_changed() else changed
 
 
-class WorkspaceFilter(admin.RelatedFieldListFilter):
+class SegmentWorkspaceFilter(admin.RelatedFieldListFilter):
     """Filters a list by workspace and offers only those that the person may see."""
 
     def field_choices(
@@ -96,7 +96,7 @@ class WorkspaceFilter(admin.RelatedFieldListFilter):
         return [(str(workspace.pk), workspace) for workspace in ordered]
 
 
-class CountingList(ChangeList):
+class SegmentChangeList(ChangeList):
     """Counts the members of the segments on the page that is shown."""
 
     def get_results(self, request: HttpRequest) -> None:
@@ -108,12 +108,12 @@ class CountingList(ChangeList):
             if segment.workspace.scores:
                 by_workspace[segment.workspace.scores].append(segment)
         try:
-            with sql.time_limit(COUNTING_SECONDS):
+            with sql.statement_timeout(COUNT_TIMEOUT_SECONDS):
                 for score_set, listed in by_workspace.items():
-                    counts = tallies.members(score_set, listed)
+                    counts = tallies.segment_counts(score_set, listed)
                     for segment in listed:
                         segment.member_count = counts[segment.pk]
-        except sql.TookTooLong:
+        except sql.StatementTimeout:
             # The segments' own pages count them one by one.
             return
 
@@ -123,8 +123,8 @@ class SegmentAdmin(PageAdmin):
     form = SegmentForm
     product_path = "workspace__product"
     list_display = ["name", "of", "members", "described", "kind", "workspace"]
-    list_filter = [("workspace", WorkspaceFilter), "scope"]
-    list_select_related = ["workspace__product", "workspace__scores__tally"]
+    list_filter = [("workspace", SegmentWorkspaceFilter), "scope"]
+    list_select_related = ["workspace__product", "workspace__scores__cached_counts"]
     list_per_page = 50
     search_fields = ["name"]
     ordering = ["workspace__product__name", "workspace_id", "-scope", "position", "id"]
@@ -134,12 +134,12 @@ class SegmentAdmin(PageAdmin):
 
     class Media:
         css = {"all": ["engagement/conditions.css"]}
-        js = [after_the_page("engagement/conditions.js")]
+        js = [deferred_script("engagement/conditions.js")]
 
     # --- The list -----------------------------------------------------------------------------
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
-        return CountingList
+        return SegmentChangeList
 
     @admin.display(description="of")
     def of(self, segment: Segment) -> str:
@@ -147,7 +147,7 @@ class SegmentAdmin(PageAdmin):
 
     @admin.display(description="members meet")
     def described(self, segment: Segment) -> str:
-        return texts.described(segments.rule_of(segment))
+        return texts.describe_rule(segments.segment_rule(segment))
 
     @admin.display(description="kind")
     def kind(self, segment: Segment) -> str:
@@ -214,13 +214,13 @@ class SegmentAdmin(PageAdmin):
         like = request.GET.get("like", "")
         if obj is None and like.isdecimal():
             found = self.get_queryset(request).filter(pk=like, scope=request.GET.get("scope"))
-            form.like = next((segments.rule_of(segment) for segment in found), None)
+            form.like = next((segments.segment_rule(segment) for segment in found), None)
         return form
 
     def save_model(self, request: HttpRequest, obj: Segment, form: Any, change: bool) -> None:
         written = ["name", "match", "conditions", "updated_at"]
         obj.save(update_fields=written if change else None)
-        tallies.outdate([obj.workspace.scores_id] if obj.workspace.scores_id else [])
+        tallies.invalidate([obj.workspace.scores_id] if obj.workspace.scores_id else [])
 
     def page_actions(self, request: HttpRequest, obj: Segment) -> Sequence[PageAction]:
         if not self.has_add_permission(request):
@@ -269,17 +269,17 @@ class SegmentAdmin(PageAdmin):
         if workspace is None or scope not in Segment.Scope.values:
             raise Http404
         nothing = Rule("user" if scope == "user" else "account", "all", ())
-        rows = RuleRows(request.POST, nothing, suggestions(workspace.product_id))
+        rows = RuleEditor(request.POST, nothing, load_suggestions(workspace.product_id))
         context = {"preview": self._preview(workspace, rows), "rows": rows}
         return TemplateResponse(request, "admin/engagement/preview.html", context)
 
     def _preview(
-        self, workspace: Workspace, rows: RuleRows, of_everybody: bool = False
+        self, workspace: Workspace, rows: RuleEditor, of_everybody: bool = False
     ) -> previews.Preview | None:
         rule = rows.shown
         if rule is None or not (rule.conditions or of_everybody):
             return None
-        return previews.of_segment(workspace, rule)
+        return previews.preview_segment(workspace, rule)
 
     def _preview_url(self, segment: Segment) -> str:
         given: dict[str, Any] = {"workspace": segment.workspace_id, "scope": segment.scope}

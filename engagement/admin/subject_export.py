@@ -7,7 +7,7 @@ from typing import Any
 from django.http import StreamingHttpResponse
 
 # Read from the database at a time, through a cursor that the database keeps.
-ROWS_AT_A_TIME = 2000
+ROWS_PER_FETCH = 2000
 # A spreadsheet takes a cell that begins with one of these for a formula. Some read the full-width
 # signs as the others, and some look past white space.
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
@@ -20,7 +20,7 @@ class _Echo:
         return line
 
 
-def answer(
+def csv_response(
     name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> StreamingHttpResponse:
     """The rows as a download of the name."""
@@ -35,10 +35,10 @@ def _lines(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str
     write = csv.writer(_Echo()).writerow
     yield write(header)
     for row in rows:
-        yield write([cell(value) for value in row])
+        yield write([csv_cell(value) for value in row])
 
 
-def cell(value: object) -> str:
+def csv_cell(value: object) -> str:
     """The value as a text that no spreadsheet takes for a formula."""
     text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(FORMULA_SIGNS) else text

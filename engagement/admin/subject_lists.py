@@ -19,9 +19,9 @@ from django.db.models import (
 from django.http import Http404, HttpRequest
 
 from engagement.admin import subject_pages
-from engagement.admin.links import SEGMENT, WORKSPACE, page_of
-from engagement.admin.listing import LISTED
+from engagement.admin.listing import MAX_LISTED_ROWS
 from engagement.admin.scoping import visible_products
+from engagement.admin.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM, subject_url
 from engagement.metric_names import Scope
 from engagement.models import (
     AccountEngagement,
@@ -40,7 +40,7 @@ else:
     ListFilter = admin.SimpleListFilter
 
 
-class RankedList(ChangeList):
+class SubjectChangeList(ChangeList):
     """A list in the order of the scores where a workspace is chosen."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -50,10 +50,10 @@ class RankedList(ChangeList):
     def url_for_result(self, result: Any) -> str:
         # The page opens in the workspace that the list ranks by.
         scope: Scope = "user" if self.model is User else "account"
-        return page_of(result, scope, result.ranked_in)
+        return subject_url(result, scope, result.ranked_in)
 
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
-        if request.GET.get(WORKSPACE):
+        if request.GET.get(WORKSPACE_PARAM):
             return ["-raw", "-pk"]
         return list(super().get_ordering(request, queryset))
 
@@ -71,14 +71,18 @@ class RankedList(ChangeList):
 
     def _total(self) -> int | None:
         """Of a workspace or a segment it is counted in the background."""
-        asked = {name for name in self.get_filters_params() if name not in (WORKSPACE, SEGMENT)}
+        asked = {
+            name
+            for name in self.get_filters_params()
+            if name not in (WORKSPACE_PARAM, SEGMENT_PARAM)
+        }
         ranking = next(one for one in self.filter_specs if isinstance(one, WorkspaceFilter))
         if self.query or asked or ranking.score_set is None:
             return None
         for one in self.filter_specs:
             if isinstance(one, SegmentFilter) and one.chosen:
-                return counts.members(ranking.score_set, [one.chosen])[one.chosen.pk]
-        totals = counts.totals([ranking.score_set])[ranking.score_set.pk]
+                return counts.segment_counts(ranking.score_set, [one.chosen])[one.chosen.pk]
+        totals = counts.subject_totals([ranking.score_set])[ranking.score_set.pk]
         return totals.users if ranking.scope == "user" else totals.accounts
 
     def _narrowed(self, listed: QuerySet[Any]) -> QuerySet[Any]:
@@ -99,19 +103,19 @@ class _ByWorkspace(ListFilter):
     ) -> None:
         self.scope: Scope = "user" if model is User else "account"
         self.visible = visible_products(request.user)
-        self.asked = request.GET.get(WORKSPACE)
+        self.asked = request.GET.get(WORKSPACE_PARAM)
         super().__init__(request, params, model, model_admin)
 
     @cached_property
     def offered(self) -> list[Workspace]:
         found = Workspace.objects.filter(product__in=self.visible)
         return list(
-            found.select_related("product", "scores__tally").order_by("product__name", "id")
+            found.select_related("product", "scores__cached_counts").order_by("product__name", "id")
         )
 
     @cached_property
     def workspace(self) -> Workspace | None:
-        return subject_pages.chosen(self.offered, self.asked) if self.asked else None
+        return subject_pages.choose_workspace(self.offered, self.asked) if self.asked else None
 
     @property
     def score_set(self) -> ScoreSet | None:
@@ -128,23 +132,25 @@ class WorkspaceFilter(_ByWorkspace):
     """
 
     title = "score in workspace"
-    parameter_name = WORKSPACE
+    parameter_name = WORKSPACE_PARAM
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(str(one.pk), str(one)) for one in self.offered]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         if self.workspace is None:
-            return unranked(queryset, self.scope)
+            return annotate_without_scores(queryset, self.scope)
         score_set = self.score_set
         if score_set is None:
             unknown = Value(None, output_field=BigIntegerField())
-            nobody: QuerySet[Any] = unranked(queryset.none(), self.scope).annotate(raw=unknown)
+            nobody: QuerySet[Any] = annotate_without_scores(queryset.none(), self.scope).annotate(
+                raw=unknown
+            )
             return nobody
-        return ranked(queryset, score_set, self.scope)
+        return annotate_scores(queryset, score_set, self.scope)
 
     def choices(self, changelist: ChangeList) -> Iterator[Any]:
-        everybody = {WORKSPACE: None, SEGMENT: None}
+        everybody = {WORKSPACE_PARAM: None, SEGMENT_PARAM: None}
         yield {
             "selected": self.value() is None,
             "query_string": changelist.get_query_string(everybody),
@@ -152,7 +158,7 @@ class WorkspaceFilter(_ByWorkspace):
         }
         for pk, name in self.lookup_choices:
             # A segment belongs to one workspace, so another one lets go of it.
-            asked = everybody | {WORKSPACE: pk}
+            asked = everybody | {WORKSPACE_PARAM: pk}
             yield {
                 "selected": self.value() == pk,
                 "query_string": changelist.get_query_string(asked),
@@ -160,7 +166,7 @@ class WorkspaceFilter(_ByWorkspace):
             }
 
 
-def ranked(subjects: QuerySet[Any], score_set: ScoreSet, scope: Scope) -> QuerySet[Any]:
+def annotate_scores(subjects: QuerySet[Any], score_set: ScoreSet, scope: Scope) -> QuerySet[Any]:
     """Those of the *subjects* that the set scores. In the order of ``-raw`` and ``-pk`` they are
     read from the index of the ranking."""
     benchmark = getattr(score_set, f"{scope}_benchmark")
@@ -176,7 +182,7 @@ def ranked(subjects: QuerySet[Any], score_set: ScoreSet, scope: Scope) -> QueryS
     return found
 
 
-def unranked(subjects: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
+def annotate_without_scores(subjects: QuerySet[Any], scope: Scope) -> QuerySet[Any]:
     """The *subjects* with what a ranked list shows besides the score."""
     rows: Any = (UserEngagement if scope == "user" else AccountEngagement).objects
     first = Workspace.objects.filter(product=OuterRef(OuterRef("product"))).order_by("id")
@@ -197,7 +203,7 @@ class SegmentFilter(_ByWorkspace):
     """Leaves the members of one of the chosen workspace's segments."""
 
     title = "segment"
-    parameter_name = SEGMENT
+    parameter_name = SEGMENT_PARAM
     # The ids of its members with the highest scores, as many as a list shows and one more.
     first: QuerySet[Any, Any] | None = None
 
@@ -229,8 +235,10 @@ class SegmentFilter(_ByWorkspace):
         score_set = self.score_set
         if score_set is None:
             return queryset.none()
-        rule = segments.rule_of(self.segments[asked])
-        members = segments.rows(score_set, self.scope).filter(segments.members(score_set, rule))
+        rule = segments.segment_rule(self.segments[asked])
+        members = segments.engagement_rows(score_set, self.scope).filter(
+            segments.members_filter(score_set, rule)
+        )
         ids = members.values_list(f"{self.scope}_id", flat=True)
-        self.first = ids.order_by("-raw", f"-{self.scope}_id")[: LISTED + 1]
+        self.first = ids.order_by("-raw", f"-{self.scope}_id")[: MAX_LISTED_ROWS + 1]
         return queryset.filter(pk__in=ids)

@@ -8,25 +8,25 @@ from typing import Any
 from django.http import Http404
 from django.utils.safestring import SafeString
 
-from engagement.admin.moments import ago
+from engagement.admin.time_format import format_ago
 from engagement.core import charts
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models import Account, ScoreSet, Segment, Workspace
-from engagement.rules.rules import UnusableRule
+from engagement.rules.rules import InvalidRule
 from engagement.scores import history, insights, metrics
 from engagement.scores.benchmarks import HISTORY_DAYS
 from engagement.scores.history import EventPoints
-from engagement.scores.insights import Insight, percent
+from engagement.scores.insights import Insight, format_percent
 from engagement.scores.metrics import AccountMetrics, Metrics
 from engagement.segments import members as segments
 
-NOT_COMPUTED = "The scores of this workspace are not computed yet; look again in a moment."
+NOT_SCORED_MESSAGE = "The scores of this workspace are not computed yet; look again in a moment."
 # So many event names are listed; a score is hardly ever made of more.
 EVENTS_LISTED = 25
 
 
 @dataclass(frozen=True)
-class Numbers:
+class ScoreSummary:
     """A subject's numbers in one workspace. ``reason`` says why there are none."""
 
     scope: Scope
@@ -43,13 +43,13 @@ class Numbers:
     insights: Sequence[Insight] = ()
 
 
-def workspaces(product_id: int) -> list[Workspace]:
+def product_workspaces(product_id: int) -> list[Workspace]:
     """The product's workspaces with their scores, in the order in which they were made."""
     found = Workspace.objects.filter(product=product_id).select_related("scores")
     return list(found.order_by("id"))
 
 
-def chosen(offered: Sequence[Workspace], asked: str | None) -> Workspace | None:
+def choose_workspace(offered: Sequence[Workspace], asked: str | None) -> Workspace | None:
     """The workspace whose id is *asked* for, the first where none is; Http404 where it is not one
     of those that are offered."""
     if asked is None:
@@ -60,20 +60,20 @@ def chosen(offered: Sequence[Workspace], asked: str | None) -> Workspace | None:
     raise Http404
 
 
-def numbers(workspace: Workspace, subject: Any, now: datetime) -> Numbers:
+def score_summary(workspace: Workspace, subject: Any, now: datetime) -> ScoreSummary:
     """The subject's numbers in the workspace of its product."""
     scope: Scope = "account" if isinstance(subject, Account) else "user"
     score_set = workspace.scores
     if score_set is None or score_set.scored_day is None:
-        return Numbers(scope, NOT_COMPUTED)
-    row = segments.rows(score_set, scope).filter(**{f"{scope}_id": subject.pk}).first()
+        return ScoreSummary(scope, NOT_SCORED_MESSAGE)
+    row = segments.engagement_rows(score_set, scope).filter(**{f"{scope}_id": subject.pk}).first()
     if row is None:
-        return Numbers(scope, _why_unscored(score_set, scope))
+        return ScoreSummary(scope, _why_unscored(score_set, scope))
     setattr(row, scope, subject)
-    made_of = history.breakdown(score_set, scope, subject.pk)
+    made_of = history.score_breakdown(score_set, scope, subject.pk)
     counted = [event for event in made_of if event.count]
     known = _known(score_set, scope, row)
-    return Numbers(
+    return ScoreSummary(
         scope,
         score=f"{known.scores.now:.1f}",
         trend=_trend(known),
@@ -83,14 +83,14 @@ def numbers(workspace: Workspace, subject: Any, now: datetime) -> Numbers:
         more_names=max(0, len(counted) - EVENTS_LISTED),
         metrics=[
             ("Last active", _last_active(known, now)),
-            *told(known, of_audience=bool(score_set.audience)),
+            *metric_texts(known, of_audience=bool(score_set.audience)),
         ],
-        segments=segments.containing(score_set, usable_segments(workspace, scope), row),
+        segments=segments.segments_containing(score_set, usable_segments(workspace, scope), row),
         insights=_insights(score_set, row, known, made_of),
     )
 
 
-def told(known: Metrics, *, of_audience: bool = False) -> list[tuple[str, str]]:
+def metric_texts(known: Metrics, *, of_audience: bool = False) -> list[tuple[str, str]]:
     """The metrics with their labels, as people read them."""
     scores = known.scores
     scope = "account" if isinstance(known, AccountMetrics) else "user"
@@ -119,9 +119,11 @@ def told(known: Metrics, *, of_audience: bool = False) -> list[tuple[str, str]]:
 
 def _known(score_set: ScoreSet, scope: Scope, row: Any) -> Metrics:
     if scope == "user":
-        return metrics.of_user(row, score_set, history.overall(score_set, scope, row.user_id))
-    overall = history.overall(score_set, scope, row.account_id)
-    return metrics.of_account(row, score_set, overall, row.account.traits)
+        return metrics.compute_user_metrics(
+            row, score_set, history.all_time_totals(score_set, scope, row.user_id)
+        )
+    overall = history.all_time_totals(score_set, scope, row.account_id)
+    return metrics.compute_account_metrics(row, score_set, overall, row.account.traits)
 
 
 def _insights(
@@ -130,14 +132,14 @@ def _insights(
     """The rules know accounts only."""
     if not isinstance(known, AccountMetrics):
         return []
-    return insights.about(score_set, row, known, made_of)
+    return insights.account_insights(score_set, row, known, made_of)
 
 
 def _curve(score_set: ScoreSet, row: Any) -> SafeString:
-    days = history.history(score_set, row)
+    days = history.score_history(score_set, row)
     return charts.line(
         f"Score of the last {HISTORY_DAYS} days",
-        [charts.day(one.day) for one in days],
+        [charts.day_label(one.day) for one in days],
         [charts.Series("Score", [one.score for one in days])],
         top=100,
     )
@@ -152,8 +154,8 @@ def usable_segments(workspace: Workspace, scope: Scope) -> list[Segment]:
 
 def _is_usable(segment: Segment) -> bool:
     try:
-        segments.rule_of(segment)
-    except UnusableRule:
+        segments.segment_rule(segment)
+    except InvalidRule:
         return False
     return True
 
@@ -178,7 +180,7 @@ def _trend(known: Metrics) -> str:
 
 
 def _last_active(known: Metrics, now: datetime) -> str | SafeString:
-    return ago(known.last_active_at, now) if known.last_active_at else "Never"
+    return format_ago(known.last_active_at, now) if known.last_active_at else "Never"
 
 
 def _days(number: int) -> str:
@@ -186,4 +188,4 @@ def _days(number: int) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else percent(share)
+    return "–" if share is None else format_percent(share)

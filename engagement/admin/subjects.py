@@ -19,13 +19,13 @@ from django.utils.safestring import SafeString
 
 from engagement.admin import subject_details, subject_export, subject_pages
 from engagement.admin.forgetting import ForgettableAdmin
-from engagement.admin.links import WORKSPACE, list_of, page_of
-from engagement.admin.moments import ago
 from engagement.admin.scoping import ProductFilter, visible_products
-from engagement.admin.subject_lists import RankedList, SegmentFilter, WorkspaceFilter
+from engagement.admin.subject_lists import SegmentFilter, SubjectChangeList, WorkspaceFilter
+from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url, subject_url
+from engagement.admin.time_format import format_ago
 from engagement.models import Account, User
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
-from engagement.recording.suppression import Scope
+from engagement.recording.suppression import SubjectScope
 
 
 class SubjectAdmin(ForgettableAdmin):
@@ -50,12 +50,12 @@ class SubjectAdmin(ForgettableAdmin):
         rows = super().get_queryset(request).filter(is_identified=True)
         return rows.defer("trait_stamps")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[RankedList]:
-        return RankedList
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[SubjectChangeList]:
+        return SubjectChangeList
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         called, *columns = super().get_list_display(request)
-        ranked = ["score"] if request.GET.get(WORKSPACE) else []
+        ranked = ["score"] if request.GET.get(WORKSPACE_PARAM) else []
         # Beside the name, where a phone shows it.
         return [called, *ranked, *columns]
 
@@ -67,15 +67,15 @@ class SubjectAdmin(ForgettableAdmin):
     @admin.display(description="last active", empty_value="Never")
     def last_active(self, subject: Any) -> SafeString | None:
         at = subject.last_active_at
-        return ago(at, timezone.now()) if at else None
+        return format_ago(at, timezone.now()) if at else None
 
     @admin.display(description="last message")
     def last_message(self, subject: Any) -> SafeString:
-        return ago(subject.last_seen_at, timezone.now())
+        return format_ago(subject.last_seen_at, timezone.now())
 
     @admin.display(description="score")
     def score(self, subject: Any) -> str:
-        return subject_details.scored(subject.raw, subject.benchmark)
+        return subject_details.format_score(subject.raw, subject.benchmark)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
@@ -118,12 +118,12 @@ class SubjectAdmin(ForgettableAdmin):
             listed = self.get_changelist_instance(request).queryset
         except IncorrectLookupParameters:
             return redirect(self._url("changelist"))
-        is_ranked = bool(request.GET.get(WORKSPACE))
+        is_ranked = bool(request.GET.get(WORKSPACE_PARAM))
         header = ["id", "name", self.search_trait, "product", "first seen", "last active"]
         rows = (
-            self._cells(one, is_ranked) for one in listed.iterator(subject_export.ROWS_AT_A_TIME)
+            self._cells(one, is_ranked) for one in listed.iterator(subject_export.ROWS_PER_FETCH)
         )
-        return subject_export.answer(self.file_name, header + ["score"] * is_ranked, rows)
+        return subject_export.csv_response(self.file_name, header + ["score"] * is_ranked, rows)
 
     def _cells(self, subject: Any, is_ranked: bool) -> list[Any]:
         active_at = subject.last_active_at
@@ -135,22 +135,22 @@ class SubjectAdmin(ForgettableAdmin):
     # --- The page -----------------------------------------------------------------------------
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        workspaces = subject_pages.workspaces(obj.product_id)
-        asked = request.GET.get(WORKSPACE)
-        workspace = subject_pages.chosen(workspaces, asked)
-        numbers = subject_pages.numbers(workspace, obj, timezone.now()) if workspace else None
+        workspaces = subject_pages.product_workspaces(obj.product_id)
+        asked = request.GET.get(WORKSPACE_PARAM)
+        workspace = subject_pages.choose_workspace(workspaces, asked)
+        numbers = subject_pages.score_summary(workspace, obj, timezone.now()) if workspace else None
         return {
             "title": str(self.opts.verbose_name).capitalize(),
             "subtitle": self.called(obj),
             "events_shown": subject_details.EVENTS_SHOWN,
             # The list leaves the stamps out; here they are read with one query.
-            "traits": subject_details.traits(obj),
-            "license_traits": subject_details.license_traits(obj),
+            "traits": subject_details.trait_table(obj),
+            "license_traits": subject_details.license_trait_table(obj),
             "workspaces": workspaces,
             "workspace": workspace,
             "numbers": numbers,
             "segment_links": [
-                (segment.name, list_of(numbers.scope, segment.workspace_id, segment.pk))
+                (segment.name, subject_list_url(numbers.scope, segment.workspace_id, segment.pk))
                 for segment in numbers.segments
             ]
             if numbers
@@ -164,12 +164,12 @@ class SubjectAdmin(ForgettableAdmin):
             return f"{self._url('changelist')}?{left}"
         if workspace_id is None:
             return self._url("changelist")
-        return f"{self._url('changelist')}?{urlencode({WORKSPACE: workspace_id})}"
+        return f"{self._url('changelist')}?{urlencode({WORKSPACE_PARAM: workspace_id})}"
 
 
 @admin.register(User)
 class UserAdmin(SubjectAdmin):
-    scope = Scope.USER
+    scope = SubjectScope.USER
     list_display = ["called", "shown_email", "account_link", "external_id", "product"]
     list_display += ["last_active"]
     list_select_related = ["product", "account"]
@@ -195,7 +195,7 @@ class UserAdmin(SubjectAdmin):
         account = user.account
         if account is None or not account.is_identified:
             return None
-        url = page_of(account, "account", getattr(user, "ranked_in", None))
+        url = subject_url(account, "account", getattr(user, "ranked_in", None))
         return format_html('<a href="{}">{}</a>', url, account.name or account.external_id)
 
     def page_context(self, request: HttpRequest, obj: User) -> dict[str, Any]:
@@ -203,14 +203,14 @@ class UserAdmin(SubjectAdmin):
         workspace_id = context["workspace"] and context["workspace"].pk
         return {
             **context,
-            "stays": subject_details.stays(obj, workspace_id),
+            "stays": subject_details.account_rows(obj, workspace_id),
             "events": subject_details.events_of_user(obj, workspace_id),
         }
 
 
 @admin.register(Account)
 class AccountAdmin(SubjectAdmin):
-    scope = Scope.ACCOUNT
+    scope = SubjectScope.ACCOUNT
     list_display = ["called", "shown_domain", "external_id", "product", "last_active"]
     fields = ["external_id", "shown_name", "shown_domain", "product"]
     fields += ["first_seen_at", "last_message"]
@@ -236,6 +236,6 @@ class AccountAdmin(SubjectAdmin):
             **context,
             "of_account": True,
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),
-            "users": subject_details.users(obj, workspace and workspace.scores),
+            "users": subject_details.user_table(obj, workspace and workspace.scores),
             "users_shown": subject_details.USERS_SHOWN,
         }

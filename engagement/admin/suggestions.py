@@ -7,10 +7,10 @@ from engagement.database import sql
 from engagement.models import EventName
 
 # So many names are suggested of each kind; any other can be typed.
-SUGGESTED = 500
+MAX_SUGGESTIONS = 500
 # The names of traits are taken from so many users and accounts, and from so many of their traits.
-LOOKED_AT = 500
-TRAITS_LOOKED_AT = 10_000
+SUBJECTS_SAMPLED = 500
+TRAITS_SAMPLED = 10_000
 
 # In the order of an index, so that a large table costs no more than a small one. Traits that take a
 # megabyte are of somebody who had them before there were limits.
@@ -37,16 +37,16 @@ class Suggestions:
     events: list[str]
 
 
-def suggestions(product_id: int) -> Suggestions:
+def load_suggestions(product_id: int) -> Suggestions:
     looked_at = {
         "product": product_id,
-        "subjects": LOOKED_AT,
-        "traits": TRAITS_LOOKED_AT,
-        "limit": SUGGESTED,
+        "subjects": SUBJECTS_SAMPLED,
+        "traits": TRAITS_SAMPLED,
+        "limit": MAX_SUGGESTIONS,
     }
     events = EventName.objects.filter(product_id=product_id).values_list("name", flat=True)
     return Suggestions(
         [name for (name,) in sql.fetch(_OF_USERS, looked_at)],
         [name for (name,) in sql.fetch(_OF_ACCOUNTS, looked_at)],
-        list(events[:SUGGESTED]),
+        list(events[:MAX_SUGGESTIONS]),
     )

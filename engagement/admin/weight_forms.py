@@ -8,16 +8,16 @@ from django.http import QueryDict
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from engagement.admin.condition_forms import WEIGH
-from engagement.admin.edited_meanwhile import remember_shown, tell_conflicts
+from engagement.admin.condition_forms import ADD_WEIGHT
+from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
 from engagement.models import EventName, EventWeight
 from engagement.models.activity import EVENT_NAME_LENGTH
 
-GONE = (
+REMOVED_MESSAGE = (
     "Somebody else removed the weight of “{}” after you opened this page. Nothing was saved. "
     "Reload the page to see the weights as they are now, then make your changes again."
 )
-TAKEN = (
+CONFLICTING_WEIGHT_MESSAGE = (
     "Somebody else gave “{}” the weight {} after you opened this page. Nothing was saved. Reload "
     "the page to see the weights as they are now, then make your changes again."
 )
@@ -71,11 +71,11 @@ class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
             self.initial["event"] = self.instance.event_name.name
             self.fields["event"].disabled = True
             self.fields["event"].widget = PlainText()
-            remember_shown(self, ["weight"])
+            add_hidden_initials(self, ["weight"])
 
     def clean(self) -> dict[str, Any] | None:
         cleaned = super().clean()
-        tell_conflicts(self, ["weight"])
+        add_conflict_errors(self, ["weight"])
         return cleaned
 
     def clean_event(self) -> str:
@@ -87,12 +87,14 @@ class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
     def save(self, commit: bool = True) -> EventWeight:
         if not self.instance.pk:
             product = self.instance.workspace.product
-            self.instance.event_name = named(product.pk, self.cleaned_data["event"])
+            self.instance.event_name = get_or_create_event_name(
+                product.pk, self.cleaned_data["event"]
+            )
         weight: EventWeight = super().save(commit)
         return weight
 
 
-def named(product_id: int, name: str) -> EventName:
+def get_or_create_event_name(product_id: int, name: str) -> EventName:
     """The product's event name *name*, made if it is new.
 
     Names count as they are sent, but a space at the end of a new one is a slip of the keyboard.
@@ -119,7 +121,9 @@ class WeightFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
             if name in listed:
                 form.add_error("event", f"“{name}” is listed twice.")
             elif name in meanwhile and form.has_changed():
-                form.add_error("event", TAKEN.format(name, meanwhile[name].weight))
+                form.add_error(
+                    "event", CONFLICTING_WEIGHT_MESSAGE.format(name, meanwhile[name].weight)
+                )
             listed.add(name)
 
 
@@ -127,16 +131,16 @@ def _tell_gone(form: Any) -> None:
     """In place of what Django makes of a row that is not there any more."""
     form._errors.clear()
     name = form.data.get(form.add_prefix("event")) or "an event"
-    form.add_error("weight", GONE.format(name))
+    form.add_error("weight", REMOVED_MESSAGE.format(name))
 
 
-def with_another_weight(data: QueryDict, prefix: str) -> QueryDict:
+def add_weight_row(data: QueryDict, prefix: str) -> QueryDict:
     """The same data with a row for the event whose button was pressed."""
     rows, default = data.get(f"{prefix}-TOTAL_FORMS", ""), data.get("default_weight", "")
     if not re.fullmatch("[0-9]{1,4}", str(rows)):
         return data
     longer = data.copy()
     longer[f"{prefix}-TOTAL_FORMS"] = str(int(str(rows)) + 1)
-    longer[f"{prefix}-{rows}-event"] = str(data[WEIGH])
+    longer[f"{prefix}-{rows}-event"] = str(data[ADD_WEIGHT])
     longer[f"{prefix}-{rows}-weight"] = "1" if default in ("", "0") else str(default)
     return longer

@@ -23,27 +23,32 @@ from django.utils.formats import localize
 from django.utils.html import format_html
 
 from engagement import tasks
-from engagement.admin import effects, previews
-from engagement.admin.condition_forms import WEIGH, RuleForm, RuleRows, as_saved
-from engagement.admin.edited_meanwhile import remember_shown, tell_conflicts
+from engagement.admin import previews, what_if
+from engagement.admin.condition_forms import (
+    ADD_WEIGHT,
+    RuleEditor,
+    RuleForm,
+    without_preview_buttons,
+)
+from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
 from engagement.admin.listing import PageAdmin
-from engagement.admin.scoping import ProductFilter, TabularInline, after_the_page
-from engagement.admin.seen_events import seen_events
-from engagement.admin.suggestions import suggestions
+from engagement.admin.recent_events import load_recent_events
+from engagement.admin.scoping import ProductFilter, TabularInline, deferred_script
+from engagement.admin.suggestions import load_suggestions
 from engagement.admin.weight_forms import (
     WeightForm,
     WeightFormSet,
     WholeNumber,
-    with_another_weight,
+    add_weight_row,
 )
 from engagement.models import EventWeight, Workspace
 from engagement.rescoring import sets
-from engagement.rules.rules import Rule, as_json, parse
-from engagement.rules.texts import described
+from engagement.rules.rules import Rule, parse_rule, rule_to_json
+from engagement.rules.texts import describe_rule
 
-MISTYPED = "That is not the workspace's name. Nothing was deleted."
+NAME_MISMATCH_MESSAGE = "That is not the workspace's name. Nothing was deleted."
 # What two people may edit at once.
-SHOWN = ("name", "lookback_days", "default_weight")
+CONFLICT_CHECKED_FIELDS = ("name", "lookback_days", "default_weight")
 SCORING_FIELDS = {"lookback_days", "default_weight", "audience"}
 
 
@@ -89,18 +94,18 @@ class WorkspaceForm(RuleForm):
         if self.instance.pk and "product" in self.fields:
             self.fields["product"].disabled = True
         if self.instance.pk:
-            stored = parse(self.instance.audience, "user", for_audience=True)
-            known = suggestions(self.instance.product_id)
-            self.rows = RuleRows(self.sent, stored, known, for_audience=True)
+            stored = parse_rule(self.instance.audience, "user", for_audience=True)
+            known = load_suggestions(self.instance.product_id)
+            self.rows = RuleEditor(self.submitted_data, stored, known, for_audience=True)
 
-        remember_shown(self, SHOWN)
+        add_hidden_initials(self, CONFLICT_CHECKED_FIELDS)
 
     def clean(self) -> None:
         super().clean()
-        tell_conflicts(self, SHOWN)
+        add_conflict_errors(self, CONFLICT_CHECKED_FIELDS)
         rule = self.rows and self.rows.shown
         if rule:
-            self.instance.audience = as_json(rule) if rule.conditions else {}
+            self.instance.audience = rule_to_json(rule) if rule.conditions else {}
 
     @property
     def changed_data(self) -> list[str]:
@@ -119,7 +124,7 @@ def _what_goes(workspace: Workspace) -> list[str]:
     ]
 
 
-def rounded(benchmark: float | None) -> str:
+def format_benchmark(benchmark: float | None) -> str:
     return "None yet: nobody scored" if benchmark is None else f"{benchmark:.1f}"
 
 
@@ -149,13 +154,13 @@ class WorkspaceAdmin(PageAdmin):
     class Media:
         css = {"all": ["engagement/conditions.css", "engagement/weights.css"]}
         js = [
-            after_the_page("engagement/conditions.js"),
-            after_the_page("engagement/weights.js"),
-            after_the_page("engagement/progress.js"),
+            deferred_script("engagement/conditions.js"),
+            deferred_script("engagement/weights.js"),
+            deferred_script("engagement/progress.js"),
         ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Workspace]:
-        return sets.with_building(super().get_queryset(request))
+        return sets.prefetch_building(super().get_queryset(request))
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = ["product", "name", "lookback_days", "default_weight"]
@@ -166,11 +171,11 @@ class WorkspaceAdmin(PageAdmin):
 
     @admin.display(description="of users")
     def of_users(self, workspace: Workspace) -> str:
-        return rounded(workspace.scores.user_benchmark if workspace.scores else None)
+        return format_benchmark(workspace.scores.user_benchmark if workspace.scores else None)
 
     @admin.display(description="of accounts")
     def of_accounts(self, workspace: Workspace) -> str:
-        return rounded(workspace.scores.account_benchmark if workspace.scores else None)
+        return format_benchmark(workspace.scores.account_benchmark if workspace.scores else None)
 
     @admin.display(description="taken")
     def taken(self, workspace: Workspace) -> str:
@@ -179,15 +184,15 @@ class WorkspaceAdmin(PageAdmin):
 
     @admin.display(description="scores")
     def progress(self, workspace: Workspace) -> str:
-        said = sets.progress(workspace)
-        if not sets.is_being_built(workspace):
+        said = sets.describe_progress(workspace)
+        if not sets.is_building(workspace):
             return said
         address = reverse("admin:engagement_workspace_progress", args=[workspace.pk])
         return format_html('<span data-progress-url="{}">{}</span>', address, said)
 
     @admin.display(description="about")
     def audience_in_words(self, workspace: Workspace) -> str:
-        return described(parse(workspace.audience, "user", for_audience=True))
+        return describe_rule(parse_rule(workspace.audience, "user", for_audience=True))
 
     def render_change_form(
         self,
@@ -200,7 +205,7 @@ class WorkspaceAdmin(PageAdmin):
     ) -> HttpResponse:
         rows = context["adminform"].form.rows
         if obj:
-            context["seen"] = seen_events(obj, timezone.now().date())
+            context["seen"] = load_recent_events(obj, timezone.now().date())
         if rows and obj and self.has_change_permission(request, obj):
             context |= {
                 "rows": rows,
@@ -234,8 +239,8 @@ class WorkspaceAdmin(PageAdmin):
         if request.method != "POST":
             return HttpResponseNotAllowed(["POST"])
         workspace = self._changeable(request, pk)
-        known = suggestions(workspace.product_id)
-        rows = RuleRows(request.POST, Rule("user", "all", ()), known, for_audience=True)
+        known = load_suggestions(workspace.product_id)
+        rows = RuleEditor(request.POST, Rule("user", "all", ()), known, for_audience=True)
         context = {"preview": self._preview(workspace, rows), "rows": rows}
         return TemplateResponse(request, "admin/engagement/preview.html", context)
 
@@ -248,8 +253,8 @@ class WorkspaceAdmin(PageAdmin):
 
     def progress_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
         workspace = self._visible(request, pk)
-        is_over = not sets.is_being_built(workspace)
-        return JsonResponse({"text": sets.progress(workspace), "is_over": is_over})
+        is_over = not sets.is_building(workspace)
+        return JsonResponse({"text": sets.describe_progress(workspace), "is_over": is_over})
 
     def _visible(self, request: HttpRequest, pk: int) -> Workspace:
         if not self.has_view_permission(request):
@@ -263,31 +268,31 @@ class WorkspaceAdmin(PageAdmin):
             raise PermissionDenied
         return workspace
 
-    def _preview(self, workspace: Workspace, rows: RuleRows) -> previews.Preview | None:
+    def _preview(self, workspace: Workspace, rows: RuleEditor) -> previews.Preview | None:
         rule = rows.shown
         if rule is None or not rule.conditions:
             return None
-        return previews.of_audience(workspace, rule, timezone.now().date())
+        return previews.preview_audience(workspace, rule, timezone.now().date())
 
-    def _effect(self, request: HttpRequest, workspace: Workspace) -> effects.Effect:
+    def _effect(self, request: HttpRequest, workspace: Workspace) -> what_if.WhatIfEffect:
         if request.method != "POST":
-            return effects.as_it_is(workspace.scores)
+            return what_if.unchanged_effect(workspace.scores)
         # As stored: a page's own form has written what was filled in to its object.
-        stored = Workspace.objects.select_related("scores__tally").get(pk=workspace.pk)
-        sent = as_saved(request.POST)
+        stored = Workspace.objects.select_related("scores__cached_counts").get(pk=workspace.pk)
+        sent = without_preview_buttons(request.POST)
         form = cast(
             WorkspaceForm, self.get_form(request, stored, change=True)(sent, instance=stored)
         )
         ((formset, inline),) = self.get_formsets_with_inlines(request, stored)
         filled_in = self.get_formset_kwargs(request, stored, inline, formset.get_default_prefix())
-        return effects.of_form(stored.scores, form, formset(**filled_in), timezone.now().date())
+        return what_if.form_effect(stored.scores, form, formset(**filled_in), timezone.now().date())
 
     def get_formset_kwargs(
         self, request: HttpRequest, obj: Any, inline: Any, prefix: str
     ) -> dict[str, Any]:
         kwargs: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
-        if WEIGH in request.POST:
-            kwargs["data"] = with_another_weight(kwargs["data"], prefix)
+        if ADD_WEIGHT in request.POST:
+            kwargs["data"] = add_weight_row(kwargs["data"], prefix)
         return kwargs
 
     # --- Saving -------------------------------------------------------------------------------
@@ -308,7 +313,7 @@ class WorkspaceAdmin(PageAdmin):
         super().save_related(request, form, formsets, change)
         weighted = any(formset.has_changed() for formset in formsets)
         if not change or weighted or SCORING_FIELDS & set(form.changed_data):
-            sets.request(form.instance.pk)
+            sets.request_score_set(form.instance.pk)
             transaction.on_commit(tasks.request_rescore)
 
     def delete_view(
@@ -319,7 +324,7 @@ class WorkspaceAdmin(PageAdmin):
         may = workspace is not None and self.has_delete_permission(request, workspace)
         typed = request.POST.get("name", "").strip()
         if may and workspace and request.method == "POST" and typed != workspace.name.strip():
-            self.message_user(request, MISTYPED, messages.ERROR)
+            self.message_user(request, NAME_MISMATCH_MESSAGE, messages.ERROR)
             return redirect(request.path)
         return super().delete_view(request, object_id, extra_context)
 

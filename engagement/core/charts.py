@@ -35,13 +35,13 @@ from django.utils.safestring import SafeString
 from django.utils.text import slugify
 
 # So many labels stand side by side on a phone.
-MOST_LABELS = 5
+MAX_LABELS = 5
 # A chart has so many colours of its own; the stylesheet knows them as tone-1 and so on.
-TONES = 8
+TONE_COUNT = 8
 # The part of its place that a bar takes; the rest keeps it apart from the next one.
-BAR_SHARE = 0.78
+BAR_WIDTH_SHARE = 0.78
 
-Value = float | None
+ChartValue = float | None
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Series:
     next one in turn. With *url* its name in the legend is a link."""
 
     name: str
-    values: Sequence[Value]
+    values: Sequence[ChartValue]
     tone: int | None = None
     url: str = ""
 
@@ -73,21 +73,25 @@ def bars(title: str, labels: Sequence[str], series: Sequence[Series]) -> SafeStr
     )
 
 
-def sparkline(title: str, values: Sequence[Value]) -> SafeString:
+def sparkline(title: str, values: Sequence[ChartValue]) -> SafeString:
     """A line as small as a word, for a table's cell; *title* is what it says without being seen."""
     top = max([value for value in values if value is not None], default=0) or 1
     known = [value for value in values if value is not None]
-    said = f"{title}: {shown(known[0])} to {shown(known[-1])}" if known else f"{title}: nothing"
+    said = (
+        f"{title}: {format_number(known[0])} to {format_number(known[-1])}"
+        if known
+        else f"{title}: nothing"
+    )
     context = {"said": said, "paths": [_path(run) for run in _runs(values, top)]}
     return _render("sparkline", context)
 
 
-def day(of: date) -> str:
+def day_label(of: date) -> str:
     """A day as the charts' labels write it."""
     return f"{of.day} {of:%b}"
 
 
-def shown(value: Value) -> str:
+def format_number(value: ChartValue) -> str:
     """A number as people read it: whole, or with one decimal; "–" where there is none."""
     if value is None:
         return "–"
@@ -128,7 +132,7 @@ class _Frame:
     ) -> None:
         self.title, self.labels, self.top, self.is_bars = title, labels, top, is_bars
         self.series = [
-            Series(one.name, one.values, one.tone or index % TONES + 1, one.url)
+            Series(one.name, one.values, one.tone or index % TONE_COUNT + 1, one.url)
             for index, one in enumerate(series)
         ]
 
@@ -150,9 +154,11 @@ class _Frame:
             "series": self.series,
             "is_empty": not any(known) if self.is_bars else not known,
             "across": list(self._across()),
-            "upwards": [_Tick(shown(self.top * part), 100 - 100 * part) for part in (0, 0.5, 1)],
+            "upwards": [
+                _Tick(format_number(self.top * part), 100 - 100 * part) for part in (0, 0.5, 1)
+            ],
             "rows": [
-                (label, [shown(one.values[index]) for one in self.series])
+                (label, [format_number(one.values[index]) for one in self.series])
                 for index, label in enumerate(self.labels)
             ],
             **drawing,
@@ -161,7 +167,7 @@ class _Frame:
 
     def _across(self) -> Iterator[_Tick]:
         last = len(self.labels) - 1
-        step = max(1, math.ceil(last / (MOST_LABELS - 1)))
+        step = max(1, math.ceil(last / (MAX_LABELS - 1)))
         # Counted from the end, because the newest is what people look for.
         for index in range(last, -1, -step):
             at = self.x(index)
@@ -173,7 +179,7 @@ def _hits(frame: _Frame) -> Iterator[_Hit]:
     width = 100 / max(1, len(frame.labels))
     for index, label in enumerate(frame.labels):
         told = [
-            f"{one.name} {shown(one.values[index])}"
+            f"{one.name} {format_number(one.values[index])}"
             for one in frame.series
             if one.values[index] or not frame.is_bars
         ]
@@ -224,7 +230,7 @@ class _Line:
         )
 
 
-def _runs(values: Sequence[Value], top: float) -> Iterator[list[tuple[float, float]]]:
+def _runs(values: Sequence[ChartValue], top: float) -> Iterator[list[tuple[float, float]]]:
     """The points between two gaps, each in the square."""
     last = len(values) - 1
     points = [
@@ -260,8 +266,9 @@ def _in_words(series: Series, labels: Sequence[str]) -> str:
         return f"{series.name}: nothing is known yet."
     low, high = min(known, key=lambda one: one[0]), max(known, key=lambda one: one[0])
     return (
-        f"{series.name}: {shown(known[-1][0])} on {known[-1][1]}, "
-        f"highest {shown(high[0])} on {high[1]}, lowest {shown(low[0])} on {low[1]}."
+        f"{series.name}: {format_number(known[-1][0])} on {known[-1][1]}, "
+        f"highest {format_number(high[0])} on {high[1]}, "
+        f"lowest {format_number(low[0])} on {low[1]}."
     )
 
 
@@ -282,7 +289,7 @@ def _sums(labels: Sequence[str], series: Sequence[Series]) -> list[float]:
 
 
 def _parts(frame: _Frame) -> Iterator[_Part]:
-    width = 100 / max(1, len(frame.labels)) * BAR_SHARE
+    width = 100 / max(1, len(frame.labels)) * BAR_WIDTH_SHARE
     for index in range(len(frame.labels)):
         filled = 0.0
         for one in frame.series:
@@ -296,9 +303,12 @@ def _total(frame: _Frame, sums: Sequence[float]) -> str:
     """The bars in words."""
     if not any(sums):
         return "None."
-    parts = [f"{one.name} {shown(sum(value or 0 for value in one.values))}" for one in frame.series]
+    parts = [
+        f"{one.name} {format_number(sum(value or 0 for value in one.values))}"
+        for one in frame.series
+    ]
     most = max(range(len(sums)), key=lambda index: sums[index])
     return (
-        f"{shown(sum(sums))} in all: {', '.join(parts)}. "
-        f"Most on {frame.labels[most]}: {shown(sums[most])}."
+        f"{format_number(sum(sums))} in all: {', '.join(parts)}. "
+        f"Most on {frame.labels[most]}: {format_number(sums[most])}."
     )

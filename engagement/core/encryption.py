@@ -12,11 +12,11 @@ from django.db.models.functions import Cast
 
 from engagement.core.fields import EncryptedTextField
 
-BATCH = 500
+ROWS_PER_QUERY = 500
 
 
 @dataclass(frozen=True)
-class Column:
+class EncryptedColumn:
     """An encrypted column of a model."""
 
     model: type[models.Model]
@@ -36,7 +36,7 @@ class Column:
         """Primary keys and what is stored, in the order of keys."""
         after: Any = None
         rows = self.stored().order_by("pk").values_list("pk", "stored")
-        while batch := list((rows.filter(pk__gt=after) if after else rows)[:BATCH]):
+        while batch := list((rows.filter(pk__gt=after) if after else rows)[:ROWS_PER_QUERY]):
             yield batch
             after = batch[-1][0]
 
@@ -45,32 +45,32 @@ class Column:
 class Rotation:
     """What became of a column's values."""
 
-    column: Column
-    encrypted_anew: int = 0
+    column: EncryptedColumn
+    reencrypted: int = 0
     up_to_date: int = 0
     unreadable: int = 0
     discarded: int = 0
 
     @property
     def seen(self) -> int:
-        return self.encrypted_anew + self.up_to_date + self.unreadable + self.discarded
+        return self.reencrypted + self.up_to_date + self.unreadable + self.discarded
 
 
-def columns() -> list[Column]:
+def encrypted_columns() -> list[EncryptedColumn]:
     """Every encrypted column of the service."""
     return [
-        Column(model, field)
+        EncryptedColumn(model, field)
         for model in apps.get_models()
         for field in model._meta.local_fields
         if isinstance(field, EncryptedTextField)
     ]
 
 
-def unreadable() -> dict[str, int]:
+def count_unreadable() -> dict[str, int]:
     """How many values of each column none of the keys can decrypt; empty where all is well."""
     fernet = EncryptedTextField().f
     counted = {}
-    for column in columns():
+    for column in encrypted_columns():
         number = sum(
             _decrypted(fernet, stored) is None for batch in column.batches() for _, stored in batch
         )
@@ -79,7 +79,7 @@ def unreadable() -> dict[str, int]:
     return counted
 
 
-def rotate(discard_unreadable: bool, progress: Callable[[Rotation], None]) -> list[Rotation]:
+def reencrypt(discard_unreadable: bool, progress: Callable[[Rotation], None]) -> list[Rotation]:
     """Encrypt every value with the first key that another one encrypted.
 
     It may be interrupted and repeated, while the service runs: what has the first key is left
@@ -88,7 +88,7 @@ def rotate(discard_unreadable: bool, progress: Callable[[Rotation], None]) -> li
     after each batch.
     """
     rotations = []
-    for column in columns():
+    for column in encrypted_columns():
         rotation = Rotation(column)
         for batch in column.batches():
             for pk, stored in batch:
@@ -113,7 +113,7 @@ def _rotate(rotation: Rotation, pk: Any, stored: str, discard_unreadable: bool) 
     if value is None:
         rotation.discarded += 1
     else:
-        rotation.encrypted_anew += 1
+        rotation.reencrypted += 1
 
 
 def _decrypted(fernet: Any, stored: str) -> str | None:

@@ -8,7 +8,7 @@ from django.db import models
 from encrypted_fields.fields import EncryptedTextField as LibraryEncryptedTextField
 
 
-class Undecryptable(Exception):
+class DecryptionError(Exception):
     """A stored value cannot be decrypted with any key in EDS_ENCRYPTION_KEYS."""
 
 
@@ -46,7 +46,7 @@ class EncryptedTextField(LibraryEncryptedTextField):  # type: ignore[misc]
         try:
             return self.f.decrypt(value.encode()).decode()
         except InvalidToken:
-            raise Undecryptable(
+            raise DecryptionError(
                 f"{self.model._meta.label}.{self.attname} cannot be decrypted: the key that "
                 "encrypted it is not in EDS_ENCRYPTION_KEYS. Add that key again."
             ) from None

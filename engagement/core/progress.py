@@ -9,7 +9,7 @@ BAR_WIDTH = 30
 BAR_INTERVAL, LINE_INTERVAL = 0.2, 10.0
 
 
-class Progress:
+class ProgressReporter:
     """Says how far the work is. *total* is what ``show`` is called with in the end; None where
     nobody knows it."""
 

@@ -14,7 +14,9 @@ logger = logging.getLogger(__name__)
 _broker_is_away = False
 
 
-def ask(task: "Task[Any, Any] | Signature[Any]", expires: float, countdown: float = 0.0) -> bool:
+def enqueue(
+    task: "Task[Any, Any] | Signature[Any]", expires: float, countdown: float = 0.0
+) -> bool:
     """Have the task run soon, not before *countdown* seconds and not after *expires*; whether the
     broker took the message. It never raises, and says once that the broker is away."""
     global _broker_is_away

@@ -18,18 +18,18 @@ _TRY: LiteralString = "SELECT pg_try_advisory_xact_lock(%(class)s, %(product)s::
 _WAIT: LiteralString = "SELECT pg_advisory_xact_lock(%(class)s, %(product)s::integer)::text"
 
 
-def hold_scoring(product_id: int) -> bool:
+def try_lock_scoring(product_id: int) -> bool:
     """Whether this transaction is now the one that scores the product, until it ends."""
     ((mine,),) = sql.fetch(_TRY, {"class": SCORING, "product": product_id % 2**31})
     return bool(mine)
 
 
-def keep_from_scoring(product_id: int) -> None:
+def lock_scoring(product_id: int) -> None:
     """Wait for whoever scores the product, and let nobody begin until this transaction ends."""
     sql.fetch(_WAIT, {"class": SCORING, "product": product_id % 2**31})
 
 
-def hold_reattribution() -> bool:
+def try_lock_reattribution() -> bool:
     """Whether this transaction is now the one that moves events in the background, until it
     ends."""
     ((mine,),) = sql.fetch(_TRY, {"class": REATTRIBUTION, "product": 0})
@@ -39,7 +39,7 @@ def hold_reattribution() -> bool:
 _WAIT_TO_CLAIM: LiteralString = "SELECT pg_advisory_xact_lock(%(class)s, 0)::text"
 
 
-def hold_claiming() -> None:
+def lock_claiming() -> None:
     """Wait for whoever chooses messages to record, and let nobody choose until this transaction
     ends."""
     sql.fetch(_WAIT_TO_CLAIM, {"class": CLAIMING})
@@ -56,7 +56,7 @@ _CLOSE_PRODUCT: LiteralString = """
 """
 
 
-def hold_products(product_ids: Collection[int]) -> set[int]:
+def share_lock_products(product_ids: Collection[int]) -> set[int]:
     """Of these products those that are there to stay: until this transaction ends nobody of them
     is forgotten, and none of them is deleted."""
     if not product_ids:
@@ -64,7 +64,7 @@ def hold_products(product_ids: Collection[int]) -> set[int]:
     return {id for (id,) in sql.fetch(_HOLD_PRODUCTS, {"products": list(product_ids)})}
 
 
-def close_product(product_id: int) -> bool:
+def lock_product(product_id: int) -> bool:
     """Wait for whoever holds the product, and let nobody hold it until this transaction ends;
     whether there is such a product."""
     return bool(sql.fetch(_CLOSE_PRODUCT, {"product": product_id}))

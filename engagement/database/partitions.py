@@ -22,7 +22,7 @@ _PARTITIONS: LiteralString = """
 """
 
 
-def keep_partitions(today: date, retention_days: int) -> None:
+def maintain_partitions(today: date, retention_days: int) -> None:
     """Make the partitions of every month that is kept, and drop those that are not.
 
     Events older than the retention that arrive all the same lie in the default partition until

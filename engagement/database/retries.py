@@ -23,7 +23,7 @@ _TRANSIENT = ("08", "25", _LOST_RACE, "42", "53", "57", "58", "55P03")
 # computed, or its statement.
 _TOO_DEAR = ("25P03", "57014")
 # So many times in a row a piece of work may lose against other workers before its worker gives up.
-RACES = 10
+MAX_CONFLICT_RETRIES = 10
 
 Result = TypeVar("Result")
 
@@ -39,30 +39,30 @@ def is_transient(error: BaseException) -> bool:
     return sqlstate.startswith(_TRANSIENT)
 
 
-def was_too_dear(error: BaseException) -> bool:
+def is_timeout(error: BaseException) -> bool:
     """Whether the work itself took longer than the database allows: the same work would again, and
     less of it may not."""
     return isinstance(error, Error) and _sqlstate(error) in _TOO_DEAR
 
 
-def lost_race(error: BaseException) -> bool:
+def is_conflict(error: BaseException) -> bool:
     """Whether another worker's transaction was in the way: the same work may succeed at once."""
     return isinstance(error, Error) and _sqlstate(error).startswith(_LOST_RACE)
 
 
-def after_races(work: Callable[[], Result]) -> Result:
+def retry_on_conflict(work: Callable[[], Result]) -> Result:
     """Do the work, a transaction, again where it was rolled back in favour of another worker's."""
-    for _ in range(RACES):
+    for _ in range(MAX_CONFLICT_RETRIES):
         try:
             return work()
         except Error as error:
-            if not lost_race(error):
+            if not is_conflict(error):
                 raise
     return work()
 
 
 @contextmanager
-def left_to_beat(task: str) -> Iterator[None]:
+def leave_retry_to_beat(task: str) -> Iterator[None]:
     """End a task that the database interrupts with one line in the log: beat asks for it again."""
     try:
         yield

@@ -18,7 +18,7 @@ _read_from: ContextVar[str | None] = ContextVar("read_from", default=None)
 
 
 @contextmanager
-def reading_from(alias: str) -> Iterator[None]:
+def read_from(alias: str) -> Iterator[None]:
     """Have the statements of the block, which only reads, go to this entry of DATABASES."""
     token = _read_from.set(alias)
     try:
@@ -27,12 +27,12 @@ def reading_from(alias: str) -> Iterator[None]:
         _read_from.reset(token)
 
 
-def current() -> BaseDatabaseWrapper:
+def current_connection() -> BaseDatabaseWrapper:
     """The connection that statements go through now."""
     return connections[_read_from.get() or DEFAULT_DB_ALIAS]
 
 
-class Router:
+class ReplicaRouter:
     """Sends what Django's queries read to where the block says, and writes to the primary."""
 
     def db_for_read(self, model: type[Model], **hints: Any) -> str | None:

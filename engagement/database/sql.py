@@ -33,7 +33,7 @@ def fetch(
 
     *prepare* keeps its plan on the connection, as for ``execute``.
     """
-    with routing.current().wrap_database_errors, _cursor() as cursor:
+    with routing.current_connection().wrap_database_errors, _cursor() as cursor:
         return cursor.execute(statement, parameters, prepare=prepare or None).fetchall()
 
 
@@ -45,7 +45,7 @@ def execute(
     *prepare* keeps its plan on the connection: worth it for a short statement that runs hundreds
     of times a second on a connection of its own.
     """
-    with routing.current().wrap_database_errors, _cursor() as cursor:
+    with routing.current_connection().wrap_database_errors, _cursor() as cursor:
         return cursor.execute(statement, parameters, prepare=prepare or None).rowcount
 
 
@@ -56,7 +56,7 @@ def stream(
 
     Raises Django's database errors.
     """
-    connection = routing.current()
+    connection = routing.current_connection()
     with connection.wrap_database_errors:
         raw: psycopg.Connection[Row] = connection.connection
         with psycopg.ServerCursor(raw, f"stream_{next(_streams)}") as cursor:
@@ -72,7 +72,7 @@ def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) ->
 
     Raises Django's database errors.
     """
-    wrap = routing.current().wrap_database_errors
+    wrap = routing.current_connection().wrap_database_errors
     with wrap, _cursor() as cursor, cursor.copy(statement) as stream:
         stream.set_types(types)
         for row in rows:
@@ -80,7 +80,7 @@ def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) ->
 
 
 def _cursor() -> psycopg.Cursor[Row]:
-    connection = routing.current()
+    connection = routing.current_connection()
     # As Django's own cursors begin: a connection that was idle may have died meanwhile.
     connection.close_if_health_check_failed()
     connection.ensure_connection()
@@ -91,7 +91,7 @@ def _cursor() -> psycopg.Cursor[Row]:
     return cursor
 
 
-class TookTooLong(Exception):
+class StatementTimeout(Exception):
     """The database stopped a statement that ran longer than it may."""
 
 
@@ -100,44 +100,44 @@ _NO_LIMIT: LiteralString = "SET LOCAL statement_timeout TO DEFAULT"
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
+def statement_timeout(seconds: float) -> Iterator[None]:
     """Have each statement of the block end in time, in a transaction or savepoint of the block's.
 
     Raises TookTooLong where one does not.
     """
     try:
-        with transaction.atomic(routing.current().alias):
+        with transaction.atomic(routing.current_connection().alias):
             execute(_LIMIT, {"limit": f"{seconds * 1000:.0f}"})
             yield
             execute(_NO_LIMIT)
     except OperationalError as error:
         if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
-            raise TookTooLong from error
+            raise StatementTimeout from error
         raise
 
 
 # Whoever asks the database to stop waits so long for it.
-CANCEL_SECONDS = 5.0
+CANCEL_TIMEOUT_SECONDS = 5.0
 # What begins after the first was stopped, or was asked between two, is stopped this much later.
-CANCEL_AGAIN_SECONDS = 1.0
+CANCEL_RETRY_SECONDS = 1.0
 
 
 @contextmanager
-def cancelled_after(seconds: float) -> Iterator[None]:
+def cancel_after(seconds: float) -> Iterator[None]:
     """Have the block's statements stopped once so much time has passed since the block began.
 
-    It costs no statement, as ``time_limit`` does, and sets nothing that somebody else behind
+    It costs no statement, as ``statement_timeout`` does, and sets nothing that somebody else behind
     PgBouncer could meet. Raises TookTooLong where a statement was stopped.
     """
     ended = threading.Event()
-    asked = (routing.current(), seconds, ended)
+    asked = (routing.current_connection(), seconds, ended)
     timer = threading.Thread(target=_cancel, args=asked, daemon=True)
     timer.start()
     try:
         yield
     except OperationalError as error:
         if isinstance(error.__cause__, psycopg.errors.QueryCanceled):
-            raise TookTooLong from error
+            raise StatementTimeout from error
         raise
     finally:
         ended.set()
@@ -152,5 +152,5 @@ def _cancel(connection: BaseDatabaseWrapper, seconds: float, ended: threading.Ev
         # A connection that is lost has nothing to stop.
         with suppress(psycopg.Error):
             if raw is not None:
-                raw.cancel_safe(timeout=CANCEL_SECONDS)
-        seconds = CANCEL_AGAIN_SECONDS
+                raw.cancel_safe(timeout=CANCEL_TIMEOUT_SECONDS)
+        seconds = CANCEL_RETRY_SECONDS

@@ -19,7 +19,7 @@ _TABLES = [
     "engagement_accountengagement",
 ]
 # A table is due when so many of its rows changed since the last time, and this share of them.
-ROWS, SHARE = 5_000, 0.2
+MIN_CHANGED_ROWS, MIN_CHANGED_SHARE = 5_000, 0.2
 
 _GROWN: LiteralString = """
     SELECT c.relname
@@ -31,18 +31,18 @@ _GROWN: LiteralString = """
 """
 
 
-def keep_up() -> list[str]:
+def analyze_grown_tables() -> list[str]:
     """Analyze the tables that have grown; their names."""
     grown = [name for (name,) in sql.fetch(_GROWN, _due(_TABLES))]
-    learn(grown)
+    analyze(grown)
     return grown
 
 
 def _due(tables: list[str]) -> dict[str, object]:
-    return {"tables": tables, "rows": ROWS, "share": SHARE}
+    return {"tables": tables, "rows": MIN_CHANGED_ROWS, "share": MIN_CHANGED_SHARE}
 
 
-def learn(tables: list[str] = _TABLES) -> None:
+def analyze(tables: list[str] = _TABLES) -> None:
     """Analyze the tables, except where somebody else holds one just now."""
     if tables:
         names = ", ".join(connection.ops.quote_name(table) for table in tables)

@@ -9,17 +9,17 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from engagement.database import sql
-from engagement.database.partitions import keep_partitions
-from engagement.demo import copied, population, recorded, vocabulary
+from engagement.database.partitions import maintain_partitions
+from engagement.demo import copy_writer, message_writer, population, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Catalog, Company
 from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
 from engagement.rescoring import rescore, sets
 
 # More people than these are copied into the tables instead of recorded as messages.
-RECORDED_UP_TO = 20_000
+MAX_USERS_AS_MESSAGES = 20_000
 # Seconds between two looks at what another worker is scoring.
-PAUSE = 0.2
+POLL_SECONDS = 0.2
 
 _ADMINS: dict[str, Any] = {
     "match": "all",
@@ -27,7 +27,7 @@ _ADMINS: dict[str, Any] = {
 }
 
 
-def fill(
+def populate(
     product: Product,
     catalog: Catalog,
     size: Size,
@@ -41,13 +41,17 @@ def fill(
     The product must be new. Recorded in the caller's transaction, if there is one.
     """
     _weigh(product, catalog)
-    keep_partitions(now.astimezone(UTC).date(), settings.EVENT_RETENTION_DAYS)
-    write = recorded.write if size.users <= RECORDED_UP_TO else copied.write
+    maintain_partitions(now.astimezone(UTC).date(), settings.EVENT_RETENTION_DAYS)
+    write = (
+        message_writer.write_as_messages
+        if size.users <= MAX_USERS_AS_MESSAGES
+        else copy_writer.copy_customers
+    )
     yield from write(product.pk, population.generate(catalog, size, now, seed, company))
-    if write is copied.write:
+    if write is copy_writer.copy_customers:
         # Nothing was marked stale, and nobody has looked at the tables yet.
         for pk in product.workspaces.values_list("pk", flat=True):
-            sets.request(pk)
+            sets.request_score_set(pk)
         sql.execute(_LEARN)
 
 
@@ -85,7 +89,7 @@ def add_workspaces(product: Product) -> None:
     )
 
 
-def score(
+def score_products(
     products: Sequence[Product], clock: Callable[[], datetime], report: Callable[[str], bool]
 ) -> None:
     """Return once the products' scores are complete and published.
@@ -101,7 +105,7 @@ def score(
 
     rescore.rescore(clock(), out_of_time=over)
     while (building.exists() or unscored.exists()) and not over():
-        time.sleep(PAUSE)
+        time.sleep(POLL_SECONDS)
         rescore.rescore(clock(), out_of_time=over)
 
 

@@ -17,11 +17,11 @@ from engagement.demo import vocabulary
 from engagement.demo.vocabulary import Catalog, Company, Feature
 
 # How much is done on a weekday, Monday first.
-WEEK = (1.0, 1.05, 1.05, 1.0, 0.85, 0.14, 0.1)
+WEEKDAY_ACTIVITY = (1.0, 1.05, 1.05, 1.0, 0.85, 0.14, 0.1)
 # The smaller, the more of all people work for a few customers.
 CONCENTRATION = 1.4
 # On how many of their days in the product somebody uses a feature that they use at all.
-FEATURE_ON_A_DAY = 0.4
+DAILY_FEATURE_CHANCE = 0.4
 WORKDAY_SECONDS = 9 * 3600
 _DAY_SECONDS = 24 * 3600
 
@@ -41,7 +41,7 @@ class Size:
     activity: float = 0.25
 
 
-class Done(NamedTuple):
+class EventUse(NamedTuple):
     """What one person did of one kind on one day, how often, and when last; ``times`` are the
     single events, if made."""
 
@@ -51,13 +51,13 @@ class Done(NamedTuple):
     times: Sequence[datetime]
 
 
-class Person(NamedTuple):
+class DemoUser(NamedTuple):
     """Somebody who works for a customer, first seen at ``seen_at``."""
 
     external_id: str
     traits: dict[str, Any]
     seen_at: datetime
-    done: list[Done]
+    event_uses: list[EventUse]
 
 
 class Customer(NamedTuple):
@@ -66,11 +66,11 @@ class Customer(NamedTuple):
     external_id: str
     traits: dict[str, Any]
     seen_at: datetime
-    people: list[Person]
+    people: list[DemoUser]
 
 
 # How active a customer is on each day.
-Course: TypeAlias = list[float]
+ActivityCurve: TypeAlias = list[float]
 
 
 def generate(
@@ -115,7 +115,7 @@ class _World:
         self._midnights = [
             datetime.combine(first + timedelta(days=n), time(), UTC) for n in range(size.days)
         ]
-        self._week = [WEEK[midnight.weekday()] for midnight in self._midnights]
+        self._week = [WEEKDAY_ACTIVITY[midnight.weekday()] for midnight in self._midnights]
         self._elapsed = int((self._now - self._midnights[-1]).total_seconds())
         self._week[-1] *= self._elapsed / _DAY_SECONDS
 
@@ -140,7 +140,7 @@ class _World:
         ]
         return Customer(company.external_id, traits, seen_at, people)
 
-    def _course(self) -> tuple[int, Course]:
+    def _course(self) -> tuple[int, ActivityCurve]:
         """The day on which the customer comes (negative: before all days), and its course."""
         days, chance = self._size.days, self._chance
         story = chance.choices(_STORIES, _WEIGHTS)[0]
@@ -158,14 +158,14 @@ class _World:
         company: Company,
         number: int,
         begins: int,
-        course: Course,
+        course: ActivityCurve,
         opens: int,
         addresses: set[str],
         is_first: bool,
-    ) -> Person:
+    ) -> DemoUser:
         chance = self._chance
-        given, given_plain = chance.choice(vocabulary.GIVEN)
-        family, family_plain = chance.choice(vocabulary.FAMILY)
+        given, given_plain = chance.choice(vocabulary.GIVEN_NAMES)
+        family, family_plain = chance.choice(vocabulary.FAMILY_NAMES)
         address = f"{given_plain}.{family_plain}"
         if address in addresses:
             address = f"{address}{len(addresses)}"
@@ -182,21 +182,21 @@ class _World:
         }
         seen_at = max(created, self._midnights[0])
         done = self._work(seen_at, course, opens)
-        return Person(f"u-{number + 1:07d}", traits, seen_at, done)
+        return DemoUser(f"u-{number + 1:07d}", traits, seen_at, done)
 
     def _repertoire(self) -> list[Feature]:
         """What somebody uses of the product; the first feature everybody does."""
         random = self._chance.random
         return [feature for feature in self._features if random() < feature.share]
 
-    def _work(self, seen_at: datetime, course: Course, opens: int) -> list[Done]:
+    def _work(self, seen_at: datetime, course: ActivityCurve, opens: int) -> list[EventUse]:
         """What somebody did on all days from the one on which they were first seen."""
         random = self._chance.random
         rate = self._size.activity * self._chance.lognormvariate(0.0, 0.8)
         repertoire = self._repertoire()
         single_from = self._size.days - self._size.event_days
         first, last = (seen_at - self._midnights[0]).days, self._size.days - 1
-        done: list[Done] = []
+        done: list[EventUse] = []
         for day in range(first, last + 1):
             if random() >= min(rate, 0.97) * course[day]:
                 continue
@@ -204,7 +204,7 @@ class _World:
             midnight = self._midnights[day]
             earliest = seen_at if day == first else midnight
             for place, (event, _, _, often) in enumerate(repertoire):
-                if place and random() >= FEATURE_ON_A_DAY:
+                if place and random() >= DAILY_FEATURE_CHANCE:
                     continue
                 count = 1 + int(-log(1.0 - random()) * often)
                 made = count if day >= single_from else 1
@@ -212,7 +212,7 @@ class _World:
                     max(earliest, midnight + timedelta(seconds=begins + random() * seconds))
                     for _ in range(made)
                 )
-                done.append(Done(event, times[-1], count, times if day >= single_from else ()))
+                done.append(EventUse(event, times[-1], count, times if day >= single_from else ()))
         return done
 
 
@@ -226,36 +226,36 @@ def _long_ago(chance: Random) -> int:
     return -chance.randrange(1, _LONGEST_AGO)
 
 
-def _steady(days: int, chance: Random) -> tuple[int, Course]:
+def _steady(days: int, chance: Random) -> tuple[int, ActivityCurve]:
     level = chance.uniform(0.6, 1.2)
     return _long_ago(chance), [level] * days
 
 
-def _rising(days: int, chance: Random) -> tuple[int, Course]:
+def _rising(days: int, chance: Random) -> tuple[int, ActivityCurve]:
     return _long_ago(chance), _slope(days, chance.uniform(0.15, 0.5), chance.uniform(1.2, 2.0))
 
 
-def _falling(days: int, chance: Random) -> tuple[int, Course]:
+def _falling(days: int, chance: Random) -> tuple[int, ActivityCurve]:
     return _long_ago(chance), _slope(days, chance.uniform(1.0, 1.8), chance.uniform(0.05, 0.4))
 
 
-def _sleeping(days: int, chance: Random) -> tuple[int, Course]:
+def _sleeping(days: int, chance: Random) -> tuple[int, ActivityCurve]:
     """Active until some day, and then nothing."""
     ends = chance.randrange(days // 4, days * 4 // 5 + 1)
     level = chance.uniform(0.6, 1.4)
     return _long_ago(chance), [level if day < ends else 0.0 for day in range(days)]
 
 
-def _newcomer(days: int, chance: Random) -> tuple[int, Course]:
+def _newcomer(days: int, chance: Random) -> tuple[int, ActivityCurve]:
     begins = chance.randrange(days * 3 // 4, days)
     return begins, _slope(days, 0.4, 1.5)
 
 
-def _dabbling(days: int, chance: Random) -> tuple[int, Course]:
+def _dabbling(days: int, chance: Random) -> tuple[int, ActivityCurve]:
     return _long_ago(chance), [0.06] * days
 
 
-def _slope(days: int, start: float, end: float) -> Course:
+def _slope(days: int, start: float, end: float) -> ActivityCurve:
     step = (end - start) / max(1, days - 1)
     return [start + step * day for day in range(days)]
 

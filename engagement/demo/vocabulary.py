@@ -179,8 +179,8 @@ def _plain(name: str) -> str:
     return decomposed.encode("ascii", "ignore").decode().lower()
 
 
-GIVEN = [(name, _plain(name)) for name in _GIVEN.split()]
-FAMILY = [(name, _plain(name)) for name in _FAMILY.split()]
+GIVEN_NAMES = [(name, _plain(name)) for name in _GIVEN.split()]
+FAMILY_NAMES = [(name, _plain(name)) for name in _FAMILY.split()]
 
 # What a customer-success team watches beyond the segments that each workspace has.
 SEGMENTS: tuple[tuple[Scope, str, list[dict[str, Any]]], ...] = (

@@ -19,13 +19,13 @@ logger = logging.getLogger(__name__)
 
 MINUTE = 60.0
 # Of whatever somebody may repeat as often as they like, a process writes so many lines a minute.
-LINES_A_MINUTE = 20
+MAX_LINES_PER_MINUTE = 20
 # An address, with a port where a proxy adds it. The header may hold anything else.
 _NO_ADDRESS = re.compile(r"[^0-9A-Fa-f.:\[\]]")
-LONGEST_ADDRESS = 64
+MAX_ADDRESS_LENGTH = 64
 
 
-class OncePerMinute:
+class LogRateLimiter:
     """Lets one line a minute through for each subject, and counts the others."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -34,12 +34,12 @@ class OncePerMinute:
         self._seen: set[str] = set()
         self._left_out = 0
 
-    def left_out(self, subject: str) -> int | None:
+    def register_line(self, subject: str) -> int | None:
         """How many lines were left out before the subject's; None where it is left out, too."""
         now = self._clock()
         if now - self._began >= MINUTE:
             self._began, self._seen = now, set()
-        if subject in self._seen or len(self._seen) >= LINES_A_MINUTE:
+        if subject in self._seen or len(self._seen) >= MAX_LINES_PER_MINUTE:
             self._left_out += 1
             return None
         self._seen.add(subject)
@@ -53,7 +53,7 @@ def client_address(request: HttpRequest | None) -> str:
     return told.rsplit(",", 1)[-1].strip()
 
 
-def start() -> None:
+def connect_signals() -> None:
     """Have sign-ins and sign-outs logged from now on."""
     user_logged_in.connect(_signed_in, dispatch_uid="log of sign-ins")
     user_logged_out.connect(_signed_out, dispatch_uid="log of sign-outs")
@@ -68,33 +68,33 @@ def _signed_out(request: HttpRequest, user: Any, **_: Any) -> None:
         _write(logging.INFO, "sign_out", "Signed out", request, login=user.get_username())
 
 
-def sign_in_failed(request: HttpRequest | None, name: str) -> None:
+def log_sign_in_failed(request: HttpRequest | None, name: str) -> None:
     _write(logging.WARNING, "sign_in_failed", "Failed sign-in", request, login=_known(name))
 
 
-def sign_in_slowed(request: HttpRequest | None, name: str) -> None:
+def log_sign_in_throttled(request: HttpRequest | None, name: str) -> None:
     """Somebody must wait before they may try again. One line a minute for each address."""
-    left_out = _slowed.left_out(client_address(request))
+    left_out = _slowed.register_line(client_address(request))
     if left_out is not None:
         login, said = _known(name), "Sign-in refused after too many failures"
         _write(logging.WARNING, "sign_in_slowed", said, request, login=login, left_out=left_out)
 
 
-def token_refused(
+def log_token_rejected(
     request: HttpRequest, reason: str, subject: str, token_id: Callable[[], int | None]
 ) -> None:
     """A read token was refused. One line a minute for each *subject* at an address.
 
     *token_id* finds the number of a token that was revoked.
     """
-    left_out = _refused.left_out(f"{client_address(request)} {subject}")
+    left_out = _refused.register_line(f"{client_address(request)} {subject}")
     if left_out is not None:
         said, about = "Refused read token", {"reason": reason, "token_id": token_id()}
         _write(logging.WARNING, "token_refused", said, request, **about, left_out=left_out)
 
 
-_slowed = OncePerMinute()
-_refused = OncePerMinute()
+_slowed = LogRateLimiter()
+_refused = LogRateLimiter()
 
 
 def _known(name: str) -> str | None:
@@ -104,7 +104,7 @@ def _known(name: str) -> str | None:
 
 
 def _write(level: int, event: str, said: str, request: HttpRequest | None, **about: Any) -> None:
-    address = _NO_ADDRESS.sub("", client_address(request))[:LONGEST_ADDRESS]
+    address = _NO_ADDRESS.sub("", client_address(request))[:MAX_ADDRESS_LENGTH]
     fields = {"address": address or None, **about}
     told = {name: value for name, value in fields.items() if value}
     words = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())

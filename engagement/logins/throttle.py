@@ -18,14 +18,14 @@ from django.utils.crypto import salted_hmac
 from engagement.models import LoginAttempts
 
 # Failures count until this much time has passed without another.
-FAILURES_KEPT = timedelta(minutes=15)
+FAILURE_RETENTION = timedelta(minutes=15)
 # Whoever logged in from an address is known there for so long.
-KNOWN_FOR = timedelta(days=90)
+KNOWN_ADDRESS_RETENTION = timedelta(days=90)
 NO_WAIT = timedelta()
 
 
 @dataclass(frozen=True)
-class Limit:
+class ThrottleLimit:
     """So many failures are free; after each further one the wait doubles, up to the longest."""
 
     free: int
@@ -40,20 +40,20 @@ class Limit:
         return min(doubled, self.longest_wait)
 
 
-BY_NAME_AND_ADDRESS = Limit(5, timedelta(seconds=30), timedelta(minutes=5))
+BY_NAME_AND_ADDRESS = ThrottleLimit(5, timedelta(seconds=30), timedelta(minutes=5))
 # Guesses at one name from many places, or at many names from one place.
-BY_NAME = Limit(30, timedelta(seconds=15), timedelta(seconds=30))
-BY_ADDRESS = Limit(50, timedelta(seconds=15), timedelta(seconds=30))
+BY_NAME = ThrottleLimit(30, timedelta(seconds=15), timedelta(seconds=30))
+BY_ADDRESS = ThrottleLimit(50, timedelta(seconds=15), timedelta(seconds=30))
 
 
 @dataclass(frozen=True)
-class Attempt:
+class SignInAttempt:
     """Somebody says they are *name*, from *address*."""
 
     name: str
     address: str
 
-    def limits(self) -> dict[str, Limit]:
+    def limits(self) -> dict[str, ThrottleLimit]:
         """What the attempt counts towards, by subject."""
         name, place = self.name.strip().lower(), _place(self.address)
         return {
@@ -63,7 +63,7 @@ class Attempt:
         }
 
 
-def wait_before(attempt: Attempt, now: datetime) -> timedelta:
+def register_attempt(attempt: SignInAttempt, now: datetime) -> timedelta:
     """How long to wait before the attempt; where that is nothing, it counts as failed from now on.
 
     Counting comes first, so that a hundred guesses at once are not all made before one counts.
@@ -82,20 +82,20 @@ def wait_before(attempt: Attempt, now: datetime) -> timedelta:
     return wait
 
 
-def succeeded(attempt: Attempt, now: datetime) -> None:
+def register_success(attempt: SignInAttempt, now: datetime) -> None:
     """Take back that the attempt counts as failed, and know the name at this address."""
     limits = attempt.limits()
     with transaction.atomic(durable=True):
         for row in _locked(sorted(limits), now):
             if limits[row.subject] is BY_NAME_AND_ADDRESS:
                 row.failures, row.succeeded_at = 0, now
-                row.keep_until = now + KNOWN_FOR
+                row.keep_until = now + KNOWN_ADDRESS_RETENTION
             else:
                 row.failures = max(row.failures - 1, 0)
             row.save(update_fields=["failures", "succeeded_at", "keep_until"])
 
 
-def forget_old(now: datetime) -> None:
+def delete_expired(now: datetime) -> None:
     """Delete the attempts that count no more, and the sessions that have expired."""
     LoginAttempts.objects.filter(keep_until__lt=now).delete()
     Session.objects.filter(expire_date__lt=now).delete()
@@ -105,14 +105,16 @@ def _locked(subjects: Sequence[str], now: datetime) -> list[LoginAttempts]:
     """The subjects' rows, made where missing. In the order of their keys, so that two attempts
     cannot deadlock."""
     LoginAttempts.objects.bulk_create(
-        (LoginAttempts(subject=one, keep_until=now + FAILURES_KEPT) for one in subjects),
+        (LoginAttempts(subject=one, keep_until=now + FAILURE_RETENTION) for one in subjects),
         ignore_conflicts=True,
     )
     rows = LoginAttempts.objects.filter(subject__in=subjects).order_by("subject")
     return list(rows.select_for_update())
 
 
-def _wait(rows: Iterable[LoginAttempts], limits: Mapping[str, Limit], now: datetime) -> timedelta:
+def _wait(
+    rows: Iterable[LoginAttempts], limits: Mapping[str, ThrottleLimit], now: datetime
+) -> timedelta:
     """The longest wait that any of the rows asks for."""
     found = list(rows)
     own = [row for row in found if limits[row.subject] is BY_NAME_AND_ADDRESS]
@@ -121,23 +123,23 @@ def _wait(rows: Iterable[LoginAttempts], limits: Mapping[str, Limit], now: datet
 
 
 def _is_known(row: LoginAttempts, now: datetime) -> bool:
-    return row.succeeded_at is not None and now - row.succeeded_at < KNOWN_FOR
+    return row.succeeded_at is not None and now - row.succeeded_at < KNOWN_ADDRESS_RETENTION
 
 
 def _failures(row: LoginAttempts, now: datetime) -> int:
     """The failures that still count."""
-    is_recent = row.failed_at is not None and now - row.failed_at < FAILURES_KEPT
+    is_recent = row.failed_at is not None and now - row.failed_at < FAILURE_RETENTION
     return row.failures if is_recent else 0
 
 
-def _remaining(row: LoginAttempts, limit: Limit, now: datetime) -> timedelta:
+def _remaining(row: LoginAttempts, limit: ThrottleLimit, now: datetime) -> timedelta:
     wait = limit.wait(_failures(row, now))
     return max(wait - (now - row.failed_at), NO_WAIT) if row.failed_at else NO_WAIT
 
 
 def _count_failure(row: LoginAttempts, now: datetime) -> None:
     row.failures, row.failed_at = _failures(row, now) + 1, now
-    row.keep_until = max(row.keep_until, now + FAILURES_KEPT)
+    row.keep_until = max(row.keep_until, now + FAILURE_RETENTION)
     row.save(update_fields=["failures", "failed_at", "keep_until"])
 
 

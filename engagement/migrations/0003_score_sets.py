@@ -9,7 +9,7 @@ import django.contrib.postgres.fields
 import django.db.models.deletion
 import django.db.models.functions.datetime
 
-from engagement.tenure import CREATED_TRAITS, stated
+from engagement.tenure import CREATED_TRAITS, parse_created_at
 
 ROWS_PER_BATCH = 2_000
 
@@ -21,7 +21,7 @@ def note_creation(apps, schema_editor):
         stating = subjects.filter(traits__has_any_keys=CREATED_TRAITS).only("traits")
         batch = []
         for subject in stating.order_by("pk").iterator(ROWS_PER_BATCH):
-            subject.created_at = stated(subject.traits)
+            subject.created_at = parse_created_at(subject.traits)
             batch.append(subject)
             if len(batch) == ROWS_PER_BATCH:
                 subjects.bulk_update(batch, ["created_at"])

@@ -2,19 +2,19 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
-from engagement.models.chores import Chore
 from engagement.models.credentials import Credential
+from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.logins import LoginAttempts
-from engagement.models.measures import Measure
+from engagement.models.operation_counters import OperationCounter
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
 from engagement.models.scores import (
     AccountEngagement,
+    CachedCounts,
     DailyBenchmark,
+    RescoreRequest,
     ScoredEvent,
     ScoreSet,
-    StaleMark,
-    Tally,
     UserEngagement,
 )
 from engagement.models.segments import Segment
@@ -23,25 +23,25 @@ from engagement.models.subjects import Account, Membership, ReattributionRequest
 __all__ = [
     "Account",
     "AccountEngagement",
-    "Chore",
+    "CachedCounts",
     "Credential",
     "DailyBenchmark",
     "DailyCount",
+    "DailyJob",
     "Event",
     "EventName",
     "EventWeight",
     "ForgottenSubject",
     "LoginAttempts",
-    "Measure",
     "Membership",
+    "OperationCounter",
     "Product",
     "ProductMember",
     "ReattributionRequest",
+    "RescoreRequest",
     "ScoreSet",
     "ScoredEvent",
     "Segment",
-    "StaleMark",
-    "Tally",
     "User",
     "UserEngagement",
     "Workspace",

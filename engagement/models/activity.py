@@ -5,7 +5,7 @@ from django.db import models
 
 EVENT_NAME_LENGTH = 256
 NO_ACCOUNT = 0
-NOBODY = 0
+NO_USER = 0
 
 
 class EventName(models.Model):
@@ -17,14 +17,14 @@ class EventName(models.Model):
 
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
     name = models.CharField(max_length=EVENT_NAME_LENGTH)
-    done_by = models.BigIntegerField(null=True, db_default=NOBODY)
+    done_by = models.BigIntegerField(null=True, db_default=NO_USER)
 
     class Meta:
         ordering = ["name"]
         indexes = [
             # Rescoring asks whether there are any; there are few.
             models.Index(
-                fields=["product"], condition=models.Q(done_by=NOBODY), name="event_name_not_done"
+                fields=["product"], condition=models.Q(done_by=NO_USER), name="event_name_not_done"
             )
         ]
         constraints = [

@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 # Which numbers a set has. A set with fewer is built anew once this release works on its product.
 # 1: an account's users are those who are in it, with or without an event.
-FORMULA = 1
+FORMULA_VERSION = 1
 
 
 class ScoreSet(models.Model):
@@ -21,11 +21,11 @@ class ScoreSet(models.Model):
     ``scored_day`` is the UTC day whose windows the rows are of. The benchmarks are the 90th
     percentiles of the raw scores above zero: now, as it stood a day ago, and one lookback ago; None
     where nobody scored. The quantiles are ``QUANTILES`` equally spaced ones of the same raw scores,
-    from low to high, empty where nobody scored. ``scored_names`` is the number of event names that
-    the definition scores. All of these are taken together; ``benchmark_seconds`` is how long that
-    took, and they are stale when scores changed since. The benchmarks of past days are taken again
-    from ``past_stale_from`` on; ``past_seconds`` is how long that took the last time, at
-    ``past_at``.
+    from low to high, empty where nobody scored. ``scored_event_name_count`` is the number of event
+    names that the definition scores. All of these are taken together; ``benchmark_seconds`` is how
+    long that took, and they are stale when scores changed since. The benchmarks of past days are
+    taken again from ``past_benchmarks_stale_from`` on; ``past_benchmarks_seconds`` is how long that
+    took the last time, at ``past_benchmarks_at``.
     """
 
     class State(models.TextChoices):
@@ -48,7 +48,7 @@ class ScoreSet(models.Model):
     default_weight = models.PositiveSmallIntegerField()
     audience = models.JSONField(default=dict)
     # 0 where an older release made the set.
-    formula = models.PositiveSmallIntegerField(default=FORMULA, db_default=0)
+    formula = models.PositiveSmallIntegerField(default=FORMULA_VERSION, db_default=0)
 
     # How far building has come: the phase, the last subject scored in it, and how many of how many.
     phase = models.CharField(max_length=10, choices=Phase.choices, default=Phase.USERS)
@@ -65,16 +65,20 @@ class ScoreSet(models.Model):
     account_benchmark_last_period = models.FloatField(null=True)
     user_quantiles = ArrayField(models.BigIntegerField(), default=list)
     account_quantiles = ArrayField(models.BigIntegerField(), default=list)
-    scored_names = models.IntegerField(default=0)
+    scored_event_name_count = models.IntegerField(db_column="scored_names", default=0)
     benchmarks_at = models.DateTimeField(null=True)
     benchmarks_stale = models.BooleanField(default=True)
     benchmark_seconds = models.FloatField(default=0.0)
     # The first day whose benchmark counts that came later have changed; None where none has.
-    past_stale_from = models.DateField(null=True)
-    past_at = models.DateTimeField(null=True)
-    past_seconds = models.FloatField(default=0.0, db_default=0.0)
+    past_benchmarks_stale_from = models.DateField(db_column="past_stale_from", null=True)
+    past_benchmarks_at = models.DateTimeField(db_column="past_at", null=True)
+    past_benchmarks_seconds = models.FloatField(
+        db_column="past_seconds", default=0.0, db_default=0.0
+    )
     # Scores or segments changed since the set's tally was taken.
-    tally_stale = models.BooleanField(default=True, db_default=True)
+    cached_counts_stale = models.BooleanField(
+        db_column="tally_stale", default=True, db_default=True
+    )
 
     requested_at = models.DateTimeField(db_default=Now())
     published_at = models.DateTimeField(null=True)
@@ -133,7 +137,7 @@ class DailyBenchmark(models.Model):
         return f"{self.day}: {self.users} / {self.accounts}"
 
 
-class Tally(models.Model):
+class CachedCounts(models.Model):
     """What was counted of a set of scores: its subjects, those with a raw score above zero, and the
     ``members`` of its workspace's segments, by the segment and the version of its rule.
 
@@ -141,7 +145,9 @@ class Tally(models.Model):
     change first. ``seconds`` is how long counting took.
     """
 
-    score_set = models.OneToOneField(ScoreSet, on_delete=models.CASCADE, primary_key=True)
+    score_set = models.OneToOneField(
+        ScoreSet, on_delete=models.CASCADE, primary_key=True, related_name="cached_counts"
+    )
     users = models.BigIntegerField()
     active_users = models.BigIntegerField()
     accounts = models.BigIntegerField()
@@ -149,11 +155,14 @@ class Tally(models.Model):
     members = models.JSONField(default=dict)
     rising = ArrayField(models.BigIntegerField(), default=list)
     falling = ArrayField(models.BigIntegerField(), default=list)
-    taken_at = models.DateTimeField()
+    counted_at = models.DateTimeField(db_column="taken_at")
     seconds = models.FloatField()
 
+    class Meta:
+        db_table = "engagement_tally"
+
     def __str__(self) -> str:
-        return f"of {self.users:,} users and {self.accounts:,} accounts at {self.taken_at}"
+        return f"of {self.users:,} users and {self.accounts:,} accounts at {self.counted_at}"
 
 
 class Engagement(models.Model):
@@ -248,7 +257,7 @@ class AccountEngagement(Engagement):
         return f"account {self.account_id} in score set {self.score_set_id}: {self.raw}"
 
 
-class StaleMark(models.Model):
+class RescoreRequest(models.Model):
     """Says that the scores of a user or an account must be computed again; with a ``day`` and
     neither of them, that counts of the product changed on that day or later ones.
 
@@ -262,6 +271,9 @@ class StaleMark(models.Model):
     user_id = models.BigIntegerField(null=True)
     account_id = models.BigIntegerField(null=True)
     day = models.DateField(null=True)
+
+    class Meta:
+        db_table = "engagement_stalemark"
 
     def __str__(self) -> str:
         return f"user {self.user_id} / account {self.account_id} / since {self.day}"

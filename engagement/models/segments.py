@@ -14,7 +14,7 @@ from engagement.models.products import Workspace
 
 NAME_LENGTH = 100
 # Whether a subject is in a segment is asked of all segments at once.
-MOST_CUSTOM_SEGMENTS = 100
+MAX_CUSTOM_SEGMENTS = 100
 
 
 class Segment(models.Model):
@@ -66,15 +66,15 @@ class Segment(models.Model):
         if not self._state.adding or self.is_default:
             return
         custom = Segment.objects.filter(workspace_id=self.workspace_id, is_default=False)
-        if custom.count() >= MOST_CUSTOM_SEGMENTS:
+        if custom.count() >= MAX_CUSTOM_SEGMENTS:
             raise ValidationError(
-                f"A workspace has at most {MOST_CUSTOM_SEGMENTS} segments of its own. "
+                f"A workspace has at most {MAX_CUSTOM_SEGMENTS} segments of its own. "
                 "Delete one that nobody uses."
             )
 
 
 @receiver(post_save, sender=Workspace)
-def add_defaults(instance: Workspace, created: bool, raw: bool, **kwargs: Any) -> None:
+def create_default_segments(instance: Workspace, created: bool, raw: bool, **kwargs: Any) -> None:
     """Give each new workspace the default segments, wherever it is made."""
     if created and not raw:
         Segment.objects.bulk_create(

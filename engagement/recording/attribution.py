@@ -17,11 +17,11 @@ from typing import Any, LiteralString, NamedTuple, TypeAlias
 from engagement.database import sql
 from engagement.recording import reattribution
 from engagement.recording.reattribution import Span
-from engagement.recording.subjects import UserState, lock_to_move
-from engagement.scores.rescore_queue import Touched
+from engagement.recording.subjects import UserState, lock_users_for_update
+from engagement.scores.rescore_queue import ChangedCount
 
 
-class Link(NamedTuple):
+class MembershipRecord(NamedTuple):
     """A user was seen in an account at a time. Of two at the same time the later arrival counts."""
 
     at: datetime
@@ -33,7 +33,7 @@ class Link(NamedTuple):
 Timeline: TypeAlias = list[tuple[datetime | None, int]]
 
 
-def timeline(links: Iterable[Link]) -> Timeline:
+def build_timeline(links: Iterable[MembershipRecord]) -> Timeline:
     """The accounts that the user was in, from their sightings in any order."""
     changes: Timeline = []
     for at, account_id in _winners(links).items():
@@ -44,12 +44,14 @@ def timeline(links: Iterable[Link]) -> Timeline:
     return changes
 
 
-def _winners(links: Iterable[Link]) -> dict[datetime, int]:
+def _winners(links: Iterable[MembershipRecord]) -> dict[datetime, int]:
     """The account that counts at each moment of a link, in order of time."""
     return {link.at: link.account_id for link in sorted(links)}
 
 
-def changed(before: Timeline, after: Timeline) -> list[tuple[datetime | None, datetime | None]]:
+def changed_spans(
+    before: Timeline, after: Timeline
+) -> list[tuple[datetime | None, datetime | None]]:
     """The spans of time in which *after* names another account than *before*, in order and apart:
     their starts and ends, None without a bound. One pass over both."""
     spans: list[tuple[datetime | None, datetime | None]] = []
@@ -77,7 +79,7 @@ def _from_the_beginning(moment: datetime | None) -> tuple[bool, datetime | None]
     return (moment is not None, moment)
 
 
-def changes_attribution(user: UserState, links: Sequence[Link]) -> bool:
+def changes_attribution(user: UserState, links: Sequence[MembershipRecord]) -> bool:
     """Whether the links say anything new about where the user's events belong."""
     return any(
         link.account_id != user.account_id
@@ -97,7 +99,9 @@ _STORE_LINKS: LiteralString = """
 """
 
 
-def link(links: dict[int, list[Link]], users: dict[int, UserState]) -> set[Touched]:
+def store_memberships(
+    links: dict[int, list[MembershipRecord]], users: dict[int, UserState]
+) -> set[ChangedCount]:
     """Store the links, by user id, and bring the users' attribution up to date.
 
     The users' ``account_id`` and ``account_since`` follow; the caller writes them. Stored events
@@ -106,28 +110,30 @@ def link(links: dict[int, list[Link]], users: dict[int, UserState]) -> set[Touch
     """
     changing = [users[id] for id, new in links.items() if changes_attribution(users[id], new)]
     known = [user for user in changing if not user.created]
-    lock_to_move(user.id for user in known)
+    lock_users_for_update(user.id for user in known)
     before = _links_around(known, links)
     _store(links, users)
     for user in changing:
         if user.created:
-            user.account_since, user.account_id = timeline(links[user.id])[-1]
+            user.account_since, user.account_id = build_timeline(links[user.id])[-1]
     _enter(known, before, links)
     spans = [
         Span(user.product_id, user.id, *span)
         for user in known
         for span in _changed_by(before.get(user.id, []), links[user.id])
     ]
-    return reattribution.move(spans, sum(map(len, links.values())))
+    return reattribution.reattribute_spans(spans, sum(map(len, links.values())))
 
 
-def _changed_by(old: list[Link], new: list[Link]) -> list[tuple[datetime | None, datetime | None]]:
+def _changed_by(
+    old: list[MembershipRecord], new: list[MembershipRecord]
+) -> list[tuple[datetime | None, datetime | None]]:
     """Where new links change the timeline. Of the stored links their neighbours do: between two
     of these that no new link touches nothing changes."""
-    return changed(timeline(old), timeline([*old, *new]))
+    return changed_spans(build_timeline(old), build_timeline([*old, *new]))
 
 
-def _store(links: dict[int, list[Link]], users: dict[int, UserState]) -> None:
+def _store(links: dict[int, list[MembershipRecord]], users: dict[int, UserState]) -> None:
     # One row a key: a statement must not meet the same row twice. Sorted by it against deadlocks.
     latest: dict[tuple[int, int, datetime, int], int] = {}
     for user_id, new in links.items():
@@ -172,14 +178,14 @@ _READ_AROUND: LiteralString = """
 
 
 def _links_around(
-    users: Sequence[UserState], links: dict[int, list[Link]]
-) -> dict[int, list[Link]]:
+    users: Sequence[UserState], links: dict[int, list[MembershipRecord]]
+) -> dict[int, list[MembershipRecord]]:
     """The stored links that count at, and directly before and after, each of the new *links*."""
     moments = [(user, at) for user in users for at in {link.at for link in links[user.id]}]
-    around: dict[int, list[Link]] = {}
+    around: dict[int, list[MembershipRecord]] = {}
     if moments:
         for user_id, *stored in sql.fetch(_READ_AROUND, _moment_arrays(moments)):
-            around.setdefault(user_id, []).append(Link(*stored))
+            around.setdefault(user_id, []).append(MembershipRecord(*stored))
     return around
 
 
@@ -208,7 +214,9 @@ _FIND_SINCE: LiteralString = """
 
 
 def _enter(
-    users: Sequence[UserState], before: dict[int, list[Link]], links: dict[int, list[Link]]
+    users: Sequence[UserState],
+    before: dict[int, list[MembershipRecord]],
+    links: dict[int, list[MembershipRecord]],
 ) -> None:
     """Put the users into the accounts that their links, now stored, say they are in."""
     searched: list[tuple[UserState, datetime | None]] = []
@@ -271,7 +279,7 @@ _ACCOUNTS_OF: LiteralString = """
 """
 
 
-def accounts_of(users: Iterable[UserState]) -> list[tuple[int, int]]:
+def all_accounts_of(users: Iterable[UserState]) -> list[tuple[int, int]]:
     """(product id, account id) of every account that any of the users was ever seen in."""
     wanted = list(users)
     if not wanted:

@@ -9,7 +9,7 @@ from engagement.database import sql
 # Product, user, day as an ordinal (a date is slow to hash), event name, account.
 CountKey: TypeAlias = tuple[int, int, int, int, int]
 # How many events, and when the last of them happened.
-Counts: TypeAlias = Mapping[CountKey, tuple[int, datetime]]
+CountsByKey: TypeAlias = Mapping[CountKey, tuple[int, datetime]]
 # After every day.
 _NO_DAY = date.max.toordinal() + 1
 
@@ -27,7 +27,7 @@ _ADD: LiteralString = f"""
 """
 
 
-def add(counts: Counts) -> None:
+def add(counts: CountsByKey) -> None:
     """Add the counts to the stored ones."""
     if counts:
         sql.execute(_ADD, _arrays(counts))
@@ -78,7 +78,7 @@ _FIND_LAST: LiteralString = """
 """
 
 
-def take(counts: Counts) -> None:
+def subtract(counts: CountsByKey) -> None:
     """Take the counts of events that moved away from the stored ones; the events have moved
     already. What was counted without events stays."""
     if not counts:
@@ -108,7 +108,7 @@ def take(counts: Counts) -> None:
         )
 
 
-def earliest_days(counts: Counts) -> dict[int, int]:
+def earliest_days(counts: CountsByKey) -> dict[int, int]:
     """Each product's earliest day among the counts, as an ordinal."""
     days: dict[int, int] = {}
     for product_id, _, day, _, _ in counts:
@@ -117,7 +117,7 @@ def earliest_days(counts: Counts) -> dict[int, int]:
     return days
 
 
-def _arrays(counts: Counts) -> dict[str, Collection[Any]]:
+def _arrays(counts: CountsByKey) -> dict[str, Collection[Any]]:
     # Sorted by the key, so that two workers that count the same users cannot deadlock.
     rows = sorted(counts.items())
     return {

@@ -15,16 +15,16 @@ from django.db import transaction
 from engagement.database import locks, retries, sql
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import daily_counts
-from engagement.recording.subjects import lock_to_move
+from engagement.recording.subjects import lock_users_for_update
 from engagement.scores import rescore_queue
-from engagement.scores.rescore_queue import Touched
+from engagement.scores.rescore_queue import ChangedCount
 
 # A batch moves events of days with so many of them, or with twice as many as it has links.
-MOVED_AT_ONCE = 1_000
+MAX_EVENTS_PER_BATCH = 1_000
 # A step in the background looks at so many: some 50 ms, for which the user's messages wait.
 EVENTS_PER_STEP = 5_000
 # A batch that changes more separate spans of one user asks for all that lies between them.
-SPANS_PER_REQUEST = 100
+MAX_SPANS_PER_USER = 100
 
 
 class Span(NamedTuple):
@@ -40,7 +40,7 @@ class Span(NamedTuple):
     arrival: int = 0
 
 
-class Examined(NamedTuple):
+class EventAttribution(NamedTuple):
     """A stored event: the account that it is in, and the one that it belongs to by the links."""
 
     product_id: int
@@ -49,13 +49,13 @@ class Examined(NamedTuple):
     arrival: int
     event_name_id: int
     account_id: int | None
-    rightful_id: int | None
+    correct_account_id: int | None
 
 
 # --- In the batch ---------------------------------------------------------------------------
 
 
-def move(spans: Sequence[Span], links: int) -> set[Touched]:
+def reattribute_spans(spans: Sequence[Span], links: int) -> set[ChangedCount]:
     """Put the events of the spans into their accounts, now or, where they are many, by a request;
     whose counts changed. *links* is how many links the batch has.
 
@@ -63,7 +63,7 @@ def move(spans: Sequence[Span], links: int) -> set[Touched]:
     """
     if not spans:
         return set()
-    at_once, later = _divided(spans, max(MOVED_AT_ONCE, 2 * links))
+    at_once, later = _divided(spans, max(MAX_EVENTS_PER_BATCH, 2 * links))
     _request(later)
     return _move(_examine(at_once, None))
 
@@ -145,15 +145,15 @@ _FIRST_OF: LiteralString = """
 """
 
 
-def is_wanted() -> bool:
+def has_requests() -> bool:
     """Whether there are requests."""
     return bool(sql.fetch(_NEXT))
 
 
-def run(out_of_time: Callable[[], bool] = lambda: False) -> bool:
+def process_requests(out_of_time: Callable[[], bool] = lambda: False) -> bool:
     """Work off the requests of all products in turns; whether time sufficed for that."""
     while not out_of_time():
-        if not retries.after_races(_step):
+        if not retries.retry_on_conflict(_step):
             return True
     return False
 
@@ -161,17 +161,17 @@ def run(out_of_time: Callable[[], bool] = lambda: False) -> bool:
 def _step() -> bool:
     """One bounded piece of work; whether there may be more, and nobody else is at it."""
     with transaction.atomic(durable=True):
-        if not locks.hold_reattribution():
+        if not locks.try_lock_reattribution():
             return False
         rows = sql.fetch(_NEXT)
         for product_id, user_id in rows:
-            if locks.hold_products([product_id]):
-                lock_to_move([user_id])
+            if locks.share_lock_products([product_id]):
+                lock_users_for_update([user_id])
                 _work_off(product_id, user_id)
     return bool(rows)
 
 
-def catch_up(product_id: int, user_ids: Collection[int]) -> bool:
+def process_user_requests(product_id: int, user_ids: Collection[int]) -> bool:
     """Work off a bounded piece of the requests of these users; whether there were any.
 
     For whoever is about to change links or events by other means. The users must be locked.
@@ -182,7 +182,7 @@ def catch_up(product_id: int, user_ids: Collection[int]) -> bool:
     return bool(rows)
 
 
-def drop(product_id: int, user_id: int) -> None:
+def delete_requests(product_id: int, user_id: int) -> None:
     """Delete the requests of a user who is deleted. The user must be locked."""
     sql.execute(_TAKE, {"product": product_id, "users": [user_id]})
 
@@ -197,7 +197,7 @@ def _work_off(product_id: int, user_id: int) -> None:
     if len(examined) == EVENTS_PER_STEP:
         last = examined[-1]
         rest.append(first._replace(start=last.occurred_at, arrival=last.arrival + 1))
-    rescore_queue.mark(rescore_queue.counts(_move(examined)))
+    rescore_queue.enqueue(rescore_queue.rescore_changed_counts(_move(examined)))
     _insert(rest)
 
 
@@ -228,7 +228,7 @@ def _request(spans: Sequence[Span]) -> None:
     wanted: list[Span] = []
     for one in by_user.values():
         # The spans of a user are in order of time.
-        wanted += one if len(one) <= SPANS_PER_REQUEST else [one[0]._replace(end=one[-1].end)]
+        wanted += one if len(one) <= MAX_SPANS_PER_USER else [one[0]._replace(end=one[-1].end)]
     _insert(wanted)
 
 
@@ -276,16 +276,18 @@ _MOVE: LiteralString = """
 """
 
 
-def _examine(spans: Sequence[Span], limit: int | None) -> list[Examined]:
+def _examine(spans: Sequence[Span], limit: int | None) -> list[EventAttribution]:
     """The events of the spans in order of time, at most *limit* of each."""
     if not spans:
         return []
-    return [Examined(*row) for row in sql.fetch(_EXAMINE, {**_arrays(spans), "limit": limit})]
+    return [
+        EventAttribution(*row) for row in sql.fetch(_EXAMINE, {**_arrays(spans), "limit": limit})
+    ]
 
 
-def _move(examined: Iterable[Examined]) -> set[Touched]:
+def _move(examined: Iterable[EventAttribution]) -> set[ChangedCount]:
     """Move the events that are in a wrong account, and their counts; whose counts changed."""
-    moving = [one for one in examined if one.account_id != one.rightful_id]
+    moving = [one for one in examined if one.account_id != one.correct_account_id]
     if not moving:
         return set()
     sql.execute(
@@ -295,21 +297,24 @@ def _move(examined: Iterable[Examined]) -> set[Touched]:
             "users": [one.user_id for one in moving],
             "at": [one.occurred_at for one in moving],
             "arrivals": [one.arrival for one in moving],
-            "accounts": [one.rightful_id for one in moving],
+            "accounts": [one.correct_account_id for one in moving],
         },
     )
     taken = _counted(moving, "account_id")
     added = _counted(moving, "rightful_id")
-    daily_counts.take(taken)
+    daily_counts.subtract(taken)
     daily_counts.add(added)
     days = daily_counts.earliest_days({**taken, **added})
-    rescore_queue.mark(
-        {rescore_queue.since(product, date.fromordinal(day)) for product, day in days.items()}
+    rescore_queue.enqueue(
+        {
+            rescore_queue.rescore_days_since(product, date.fromordinal(day))
+            for product, day in days.items()
+        }
     )
-    return {Touched(key[0], key[1], key[4]) for key in (*taken, *added)}
+    return {ChangedCount(key[0], key[1], key[4]) for key in (*taken, *added)}
 
 
-def _counted(events: Iterable[Examined], account: str) -> daily_counts.Counts:
+def _counted(events: Iterable[EventAttribution], account: str) -> daily_counts.CountsByKey:
     counts: dict[daily_counts.CountKey, tuple[int, datetime]] = {}
     for one in events:
         account_id = getattr(one, account) or NO_ACCOUNT

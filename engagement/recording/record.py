@@ -12,23 +12,36 @@ from typing import LiteralString, NamedTuple
 import msgspec
 
 from engagement.database import sql
-from engagement.messages import Counted, Group, Identify, Linked, Received, Seen, Track
+from engagement.messages import (
+    CountStatement,
+    Group,
+    Identify,
+    MembershipStatement,
+    ReceivedMessage,
+    SubjectStatement,
+    Track,
+)
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import attribution, daily_counts, subjects
-from engagement.recording.attribution import Link
+from engagement.recording.attribution import MembershipRecord
 from engagement.recording.daily_counts import CountKey
-from engagement.recording.subjects import Key, Sighting, UserState, see
-from engagement.recording.suppression import admit
+from engagement.recording.subjects import (
+    ExternalKey,
+    SubjectUpdate,
+    UserState,
+    get_or_create_update,
+)
+from engagement.recording.suppression import split_recordable
 from engagement.scores import rescore_queue
-from engagement.scores.rescore_queue import Touched
-from engagement.traits import stamp
+from engagement.scores.rescore_queue import ChangedCount
+from engagement.traits import make_stamp
 
 
-class LinkMessage(msgspec.Struct, frozen=True, gc=False):
+class MembershipMessage(msgspec.Struct, frozen=True, gc=False):
     """A message that puts a user into an account."""
 
-    user: Key
-    account: Key
+    user: ExternalKey
+    account: ExternalKey
     at: datetime
     arrival: int
 
@@ -36,8 +49,8 @@ class LinkMessage(msgspec.Struct, frozen=True, gc=False):
 class TrackMessage(msgspec.Struct, frozen=True, gc=False):
     """A message that says what a user did."""
 
-    user: Key
-    event: Key
+    user: ExternalKey
+    event: ExternalKey
     at: datetime
     received_at: datetime
     arrival: int
@@ -46,9 +59,9 @@ class TrackMessage(msgspec.Struct, frozen=True, gc=False):
 class CountMessage(msgspec.Struct, frozen=True, gc=False):
     """A statement that says how often a user did something on a day."""
 
-    user: Key
-    event: Key
-    account: Key | None
+    user: ExternalKey
+    event: ExternalKey
+    account: ExternalKey | None
     count: int
     last_at: datetime
 
@@ -59,15 +72,15 @@ class Batch(msgspec.Struct):
     ``mentioned`` are accounts that must exist and of whom nothing else is said.
     """
 
-    users: dict[Key, Sighting] = {}
-    accounts: dict[Key, Sighting] = {}
-    mentioned: dict[Key, Sighting] = {}
-    links: list[LinkMessage] = []
+    users: dict[ExternalKey, SubjectUpdate] = {}
+    accounts: dict[ExternalKey, SubjectUpdate] = {}
+    mentioned: dict[ExternalKey, SubjectUpdate] = {}
+    links: list[MembershipMessage] = []
     tracks: list[TrackMessage] = []
     counts: list[CountMessage] = []
 
 
-class Outcome(NamedTuple):
+class RecordResult(NamedTuple):
     """What was not recorded.
 
     ``refused`` are messages that name somebody who was forgotten on request, or belong to a
@@ -75,23 +88,23 @@ class Outcome(NamedTuple):
     room for, by the arrival of their message; the rest of the message is recorded.
     """
 
-    refused: list[Received]
-    crowded_out: dict[int, list[str]]
+    refused: list[ReceivedMessage]
+    dropped_traits: dict[int, list[str]]
 
 
-def record(received: Sequence[Received]) -> Outcome:
+def record(received: Sequence[ReceivedMessage]) -> RecordResult:
     """Record messages of any products, inside the caller's transaction; what was not recorded.
 
     Creates and merges users and accounts, stores links, adds events and daily counts, and marks
     stale whose scores changed. Raises what the database raises: the caller decides whether that is
     the fault of a message.
     """
-    admitted, refused = admit(received)
+    admitted, refused = split_recordable(received)
     if not admitted:
-        return Outcome(refused, {})
-    batch = read(admitted)
+        return RecordResult(refused, {})
+    batch = build_batch(admitted)
     _record(batch)
-    return Outcome(refused, _crowded_out(batch))
+    return RecordResult(refused, _crowded_out(batch))
 
 
 def _crowded_out(batch: Batch) -> dict[int, list[str]]:
@@ -117,16 +130,16 @@ def _record(batch: Batch) -> None:
     counted, days = _add_events(batch, users, account_ids, event_names)
 
     _write_users(batch, users, written)
-    entered = attribution.accounts_of(user for user in newcomers if not user.created)
+    entered = attribution.all_accounts_of(user for user in newcomers if not user.created)
     made = {account_id for _, account_id in whole}
     sightings = {account_ids[key]: sighting for key, sighting in batch.accounts.items()}
     appeared = subjects.write_accounts(
         {id: said for id, said in sightings.items() if id not in made},
         {account_id for _, account_id in entered},
     )
-    rescore_queue.mark(
+    rescore_queue.enqueue(
         _stale(newcomers, moved | counted)
-        | {rescore_queue.account(*account) for account in (*entered, *appeared, *whole)}
+        | {rescore_queue.rescore_account(*account) for account in (*entered, *appeared, *whole)}
         | _described(batch, users, account_ids)
         | _changed_since(days, newcomers)
         | _resettled(members, users)
@@ -136,7 +149,7 @@ def _record(batch: Batch) -> None:
 # --- Reading the messages -------------------------------------------------------------------
 
 
-def read(received: Sequence[Received]) -> Batch:
+def build_batch(received: Sequence[ReceivedMessage]) -> Batch:
     """Sort out what the messages say of whom."""
     batch = Batch()
     for one in received:
@@ -147,93 +160,104 @@ def read(received: Sequence[Received]) -> Batch:
                 _read_identify(batch, one, one.message)
             case Group():
                 _read_group(batch, one, one.message)
-            case Seen():
+            case SubjectStatement():
                 _read_seen(batch, one.product_id, one.message)
-            case Linked():
+            case MembershipStatement():
                 _read_linked(batch, one, one.message)
-            case Counted():
+            case CountStatement():
                 _read_counted(batch, one.product_id, one.message)
     return batch
 
 
-def _read_track(batch: Batch, one: Received, message: Track) -> None:
+def _read_track(batch: Batch, one: ReceivedMessage, message: Track) -> None:
     user = (one.product_id, message.user_id)
     at = message.timestamp
-    see(batch.users, user, at)
+    get_or_create_update(batch.users, user, at)
     event = (one.product_id, message.event)
     batch.tracks.append(TrackMessage(user, event, at, one.received_at, one.arrival))
     if message.group_id is not None:
         account = (one.product_id, message.group_id)
-        see(batch.accounts, account, at)
-        batch.links.append(LinkMessage(user, account, at, one.arrival))
+        get_or_create_update(batch.accounts, account, at)
+        batch.links.append(MembershipMessage(user, account, at, one.arrival))
 
 
-def _read_identify(batch: Batch, one: Received, message: Identify) -> None:
+def _read_identify(batch: Batch, one: ReceivedMessage, message: Identify) -> None:
     user = (one.product_id, message.user_id)
     _introduce(batch.users, user, one, message)
     if message.group_id is not None:
         account = (one.product_id, message.group_id)
-        see(batch.accounts, account, message.timestamp).identified = True
-        batch.links.append(LinkMessage(user, account, message.timestamp, one.arrival))
+        get_or_create_update(batch.accounts, account, message.timestamp).identified = True
+        batch.links.append(MembershipMessage(user, account, message.timestamp, one.arrival))
 
 
-def _read_group(batch: Batch, one: Received, message: Group) -> None:
+def _read_group(batch: Batch, one: ReceivedMessage, message: Group) -> None:
     account = (one.product_id, message.group_id)
     _introduce(batch.accounts, account, one, message)
     if message.user_id is not None:
         user = (one.product_id, message.user_id)
-        see(batch.users, user, message.timestamp).identified = True
-        batch.links.append(LinkMessage(user, account, message.timestamp, one.arrival))
+        get_or_create_update(batch.users, user, message.timestamp).identified = True
+        batch.links.append(MembershipMessage(user, account, message.timestamp, one.arrival))
 
 
 def _introduce(
-    sightings: dict[Key, Sighting], key: Key, one: Received, message: Identify | Group
+    sightings: dict[ExternalKey, SubjectUpdate],
+    key: ExternalKey,
+    one: ReceivedMessage,
+    message: Identify | Group,
 ) -> None:
-    sighting = see(sightings, key, message.timestamp)
+    sighting = get_or_create_update(sightings, key, message.timestamp)
     sighting.identified = True
     if message.traits:
-        sighting.patches.append((message.traits, stamp(message.timestamp, one.arrival, one.source)))
+        sighting.patches.append(
+            (message.traits, make_stamp(message.timestamp, one.arrival, one.source))
+        )
 
 
-def _read_seen(batch: Batch, product_id: int, seen: Seen) -> None:
+def _read_seen(batch: Batch, product_id: int, seen: SubjectStatement) -> None:
     if seen.user_id is not None:
-        sighting = see(batch.users, (product_id, seen.user_id), seen.first_at)
+        sighting = get_or_create_update(batch.users, (product_id, seen.user_id), seen.first_at)
     else:
-        sighting = see(batch.accounts, (product_id, seen.group_id or ""), seen.first_at)
+        sighting = get_or_create_update(
+            batch.accounts, (product_id, seen.group_id or ""), seen.first_at
+        )
     sighting.widen(seen.last_at)
     sighting.identified |= seen.is_identified
 
 
-def _read_linked(batch: Batch, one: Received, linked: Linked) -> None:
+def _read_linked(batch: Batch, one: ReceivedMessage, linked: MembershipStatement) -> None:
     user, account = (one.product_id, linked.user_id), (one.product_id, linked.group_id)
-    see(batch.users, user, linked.timestamp)
-    see(batch.accounts, account, linked.timestamp)
-    batch.links.append(LinkMessage(user, account, linked.timestamp, one.arrival))
+    get_or_create_update(batch.users, user, linked.timestamp)
+    get_or_create_update(batch.accounts, account, linked.timestamp)
+    batch.links.append(MembershipMessage(user, account, linked.timestamp, one.arrival))
 
 
-def _read_counted(batch: Batch, product_id: int, counted: Counted) -> None:
+def _read_counted(batch: Batch, product_id: int, counted: CountStatement) -> None:
     user, event = (product_id, counted.user_id), (product_id, counted.event)
-    see(batch.users, user, counted.last_at)
+    get_or_create_update(batch.users, user, counted.last_at)
     account = None
     if counted.group_id is not None:
         account = (product_id, counted.group_id)
-        see(batch.mentioned, account, counted.last_at)
+        get_or_create_update(batch.mentioned, account, counted.last_at)
     batch.counts.append(CountMessage(user, event, account, counted.count, counted.last_at))
 
 
 # --- Links and identity ---------------------------------------------------------------------
 
 
-def _link(batch: Batch, users: dict[Key, UserState], account_ids: dict[Key, int]) -> set[Touched]:
-    links: dict[int, list[Link]] = defaultdict(list)
+def _link(
+    batch: Batch, users: dict[ExternalKey, UserState], account_ids: dict[ExternalKey, int]
+) -> set[ChangedCount]:
+    links: dict[int, list[MembershipRecord]] = defaultdict(list)
     for link in batch.links:
-        links[users[link.user].id].append(Link(link.at, link.arrival, account_ids[link.account]))
+        links[users[link.user].id].append(
+            MembershipRecord(link.at, link.arrival, account_ids[link.account])
+        )
     if not links:
         return set()
-    return attribution.link(links, {user.id: user for user in users.values()})
+    return attribution.store_memberships(links, {user.id: user for user in users.values()})
 
 
-def _identify(batch: Batch, users: dict[Key, UserState]) -> list[UserState]:
+def _identify(batch: Batch, users: dict[ExternalKey, UserState]) -> list[UserState]:
     """Make users that the batch introduces known; those that were not known before.
 
     An account that a known user's event names is known too.
@@ -249,7 +273,9 @@ def _identify(batch: Batch, users: dict[Key, UserState]) -> list[UserState]:
     return newcomers
 
 
-def _write_users(batch: Batch, users: dict[Key, UserState], written: Collection[Key]) -> None:
+def _write_users(
+    batch: Batch, users: dict[ExternalKey, UserState], written: Collection[ExternalKey]
+) -> None:
     sightings = {}
     for key in written:
         user, sighting = users[key], batch.users[key]
@@ -280,7 +306,7 @@ _CREATE_EVENT_NAMES: LiteralString = """
 """
 
 
-def _ensure_event_names(wanted: set[Key]) -> dict[Key, int]:
+def _ensure_event_names(wanted: set[ExternalKey]) -> dict[ExternalKey, int]:
     if not wanted:
         return {}
     names = _find_event_names(wanted)
@@ -290,12 +316,12 @@ def _ensure_event_names(wanted: set[Key]) -> dict[Key, int]:
     return names
 
 
-def _find_event_names(keys: Collection[Key]) -> dict[Key, int]:
+def _find_event_names(keys: Collection[ExternalKey]) -> dict[ExternalKey, int]:
     rows = sql.fetch(_FIND_EVENT_NAMES, _name_arrays(keys))
     return {(product, name): id for product, name, id in rows}
 
 
-def _name_arrays(keys: Collection[Key]) -> dict[str, list[int] | list[str]]:
+def _name_arrays(keys: Collection[ExternalKey]) -> dict[str, list[int] | list[str]]:
     return {"products": [product for product, _ in keys], "names": [name for _, name in keys]}
 
 
@@ -309,10 +335,10 @@ _EVENT_TYPES = ("int8", "int8", "timestamptz", "int8", "int8", "int8", "timestam
 
 def _add_events(
     batch: Batch,
-    users: dict[Key, UserState],
-    account_ids: dict[Key, int],
-    event_names: dict[Key, int],
-) -> tuple[set[Touched], dict[int, int]]:
+    users: dict[ExternalKey, UserState],
+    account_ids: dict[ExternalKey, int],
+    event_names: dict[ExternalKey, int],
+) -> tuple[set[ChangedCount], dict[int, int]]:
     """Store the events and count them; whose counts changed, and each product's earliest day of
     them, as an ordinal."""
     counts: dict[CountKey, tuple[int, datetime]] = {}
@@ -326,15 +352,15 @@ def _add_events(
     if events:
         sql.copy(_COPY_EVENTS, _EVENT_TYPES, events)
     daily_counts.add(counts)
-    touched = {Touched(key[0], key[1], key[4]) for key in counts}
+    touched = {ChangedCount(key[0], key[1], key[4]) for key in counts}
     return touched, daily_counts.earliest_days(counts)
 
 
 def _count_events(
     counts: dict[CountKey, tuple[int, datetime]],
     tracks: Sequence[TrackMessage],
-    users: dict[Key, UserState],
-    event_names: dict[Key, int],
+    users: dict[ExternalKey, UserState],
+    event_names: dict[ExternalKey, int],
 ) -> list[sql.Row]:
     """Add the events to *counts*; the rows of the events."""
     accounts = attribution.accounts_at([(users[track.user], track.at) for track in tracks])
@@ -353,39 +379,43 @@ def _count_events(
 
 
 def _described(
-    batch: Batch, users: dict[Key, UserState], account_ids: dict[Key, int]
-) -> set[rescore_queue.Mark]:
+    batch: Batch, users: dict[ExternalKey, UserState], account_ids: dict[ExternalKey, int]
+) -> set[rescore_queue.RescoreItem]:
     """Who has new traits or a new account: a workspace's audience may go by these."""
     changed = {key for key, sighting in batch.users.items() if sighting.patches}
     changed |= {link.user for link in batch.links}
-    marks = {rescore_queue.user(key[0], users[key].id) for key in changed}
+    marks = {rescore_queue.rescore_user(key[0], users[key].id) for key in changed}
     for key, sighting in batch.accounts.items():
         if sighting.patches:
-            marks.add(rescore_queue.account(key[0], account_ids[key]))
+            marks.add(rescore_queue.rescore_account(key[0], account_ids[key]))
     return marks
 
 
 def _resettled(
-    before: dict[Key, int | None], users: dict[Key, UserState]
-) -> set[rescore_queue.Mark]:
+    before: dict[ExternalKey, int | None], users: dict[ExternalKey, UserState]
+) -> set[rescore_queue.RescoreItem]:
     """The accounts that a known user joined or left: they count one user more or less."""
     marks = set()
     for key, account_id in before.items():
         if users[key].member_of != account_id:
             both = (account_id, users[key].member_of)
-            marks |= {rescore_queue.account(key[0], id) for id in both if id is not None}
+            marks |= {rescore_queue.rescore_account(key[0], id) for id in both if id is not None}
     return marks
 
 
-def _stale(newcomers: Sequence[UserState], touched: set[Touched]) -> set[rescore_queue.Mark]:
+def _stale(
+    newcomers: Sequence[UserState], touched: set[ChangedCount]
+) -> set[rescore_queue.RescoreItem]:
     # Strangers' counts too, though they change no score: another worker may be introducing the
     # stranger just now, and its mark may be worked off before these counts are committed.
     return {
-        rescore_queue.user(user.product_id, user.id) for user in newcomers
-    } | rescore_queue.counts(touched)
+        rescore_queue.rescore_user(user.product_id, user.id) for user in newcomers
+    } | rescore_queue.rescore_changed_counts(touched)
 
 
-def _changed_since(days: dict[int, int], newcomers: Sequence[UserState]) -> set[rescore_queue.Mark]:
+def _changed_since(
+    days: dict[int, int], newcomers: Sequence[UserState]
+) -> set[rescore_queue.RescoreItem]:
     """From which day on each product's counts changed: scoring decides whether that is late.
 
     What a stranger did counts from the moment that somebody introduces them.
@@ -396,5 +426,6 @@ def _changed_since(days: dict[int, int], newcomers: Sequence[UserState]) -> set[
             day = user.first_seen_at.toordinal()
             earliest[user.product_id] = min(day, earliest.get(user.product_id, day))
     return {
-        rescore_queue.since(product, date.fromordinal(day)) for product, day in earliest.items()
+        rescore_queue.rescore_days_since(product, date.fromordinal(day))
+        for product, day in earliest.items()
     }

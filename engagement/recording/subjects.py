@@ -14,13 +14,13 @@ import msgspec
 
 from engagement.database import sql
 from engagement.recording import trait_limits
-from engagement.recording.trait_limits import Merged, Patch
+from engagement.recording.trait_limits import MergedTraits, TraitPatch
 
 # (product id, the customer's id)
-Key: TypeAlias = tuple[int, str]
+ExternalKey: TypeAlias = tuple[int, str]
 
 
-class Sighting(msgspec.Struct):
+class SubjectUpdate(msgspec.Struct):
     """What a batch says of one user or account.
 
     ``patches`` are the traits of its messages with their stamps. ``identified`` is whether a
@@ -31,7 +31,7 @@ class Sighting(msgspec.Struct):
     first_at: datetime
     last_at: datetime
     identified: bool = False
-    patches: list[Patch] = []
+    patches: list[TraitPatch] = []
     refused: dict[int, list[str]] = {}
 
     def widen(self, at: datetime) -> None:
@@ -61,11 +61,13 @@ class UserState(msgspec.Struct, eq=False):
         return self.account_id if self.is_identified else None
 
 
-def see(sightings: dict[Key, Sighting], key: Key, at: datetime) -> Sighting:
+def get_or_create_update(
+    sightings: dict[ExternalKey, SubjectUpdate], key: ExternalKey, at: datetime
+) -> SubjectUpdate:
     """The batch's sighting of *key*, widened to *at*."""
     sighting = sightings.get(key)
     if sighting is None:
-        sighting = sightings[key] = Sighting(at, at)
+        sighting = sightings[key] = SubjectUpdate(at, at)
     else:
         sighting.widen(at)
     return sighting
@@ -92,18 +94,18 @@ _CREATE_ACCOUNTS: LiteralString = """
 """
 
 
-class Ensured(NamedTuple):
+class EnsuredAccounts(NamedTuple):
     """Accounts that exist: the id of each, and those (product id, id) that were created whole, with
     nothing left to be written of what the batch says."""
 
-    ids: dict[Key, int]
-    whole: set[tuple[int, int]]
+    ids: dict[ExternalKey, int]
+    fully_written: set[tuple[int, int]]
 
 
-def ensure_accounts(sightings: dict[Key, Sighting]) -> Ensured:
+def ensure_accounts(sightings: dict[ExternalKey, SubjectUpdate]) -> EnsuredAccounts:
     """The accounts, created where there are none."""
     if not sightings:
-        return Ensured({}, set())
+        return EnsuredAccounts({}, set())
     ids = _find_accounts(sightings)
     whole: set[tuple[int, int]] = set()
     if missing := sightings.keys() - ids.keys():
@@ -113,10 +115,12 @@ def ensure_accounts(sightings: dict[Key, Sighting]) -> Ensured:
     if missing := sightings.keys() - ids.keys():
         # Another worker made these in the meantime.
         ids |= _find_accounts(missing)
-    return Ensured(ids, whole)
+    return EnsuredAccounts(ids, whole)
 
 
-def _create_accounts(keys: Collection[Key], sightings: dict[Key, Sighting]) -> dict[Key, int]:
+def _create_accounts(
+    keys: Collection[ExternalKey], sightings: dict[ExternalKey, SubjectUpdate]
+) -> dict[ExternalKey, int]:
     """Create those that are introduced with all that is said of them: a second write of the row
     would cost as much as the first."""
     # Sorted, so that two workers that create the same subjects cannot deadlock.
@@ -136,12 +140,12 @@ def _create_accounts(keys: Collection[Key], sightings: dict[Key, Sighting]) -> d
     return {(product, external): id for product, external, id in rows}
 
 
-def _find_accounts(keys: Iterable[Key]) -> dict[Key, int]:
+def _find_accounts(keys: Iterable[ExternalKey]) -> dict[ExternalKey, int]:
     rows = sql.fetch(_FIND_ACCOUNTS, _key_arrays(keys))
     return {(product, external): id for product, external, id in rows}
 
 
-def _key_arrays(keys: Iterable[Key]) -> dict[str, Any]:
+def _key_arrays(keys: Iterable[ExternalKey]) -> dict[str, Any]:
     pairs = list(keys)
     return {"products": [product for product, _ in pairs], "ids": [id for _, id in pairs]}
 
@@ -175,7 +179,7 @@ _IDENTIFY_ACCOUNTS: LiteralString = """
 """
 
 
-def write_accounts(sightings: dict[int, Sighting], entered: set[int]) -> list[tuple[int, int]]:
+def write_accounts(sightings: dict[int, SubjectUpdate], entered: set[int]) -> list[tuple[int, int]]:
     """Merge what the batch says of accounts, by id; (product id, id) of the newly identified.
 
     Those that were created whole are not among them. *entered* are accounts that the batch does
@@ -197,7 +201,7 @@ def write_accounts(sightings: dict[int, Sighting], entered: set[int]) -> list[tu
     ]
 
 
-def _merge_accounts(keys: list[tuple[int, int]], sightings: dict[int, Sighting]) -> None:
+def _merge_accounts(keys: list[tuple[int, int]], sightings: dict[int, SubjectUpdate]) -> None:
     found = [sightings[id] for id, _ in keys]
     merged = _merged_traits("engagement_account", sightings)
     sql.execute(
@@ -218,19 +222,19 @@ def _merge_accounts(keys: list[tuple[int, int]], sightings: dict[int, Sighting])
 
 # Subjects with many traits are read and written in portions, so that a batch that names thousands
 # of them fits into memory. Unpacked, traits take up to so many times what they take in the table.
-PORTION_BYTES = 32 * 1024 * 1024
-UNPACKED = 20
+CHUNK_BYTES = 32 * 1024 * 1024
+DECOMPRESSION_FACTOR = 20
 
-One = TypeVar("One")
+Item = TypeVar("Item")
 
 
-def _portions(sized: Sequence[tuple[One, int]]) -> Iterator[list[One]]:
+def _portions(sized: Sequence[tuple[Item, int]]) -> Iterator[list[Item]]:
     """The subjects, given with the size of their traits, in portions; nearly always all at once."""
-    portion: list[One] = []
+    portion: list[Item] = []
     total = 0
     for one, size in sized:
-        unpacked = min(size * UNPACKED, trait_limits.MOST_BYTES * 2)
-        if portion and total + unpacked > PORTION_BYTES:
+        unpacked = min(size * DECOMPRESSION_FACTOR, trait_limits.MAX_BYTES * 2)
+        if portion and total + unpacked > CHUNK_BYTES:
             yield portion
             portion, total = [], 0
         portion.append(one)
@@ -240,7 +244,7 @@ def _portions(sized: Sequence[tuple[One, int]]) -> Iterator[list[One]]:
 
 
 # A subject with more than this, compressed, was written before there were limits, and is over them.
-GROSS_BYTES = 1024 * 1024
+OVERSIZED_BYTES = 1024 * 1024
 
 _READ_TRAITS: LiteralString = """
     SELECT id, traits::text, trait_stamps::text FROM {table}
@@ -254,15 +258,15 @@ _READ_GROSS: LiteralString = """
 
 
 def _merged_traits(
-    table: LiteralString, sightings: dict[int, Sighting]
-) -> dict[int, Merged | None]:
+    table: LiteralString, sightings: dict[int, SubjectUpdate]
+) -> dict[int, MergedTraits | None]:
     """The traits of the (locked) subjects that have patches, with what fits of the patches merged
     in; None where nothing changes."""
     left = {id for id, sighting in sightings.items() if sighting.patches}
     if not left:
         return {}
-    merged: dict[int, Merged | None] = {}
-    read = {"ids": list(left), "gross": GROSS_BYTES}
+    merged: dict[int, MergedTraits | None] = {}
+    read = {"ids": list(left), "gross": OVERSIZED_BYTES}
     for id, traits, stamps in sql.fetch(_READ_TRAITS.format(table=table), read):
         left.remove(id)
         merged[id] = _merged(traits, stamps, sightings[id])
@@ -271,24 +275,26 @@ def _merged_traits(
     return merged
 
 
-def _merged_into_gross(table: LiteralString, id: int, sighting: Sighting) -> Merged | None:
+def _merged_into_gross(
+    table: LiteralString, id: int, sighting: SubjectUpdate
+) -> MergedTraits | None:
     read = {
         "id": id,
-        "names": trait_limits.names(sighting.patches),
-        "is_of_license": trait_limits.is_of_license(sighting.patches),
+        "names": trait_limits.patched_names(sighting.patches),
+        "is_of_license": trait_limits.has_license_patch(sighting.patches),
     }
     for _, traits, stamps in sql.fetch(_READ_GROSS.format(table=table), read):
         return _merged(traits, stamps, sighting)
-    sighting.refused = trait_limits.refuse_all(sighting.patches)
+    sighting.refused = trait_limits.drop_new_traits(sighting.patches)
     return None
 
 
-def _merged(traits: str, stamps: str, sighting: Sighting) -> Merged | None:
-    merged, sighting.refused = trait_limits.merge_all(traits, stamps, sighting.patches)
+def _merged(traits: str, stamps: str, sighting: SubjectUpdate) -> MergedTraits | None:
+    merged, sighting.refused = trait_limits.merge_patches(traits, stamps, sighting.patches)
     return merged
 
 
-def _trait_arrays(rows: list[Merged | None]) -> dict[str, list[Any]]:
+def _trait_arrays(rows: list[MergedTraits | None]) -> dict[str, list[Any]]:
     """The merged traits, with None for who has no patch."""
     return {
         "traits": [row and row.traits for row in rows],
@@ -324,7 +330,9 @@ _LOCK_TO_MOVE: LiteralString = """
 """
 
 
-def ensure_users(sightings: dict[Key, Sighting], written: Collection[Key]) -> dict[Key, UserState]:
+def ensure_users(
+    sightings: dict[ExternalKey, SubjectUpdate], written: Collection[ExternalKey]
+) -> dict[ExternalKey, UserState]:
     """Each user's row, created where there is none and locked: to write where its key is in
     *written*, otherwise against a change of attribution."""
     read = sightings.keys() - set(written)
@@ -341,7 +349,9 @@ def ensure_users(sightings: dict[Key, Sighting], written: Collection[Key]) -> di
     return users
 
 
-def _create_users(keys: Collection[Key], sightings: dict[Key, Sighting]) -> list[sql.Row]:
+def _create_users(
+    keys: Collection[ExternalKey], sightings: dict[ExternalKey, SubjectUpdate]
+) -> list[sql.Row]:
     # Sorted, so that two workers that create the same subjects cannot deadlock.
     ordered = sorted(keys)
     return sql.fetch(
@@ -354,17 +364,17 @@ def _create_users(keys: Collection[Key], sightings: dict[Key, Sighting]) -> list
     )
 
 
-def lock_to_move(user_ids: Iterable[int]) -> None:
+def lock_users_for_update(user_ids: Iterable[int]) -> None:
     """Keep everybody else from recording events of these users until the transaction ends."""
     if ids := list(user_ids):
         sql.fetch(_LOCK_TO_MOVE, {"ids": ids})
 
 
-def _lock(statement: LiteralString, keys: Collection[Key]) -> dict[Key, UserState]:
+def _lock(statement: LiteralString, keys: Collection[ExternalKey]) -> dict[ExternalKey, UserState]:
     if not keys:
         return {}
     rows = sql.fetch(statement, _key_arrays(keys))
-    users: dict[Key, UserState] = {}
+    users: dict[ExternalKey, UserState] = {}
     for product, external, id, known, account, since, first, last, size in rows:
         state = UserState(id, product, known, account, since, first, last, trait_bytes=size)
         users[product, external] = state
@@ -388,7 +398,7 @@ _WRITE_USERS: LiteralString = """
 """
 
 
-def write_users(users: Iterable[UserState], sightings: dict[int, Sighting]) -> None:
+def write_users(users: Iterable[UserState], sightings: dict[int, SubjectUpdate]) -> None:
     """Write each user's state as it stands and merge what the batch says of their traits, by id;
     the rows are locked already."""
     ordered = sorted(users, key=lambda user: user.id)
@@ -396,7 +406,7 @@ def write_users(users: Iterable[UserState], sightings: dict[int, Sighting]) -> N
         _write_users(portion, {user.id: sightings[user.id] for user in portion})
 
 
-def _write_users(ordered: Sequence[UserState], sightings: dict[int, Sighting]) -> None:
+def _write_users(ordered: Sequence[UserState], sightings: dict[int, SubjectUpdate]) -> None:
     merged = _merged_traits("engagement_user", sightings)
     sql.execute(
         _WRITE_USERS,

@@ -9,17 +9,17 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import LiteralString, NamedTuple
 
 from engagement.database import locks, sql
-from engagement.messages import Received
+from engagement.messages import ReceivedMessage
 from engagement.models import ForgottenSubject
 
-Scope = ForgottenSubject.Scope
+SubjectScope = ForgottenSubject.Scope
 
 
-class Subject(NamedTuple):
+class SubjectRef(NamedTuple):
     """A user or an account by the customer's id."""
 
     product_id: int
-    scope: Scope
+    scope: SubjectScope
     external_id: str
 
     @property
@@ -28,49 +28,51 @@ class Subject(NamedTuple):
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
-class Ban(NamedTuple):
+class Suppression(NamedTuple):
     """Up to which arrival messages that name somebody take no effect, and whether later ones do."""
 
     up_to: int
     is_suppressed: bool
 
 
-def admit(received: Sequence[Received]) -> tuple[list[Received], list[Received]]:
+def split_recordable(
+    received: Sequence[ReceivedMessage],
+) -> tuple[list[ReceivedMessage], list[ReceivedMessage]]:
     """Those to record, and those refused: their product is gone, or they name who was forgotten.
 
     Nothing of the products of the former is forgotten until the caller's transaction ends.
     """
-    products = locks.hold_products({one.product_id for one in received})
+    products = locks.share_lock_products({one.product_id for one in received})
     bans = _bans(received, products)
     if not bans and all(one.product_id in products for one in received):
         return list(received), []
-    admitted: list[Received] = []
-    refused: list[Received] = []
+    admitted: list[ReceivedMessage] = []
+    refused: list[ReceivedMessage] = []
     for one in received:
         is_refused = one.product_id not in products or (bool(bans) and _is_banned(one, bans))
         (refused if is_refused else admitted).append(one)
     return admitted, refused
 
 
-def _is_banned(one: Received, bans: dict[Subject, Ban]) -> bool:
-    found = (bans.get(subject) for subject in named(one))
+def _is_banned(one: ReceivedMessage, bans: dict[SubjectRef, Suppression]) -> bool:
+    found = (bans.get(subject) for subject in subjects_of(one))
     return any(ban and (ban.is_suppressed or one.arrival <= ban.up_to) for ban in found)
 
 
-def named(one: Received) -> Iterator[Subject]:
+def subjects_of(one: ReceivedMessage) -> Iterator[SubjectRef]:
     """The user and the account that the message names."""
     if one.message.user_id is not None:
-        yield Subject(one.product_id, Scope.USER, one.message.user_id)
+        yield SubjectRef(one.product_id, SubjectScope.USER, one.message.user_id)
     if one.message.group_id is not None:
-        yield Subject(one.product_id, Scope.ACCOUNT, one.message.group_id)
+        yield SubjectRef(one.product_id, SubjectScope.ACCOUNT, one.message.group_id)
 
 
-def suppressed(product_id: int, scope: Scope, external_ids: Collection[str]) -> set[str]:
+def suppressed_ids(product_id: int, scope: SubjectScope, external_ids: Collection[str]) -> set[str]:
     """Of these those whose messages take no effect any more; for whoever writes more of them than
     ``record()`` does. The product must be held."""
     if not _with_any([product_id]):
         return set()
-    subjects = [Subject(product_id, scope, external_id) for external_id in external_ids]
+    subjects = [SubjectRef(product_id, scope, external_id) for external_id in external_ids]
     bans = _bans_on(subjects)
     return {one.external_id for one, ban in bans.items() if ban.is_suppressed}
 
@@ -91,7 +93,9 @@ _BANS: LiteralString = """
 """
 
 
-def _bans(received: Sequence[Received], products: Collection[int]) -> dict[Subject, Ban]:
+def _bans(
+    received: Sequence[ReceivedMessage], products: Collection[int]
+) -> dict[SubjectRef, Suppression]:
     """The bans on those whom the messages name; nearly always there are none."""
     if not products:
         return {}
@@ -99,7 +103,14 @@ def _bans(received: Sequence[Received], products: Collection[int]) -> dict[Subje
     if not concerned:
         return {}
     return _bans_on(
-        list({subject for one in received if one.product_id in concerned for subject in named(one)})
+        list(
+            {
+                subject
+                for one in received
+                if one.product_id in concerned
+                for subject in subjects_of(one)
+            }
+        )
     )
 
 
@@ -109,12 +120,12 @@ def _with_any(products: Collection[int]) -> set[int]:
     return {product_id for (product_id,) in rows}
 
 
-def _bans_on(subjects: Sequence[Subject]) -> dict[Subject, Ban]:
+def _bans_on(subjects: Sequence[SubjectRef]) -> dict[SubjectRef, Suppression]:
     arrays = {
         "products": [subject.product_id for subject in subjects],
         "digests": [subject.digest for subject in subjects],
     }
     return {
-        subjects[place - 1]: Ban(up_to, is_suppressed)
+        subjects[place - 1]: Suppression(up_to, is_suppressed)
         for place, up_to, is_suppressed in sql.fetch(_BANS, arrays)
     }

@@ -9,24 +9,31 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from engagement.tenure import stated
-from engagement.traits import MARKETPLACE_TRAITS, Source, Stamp, canonical, merge, read_stamp
+from engagement.tenure import parse_created_at
+from engagement.traits import (
+    MARKETPLACE_TRAITS,
+    Source,
+    Stamp,
+    canonical_traits,
+    merge_traits,
+    read_stamp,
+)
 
 # What a subject may have, and how long all of that may be as JSON. Traits that a license wrote are
 # few and short, and always find room.
-MOST_TRAITS = 1_000
-MOST_BYTES = 256 * 1024
+MAX_TRAITS = 1_000
+MAX_BYTES = 256 * 1024
 # A present trait may change to a value this long whatever else there is.
-ALWAYS_KEPT = 256
+ALWAYS_ALLOWED_BYTES = 256
 # The stamps of so many removed traits are kept, the latest.
-MOST_REMOVED = 1_000
+MAX_REMOVED_STAMPS = 1_000
 
-Patch = tuple[dict[str, Any], Stamp]
+TraitPatch = tuple[dict[str, Any], Stamp]
 
 _LICENSE_TRAITS = frozenset(MARKETPLACE_TRAITS)
 
 
-class Merged(NamedTuple):
+class MergedTraits(NamedTuple):
     """A subject's merged traits and stamps, as JSON, and what the traits say of its creation."""
 
     traits: str
@@ -34,56 +41,56 @@ class Merged(NamedTuple):
     created_at: Any
 
 
-class Outcome(NamedTuple):
+class MergeResult(NamedTuple):
     """``merged`` is None where nothing changed. ``refused`` has the names of the traits that found
     no room, by the arrival of their message."""
 
-    merged: Merged | None
+    merged: MergedTraits | None
     refused: dict[int, list[str]]
 
 
-def merge_all(traits: str, stamps: str, patches: Sequence[Patch]) -> Outcome:
+def merge_patches(traits: str, stamps: str, patches: Sequence[TraitPatch]) -> MergeResult:
     """Merge the patches into the traits and stamps, given as JSON, within the limits.
 
     What fits in the end is kept whatever came in between. Otherwise each new trait must fit when
     its message is merged.
     """
     values, written = msgspec.json.decode(traits), msgspec.json.decode(stamps)
-    changes = [merge(values, written, patch, stamp) for patch, stamp in patches]
+    changes = [merge_traits(values, written, patch, stamp) for patch, stamp in patches]
     refused: dict[int, list[str]] = {}
     encoded = msgspec.json.encode(values)
-    if len(values) > MOST_TRAITS or len(encoded) > MOST_BYTES:
+    if len(values) > MAX_TRAITS or len(encoded) > MAX_BYTES:
         values, written = msgspec.json.decode(traits), msgspec.json.decode(stamps)
         changes, refused = _merge_what_fits(values, written, patches)
         encoded = msgspec.json.encode(values)
     if not any(changes):
-        return Outcome(None, refused)
+        return MergeResult(None, refused)
     _let_go_of_removed(values, written)
     text = msgspec.json.encode(written).decode()
-    return Outcome(Merged(encoded.decode(), text, stated(values)), refused)
+    return MergeResult(MergedTraits(encoded.decode(), text, parse_created_at(values)), refused)
 
 
-def refuse_all(patches: Sequence[Patch]) -> dict[int, list[str]]:
+def drop_new_traits(patches: Sequence[TraitPatch]) -> dict[int, list[str]]:
     """What is refused where all traits of the patches are new and there is no room."""
     refused: dict[int, list[str]] = {}
     for patch, stamp in patches:
-        if new := [name for name, value in canonical(patch).items() if value is not None]:
+        if new := [name for name, value in canonical_traits(patch).items() if value is not None]:
             refused[stamp[1]] = new
     return refused
 
 
-def names(patches: Sequence[Patch]) -> list[str]:
+def patched_names(patches: Sequence[TraitPatch]) -> list[str]:
     """The traits that the patches are about."""
-    return list({name for patch, _ in patches for name in canonical(patch)})
+    return list({name for patch, _ in patches for name in canonical_traits(patch)})
 
 
-def is_of_license(patches: Sequence[Patch]) -> bool:
+def has_license_patch(patches: Sequence[TraitPatch]) -> bool:
     """Whether some of the patches come from a license."""
     return any(read_stamp(stamp).source is Source.MARKETPLACE for _, stamp in patches)
 
 
 def _merge_what_fits(
-    values: dict[str, Any], written: dict[str, Any], patches: Sequence[Patch]
+    values: dict[str, Any], written: dict[str, Any], patches: Sequence[TraitPatch]
 ) -> tuple[list[bool], dict[int, list[str]]]:
     """Merge in place what there is room for; whether each patch changed anything, and the rest."""
     room = _Room(values, written)
@@ -91,7 +98,7 @@ def _merge_what_fits(
     refused: dict[int, list[str]] = {}
     for patch, stamp in patches:
         fitting: dict[str, Any] = {}
-        for name, value in canonical(patch).items():
+        for name, value in canonical_traits(patch).items():
             known = written.get(name)
             if known is not None and tuple(known) >= stamp:
                 continue
@@ -99,7 +106,7 @@ def _merge_what_fits(
                 fitting[name] = value
             else:
                 refused.setdefault(stamp[1], []).append(name)
-        changes.append(merge(values, written, fitting, stamp))
+        changes.append(merge_traits(values, written, fitting, stamp))
     return changes, refused
 
 
@@ -123,10 +130,10 @@ class _Room:
             return True
         size = _size(name, value)
         if before is None:
-            fits = len(self._sizes) < MOST_TRAITS and self._bytes + size <= MOST_BYTES
+            fits = len(self._sizes) < MAX_TRAITS and self._bytes + size <= MAX_BYTES
         else:
-            is_small = size <= max(before, ALWAYS_KEPT)
-            fits = is_small or self._bytes - before + size <= MOST_BYTES
+            is_small = size <= max(before, ALWAYS_ALLOWED_BYTES)
+            fits = is_small or self._bytes - before + size <= MAX_BYTES
         if fits:
             self._give_back(name)
             self._sizes[name] = size
@@ -149,9 +156,9 @@ def _size(name: str, value: Any) -> int:
 def _let_go_of_removed(values: dict[str, Any], written: dict[str, Any]) -> None:
     """Keep the latest stamps of removed traits: the older one is, the less likely is a message
     from before it still to come."""
-    if len(written) - len(values) <= MOST_REMOVED:
+    if len(written) - len(values) <= MAX_REMOVED_STAMPS:
         return
     removed = [name for name in written if name not in values]
     removed.sort(key=lambda name: tuple(written[name]), reverse=True)
-    for name in removed[MOST_REMOVED:]:
+    for name in removed[MAX_REMOVED_STAMPS:]:
         del written[name]

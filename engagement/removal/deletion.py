@@ -18,25 +18,25 @@ from engagement.database import locks, retries, sql
 from engagement.models import Credential, EventName, Product, ProductMember
 
 # So many rows go in one transaction.
-ROWS_PER_PIECE = 20_000
+ROWS_PER_TRANSACTION = 20_000
 # Fewer, because what points to them goes with them.
-NAMES_PER_PIECE = 2_000
+NAMES_PER_TRANSACTION = 2_000
 
 # Deletes up to so many rows of another app that no column ties to the product; how many it were.
-Clear = Callable[[int, int], int]
-_elsewhere: list[Clear] = []
+ProductEraser = Callable[[int, int], int]
+_elsewhere: list[ProductEraser] = []
 
 
-def also(clear: Clear) -> None:
+def register_eraser(clear: ProductEraser) -> None:
     """Have another app's share deleted too; imports point from that app to this one."""
     _elsewhere.append(clear)
 
 
-def request(product_id: int, now: datetime) -> bool:
+def request_deletion(product_id: int, now: datetime) -> bool:
     """Close the product for good; whether it was open until now. ``go_on()`` deletes it."""
     with transaction.atomic(durable=True):
         # Whoever records something of it is waited for, and nobody begins after this.
-        locks.close_product(product_id)
+        locks.lock_product(product_id)
         open_until_now = Product.objects.filter(pk=product_id, deletion_requested_at=None)
         if not open_until_now.update(deletion_requested_at=now):
             return False
@@ -46,13 +46,15 @@ def request(product_id: int, now: datetime) -> bool:
     return True
 
 
-def go_on_with_all(out_of_time: Callable[[], bool]) -> bool:
+def resume_all_deletions(out_of_time: Callable[[], bool]) -> bool:
     """Go on with the deletions that were asked for; whether time sufficed for all."""
     asked = Product.objects.filter(deletion_requested_at__isnull=False).order_by("pk")
-    return all(go_on(pk, out_of_time=out_of_time) for pk in asked.values_list("pk", flat=True))
+    return all(
+        resume_deletion(pk, out_of_time=out_of_time) for pk in asked.values_list("pk", flat=True)
+    )
 
 
-def go_on(
+def resume_deletion(
     product_id: int,
     *,
     out_of_time: Callable[[], bool] = lambda: False,
@@ -67,7 +69,7 @@ def go_on(
     while more:
         if out_of_time():
             return False
-        rows, more = retries.after_races(partial(_delete_some, product_id))
+        rows, more = retries.retry_on_conflict(partial(_delete_some, product_id))
         after_piece(rows)
     return True
 
@@ -75,7 +77,7 @@ def go_on(
 def _delete_some(product_id: int) -> tuple[int, bool]:
     """One piece: the number of rows that went, and whether there is more to do."""
     with transaction.atomic(durable=True):
-        locks.keep_from_scoring(product_id)
+        locks.lock_scoring(product_id)
         held = Product.objects.select_for_update(skip_locked=True, no_key=True)
         product = held.filter(pk=product_id, deletion_requested_at__isnull=False).first()
         if product is None:
@@ -90,7 +92,7 @@ def _delete_some(product_id: int) -> tuple[int, bool]:
 
 def _delete_product(product: Product) -> tuple[int, bool]:
     """Delete the product and the few rows that its tables point to, if nothing else is left."""
-    locks.close_product(product.pk)
+    locks.lock_product(product.pk)
     # Who held it may have written a last row.
     if rows := _delete_rows(product.pk):
         return rows, True
@@ -101,13 +103,13 @@ def _delete_product(product: Product) -> tuple[int, bool]:
 def _delete_rows(product_id: int) -> int:
     """Delete up to ROWS_PER_PIECE rows of the first table that has any; how many it were."""
     for clear in _elsewhere:
-        if rows := clear(product_id, ROWS_PER_PIECE):
+        if rows := clear(product_id, ROWS_PER_TRANSACTION):
             return rows
     for table in _tables():
         if rows := _delete_from(table, product_id):
             return rows
     names = EventName.objects.filter(product=product_id).values_list("pk", flat=True)
-    rows, _ = EventName.objects.filter(pk__in=list(names[:NAMES_PER_PIECE])).delete()
+    rows, _ = EventName.objects.filter(pk__in=list(names[:NAMES_PER_TRANSACTION])).delete()
     return rows
 
 
@@ -140,7 +142,7 @@ def _delete_from(table: str, product_id: int) -> int:
     ).format(
         table=compose.Identifier(table),
         product=compose.Literal(product_id),
-        rows=compose.Literal(ROWS_PER_PIECE),
+        rows=compose.Literal(ROWS_PER_TRANSACTION),
     )
     with connection.cursor() as cursor:
         cursor.execute(statement)

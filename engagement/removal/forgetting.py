@@ -24,37 +24,37 @@ from engagement.models import (
 )
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import attribution, reattribution
-from engagement.recording.subjects import lock_to_move
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.subjects import lock_users_for_update
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.scores import rescore_queue
 
 # So many users of a forgotten account are cleared in one transaction.
-USERS_PER_PIECE = 200
+USERS_PER_TRANSACTION = 200
 
 OutOfTime = Callable[[], bool]
 # Deletes what another app keeps of the subject, inside the transaction that forgets it.
-Clear = Callable[[Subject, datetime], None]
-_elsewhere: list[Clear] = []
+SubjectEraser = Callable[[SubjectRef, datetime], None]
+_elsewhere: list[SubjectEraser] = []
 
 
-def also(clear: Clear) -> None:
+def register_eraser(clear: SubjectEraser) -> None:
     """Have another app's share forgotten too; imports point from that app to this one."""
     _elsewhere.append(clear)
 
 
-def forget(subject: Subject, now: datetime, *, suppress: bool = False) -> bool:
+def forget(subject: SubjectRef, now: datetime, *, suppress: bool = False) -> bool:
     """Forget the user or account, with *suppress* for good; whether there was one.
 
     Messages that arrived until now take no effect; later ones are of somebody new, or refused
     where the id is suppressed. ``clear()`` deletes what this leaves.
     """
-    return retries.after_races(partial(_forget, subject, now, suppress))
+    return retries.retry_on_conflict(partial(_forget, subject, now, suppress))
 
 
-def _forget(subject: Subject, now: datetime, suppress: bool) -> bool:
+def _forget(subject: SubjectRef, now: datetime, suppress: bool) -> bool:
     with transaction.atomic(durable=True):
-        locks.keep_from_scoring(subject.product_id)
-        if not locks.close_product(subject.product_id):
+        locks.lock_scoring(subject.product_id)
+        if not locks.lock_product(subject.product_id):
             return False
         row_id = _hide(subject)
         ((up_to,),) = sql.fetch("SELECT nextval('engagement_arrival')")
@@ -72,7 +72,7 @@ def _forget(subject: Subject, now: datetime, suppress: bool) -> bool:
     return row_id is not None
 
 
-def allow_again(subject: Subject) -> int:
+def lift_suppression(subject: SubjectRef) -> int:
     """Take later messages that name the subject; how many requests had kept them out."""
     suppressing = ForgottenSubject.objects.filter(
         product_id=subject.product_id, digest=subject.digest, is_suppressed=True
@@ -80,9 +80,9 @@ def allow_again(subject: Subject) -> int:
     return suppressing.update(is_suppressed=False)
 
 
-def _hide(subject: Subject) -> int | None:
+def _hide(subject: SubjectRef) -> int | None:
     """Make the row one of nobody: the id may come back at once, and then with a row of its own."""
-    model: Any = User if subject.scope == Scope.USER else Account
+    model: Any = User if subject.scope == SubjectScope.USER else Account
     known = model.objects.filter(product=subject.product_id, external_id=subject.external_id)
     row_id: int | None = known.values_list("pk", flat=True).first()
     if row_id is not None:
@@ -97,9 +97,9 @@ def _hide(subject: Subject) -> int | None:
     return row_id
 
 
-def _forget_scores(subject: Subject, row_id: int) -> None:
+def _forget_scores(subject: SubjectRef, row_id: int) -> None:
     sets = ScoreSet.objects.filter(product=subject.product_id)
-    numbers: Any = UserEngagement if subject.scope == Scope.USER else AccountEngagement
+    numbers: Any = UserEngagement if subject.scope == SubjectScope.USER else AccountEngagement
     # With each set named, which is how the key finds them.
     rows = numbers.objects.filter(product=subject.product_id, score_set__in=list(sets))
     rows.filter(**{subject.scope.value: row_id}).delete()
@@ -109,7 +109,7 @@ def _forget_scores(subject: Subject, row_id: int) -> None:
 # --- Clearing -------------------------------------------------------------------------------
 
 
-def clear(out_of_time: OutOfTime = lambda: False) -> bool:
+def erase_forgotten(out_of_time: OutOfTime = lambda: False) -> bool:
     """Delete what is left of those who were forgotten; whether time sufficed for it."""
     to_clear = ForgottenSubject.objects.filter(row_id__isnull=False).order_by("pk")
     for pk in to_clear.values_list("pk", flat=True):
@@ -117,7 +117,7 @@ def clear(out_of_time: OutOfTime = lambda: False) -> bool:
         while more:
             if out_of_time():
                 return False
-            more = retries.after_races(partial(_clear_some, pk))
+            more = retries.retry_on_conflict(partial(_clear_some, pk))
     return True
 
 
@@ -129,19 +129,19 @@ def _clear_some(pk: int) -> bool:
         if forgotten is None:
             return False
         whose = {"product": forgotten.product_id, "row": forgotten.row_id}
-        if forgotten.scope == Scope.ACCOUNT and _clear_users_of(whose):
+        if forgotten.scope == SubjectScope.ACCOUNT and _clear_users_of(whose):
             return True
-        if forgotten.scope == Scope.USER:
+        if forgotten.scope == SubjectScope.USER:
             _clear_user(whose)
-        sql.execute(_DELETE_ROW[Scope(forgotten.scope)], whose)
+        sql.execute(_DELETE_ROW[SubjectScope(forgotten.scope)], whose)
         ForgottenSubject.objects.filter(pk=pk).update(row_id=None)
     return False
 
 
 _DELETE: LiteralString = "DELETE FROM {} WHERE product_id = %(product)s AND {} = %(row)s"
-_DELETE_ROW: dict[Scope, LiteralString] = {
-    Scope.USER: _DELETE.format("engagement_user", "id"),
-    Scope.ACCOUNT: _DELETE.format("engagement_account", "id"),
+_DELETE_ROW: dict[SubjectScope, LiteralString] = {
+    SubjectScope.USER: _DELETE.format("engagement_user", "id"),
+    SubjectScope.ACCOUNT: _DELETE.format("engagement_account", "id"),
 }
 _DELETE_EVENTS: LiteralString = _DELETE.format("engagement_event", "user_id")
 _DELETE_LINKS: LiteralString = _DELETE.format("engagement_membership", "user_id")
@@ -157,15 +157,15 @@ _IS_IN: LiteralString = """
 
 def _clear_user(whose: dict[str, Any]) -> None:
     """No message finds the row any more, and with its lock nobody moves its events."""
-    lock_to_move([whose["row"]])
-    reattribution.drop(whose["product"], whose["row"])
+    lock_users_for_update([whose["row"]])
+    reattribution.delete_requests(whose["product"], whose["row"])
     accounts = {account_id for (account_id,) in sql.fetch(_DELETE_COUNTS, whose)}
     accounts |= {account_id or NO_ACCOUNT for (account_id,) in sql.fetch(_IS_IN, whose)}
     sql.execute(_DELETE_EVENTS, whose)
     sql.execute(_DELETE_LINKS, whose)
     product_id = whose["product"]
-    rescore_queue.mark(
-        {rescore_queue.account(product_id, id) for id in accounts if id != NO_ACCOUNT}
+    rescore_queue.enqueue(
+        {rescore_queue.rescore_account(product_id, id) for id in accounts if id != NO_ACCOUNT}
     )
 
 
@@ -198,20 +198,20 @@ def _clear_users_of(whose: dict[str, Any]) -> bool:
     if not ids:
         return False
     # What was done in the account is known by its events and counts, so these must be right first.
-    is_held = locks.hold_products([whose["product"]])
-    lock_to_move(ids)
-    if is_held and reattribution.catch_up(whose["product"], ids):
+    is_held = locks.share_lock_products([whose["product"]])
+    lock_users_for_update(ids)
+    if is_held and reattribution.process_user_requests(whose["product"], ids):
         return True
     for statement in (_FORGET_LINKS, _FORGET_EVENTS, _FORGET_COUNTS):
         sql.execute(statement, {**whose, "users": ids})
     _find_account_again(whose["product"], ids)
-    rescore_queue.mark({rescore_queue.user(whose["product"], id) for id in ids})
+    rescore_queue.enqueue({rescore_queue.rescore_user(whose["product"], id) for id in ids})
     return True
 
 
 def _some_users_of(whose: dict[str, Any]) -> list[int]:
     for statement in _USERS_OF:
-        if found := sql.fetch(statement, {**whose, "limit": USERS_PER_PIECE}):
+        if found := sql.fetch(statement, {**whose, "limit": USERS_PER_TRANSACTION}):
             return [user_id for (user_id,) in found]
     return []
 
@@ -230,4 +230,6 @@ def _find_account_again(product_id: int, user_ids: Sequence[int]) -> None:
     accounts, since = zip(*(current.get(id, (None, None)) for id in user_ids), strict=True)
     arrays = {"users": list(user_ids), "accounts": list(accounts), "since": list(since)}
     sql.execute(_SET_ACCOUNT, arrays)
-    rescore_queue.mark({rescore_queue.account(product_id, id) for id in accounts if id is not None})
+    rescore_queue.enqueue(
+        {rescore_queue.rescore_account(product_id, id) for id in accounts if id is not None}
+    )

@@ -7,16 +7,16 @@ from django.conf import settings
 from django.db import transaction
 
 from engagement.database import sql
-from engagement.database.partitions import keep_partitions
+from engagement.database.partitions import maintain_partitions
 from engagement.logins import throttle
-from engagement.models import Chore, ForgottenSubject
+from engagement.models import DailyJob, ForgottenSubject
 
 # A link may arrive this much late and still be sorted in exactly.
-LINKS_KEPT = timedelta(days=7)
+LATE_MEMBERSHIP_WINDOW = timedelta(days=7)
 # Of a user with more links older than that, the last of each day is kept.
-MOST_LINKS = 10_000
+MAX_OLD_MEMBERSHIPS = 10_000
 # By then nothing that arrived before somebody was forgotten can still be on its way.
-REQUESTS_KEPT = timedelta(days=30)
+FORGOTTEN_RETENTION = timedelta(days=30)
 # So many users' links are looked at by one statement.
 USERS_PER_STATEMENT = 20_000
 
@@ -28,18 +28,18 @@ def maintain(now: datetime) -> None:
     Safe to repeat.
     """
     today = now.astimezone(UTC).date()
-    keep_partitions(today, settings.EVENT_RETENTION_DAYS)
+    maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
     over = ForgottenSubject.objects.filter(is_suppressed=False, row_id=None)
-    over.filter(forgotten_at__lt=now - REQUESTS_KEPT).delete()
-    throttle.forget_old(now)
+    over.filter(forgotten_at__lt=now - FORGOTTEN_RETENTION).delete()
+    throttle.delete_expired(now)
     if _is_due("thin links", today):
-        thin_links(now)
+        thin_memberships(now)
 
 
 def _is_due(chore: str, today: date) -> bool:
     """Whether the chore has not been done today; from now on it counts as done."""
     with transaction.atomic(durable=True):
-        done, _ = Chore.objects.select_for_update().get_or_create(name=chore)
+        done, _ = DailyJob.objects.select_for_update().get_or_create(name=chore)
         if done.day == today:
             return False
         done.day = today
@@ -101,7 +101,7 @@ _COMPACT: LiteralString = """
 """
 
 
-def thin_links(now: datetime) -> int:
+def thin_memberships(now: datetime) -> int:
     """Delete links older than LINKS_KEPT that only repeat the one before, and those of users who
     have very many down to one a day; how many."""
     thinned = 0
@@ -111,8 +111,8 @@ def thin_links(now: datetime) -> int:
                 "product": product_id,
                 "first": start,
                 "end": start + USERS_PER_STATEMENT,
-                "before": now - LINKS_KEPT,
+                "before": now - LATE_MEMBERSHIP_WINDOW,
             }
             thinned += sql.execute(_THIN, span)
-            thinned += sql.execute(_COMPACT, {**span, "most": MOST_LINKS})
+            thinned += sql.execute(_COMPACT, {**span, "most": MAX_OLD_MEMBERSHIPS})
     return thinned

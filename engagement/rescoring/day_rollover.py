@@ -9,7 +9,7 @@ from django.db.models import Q
 from engagement.database import locks, sql
 from engagement.models import ScoreSet
 from engagement.scores import audiences, event_names, past_benchmarks, rescore_queue
-from engagement.scores.raw import USERS_SEEN_WITHIN
+from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
 
 _MARK: LiteralString = """
     WITH crossing AS (
@@ -34,7 +34,7 @@ _MARK_ACCOUNTS_SEEN: LiteralString = """
 """
 
 
-def turn(today: date) -> None:
+def roll_over(today: date) -> None:
     """Mark stale whoever had activity on a day that leaves or enters a window of a set's.
 
     The days that ended get their benchmarks anew: those in which nobody scored have none, and the
@@ -48,22 +48,22 @@ def turn(today: date) -> None:
             for score_set in held.filter(due, pk=pk):
                 _mark(score_set, today)
                 assert score_set.scored_day is not None
-                rescore_queue.mark(
-                    [rescore_queue.since(score_set.product_id, score_set.scored_day)]
+                rescore_queue.enqueue(
+                    [rescore_queue.rescore_days_since(score_set.product_id, score_set.scored_day)]
                 )
                 score_set.scored_day = today
                 score_set.benchmarks_stale = True
                 score_set.save(update_fields=["scored_day", "benchmarks_stale"])
     for product_id in sorted(set(turning.values())):
         _check_event_names(product_id)
-    past_benchmarks.forget(today)
+    past_benchmarks.delete_expired(today)
 
 
 def _check_event_names(product_id: int) -> None:
     """Whoever did a name may have been forgotten since."""
     with transaction.atomic(durable=True):
-        locks.keep_from_scoring(product_id)
-        event_names.check(product_id)
+        locks.lock_scoring(product_id)
+        event_names.refresh_done_by(product_id)
 
 
 def _mark(score_set: ScoreSet, today: date) -> None:
@@ -91,8 +91,8 @@ def _mark(score_set: ScoreSet, today: date) -> None:
         _MARK_ACCOUNTS_SEEN,
         {
             "product": score_set.product_id,
-            "unseen_from": before - (USERS_SEEN_WITHIN - 1) * day,
-            "unseen_until": today - USERS_SEEN_WITHIN * day,
+            "unseen_from": before - (USERS_SEEN_WITHIN_DAYS - 1) * day,
+            "unseen_until": today - USERS_SEEN_WITHIN_DAYS * day,
         },
     )
-    audiences.mark_turned(score_set, today)
+    audiences.enqueue_changed_members(score_set, today)

@@ -23,7 +23,7 @@ from engagement.segments import counts
 
 # So many marks of a product are worked off in one transaction: a busy subject that has many of them
 # is scored once. Fewer where other products wait for their turn.
-MARKS_PER_TRANSACTION, MARKS_PER_TURN = 100_000, 20_000
+REQUESTS_PER_TRANSACTION, REQUESTS_PER_TURN = 100_000, 20_000
 
 # The product whose turn was the last one.
 _last_product = 0
@@ -37,15 +37,15 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     worker at a time scores a product; whoever finds it taken leaves it to the other.
     """
     today = now.astimezone(UTC).date()
-    sets.request_missing()
-    day_rollover.turn(today)
-    statistics.keep_up()
+    sets.request_missing_score_sets()
+    day_rollover.roll_over(today)
+    statistics.analyze_grown_tables()
     scored = _work_off_in_turns(today, out_of_time)
-    sets.build(now, today, out_of_time)
-    past_benchmarks.refresh(now, out_of_time)
-    benchmarks.refresh(now)
-    counts.refresh(now)
-    sets.clear_retired(now, out_of_time)
+    sets.build_requested(now, today, out_of_time)
+    past_benchmarks.refresh_due(now, out_of_time)
+    benchmarks.refresh_due(now)
+    counts.refresh_due(now)
+    sets.delete_retired(now, out_of_time)
     return scored
 
 
@@ -60,7 +60,7 @@ def _work_off_in_turns(today: date, out_of_time: Callable[[], bool]) -> int:
     waiting, met = _in_turn(set()), set[int]()
     while waiting:
         met |= set(waiting)
-        limit = MARKS_PER_TRANSACTION if len(waiting) == 1 else MARKS_PER_TURN
+        limit = REQUESTS_PER_TRANSACTION if len(waiting) == 1 else REQUESTS_PER_TURN
         unfinished = set()
         for product_id in waiting:
             if out_of_time():
@@ -86,7 +86,7 @@ def _in_turn(passed_over: Set[int]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Subjects:
+class SubjectIds:
     """Users and accounts, by their ids."""
 
     users: set[int]
@@ -95,12 +95,12 @@ class Subjects:
     def __len__(self) -> int:
         return len(self.users) + len(self.accounts)
 
-    def without(self, others: "Subjects") -> "Subjects":
-        return Subjects(self.users - others.users, self.accounts - others.accounts)
+    def without(self, others: "SubjectIds") -> "SubjectIds":
+        return SubjectIds(self.users - others.users, self.accounts - others.accounts)
 
-    def marks(self, product_id: int) -> list[rescore_queue.Mark]:
-        users = [rescore_queue.user(product_id, id) for id in self.users]
-        return users + [rescore_queue.account(product_id, id) for id in self.accounts]
+    def rescore_items(self, product_id: int) -> list[rescore_queue.RescoreItem]:
+        users = [rescore_queue.rescore_user(product_id, id) for id in self.users]
+        return users + [rescore_queue.rescore_account(product_id, id) for id in self.accounts]
 
 
 # Walks the index from product to product instead of reading every mark.
@@ -135,20 +135,20 @@ def _rescore_some(
     does not suffice for is marked again.
     """
     with transaction.atomic(durable=True):
-        if not locks.hold_scoring(product_id):
+        if not locks.try_lock_scoring(product_id):
             return 0, False
         marks = sql.fetch(_TAKE, {"product": product_id, "limit": limit})
-        subjects = Subjects(
+        subjects = SubjectIds(
             {user for user, *_ in marks if user is not None},
             {account for _, account, *_ in marks if account is not None},
         )
         more = sum(count for *_, count in marks) == limit
-        live = sets.live(product_id)
+        live = sets.lock_live_score_sets(product_id)
         left = _score(live, subjects, today, out_of_time)
-        event_names.note(product_id, subjects.without(left).users)
-        rescore_queue.mark(left.marks(product_id))
+        event_names.set_done_by(product_id, subjects.without(left).users)
+        rescore_queue.enqueue(left.rescore_items(product_id))
         if marks:
-            counts.outdate([score_set.pk for score_set in live])
+            counts.invalidate([score_set.pk for score_set in live])
         if changed := [day for *_, day, _ in marks if day is not None]:
             _outdate_past(live, min(changed), more or bool(left))
     done = subjects.without(left)
@@ -157,22 +157,25 @@ def _rescore_some(
 
 
 def _score(
-    live: list[ScoreSet], subjects: Subjects, today: date, out_of_time: Callable[[], bool]
-) -> Subjects:
+    live: list[ScoreSet], subjects: SubjectIds, today: date, out_of_time: Callable[[], bool]
+) -> SubjectIds:
     """Score users, and then accounts, in all of the sets, some at a time, until time is up; those
     that are left then. Some are always scored."""
     users, accounts = sorted(subjects.users), set(subjects.accounts)
     in_time = True
     while users and in_time:
-        some, users = users[: pace.SUBJECTS], users[pace.SUBJECTS :]
+        some, users = (
+            users[: pace.MAX_SUBJECTS_PER_STATEMENT],
+            users[pace.MAX_SUBJECTS_PER_STATEMENT :],
+        )
         accounts |= _score_users(live, some, today)
         in_time = not out_of_time()
     while accounts and in_time:
-        some = sorted(accounts)[: pace.SUBJECTS]
+        some = sorted(accounts)[: pace.MAX_SUBJECTS_PER_STATEMENT]
         accounts -= set(some)
         accounts |= _score_accounts(live, some, today) - set(some)
         in_time = not out_of_time()
-    return Subjects(set(users), accounts)
+    return SubjectIds(set(users), accounts)
 
 
 def _score_users(live: list[ScoreSet], ids: list[int], today: date) -> set[int]:
@@ -188,19 +191,19 @@ def _score_accounts(live: list[ScoreSet], ids: list[int], today: date) -> set[in
     """Score the accounts in all of the sets; those that their users concern who entered or left."""
     concerned: set[int] = set()
     for score_set in live:
-        users = audiences.users_to_look_at(score_set, ids)
+        users = audiences.users_affected_by_accounts(score_set, ids)
         concerned |= _turn_users(score_set, _passed(score_set, ScoreSet.Phase.USERS, users), today)
         some = _passed(score_set, ScoreSet.Phase.ACCOUNTS, set(ids))
-        pace.in_steps(some, partial(raw.score_accounts, score_set, today=today))
+        pace.score_in_chunks(some, partial(raw.score_accounts, score_set, today=today))
     return concerned
 
 
 def _turn_users(score_set: ScoreSet, ids: set[int], today: date) -> set[int]:
     score = partial(raw.score_users, score_set, today=today)
-    turned = set[int]().union(*pace.in_steps(ids, score))
+    turned = set[int]().union(*pace.score_in_chunks(ids, score))
     if turned:
-        past_benchmarks.outdate([score_set], audiences.first_day_of(turned))
-    return audiences.accounts_of(score_set, turned)
+        past_benchmarks.invalidate_from([score_set], audiences.first_seen_day(turned))
+    return audiences.accounts_of_users(score_set, turned)
 
 
 def _outdate_past(live: list[ScoreSet], day: date, more: bool) -> None:
@@ -209,9 +212,9 @@ def _outdate_past(live: list[ScoreSet], day: date, more: bool) -> None:
     What scores are compared with is read from the scores.
     """
     if live and more:
-        rescore_queue.mark([rescore_queue.since(live[0].product_id, day)])
+        rescore_queue.enqueue([rescore_queue.rescore_days_since(live[0].product_id, day)])
     else:
-        past_benchmarks.outdate(live, day)
+        past_benchmarks.invalidate_from(live, day)
 
 
 def _passed(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) -> set[int]:

@@ -16,7 +16,7 @@ from django.utils.formats import date_format
 
 from engagement.database import locks, pace, sql
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
-from engagement.models.scores import FORMULA
+from engagement.models.scores import FORMULA_VERSION
 from engagement.scores import benchmarks, event_names, past_benchmarks, raw
 from engagement.segments import counts
 
@@ -27,14 +27,14 @@ IDS_PER_RANGE = 5_000
 # So many ranges that have nobody of the product are passed in one step.
 RANGES_PER_STEP = 100
 # Whoever began to read a set before another one took its place may still be reading it.
-RETIRED_KEPT = timedelta(minutes=1)
+RETIRED_RETENTION = timedelta(minutes=1)
 ROWS_PER_DELETION = 20_000
 
 
 # --- Asking ---------------------------------------------------------------------------------
 
 
-def request(workspace_id: int) -> None:
+def request_score_set(workspace_id: int) -> None:
     """Have the workspace scored anew as it is defined now, in the caller's transaction or its own.
 
     A set that was still being built for an earlier definition is given up.
@@ -56,12 +56,12 @@ def request(workspace_id: int) -> None:
         )
 
 
-def request_missing() -> None:
+def request_missing_score_sets() -> None:
     """Ask for a set for each workspace that has none yet, or one of an older formula."""
-    wanting = Q(scores=None) | Q(scores__formula__lt=FORMULA)
+    wanting = Q(scores=None) | Q(scores__formula__lt=FORMULA_VERSION)
     without = Workspace.objects.filter(wanting).exclude(score_sets__state="building")
     for pk in without.values_list("pk", flat=True):
-        request(pk)
+        request_score_set(pk)
 
 
 def _give_up_building(workspace: Workspace) -> None:
@@ -74,7 +74,7 @@ def _give_up_building(workspace: Workspace) -> None:
 # --- Building -------------------------------------------------------------------------------
 
 
-def live(product_id: int) -> list[ScoreSet]:
+def lock_live_score_sets(product_id: int) -> list[ScoreSet]:
     """The product's sets that follow what is recorded: those that are read and those being built.
 
     They cannot be deleted until the caller's transaction ends.
@@ -90,7 +90,7 @@ _HOLD: LiteralString = """
 """
 
 
-def build(now: datetime, today: date, out_of_time: Callable[[], bool]) -> None:
+def build_requested(now: datetime, today: date, out_of_time: Callable[[], bool]) -> None:
     """Go on with the sets that are asked for, in turns; publish those that are complete.
 
     Ends when all are, or when *out_of_time* says so, but not before each had a step: recording
@@ -106,7 +106,7 @@ def _try_step(pk: int, now: datetime, today: date) -> bool:
     """As ``_step``; what takes too long waits for the next call, and keeps no other set waiting."""
     try:
         return _step(pk, now, today)
-    except sql.TookTooLong:
+    except sql.StatementTimeout:
         logger.warning("A step of building score set %d took too long.", pk)
         return False
 
@@ -123,10 +123,10 @@ def _step(pk: int, now: datetime, today: date) -> bool:
             case ScoreSet.Phase.ACCOUNTS:
                 _build_some(score_set, today, ScoreSet.Phase.BENCHMARKS)
             case _:
-                past_benchmarks.take(score_set, now, today)
-                event_names.check(score_set.product_id, also_of_nobody=True)
-                benchmarks.take(score_set, now)
-                counts.try_to_take(score_set, now)
+                past_benchmarks.compute_past_benchmarks(score_set, now, today)
+                event_names.refresh_done_by(score_set.product_id, also_of_nobody=True)
+                benchmarks.compute_benchmarks(score_set, now)
+                counts.try_recount(score_set, now)
                 _publish(score_set, now)
                 return False
     return True
@@ -135,7 +135,7 @@ def _step(pk: int, now: datetime, today: date) -> bool:
 def _lock_to_build(pk: int) -> ScoreSet | None:
     """The set, if it is still to be built and nobody else is scoring its product."""
     found = ScoreSet.objects.filter(pk=pk).first()
-    if found is None or not locks.hold_scoring(found.product_id):
+    if found is None or not locks.try_lock_scoring(found.product_id):
         return None
     # The workspace before its set, as whoever edits it.
     Workspace.objects.select_for_update(no_key=True).filter(pk=found.workspace_id).first()
@@ -186,9 +186,9 @@ def _build_some(score_set: ScoreSet, today: date, next_phase: ScoreSet.Phase) ->
             break
     # A user who enters the audience needs no mark here: accounts come after all users.
     if score_set.phase == ScoreSet.Phase.USERS:
-        pace.in_steps(subjects, partial(raw.score_users, score_set, today=today))
+        pace.score_in_chunks(subjects, partial(raw.score_users, score_set, today=today))
     else:
-        pace.in_steps(subjects, partial(raw.score_accounts, score_set, today=today))
+        pace.score_in_chunks(subjects, partial(raw.score_accounts, score_set, today=today))
     score_set.built += len(subjects)
     if score_set.built_until >= end:
         score_set.phase = next_phase
@@ -223,9 +223,9 @@ _DELETE_USERS = _DELETE.format(table="engagement_userengagement")
 _DELETE_ACCOUNTS = _DELETE.format(table="engagement_accountengagement")
 
 
-def clear_retired(now: datetime, out_of_time: Callable[[], bool]) -> None:
+def delete_retired(now: datetime, out_of_time: Callable[[], bool]) -> None:
     """Delete the sets that nobody reads any more, in bounded pieces."""
-    forgotten = Q(retired_at=None) | Q(retired_at__lt=now - RETIRED_KEPT)
+    forgotten = Q(retired_at=None) | Q(retired_at__lt=now - RETIRED_RETENTION)
     retired = ScoreSet.objects.filter(forgotten, state=ScoreSet.State.RETIRED)
     for score_set in retired:
         while _clear_some(score_set) and not out_of_time():
@@ -236,7 +236,7 @@ def _clear_some(score_set: ScoreSet) -> bool:
     """Delete some rows of the set, and the set itself after the last; whether there is more."""
     with transaction.atomic(durable=True):
         # Whoever works off marks may have begun before the set was retired.
-        if not locks.hold_scoring(score_set.product_id):
+        if not locks.try_lock_scoring(score_set.product_id):
             return False
         piece = {"score_set": score_set.pk, "rows": ROWS_PER_DELETION}
         if sql.execute(_DELETE_USERS, piece) or sql.execute(_DELETE_ACCOUNTS, piece):
@@ -248,19 +248,19 @@ def _clear_some(score_set: ScoreSet) -> bool:
 # --- For people -----------------------------------------------------------------------------
 
 
-def with_building(workspaces: QuerySet[Workspace]) -> QuerySet[Workspace]:
+def prefetch_building(workspaces: QuerySet[Workspace]) -> QuerySet[Workspace]:
     """The workspaces with what ``progress`` looks at, at the cost of one query for all."""
     building = ScoreSet.objects.filter(state=ScoreSet.State.BUILDING)
     return workspaces.prefetch_related(Prefetch("score_sets", building, to_attr="sets_being_built"))
 
 
-def is_being_built(workspace: Workspace) -> bool:
-    """Whether scores of the workspace (of ``with_building``) are on their way."""
+def is_building(workspace: Workspace) -> bool:
+    """Whether scores of the workspace (of ``prefetch_building``) are on their way."""
     return bool(_building(workspace))
 
 
-def progress(workspace: Workspace) -> str:
-    """How far the scores of a workspace (of ``with_building``) are, in words."""
+def describe_progress(workspace: Workspace) -> str:
+    """How far the scores of a workspace (of ``prefetch_building``) are, in words."""
     building = _building(workspace)
     if not building:
         day = workspace.scores and workspace.scores.scored_day

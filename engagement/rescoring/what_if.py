@@ -11,24 +11,24 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from engagement.database import sql
-from engagement.metric_names import BOTH, Scope
+from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import Account, EventName, ScoredEvent, ScoreSet, User
-from engagement.scores import raw, samples
-from engagement.scores.formula import shown_score
+from engagement.scores import raw, sampling
+from engagement.scores.formula import rounded_score
 from engagement.segments import counts, members
 
-SHOWN = 10
+RANKS_SHOWN = 10
 # Of up to so many users or accounts all are scored; of more, those that rank highest now, and
 # others picked evenly, who also say where the benchmark would be.
-EVERYBODY = 5_000
-HIGHEST, PICKED = 1_000, 1_000
+SCORE_ALL_UP_TO = 5_000
+TOP_USERS, SAMPLE_SIZE = 1_000, 1_000
 # An account costs what its users cost together: the highest of 1,000,000 take 70 ms each.
-HIGHEST_ACCOUNTS = 200
+TOP_ACCOUNTS = 200
 # So many are scored in one statement, and no more users for the sake of accounts.
-AT_ONCE, ACCOUNTS_AT_ONCE, USERS_OF_ACCOUNTS = 1_000, 50, 5_000
+USERS_PER_STEP, ACCOUNTS_PER_STEP, MAX_USERS_OF_ACCOUNTS = 1_000, 50, 5_000
 
 
-class Definition(NamedTuple):
+class ScoringDefinition(NamedTuple):
     """What a workspace scores: ``weights`` by the names of events."""
 
     lookback_days: int
@@ -37,7 +37,7 @@ class Definition(NamedTuple):
     weights: Mapping[str, int]
 
 
-class Place(NamedTuple):
+class RankedSubject(NamedTuple):
     """A subject's rank and score. ``other_rank`` is the one that it has on the other side; None
     where it has none there, or one behind all that were looked at."""
 
@@ -47,20 +47,20 @@ class Place(NamedTuple):
     other_rank: int | None
 
 
-class Rankings(NamedTuple):
+class RankingPreview(NamedTuple):
     """The highest of a scope now and under the definition. ``looked_at`` is the number of subjects
     that were scored for it; None where it was all, and the numbers are exact."""
 
-    now: list[Place]
-    then: list[Place]
-    looked_at: int | None
+    now: list[RankedSubject]
+    with_change: list[RankedSubject]
+    sample_size: int | None
 
 
-def definition_of(score_set: ScoreSet) -> Definition:
+def scoring_definition(score_set: ScoreSet) -> ScoringDefinition:
     """The definition under which the set is computed."""
     weights = score_set.weights.values_list("event_name_id", "weight")
     names = EventName.objects.in_bulk([name_id for name_id, _ in weights])
-    return Definition(
+    return ScoringDefinition(
         score_set.lookback_days,
         score_set.default_weight,
         score_set.audience,
@@ -68,14 +68,16 @@ def definition_of(score_set: ScoreSet) -> Definition:
     )
 
 
-def highest(score_set: ScoreSet) -> dict[Scope, list[Place]]:
+def current_ranking(score_set: ScoreSet) -> dict[Scope, list[RankedSubject]]:
     """The ranking's beginning as it is."""
-    return {scope: _top(score_set, scope, _benchmark(score_set, scope), {}) for scope in BOTH}
+    return {
+        scope: _top(score_set, scope, _benchmark(score_set, scope), {}) for scope in BOTH_SCOPES
+    }
 
 
-def try_out(
-    score_set: ScoreSet, definition: Definition, today: date, out_of_time: Callable[[], bool]
-) -> dict[Scope, Rankings]:
+def preview_ranking(
+    score_set: ScoreSet, definition: ScoringDefinition, today: date, out_of_time: Callable[[], bool]
+) -> dict[Scope, RankingPreview]:
     """How the set's rankings would change if the workspace were defined so.
 
     Accounts are left out where too many users would have to be scored for them, or where there is
@@ -88,13 +90,13 @@ def try_out(
         trial = _begin(score_set, definition, today)
         # Accounts count the users who have a row.
         theirs = _users_of(trial, accounts.ids, today) if counts_some else []
-        if has_accounts := len(theirs) <= USERS_OF_ACCOUNTS:
+        if has_accounts := len(theirs) <= MAX_USERS_OF_ACCOUNTS:
             users.ids.update(theirs)
-        for some in _in_pieces(users.ids, AT_ONCE):
+        for some in _in_pieces(users.ids, USERS_PER_STEP):
             if out_of_time():
-                raise sql.TookTooLong
+                raise sql.StatementTimeout
             raw.score_users(trial, some, today)
-        rankings: dict[Scope, Rankings] = {"user": _compared(score_set, trial, "user", users)}
+        rankings: dict[Scope, RankingPreview] = {"user": _compared(score_set, trial, "user", users)}
         if has_accounts and _score_accounts(trial, accounts.ids, today, out_of_time):
             rankings["account"] = _compared(score_set, trial, "account", accounts)
         # Nobody has seen the set, and nobody shall.
@@ -115,14 +117,14 @@ class _Chosen(NamedTuple):
 def _choose(score_set: ScoreSet, scope: Scope) -> _Chosen:
     model = User if scope == "user" else Account
     known = model._default_manager.filter(product_id=score_set.product_id, is_identified=True)
-    ids = set(known.order_by("external_id").values_list("id", flat=True)[: EVERYBODY + 1])
-    if len(ids) <= EVERYBODY:
+    ids = set(known.order_by("external_id").values_list("id", flat=True)[: SCORE_ALL_UP_TO + 1])
+    if len(ids) <= SCORE_ALL_UP_TO:
         return _Chosen(ids, None)
     widest = _widest(score_set)
-    totals = counts.totals([widest])[widest.pk]
+    totals = counts.subject_totals([widest])[widest.pk]
     total = totals.users if scope == "user" else totals.accounts
-    picked = samples.pick(widest, scope, total, PICKED).ids
-    highest = HIGHEST if scope == "user" else HIGHEST_ACCOUNTS
+    picked = sampling.sample_subjects(widest, scope, total, SAMPLE_SIZE).ids
+    highest = TOP_USERS if scope == "user" else TOP_ACCOUNTS
     ranked = _ranked(score_set, scope).values_list(f"{scope}_id", flat=True)[:highest]
     return _Chosen({*picked, *ranked}, picked)
 
@@ -130,7 +132,7 @@ def _choose(score_set: ScoreSet, scope: Scope) -> _Chosen:
 def _widest(score_set: ScoreSet) -> ScoreSet:
     """The current set of the product that is about everybody, if there is one."""
     current = ScoreSet.objects.filter(product_id=score_set.product_id, state=ScoreSet.State.CURRENT)
-    return current.filter(audience={}).select_related("tally").first() or score_set
+    return current.filter(audience={}).select_related("cached_counts").first() or score_set
 
 
 _USERS_OF: LiteralString = f"""
@@ -148,9 +150,9 @@ def _users_of(trial: ScoreSet, account_ids: Collection[int], today: date) -> lis
         {
             "product": trial.product_id,
             "accounts": list(account_ids),
-            "seen_from": today - timedelta(days=raw.USERS_SEEN_WITHIN - 1),
+            "seen_from": today - timedelta(days=raw.USERS_SEEN_WITHIN_DAYS - 1),
             "today": today,
-            "limit": USERS_OF_ACCOUNTS + 1,
+            "limit": MAX_USERS_OF_ACCOUNTS + 1,
         },
     )
     return [id for (id,) in found]
@@ -160,7 +162,7 @@ def _score_accounts(
     trial: ScoreSet, ids: Collection[int], today: date, out_of_time: Callable[[], bool]
 ) -> bool:
     """Score the accounts; whether there was time for all of them."""
-    for some in _in_pieces(ids, ACCOUNTS_AT_ONCE):
+    for some in _in_pieces(ids, ACCOUNTS_PER_STEP):
         if out_of_time():
             return False
         raw.score_accounts(trial, some, today)
@@ -176,7 +178,7 @@ def _in_pieces(ids: Collection[int], at_once: int) -> Iterator[Collection[int]]:
 # --- The set that is tried out --------------------------------------------------------------
 
 
-def _begin(score_set: ScoreSet, definition: Definition, today: date) -> ScoreSet:
+def _begin(score_set: ScoreSet, definition: ScoringDefinition, today: date) -> ScoreSet:
     # Retired, because a workspace has one set that is current and one that is being built.
     trial = ScoreSet.objects.create(
         product_id=score_set.product_id,
@@ -206,11 +208,13 @@ _TAKE_OF: dict[Scope, LiteralString] = {
 }
 
 
-def _compared(score_set: ScoreSet, trial: ScoreSet, scope: Scope, chosen: _Chosen) -> Rankings:
+def _compared(
+    score_set: ScoreSet, trial: ScoreSet, scope: Scope, chosen: _Chosen
+) -> RankingPreview:
     of = {"product": trial.product_id, "score_set": trial.pk, "picked": chosen.picked}
     ((benchmark,),) = sql.fetch(_TAKE_OF[scope], of)
     now, then = _ranks(score_set, scope), _ranks(trial, scope)
-    return Rankings(
+    return RankingPreview(
         _top(score_set, scope, _benchmark(score_set, scope), then),
         _top(trial, scope, benchmark, now),
         None if chosen.picked is None else len(chosen.ids),
@@ -221,24 +225,24 @@ def _compared(score_set: ScoreSet, trial: ScoreSet, scope: Scope, chosen: _Chose
 
 
 def _ranked(score_set: ScoreSet, scope: Scope) -> QuerySet[Any]:
-    active = members.rows(score_set, scope).filter(raw__gt=0)
+    active = members.engagement_rows(score_set, scope).filter(raw__gt=0)
     return active.order_by("-raw", f"-{scope}_id")
 
 
 def _ranks(score_set: ScoreSet, scope: Scope) -> dict[int, int]:
-    ids = _ranked(score_set, scope).values_list(f"{scope}_id", flat=True)[:EVERYBODY]
+    ids = _ranked(score_set, scope).values_list(f"{scope}_id", flat=True)[:SCORE_ALL_UP_TO]
     return {id: rank for rank, id in enumerate(ids, 1)}
 
 
 def _top(
     score_set: ScoreSet, scope: Scope, benchmark: float | None, other: Mapping[int, int]
-) -> list[Place]:
+) -> list[RankedSubject]:
     rows = _ranked(score_set, scope).select_related(scope).defer(f"{scope}__trait_stamps")
     places = []
-    for rank, row in enumerate(rows[:SHOWN], 1):
+    for rank, row in enumerate(rows[:RANKS_SHOWN], 1):
         subject = getattr(row, scope)
-        score = shown_score(row.raw, benchmark)
-        places.append(Place(subject, rank, score, other.get(subject.pk)))
+        score = rounded_score(row.raw, benchmark)
+        places.append(RankedSubject(subject, rank, score, other.get(subject.pk)))
     return places
 
 

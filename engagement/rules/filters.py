@@ -28,15 +28,15 @@ from engagement.rules.rules import (
     Rule,
     TraitCondition,
 )
-from engagement.rules.trait_filters import start_of
+from engagement.rules.trait_filters import start_of_day
 
 
 @dataclass(frozen=True)
-class Place:
+class QueryContext:
     """Where a query has its subjects: ``path`` leads from its rows to their columns.
 
     ``audience`` is the set of scores whose users alone count for an account; None counts all users
-    that are known. ``event_names`` are the product's that the conditions ask for, by name.
+    that are known. ``find_event_name_ids`` are the product's that the conditions ask for, by name.
     """
 
     scope: Scope
@@ -49,15 +49,15 @@ class Place:
     event_names: dict[str, int]
 
 
-def subject_filter(rule: Rule, product_id: int, today: date) -> Q:
+def audience_filter(rule: Rule, product_id: int, today: date) -> Q:
     """What the rule of an audience asks of rows of ``User``. It is never NULL."""
-    names = event_names(rule.conditions, product_id)
-    place = Place("user", product_id, today, 0, "", "id", None, names)
-    met = combined(rule.match, [without_scores(one, place) for one in rule.conditions])
+    names = find_event_name_ids(rule.conditions, product_id)
+    place = QueryContext("user", product_id, today, 0, "", "id", None, names)
+    met = combine(rule.match, [unscored_filter(one, place) for one in rule.conditions])
     return Q(Case(When(met, then=Value(True)), default=Value(False)))
 
 
-def combined(match: Match, conditions: Iterable[Q]) -> Q:
+def combine(match: Match, conditions: Iterable[Q]) -> Q:
     """All or any of the conditions; everybody where there are none."""
     found = list(conditions)
     if not found:
@@ -65,7 +65,7 @@ def combined(match: Match, conditions: Iterable[Q]) -> Q:
     return Q(*found, _connector=Q.AND if match == "all" else Q.OR)
 
 
-def event_names(conditions: Iterable[Condition], product_id: int) -> dict[str, int]:
+def find_event_name_ids(conditions: Iterable[Condition], product_id: int) -> dict[str, int]:
     """The ids of the event names that the conditions name, as far as they have been seen."""
     asked = {one.event for one in conditions if isinstance(one, EventCondition)}
     if not asked:
@@ -74,47 +74,47 @@ def event_names(conditions: Iterable[Condition], product_id: int) -> dict[str, i
     return dict(known.values_list("name", "pk"))
 
 
-def without_scores(condition: Condition, place: Place) -> Q:
+def unscored_filter(condition: Condition, place: QueryContext) -> Q:
     """What the condition asks of the subject; it may be NULL where the condition is not met."""
     match condition:
         case TraitCondition():
-            return trait_met(condition, place.path)
+            return trait_condition_filter(condition, place.path)
         case EventCondition():
             return _event(condition, place)
         case FirstSeenCondition():
-            return time_met(condition, F(f"{place.path}first_seen_at"), place)
+            return time_filter(condition, F(f"{place.path}first_seen_at"), place)
         case CreatedCondition():
-            return time_met(condition, created(place), place)
+            return time_filter(condition, creation_time(place), place)
     raise TypeError(f"{condition} needs scores.")
 
 
-def trait_met(condition: TraitCondition, path: str) -> Q:
+def trait_condition_filter(condition: TraitCondition, path: str) -> Q:
     """What the condition asks of the traits of the subject, or of its account, that *path* leads
     to."""
     owner = "account__" if isinstance(condition, AccountTraitCondition) else ""
-    return trait_filters.met(condition, f"{path}{owner}traits")
+    return trait_filters.trait_filter(condition, f"{path}{owner}traits")
 
 
-def created(place: Place) -> Coalesce:
+def creation_time(place: QueryContext) -> Coalesce:
     """When the subject was created: as its traits say, else when it was first seen."""
     return Coalesce(f"{place.path}created_at", f"{place.path}first_seen_at")
 
 
-def since(condition: Any, place: Place) -> datetime:
+def period_start(condition: Any, place: QueryContext) -> datetime:
     """When the condition's days began."""
     days = place.lookback_days if condition.days == "window" else condition.days
-    return start_of(place.today, 1 - days)
+    return start_of_day(place.today, 1 - days)
 
 
-def is_before_window(condition: LastActiveCondition, place: Place) -> bool:
+def is_before_window(condition: LastActiveCondition, place: QueryContext) -> bool:
     """Whether whoever meets the condition has done nothing that is scored in the window."""
     days = place.lookback_days if condition.days == "window" else condition.days
     return condition.operator == "more_than_days_ago" and days >= place.lookback_days
 
 
-def time_met(condition: Any, column: Any, place: Place) -> Q:
+def time_filter(condition: Any, column: Any, place: QueryContext) -> Q:
     """Whether the time in *column* is within the condition's days, or before them."""
-    began = since(condition, place)
+    began = period_start(condition, place)
     if condition.operator == "within_days":
         return Q(GreaterThanOrEqual(column, began))
     return Q(LessThan(column, began))
@@ -127,23 +127,23 @@ def time_met(condition: Any, column: Any, place: Place) -> Q:
 # would go through what it joins again and again.
 
 
-def _event(condition: EventCondition, place: Place) -> Q:
+def _event(condition: EventCondition, place: QueryContext) -> Q:
     name = place.event_names.get(condition.event)
     if name is None:
         # Nobody has done what has never been seen.
         return Q(Value(condition.operator == "not_done"))
-    counts = counts_of_subject(place).filter(event_name_id=name)
+    counts = subject_daily_counts(place).filter(event_name_id=name)
     if condition.within_days is not None:
-        first_day = start_of(place.today, 1 - condition.within_days).date()
+        first_day = start_of_day(place.today, 1 - condition.within_days).date()
         counts = counts.filter(day__range=(first_day, place.today))
     if condition.operator == "not_done":
         return Q(~Exists(counts))
     if condition.times == 1:
         return Q(Exists(counts))
-    return Q(GreaterThanOrEqual(total(counts, Sum("count")), condition.times))
+    return Q(GreaterThanOrEqual(aggregate_subquery(counts, Sum("count")), condition.times))
 
 
-def counts_of_subject(place: Place) -> QuerySet[DailyCount]:
+def subject_daily_counts(place: QueryContext) -> QuerySet[DailyCount]:
     """The daily counts that count for the subject of the outer query's row."""
     own = {f"{place.scope}_id": OuterRef(place.id)}
     counts = DailyCount.objects.filter(product_id=_hidden(place.product_id), **own)
@@ -159,7 +159,7 @@ def counts_of_subject(place: Place) -> QuerySet[DailyCount]:
     return counts.filter(Exists(users))
 
 
-def total(counts: QuerySet[DailyCount], of: Any) -> Subquery:
+def aggregate_subquery(counts: QuerySet[DailyCount], of: Any) -> Subquery:
     """An aggregate over the counts of one subject; NULL where there are none."""
     return Subquery(counts.order_by().values("product_id").annotate(of=of).values("of"))
 

@@ -13,13 +13,13 @@ import msgspec
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models.activity import EVENT_NAME_LENGTH
 
-MOST_CONDITIONS = 20
-MOST_DAYS = 3650
-MOST_TIMES = 1_000_000_000
+MAX_CONDITIONS = 20
+MAX_DAYS = 3650
+MAX_TIMES = 1_000_000_000
 # Beyond this, whole numbers are no longer exact everywhere.
-LARGEST_NUMBER = 10**15
-TEXT_LENGTH = 512
-TRAIT_NAME_LENGTH = 256
+MAX_NUMBER = 10**15
+MAX_TEXT_LENGTH = 512
+MAX_TRAIT_NAME_LENGTH = 256
 # Room for the day after, which a comparison with "after" needs.
 YEARS = range(1000, 9999)
 
@@ -41,7 +41,7 @@ NUMBER_OPERATORS = ("at_least", "at_most")
 DATE_OPERATORS = ("before", "after")
 
 
-class Fault(NamedTuple):
+class RuleProblem(NamedTuple):
     """What is wrong with a rule: in which condition (from 0), in which field of it, in words."""
 
     condition: int | None
@@ -49,15 +49,15 @@ class Fault(NamedTuple):
     sentence: str
 
 
-class UnusableRule(ValueError):
+class InvalidRule(ValueError):
     """A rule cannot be used; ``faults`` has a sentence for each reason."""
 
-    def __init__(self, faults: list[Fault]) -> None:
+    def __init__(self, faults: list[RuleProblem]) -> None:
         super().__init__(" ".join(fault.sentence for fault in faults))
         self.faults = faults
 
 
-FieldFault: TypeAlias = tuple[str, str]
+FieldProblem: TypeAlias = tuple[str, str]
 
 
 class _Condition(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
@@ -67,7 +67,7 @@ class _Condition(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_f
     # Whether it can be decided without scores, so that it can decide who is scored.
     for_audiences: ClassVar[bool] = False
 
-    def faults(self, scope: Scope) -> Iterator[FieldFault]:
+    def faults(self, scope: Scope) -> Iterator[FieldProblem]:
         yield from ()
 
 
@@ -80,7 +80,7 @@ class MetricCondition(_Condition, frozen=True, tag="metric"):
     value: Number
     upper: Number | None = None
 
-    def faults(self, scope: Scope) -> Iterator[FieldFault]:
+    def faults(self, scope: Scope) -> Iterator[FieldProblem]:
         if scope not in METRICS[self.metric].scopes:
             yield "metric", f"“{METRICS[self.metric].label}” is a metric of accounts only."
         yield from _number_faults("value", self.value)
@@ -111,14 +111,16 @@ class TraitCondition(_Condition, frozen=True, tag="trait"):
     operator: TraitOperator
     value: str | Number | None = None
 
-    def faults(self, scope: Scope) -> Iterator[FieldFault]:
-        yield from _text_faults("trait", self.trait, "the trait’s name", TRAIT_NAME_LENGTH)
+    def faults(self, scope: Scope) -> Iterator[FieldProblem]:
+        yield from _text_faults("trait", self.trait, "the trait’s name", MAX_TRAIT_NAME_LENGTH)
         if self.operator in TEXT_OPERATORS:
-            yield from _text_faults("value", self.value, "the text to compare with", TEXT_LENGTH)
+            yield from _text_faults(
+                "value", self.value, "the text to compare with", MAX_TEXT_LENGTH
+            )
         elif self.operator in NUMBER_OPERATORS:
             yield from _number_faults("value", self.value)
         elif self.operator in DATE_OPERATORS:
-            if day_of(self.value) is None:
+            if parse_day(self.value) is None:
                 yield "value", "Give a date as year-month-day, like 2025-01-31."
         elif self.value is not None:
             yield "value", "Nothing is compared here: leave the value empty."
@@ -142,10 +144,10 @@ class EventCondition(_Condition, frozen=True, tag="event"):
     times: int = 1
     within_days: int | None = None
 
-    def faults(self, scope: Scope) -> Iterator[FieldFault]:
+    def faults(self, scope: Scope) -> Iterator[FieldProblem]:
         yield from _text_faults("event", self.event, "the event’s name", EVENT_NAME_LENGTH)
-        if not 1 <= self.times <= MOST_TIMES:
-            yield "times", f"Give a whole number of times from 1 to {MOST_TIMES:,}."
+        if not 1 <= self.times <= MAX_TIMES:
+            yield "times", f"Give a whole number of times from 1 to {MAX_TIMES:,}."
         if self.operator == "not_done" and self.times != 1:
             yield "times", "“Not done” goes without a number of times."
         if self.within_days is not None:
@@ -162,7 +164,7 @@ class _TimeCondition(_Condition, frozen=True):
     operator: Literal["within_days", "more_than_days_ago"]
     days: int | Literal["window"]
 
-    def faults(self, scope: Scope) -> Iterator[FieldFault]:
+    def faults(self, scope: Scope) -> Iterator[FieldProblem]:
         if self.days != "window":
             yield from _day_faults("days", self.days)
 
@@ -221,7 +223,7 @@ class Rule(msgspec.Struct, frozen=True):
         return any(isinstance(condition, AccountTraitCondition) for condition in self.conditions)
 
 
-def parse(stored: Mapping[str, Any], scope: Scope, *, for_audience: bool = False) -> Rule:
+def parse_rule(stored: Mapping[str, Any], scope: Scope, *, for_audience: bool = False) -> Rule:
     """The rule that is stored like this; UnusableRule where it is none.
 
     *for_audience* refuses conditions that need scores, because an audience decides who is scored.
@@ -229,26 +231,26 @@ def parse(stored: Mapping[str, Any], scope: Scope, *, for_audience: bool = False
     match, items = stored.get("match", "all"), stored.get("conditions", [])
     faults = []
     if match not in ("all", "any"):
-        faults.append(Fault(None, "match", "Say whether all conditions must be met, or any."))
-    if not isinstance(items, list) or len(items) > MOST_CONDITIONS:
-        faults.append(Fault(None, None, f"A rule has at most {MOST_CONDITIONS} conditions."))
-        raise UnusableRule(faults)
+        faults.append(RuleProblem(None, "match", "Say whether all conditions must be met, or any."))
+    if not isinstance(items, list) or len(items) > MAX_CONDITIONS:
+        faults.append(RuleProblem(None, None, f"A rule has at most {MAX_CONDITIONS} conditions."))
+        raise InvalidRule(faults)
     conditions = []
     for number, item in enumerate(items):
         condition, wrong = _parse_condition(item, scope, for_audience)
-        faults += [Fault(number, field, sentence) for field, sentence in wrong]
+        faults += [RuleProblem(number, field, sentence) for field, sentence in wrong]
         conditions.append(condition)
     if faults:
-        raise UnusableRule(faults)
+        raise InvalidRule(faults)
     return Rule(scope, match, tuple(one for one in conditions if one is not None))
 
 
-def as_json(rule: Rule) -> dict[str, Any]:
+def rule_to_json(rule: Rule) -> dict[str, Any]:
     """The rule as it is stored and shown, without its scope."""
     return {"match": rule.match, "conditions": msgspec.to_builtins(list(rule.conditions))}
 
 
-def day_of(value: object) -> date | None:
+def parse_day(value: object) -> date | None:
     """The date that a condition compares with; None where *value* is none."""
     if not isinstance(value, str) or len(value) != len("2025-01-31"):
         return None
@@ -282,20 +284,20 @@ def _parse_condition(
     return condition, wrong
 
 
-def _number_faults(field: str, value: object) -> Iterator[FieldFault]:
+def _number_faults(field: str, value: object) -> Iterator[FieldProblem]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         yield field, "Give a number."
     # Said so that a NaN does not pass.
-    elif not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+    elif not -MAX_NUMBER <= value <= MAX_NUMBER:
         yield field, "Give a number of at most 15 digits."
 
 
-def _day_faults(field: str, days: int) -> Iterator[FieldFault]:
-    if not 1 <= days <= MOST_DAYS:
-        yield field, f"Give a whole number of days from 1 to {MOST_DAYS:,}."
+def _day_faults(field: str, days: int) -> Iterator[FieldProblem]:
+    if not 1 <= days <= MAX_DAYS:
+        yield field, f"Give a whole number of days from 1 to {MAX_DAYS:,}."
 
 
-def _text_faults(field: str, value: object, what: str, longest: int) -> Iterator[FieldFault]:
+def _text_faults(field: str, value: object, what: str, longest: int) -> Iterator[FieldProblem]:
     if not isinstance(value, str) or not value.strip():
         yield field, f"Give {what}."
     elif len(value) > longest:

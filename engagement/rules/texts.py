@@ -16,12 +16,12 @@ from engagement.rules.rules import (
     TrendCondition,
 )
 
-METRIC_OPERATORS = {
+METRIC_OPERATOR_LABELS = {
     "at_least": "is at least",
     "at_most": "is at most",
     "between": "is between",
 }
-TRAIT_OPERATORS = {
+TRAIT_OPERATOR_LABELS = {
     "is": "is",
     "is_not": "is not",
     "contains": "contains",
@@ -32,29 +32,32 @@ TRAIT_OPERATORS = {
     "before": "is before",
     "after": "is after",
 }
-EVENT_OPERATORS = {"done": "done", "not_done": "not done"}
-TIME_OPERATORS = {"within_days": "within", "more_than_days_ago": "more than"}
-TRENDS = {"rising": "is rising", "falling": "is falling", "steady": "is steady"}
+EVENT_OPERATOR_LABELS = {"done": "done", "not_done": "not done"}
+TIME_OPERATOR_LABELS = {"within_days": "within", "more_than_days_ago": "more than"}
+TREND_LABELS = {"rising": "is rising", "falling": "is falling", "steady": "is steady"}
 
 
-def described(rule: Rule) -> str:
+def describe_rule(rule: Rule) -> str:
     """The whole rule in one sentence."""
     if not rule.conditions:
         return "Everybody"
     together = " and " if rule.match == "all" else " or "
-    first, *others = [describe(condition) for condition in rule.conditions]
+    first, *others = [describe_condition(condition) for condition in rule.conditions]
     return together.join([first, *(other[0].lower() + other[1:] for other in others)])
 
 
-def describe(condition: Condition) -> str:
+def describe_condition(condition: Condition) -> str:
     """The condition in words, without a full stop."""
     match condition:
         case MetricCondition():
-            label, operator = METRICS[condition.metric].label, METRIC_OPERATORS[condition.operator]
+            label, operator = (
+                METRICS[condition.metric].label,
+                METRIC_OPERATOR_LABELS[condition.operator],
+            )
             upper = "" if condition.upper is None else f" and {_number(condition.upper)}"
             return f"{label} {operator} {_number(condition.value)}{upper}"
         case TrendCondition():
-            return f"Score {TRENDS[condition.trend]}"
+            return f"Score {TREND_LABELS[condition.trend]}"
         case AccountTraitCondition():
             return f"Account’s trait {_trait(condition)}"
         case TraitCondition():
@@ -72,7 +75,7 @@ def describe(condition: Condition) -> str:
 
 
 def _trait(condition: TraitCondition) -> str:
-    operator = f"“{condition.trait}” {TRAIT_OPERATORS[condition.operator]}"
+    operator = f"“{condition.trait}” {TRAIT_OPERATOR_LABELS[condition.operator]}"
     match condition.value:
         case None:
             return operator

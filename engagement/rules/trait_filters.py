@@ -22,7 +22,7 @@ from django.db.models import (
 )
 from django.db.models.lookups import GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
 
-from engagement.rules.rules import TraitCondition, day_of
+from engagement.rules.rules import TraitCondition, parse_day
 from engagement.traits import canonical_name
 
 _JSON_SCALAR = re.compile(
@@ -30,14 +30,14 @@ _JSON_SCALAR = re.compile(
 )
 
 
-def met(condition: TraitCondition, traits: str) -> Q:
+def trait_filter(condition: TraitCondition, traits: str) -> Q:
     """What the condition asks of the column that *traits* leads to, which may be NULL."""
     name, value = condition.trait, condition.value
     match condition.operator:
         case "is":
-            return has_trait(traits, name, str(value))
+            return trait_equals(traits, name, str(value))
         case "is_not":
-            return negation(has_trait(traits, name, str(value)))
+            return null_safe_not(trait_equals(traits, name, str(value)))
         case "contains":
             return Q(_Contains(traits, name, str(value)))
         case "is_set":
@@ -49,12 +49,12 @@ def met(condition: TraitCondition, traits: str) -> Q:
         case "at_most":
             return Q(LessThanOrEqual(TraitNumber(traits, name), _number(value)))
         case "before":
-            return Q(LessThan(_Time(traits, name), start_of(_day(value))))
+            return Q(LessThan(_Time(traits, name), start_of_day(_day(value))))
         case "after":
-            return Q(GreaterThanOrEqual(_Time(traits, name), start_of(_day(value), 1)))
+            return Q(GreaterThanOrEqual(_Time(traits, name), start_of_day(_day(value), 1)))
 
 
-def has_trait(traits: str, name: str, value: str) -> Q:
+def trait_equals(traits: str, name: str, value: str) -> Q:
     """The trait is the text *value*, or the JSON number or boolean that is written like it.
 
     Containment is what the GIN indexes user_traits and account_traits answer.
@@ -68,12 +68,12 @@ def has_trait(traits: str, name: str, value: str) -> Q:
     return found
 
 
-def negation(met: Q) -> Q:
+def null_safe_not(met: Q) -> Q:
     """What is met exactly where *met* is not, also where it is NULL."""
     return Q(Case(When(met, then=Value(False)), default=Value(True)))
 
 
-def start_of(day: date, days_later: int = 0) -> datetime:
+def start_of_day(day: date, days_later: int = 0) -> datetime:
     """The beginning of the UTC day so many days after *day*."""
     return datetime.combine(day + timedelta(days=days_later), time(), UTC)
 
@@ -84,7 +84,7 @@ def _number(value: Any) -> Value:
 
 
 def _day(value: Any) -> date:
-    day = day_of(value)
+    day = parse_day(value)
     assert day is not None, "A rule that was parsed has a date here."
     return day
 

@@ -16,7 +16,7 @@ from engagement.rules import filters, rules
 from engagement.scores import rescore_queue
 
 
-def let_in(
+def refresh_members(
     score_set: ScoreSet, user_ids: Collection[int], today: date
 ) -> tuple[set[int], set[int]]:
     """Of these users those who are in the audience, and those who entered or left it.
@@ -38,7 +38,7 @@ _USERS_NOW_IN: LiteralString = """
 """
 
 
-def users_to_look_at(score_set: ScoreSet, account_ids: Collection[int]) -> set[int]:
+def users_affected_by_accounts(score_set: ScoreSet, account_ids: Collection[int]) -> set[int]:
     """The users whose place in the audience may depend on these accounts' traits."""
     if not score_set.audience or not account_ids or not _rule(score_set).uses_account_traits:
         return set()
@@ -54,7 +54,7 @@ _ACCOUNTS_OF: LiteralString = f"""
 """
 
 
-def accounts_of(score_set: ScoreSet, user_ids: Collection[int]) -> set[int]:
+def accounts_of_users(score_set: ScoreSet, user_ids: Collection[int]) -> set[int]:
     """The accounts that count any of these users, or an event of theirs."""
     if not user_ids:
         return set()
@@ -68,13 +68,13 @@ _FIRST_DAY_OF: LiteralString = """
 """
 
 
-def first_day_of(user_ids: Collection[int]) -> date:
+def first_seen_day(user_ids: Collection[int]) -> date:
     """The earliest day on which any of these users can have done anything."""
     ((day,),) = sql.fetch(_FIRST_DAY_OF, {"users": list(user_ids)})
     return day or date.max
 
 
-def mark_turned(score_set: ScoreSet, today: date) -> None:
+def enqueue_changed_members(score_set: ScoreSet, today: date) -> None:
     """Mark the users whom the passing of time alone brings into the audience or takes out of it."""
     if not score_set.audience or not _rule(score_set).uses_time:
         return
@@ -84,15 +84,15 @@ def mark_turned(score_set: ScoreSet, today: date) -> None:
     left = known.filter(is_in).exclude(_meets(score_set, today))
     for turned in (entered, left):
         ids = turned.values_list("id", flat=True).iterator()
-        rescore_queue.mark([rescore_queue.user(score_set.product_id, id) for id in ids])
+        rescore_queue.enqueue([rescore_queue.rescore_user(score_set.product_id, id) for id in ids])
 
 
 def _rule(score_set: ScoreSet) -> rules.Rule:
-    return rules.parse(score_set.audience, "user", for_audience=True)
+    return rules.parse_rule(score_set.audience, "user", for_audience=True)
 
 
 def _meets(score_set: ScoreSet, today: date) -> Q:
-    return filters.subject_filter(_rule(score_set), score_set.product_id, today)
+    return filters.audience_filter(_rule(score_set), score_set.product_id, today)
 
 
 def _rows(score_set: ScoreSet) -> QuerySet[UserEngagement]:

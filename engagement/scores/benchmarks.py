@@ -14,9 +14,9 @@ from engagement.scores import event_names
 logger = logging.getLogger(__name__)
 
 # A statement that takes benchmarks is stopped after so many seconds.
-SECONDS = 60.0
+STATEMENT_TIMEOUT_SECONDS = 60.0
 # Benchmarks may take up to this share of the time: on large workspaces they are taken less often.
-TIME_SHARE = 0.02
+MAX_TIME_SHARE = 0.02
 # The steps of a percentile: a tenth of a percent.
 QUANTILES = 1000
 # History goes back so many days, today included.
@@ -34,7 +34,7 @@ _TAKE_USERS = _TAKE.format(table="engagement_userengagement")
 _TAKE_ACCOUNTS = _TAKE.format(table="engagement_accountengagement")
 
 
-def refresh(now: datetime) -> None:
+def refresh_due(now: datetime) -> None:
     """Take the benchmarks of the sets whose scores changed, where they are due again.
 
     A benchmark is the 90th percentile, linearly interpolated, of the raw scores above zero; None
@@ -47,23 +47,23 @@ def refresh(now: datetime) -> None:
 
 def _try_to_take(score_set: ScoreSet, now: datetime) -> None:
     try:
-        take(score_set, now)
-    except sql.TookTooLong:
+        compute_benchmarks(score_set, now)
+    except sql.StatementTimeout:
         logger.warning("Benchmarks of score set %d were not taken: too slow.", score_set.pk)
         # As if they had been taken in that time: the next try must not follow at once.
         ScoreSet.objects.filter(pk=score_set.pk).update(
-            benchmarks_at=now, benchmark_seconds=SECONDS, benchmarks_stale=True
+            benchmarks_at=now, benchmark_seconds=STATEMENT_TIMEOUT_SECONDS, benchmarks_stale=True
         )
 
 
 def _is_due(score_set: ScoreSet, now: datetime) -> bool:
     if score_set.benchmarks_at is None:
         return True
-    pause = max(1.0, score_set.benchmark_seconds / TIME_SHARE)
+    pause = max(1.0, score_set.benchmark_seconds / MAX_TIME_SHARE)
     return now >= score_set.benchmarks_at + timedelta(seconds=pause)
 
 
-def take(score_set: ScoreSet, now: datetime) -> None:
+def compute_benchmarks(score_set: ScoreSet, now: datetime) -> None:
     """Take the set's benchmarks, quantiles and number of scored names as they are now.
 
     Raises sql.TookTooLong.
@@ -72,29 +72,29 @@ def take(score_set: ScoreSet, now: datetime) -> None:
     ScoreSet.objects.filter(pk=score_set.pk).update(benchmarks_stale=False)
     started = time.monotonic()
     taken = {"score_set": score_set.pk, "points": _POINTS}
-    with sql.time_limit(SECONDS):
+    with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
         ((users, user_quantiles),) = sql.fetch(_TAKE_USERS, taken)
         ((accounts, account_quantiles),) = sql.fetch(_TAKE_ACCOUNTS, taken)
     score_set.user_benchmark, score_set.user_quantiles = users, user_quantiles or []
     score_set.account_benchmark = accounts
     score_set.account_quantiles = account_quantiles or []
-    score_set.scored_names = event_names.scored(score_set)
+    score_set.scored_event_name_count = event_names.count_scored_names(score_set)
     score_set.benchmarks_at = now
     score_set.benchmark_seconds = time.monotonic() - started
     # Segments go by shown scores.
-    score_set.tally_stale = True
+    score_set.cached_counts_stale = True
     day = score_set.scored_day
     assert day is not None, "A set whose scores changed has been scored."
     with transaction.atomic():
         DailyBenchmark.objects.update_or_create(
             score_set=score_set, day=day, defaults={"users": users, "accounts": accounts}
         )
-        look_back(score_set, day)
+        set_comparison_benchmarks(score_set, day)
         score_set.save(update_fields=_TAKEN)
 
 
-# What ``look_back`` sets.
-LOOKED_BACK = [
+# What ``set_comparison_benchmarks`` sets.
+COMPARISON_FIELDS = [
     "user_benchmark_yesterday",
     "user_benchmark_last_period",
     "account_benchmark_yesterday",
@@ -105,23 +105,23 @@ _TAKEN = [
     "user_quantiles",
     "account_benchmark",
     "account_quantiles",
-    *LOOKED_BACK,
-    "scored_names",
+    *COMPARISON_FIELDS,
+    "scored_event_name_count",
     "benchmarks_at",
     "benchmark_seconds",
-    "tally_stale",
+    "cached_counts_stale",
 ]
 
 
-def look_back(score_set: ScoreSet, day: date) -> None:
+def set_comparison_benchmarks(score_set: ScoreSet, day: date) -> None:
     """Put the benchmarks of a day ago and of one lookback ago beside those of *day*."""
-    users, accounts = on_day(score_set, day - timedelta(days=1))
+    users, accounts = benchmarks_on(score_set, day - timedelta(days=1))
     score_set.user_benchmark_yesterday, score_set.account_benchmark_yesterday = users, accounts
-    users, accounts = on_day(score_set, day - timedelta(days=score_set.lookback_days))
+    users, accounts = benchmarks_on(score_set, day - timedelta(days=score_set.lookback_days))
     score_set.user_benchmark_last_period, score_set.account_benchmark_last_period = users, accounts
 
 
-def on_day(score_set: ScoreSet, day: date) -> tuple[float | None, float | None]:
+def benchmarks_on(score_set: ScoreSet, day: date) -> tuple[float | None, float | None]:
     """The benchmarks of users and accounts as they stood at the end of the day."""
     known = DailyBenchmark.objects.filter(score_set=score_set, day__lte=day).order_by("-day")
     return known.values_list("users", "accounts").first() or (None, None)

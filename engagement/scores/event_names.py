@@ -14,7 +14,7 @@ from engagement.models import ScoreSet
 logger = logging.getLogger(__name__)
 
 # A look through all daily counts is stopped after so many seconds.
-SECONDS = 60.0
+STATEMENT_TIMEOUT_SECONDS = 60.0
 
 _ANY_NOT_DONE: LiteralString = """
     SELECT EXISTS (SELECT FROM engagement_eventname
@@ -33,7 +33,7 @@ _NOTE: LiteralString = f"""
 """
 
 
-def note(product_id: int, user_ids: Collection[int]) -> None:
+def set_done_by(product_id: int, user_ids: Collection[int]) -> None:
     """Note which names that nobody had done these users did, in the caller's transaction."""
     ((any_not_done,),) = sql.fetch(_ANY_NOT_DONE, {"product": product_id})
     if any_not_done and user_ids:
@@ -64,7 +64,7 @@ _LOOK: LiteralString = f"""
 """
 
 
-def check(product_id: int, *, also_of_nobody: bool = False) -> None:
+def refresh_done_by(product_id: int, *, also_of_nobody: bool = False) -> None:
     """See whether whoever did a name is still there, and look for others where they are not.
 
     With *also_of_nobody* look for whoever did the other names, too. Looks through the daily counts
@@ -75,10 +75,10 @@ def check(product_id: int, *, also_of_nobody: bool = False) -> None:
     if not names:
         return
     try:
-        with sql.time_limit(SECONDS):
+        with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
             if sql.execute(_LOOK, {"product": product_id, "names": names}):
                 _outdate_benchmarks(product_id)
-    except sql.TookTooLong:
+    except sql.StatementTimeout:
         logger.warning("It took too long to see which events of product %d are done.", product_id)
 
 
@@ -104,7 +104,7 @@ _LISTED: LiteralString = """
 """
 
 
-def scored(score_set: ScoreSet) -> int:
+def count_scored_names(score_set: ScoreSet) -> int:
     """How many names the set scores: those that it lists with a weight above 0 and, unless others
     weigh nothing, those that an identified user of the product did. A weight of 0 leaves a name
     out."""

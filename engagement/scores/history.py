@@ -8,8 +8,13 @@ from typing import Literal, LiteralString, NamedTuple, TypeAlias
 from engagement.database import sql
 from engagement.models import AccountEngagement, DailyBenchmark, ScoreSet, UserEngagement
 from engagement.scores.benchmarks import HISTORY_DAYS
-from engagement.scores.formula import shown_score
-from engagement.scores.raw import IN_AUDIENCE, KNOWN, SCORED, parameters
+from engagement.scores.formula import rounded_score
+from engagement.scores.raw import (
+    JOIN_AUDIENCE_USERS,
+    JOIN_IDENTIFIED_USERS,
+    WHERE_SCORED,
+    query_parameters,
+)
 
 Scope: TypeAlias = Literal["user", "account"]
 
@@ -34,7 +39,7 @@ class EventPoints:
 
 
 @dataclass(frozen=True)
-class Overall:
+class AllTimeTotals:
     """All scored events of a subject, ever: how many, and of how many names."""
 
     events: int
@@ -55,29 +60,30 @@ _BREAKDOWN: LiteralString = f"""
     FROM engagement_dailycount d
     JOIN engagement_eventname n ON n.id = d.event_name_id
     {{counted}}
-    {SCORED} AND d.{{subject}} = %(subject)s AND d.day BETWEEN %(last_period_from)s AND %(today)s
+    {WHERE_SCORED} AND d.{{subject}} = %(subject)s
+      AND d.day BETWEEN %(last_period_from)s AND %(today)s
     GROUP BY n.id, 2
 """
 _OVERALL: LiteralString = f"""
     SELECT COALESCE(sum(d.count), 0), count(DISTINCT d.event_name_id)
     FROM engagement_dailycount d {{counted}}
-    {SCORED} AND d.{{subject}} = %(subject)s
+    {WHERE_SCORED} AND d.{{subject}} = %(subject)s
 """
 _BY_USER: LiteralString = f"""
     SELECT d.user_id, sum(d.count * COALESCE(w.weight, %(default_weight)s))
     FROM engagement_dailycount d {{counted}}
-    {SCORED} AND d.account_id = %(subject)s AND d.day BETWEEN %(first_day)s AND %(today)s
+    {WHERE_SCORED} AND d.account_id = %(subject)s AND d.day BETWEEN %(first_day)s AND %(today)s
     GROUP BY d.user_id ORDER BY 2 DESC, 1 LIMIT %(limit)s
 """
 _BY_DAY: LiteralString = f"""
     SELECT d.day, sum(d.count * COALESCE(w.weight, %(default_weight)s))
     FROM engagement_dailycount d {{counted}}
-    {SCORED} AND d.{{subject}} = %(subject)s AND d.day BETWEEN %(grid_from)s AND %(today)s
+    {WHERE_SCORED} AND d.{{subject}} = %(subject)s AND d.day BETWEEN %(grid_from)s AND %(today)s
     GROUP BY d.day
 """
 
 
-def breakdown(score_set: ScoreSet, scope: Scope, subject_id: int) -> list[EventPoints]:
+def score_breakdown(score_set: ScoreSet, scope: Scope, subject_id: int) -> list[EventPoints]:
     """The subject's raw score by event name, most points first, with those of the last period.
 
     The points add up to the raw score, those of the last period to that of the last period.
@@ -91,10 +97,10 @@ def breakdown(score_set: ScoreSet, scope: Scope, subject_id: int) -> list[EventP
     return sorted(found, key=lambda event: (-event.points, -event.last_period_points, event.name))
 
 
-def overall(score_set: ScoreSet, scope: Scope, subject_id: int) -> Overall:
+def all_time_totals(score_set: ScoreSet, scope: Scope, subject_id: int) -> AllTimeTotals:
     """The subject's scored events of all time."""
     ((events, names),) = _fetch(_OVERALL, score_set, scope, subject_id)
-    return Overall(int(events), names)
+    return AllTimeTotals(int(events), names)
 
 
 def points_by_user(score_set: ScoreSet, account_id: int, limit: int) -> list[UserPoints]:
@@ -103,7 +109,7 @@ def points_by_user(score_set: ScoreSet, account_id: int, limit: int) -> list[Use
     return [UserPoints(user_id, int(points)) for user_id, points in rows]
 
 
-def history(score_set: ScoreSet, row: UserEngagement | AccountEngagement) -> list[DayScore]:
+def score_history(score_set: ScoreSet, row: UserEngagement | AccountEngagement) -> list[DayScore]:
     """The subject's score on each of the last HISTORY_DAYS days, the set's ``scored_day`` last.
 
     Each is of that day's window and that day's benchmark, under the definition of today. It agrees
@@ -125,7 +131,7 @@ def history(score_set: ScoreSet, row: UserEngagement | AccountEngagement) -> lis
         last_day - timedelta(days=lookback): row.raw_last_period,
     }
     benchmarks = _benchmarks(score_set, scope, days)
-    return [DayScore(day, shown_score(raw[day], benchmarks[day])) for day in days]
+    return [DayScore(day, rounded_score(raw[day], benchmarks[day])) for day in days]
 
 
 def _subject(row: UserEngagement | AccountEngagement) -> tuple[Scope, int]:
@@ -163,9 +169,9 @@ def _fetch(
 ) -> list[sql.Row]:
     counted: LiteralString = ""
     if scope == "account":
-        counted = IN_AUDIENCE if score_set.audience else KNOWN
+        counted = JOIN_AUDIENCE_USERS if score_set.audience else JOIN_IDENTIFIED_USERS
     subject: LiteralString = "user_id" if scope == "user" else "account_id"
-    given = {**parameters(score_set, _last_day(score_set)), "subject": subject_id, **more}
+    given = {**query_parameters(score_set, _last_day(score_set)), "subject": subject_id, **more}
     return sql.fetch(statement.format(counted=counted, subject=subject), given)
 
 

@@ -8,22 +8,22 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from engagement.models import AccountEngagement, ScoreSet, User
 from engagement.scores import history
 from engagement.scores.history import EventPoints
-from engagement.scores.metrics import AccountMetrics, seats
-from engagement.tenure import moment
+from engagement.scores.metrics import AccountMetrics, licensed_seats
+from engagement.tenure import parse_time
 
 Severity: TypeAlias = Literal["good", "notice", "warning"]
 
 # An account whose last event is longer ago is not news.
 STOPPED_WITHIN_DAYS = 90
 # So many of the events that moved a score are named.
-EVENTS_NAMED = 3
+MAX_EVENTS_NAMED = 3
 # One person carries an account from this share of its points.
-CARRIED_FROM = 0.7
+TOP_USER_MIN_SHARE = 0.7
 # Breadth narrows where at most this share of so many event names or more is still used.
-NARROWED_TO = 0.5
-NARROWED_FROM_NAMES = 4
+NARROWING_MAX_SHARE = 0.5
+NARROWING_MIN_EVENT_NAMES = 4
 # Seats are mostly unused below this share.
-UNUSED_BELOW = 0.3
+UNUSED_SEATS_BELOW = 0.3
 EVALUATION_ENDS_WITHIN_DAYS = 14
 RENEWAL_WITHIN_DAYS = 60
 
@@ -37,7 +37,7 @@ class Insight(NamedTuple):
     numbers: dict[str, Any]
 
 
-class Carrier(NamedTuple):
+class TopUser(NamedTuple):
     """The user who adds most to an account's raw score."""
 
     id: int
@@ -47,13 +47,13 @@ class Carrier(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Facts:
+class AccountFacts:
     """What the rules look at."""
 
     metrics: AccountMetrics
     made_of: Sequence[EventPoints]
     traits: Mapping[str, Any]
-    carrier: Carrier | None
+    top_user: TopUser | None
     today: date
     lookback_days: int
     # Whether only some of the account's users are counted.
@@ -64,7 +64,7 @@ class Facts:
         return self.metrics.raw_score == 0 and self.metrics.last_active_at is not None
 
 
-def about(
+def account_insights(
     score_set: ScoreSet,
     row: AccountEngagement,
     known: AccountMetrics,
@@ -73,38 +73,38 @@ def about(
     """The insights about an account (whose traits are loaded), from its metrics and what its
     score is made of."""
     assert score_set.scored_day is not None, "A set that readers see has been scored."
-    facts = Facts(
+    facts = AccountFacts(
         metrics=known,
         made_of=made_of,
         traits=row.account.traits,
-        carrier=_carrier(score_set, row),
+        top_user=_carrier(score_set, row),
         today=score_set.scored_day,
         lookback_days=score_set.lookback_days,
         of_audience=bool(score_set.audience),
     )
-    return insights(facts)
+    return apply_rules(facts)
 
 
-def insights(facts: Facts) -> list[Insight]:
+def apply_rules(facts: AccountFacts) -> list[Insight]:
     """What the rules find, warnings first."""
-    found = [insight for rule in RULES for insight in rule(facts)]
+    found = [insight for rule in INSIGHT_RULES for insight in rule(facts)]
     order: list[Severity] = ["warning", "notice", "good"]
     return sorted(found, key=lambda insight: order.index(insight.severity))
 
 
-def _carrier(score_set: ScoreSet, row: AccountEngagement) -> Carrier | None:
+def _carrier(score_set: ScoreSet, row: AccountEngagement) -> TopUser | None:
     for user_id, points in history.points_by_user(score_set, row.account_id, limit=1):
         user = User.objects.only("external_id", "traits").get(
             product_id=score_set.product_id, id=user_id
         )
-        return Carrier(user_id, user.external_id, user.name, points)
+        return TopUser(user_id, user.external_id, user.name, points)
     return None
 
 
 # --- The rules ------------------------------------------------------------------------------
 
 
-def _stopped(facts: Facts) -> Iterator[Insight]:
+def _stopped(facts: AccountFacts) -> Iterator[Insight]:
     last_at = facts.metrics.last_active_at
     if not facts.has_stopped or last_at is None:
         return
@@ -120,7 +120,7 @@ def _stopped(facts: Facts) -> Iterator[Insight]:
         )
 
 
-def _trend(facts: Facts) -> Iterator[Insight]:
+def _trend(facts: AccountFacts) -> Iterator[Insight]:
     scores = facts.metrics.scores
     if scores.trend == "steady" or facts.has_stopped:
         return
@@ -162,7 +162,7 @@ def _moved(made_of: Sequence[EventPoints], direction: int) -> list[EventPoints]:
         event for event in made_of if direction * (event.points - event.last_period_points) > 0
     ]
     with_it.sort(key=lambda event: -direction * (event.points - event.last_period_points))
-    return with_it[:EVENTS_NAMED]
+    return with_it[:MAX_EVENTS_NAMED]
 
 
 def _change(event: EventPoints) -> str:
@@ -170,15 +170,15 @@ def _change(event: EventPoints) -> str:
     return f"“{event.name}” ({event.last_period_points:,} points before, {event.points:,} now)"
 
 
-def _carried(facts: Facts) -> Iterator[Insight]:
-    carrier, points, users = facts.carrier, facts.metrics.raw_score, facts.metrics.total_users
-    if carrier is None or not points or users < 2 or carrier.points < CARRIED_FROM * points:
+def _carried(facts: AccountFacts) -> Iterator[Insight]:
+    carrier, points, users = facts.top_user, facts.metrics.raw_score, facts.metrics.total_users
+    if carrier is None or not points or users < 2 or carrier.points < TOP_USER_MIN_SHARE * points:
         return
     share = carrier.points / points
     yield Insight(
         "one_person",
         "notice",
-        f"One person carries the account: {percent(share)} of its points come from "
+        f"One person carries the account: {format_percent(share)} of its points come from "
         f"{carrier.name or carrier.tracking_id}, one of {users:,} users.",
         {
             "user": {"id": carrier.id, "tracking_id": carrier.tracking_id, "name": carrier.name},
@@ -188,24 +188,24 @@ def _carried(facts: Facts) -> Iterator[Insight]:
     )
 
 
-def _narrowed(facts: Facts) -> Iterator[Insight]:
+def _narrowed(facts: AccountFacts) -> Iterator[Insight]:
     now = sum(1 for event in facts.made_of if event.count)
     before = sum(1 for event in facts.made_of if event.last_period_count)
-    if not now or before < NARROWED_FROM_NAMES or now > NARROWED_TO * before:
+    if not now or before < NARROWING_MIN_EVENT_NAMES or now > NARROWING_MAX_SHARE * before:
         return
     left = [event.name for event in facts.made_of if event.last_period_count and not event.count]
     yield Insight(
         "breadth_narrowing",
         "notice",
         f"Fewer features are used: {now:,} of {before:,} kinds of events are left. "
-        f"Gone are {_listed([f'“{name}”' for name in left[:EVENTS_NAMED]])}"
-        f"{' and others' if len(left) > EVENTS_NAMED else ''}.",
+        f"Gone are {_listed([f'“{name}”' for name in left[:MAX_EVENTS_NAMED]])}"
+        f"{' and others' if len(left) > MAX_EVENTS_NAMED else ''}.",
         {"event_names": now, "event_names_last_period": before},
     )
 
 
-def _seats(facts: Facts) -> Iterator[Insight]:
-    licensed, active = seats(facts.traits), facts.metrics.active_users
+def _seats(facts: AccountFacts) -> Iterator[Insight]:
+    licensed, active = licensed_seats(facts.traits), facts.metrics.active_users
     # A license is for everybody, and an audience is not.
     if licensed is None or facts.of_audience:
         return
@@ -218,17 +218,17 @@ def _seats(facts: Facts) -> Iterator[Insight]:
             f"{_people(active)} active on a license for {_number(licensed)}.",
             numbers,
         )
-    elif share < UNUSED_BELOW:
+    elif share < UNUSED_SEATS_BELOW:
         yield Insight(
             "seats_unused",
             "warning",
             f"Most of the license is unused: {_people(active)} active, and it is for "
-            f"{_number(licensed)} ({percent(share)}).",
+            f"{_number(licensed)} ({format_percent(share)}).",
             numbers,
         )
 
 
-def _evaluation(facts: Facts) -> Iterator[Insight]:
+def _evaluation(facts: AccountFacts) -> Iterator[Insight]:
     if facts.of_audience or not _is_evaluation(facts.traits):
         return
     ends = _day(facts.traits, "am.evaluationEndDate") or _day(facts.traits, "am.maintenanceEndDate")
@@ -241,7 +241,7 @@ def _evaluation(facts: Facts) -> Iterator[Insight]:
         )
 
 
-def _renewal(facts: Facts) -> Iterator[Insight]:
+def _renewal(facts: AccountFacts) -> Iterator[Insight]:
     if facts.of_audience or _is_evaluation(facts.traits):
         return
     if facts.metrics.scores.trend != "falling":
@@ -258,7 +258,7 @@ def _renewal(facts: Facts) -> Iterator[Insight]:
         )
 
 
-RULES: tuple[Callable[[Facts], Iterator[Insight]], ...] = (
+INSIGHT_RULES: tuple[Callable[[AccountFacts], Iterator[Insight]], ...] = (
     _stopped,
     _renewal,
     _trend,
@@ -278,7 +278,7 @@ def _is_evaluation(traits: Mapping[str, Any]) -> bool:
 
 def _day(traits: Mapping[str, Any], name: str) -> date | None:
     """The UTC day that the trait names."""
-    found = moment(traits.get(name))
+    found = parse_time(traits.get(name))
     return found.date() if found else None
 
 
@@ -298,7 +298,7 @@ def _number(number: float) -> str:
     return f"{number:,.0f}" if number == int(number) else f"{number:,}"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """The share in percent; a part is never shown as nothing, nor as all."""
     if 0 < share < 0.01:
         return "less than 1%"

@@ -7,12 +7,18 @@ from typing import Any
 
 from engagement.models import AccountEngagement, ScoreSet, UserEngagement
 from engagement.models.scores import Engagement
-from engagement.scores.formula import Trend, percentile, score_change, shown_score, trend
-from engagement.scores.history import Overall
+from engagement.scores.formula import (
+    Trend,
+    classify_trend,
+    percentile_rank,
+    rounded_score,
+    score_change,
+)
+from engagement.scores.history import AllTimeTotals
 
 # The marketplace license's number of seats. What is below one or beyond belief is none.
 SEATS_TRAIT = "am.tier.number"
-MOST_SEATS = 1_000_000_000
+MAX_SEATS = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -56,68 +62,70 @@ class AccountMetrics(Metrics):
 
 def user_scores(row: UserEngagement, score_set: ScoreSet) -> Scores:
     return _scores(
-        shown_score(row.raw, score_set.user_benchmark),
-        shown_score(row.raw_yesterday, score_set.user_benchmark_yesterday),
-        shown_score(row.raw_last_period, score_set.user_benchmark_last_period),
+        rounded_score(row.raw, score_set.user_benchmark),
+        rounded_score(row.raw_yesterday, score_set.user_benchmark_yesterday),
+        rounded_score(row.raw_last_period, score_set.user_benchmark_last_period),
     )
 
 
 def account_scores(row: AccountEngagement, score_set: ScoreSet) -> Scores:
     return _scores(
-        shown_score(row.raw, score_set.account_benchmark),
-        shown_score(row.raw_yesterday, score_set.account_benchmark_yesterday),
-        shown_score(row.raw_last_period, score_set.account_benchmark_last_period),
+        rounded_score(row.raw, score_set.account_benchmark),
+        rounded_score(row.raw_yesterday, score_set.account_benchmark_yesterday),
+        rounded_score(row.raw_last_period, score_set.account_benchmark_last_period),
     )
 
 
-def of_user(row: UserEngagement, score_set: ScoreSet, overall: Overall) -> Metrics:
+def compute_user_metrics(
+    row: UserEngagement, score_set: ScoreSet, overall: AllTimeTotals
+) -> Metrics:
     return Metrics(
         scores=user_scores(row, score_set),
-        percentile=percentile(row.raw, score_set.user_quantiles),
+        percentile=percentile_rank(row.raw, score_set.user_quantiles),
         **_counts(row, score_set, overall),
     )
 
 
-def of_account(
-    row: AccountEngagement, score_set: ScoreSet, overall: Overall, traits: Mapping[str, Any]
+def compute_account_metrics(
+    row: AccountEngagement, score_set: ScoreSet, overall: AllTimeTotals, traits: Mapping[str, Any]
 ) -> AccountMetrics:
     return AccountMetrics(
         scores=account_scores(row, score_set),
-        percentile=percentile(row.raw, score_set.account_quantiles),
+        percentile=percentile_rank(row.raw, score_set.account_quantiles),
         **_counts(row, score_set, overall),
         active_users=row.active_users,
         total_users=row.total_users,
-        active_share=share(row.active_users, row.total_users),
+        active_share=ratio(row.active_users, row.total_users),
         # A license is for everybody, and an audience is not.
         license_utilization=(
-            None if score_set.audience else share(row.active_users, seats(traits))
+            None if score_set.audience else ratio(row.active_users, licensed_seats(traits))
         ),
     )
 
 
-def seats(traits: Mapping[str, Any]) -> float | None:
+def licensed_seats(traits: Mapping[str, Any]) -> float | None:
     """The number of seats of the account's license; None where no trait says one."""
     value = traits.get(SEATS_TRAIT)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if 1 <= value <= MOST_SEATS else None
+    return value if 1 <= value <= MAX_SEATS else None
 
 
-def share(part: int, whole: float | None) -> float | None:
+def ratio(part: int, whole: float | None) -> float | None:
     return part / whole if whole else None
 
 
 def _scores(now: float, yesterday: float, last_period: float) -> Scores:
     change = score_change(now, last_period)
-    return Scores(now, yesterday, last_period, change, trend(change))
+    return Scores(now, yesterday, last_period, change, classify_trend(change))
 
 
-def _counts(row: Engagement, score_set: ScoreSet, overall: Overall) -> dict[str, Any]:
+def _counts(row: Engagement, score_set: ScoreSet, overall: AllTimeTotals) -> dict[str, Any]:
     return {
         "raw_score": row.raw,
         "frequency": row.active_days,
-        "adoption": share(row.name_count, score_set.scored_names),
-        "adoption_all_time": share(overall.names, score_set.scored_names),
+        "adoption": ratio(row.name_count, score_set.scored_event_name_count),
+        "adoption_all_time": ratio(overall.names, score_set.scored_event_name_count),
         "recently_scored_events": row.event_count,
         "overall_scored_events": overall.events,
         "last_active_at": row.last_active_at,

@@ -15,22 +15,22 @@ from django.db.models import F, Q
 
 from engagement.database import locks, sql
 from engagement.models import DailyBenchmark, ScoreSet
-from engagement.scores.benchmarks import HISTORY_DAYS, LOOKED_BACK, look_back
-from engagement.scores.raw import IN_AUDIENCE, KNOWN, parameters
+from engagement.scores.benchmarks import COMPARISON_FIELDS, HISTORY_DAYS, set_comparison_benchmarks
+from engagement.scores.raw import JOIN_AUDIENCE_USERS, JOIN_IDENTIFIED_USERS, query_parameters
 
 logger = logging.getLogger(__name__)
 
 _Benchmarks: TypeAlias = dict[date, float | None]
 
 # A statement that takes benchmarks is stopped after so many seconds.
-SECONDS = 60.0
+STATEMENT_TIMEOUT_SECONDS = 60.0
 # Benchmarks of the past are taken from so many users and accounts, picked evenly, or from all if
 # fewer: an account has the counts of all its users.
-SAMPLED_USERS, SAMPLED_ACCOUNTS = 10_000, 3_000
+USER_SAMPLE_SIZE, ACCOUNT_SAMPLE_SIZE = 10_000, 3_000
 # Taking them again may take up to this share of the time, and happens at most so often: events
 # that are a day late come all the time.
-TIME_SHARE = 0.01
-SHORTEST_PAUSE = 10.0
+MAX_TIME_SHARE = 0.01
+MIN_PAUSE_SECONDS = 10.0
 # Scoring of the product waits while these are taken, so it is done for so many days at once.
 DAYS_PER_STEP = 30
 DAY = timedelta(days=1)
@@ -39,23 +39,25 @@ DAY = timedelta(days=1)
 # --- When -----------------------------------------------------------------------------------
 
 
-def outdate(score_sets: Collection[ScoreSet], day: date) -> None:
+def invalidate_from(score_sets: Collection[ScoreSet], day: date) -> None:
     """Have the sets' benchmarks from *day* on taken again, in the caller's transaction.
 
     For whoever holds the right to score the product.
     """
-    reached = Q(past_stale_from=None) | Q(past_stale_from__gt=day)
+    reached = Q(past_benchmarks_stale_from=None) | Q(past_benchmarks_stale_from__gt=day)
     stale = ScoreSet.objects.filter(reached, pk__in=[one.pk for one in score_sets])
-    stale.filter(scored_day__gt=day).update(past_stale_from=day)
+    stale.filter(scored_day__gt=day).update(past_benchmarks_stale_from=day)
 
 
-def refresh(now: datetime, out_of_time: Callable[[], bool]) -> None:
+def refresh_due(now: datetime, out_of_time: Callable[[], bool]) -> None:
     """Take benchmarks of the past again where they are stale and due; the longest waiting first.
 
     Ends when *out_of_time* says so, but not before one set had its turn.
     """
-    stale = ScoreSet.objects.filter(state=ScoreSet.State.CURRENT, past_stale_from__isnull=False)
-    for score_set in stale.order_by(F("past_at").asc(nulls_first=True), "pk"):
+    stale = ScoreSet.objects.filter(
+        state=ScoreSet.State.CURRENT, past_benchmarks_stale_from__isnull=False
+    )
+    for score_set in stale.order_by(F("past_benchmarks_at").asc(nulls_first=True), "pk"):
         if _is_due(score_set, now):
             _take_again(score_set.pk, now)
             if out_of_time():
@@ -63,10 +65,10 @@ def refresh(now: datetime, out_of_time: Callable[[], bool]) -> None:
 
 
 def _is_due(score_set: ScoreSet, now: datetime) -> bool:
-    if score_set.past_at is None:
+    if score_set.past_benchmarks_at is None:
         return True
-    pause = max(SHORTEST_PAUSE, score_set.past_seconds / TIME_SHARE)
-    return now >= score_set.past_at + timedelta(seconds=pause)
+    pause = max(MIN_PAUSE_SECONDS, score_set.past_benchmarks_seconds / MAX_TIME_SHARE)
+    return now >= score_set.past_benchmarks_at + timedelta(seconds=pause)
 
 
 def _take_again(pk: int, now: datetime) -> None:
@@ -90,9 +92,11 @@ def _take_again(pk: int, now: datetime) -> None:
 def _hold(pk: int) -> ScoreSet | None:
     """The set, if it is still read, its past is stale, and nobody else is scoring its product."""
     found = ScoreSet.objects.filter(pk=pk).first()
-    if found is None or not locks.hold_scoring(found.product_id):
+    if found is None or not locks.try_lock_scoring(found.product_id):
         return None
-    stale = ScoreSet.objects.select_for_update(no_key=True).filter(past_stale_from__isnull=False)
+    stale = ScoreSet.objects.select_for_update(no_key=True).filter(
+        past_benchmarks_stale_from__isnull=False
+    )
     return stale.filter(pk=pk, state=ScoreSet.State.CURRENT).first()
 
 
@@ -102,7 +106,7 @@ def _step(score_set: ScoreSet, go_on_from: date | None) -> date | None:
     What became stale between two steps may lie before *go_on_from*. It stays stale for the next
     time, or those steps would never come to an end.
     """
-    today, stale_from = score_set.scored_day, score_set.past_stale_from
+    today, stale_from = score_set.scored_day, score_set.past_benchmarks_stale_from
     assert today is not None and stale_from is not None
     first = go_on_from or max(stale_from, today - (HISTORY_DAYS - 1) * DAY)
     last = min(first + (DAYS_PER_STEP - 1) * DAY, today - DAY)
@@ -110,20 +114,25 @@ def _step(score_set: ScoreSet, go_on_from: date | None) -> date | None:
         _take_days(score_set, today, first, last)
     following = last + DAY if last + DAY < today else None
     if go_on_from is None or stale_from >= first:
-        score_set.past_stale_from = following
-        score_set.save(update_fields=["past_stale_from"])
+        score_set.past_benchmarks_stale_from = following
+        score_set.save(update_fields=["past_benchmarks_stale_from"])
     return following
 
 
 def _finish(score_set: ScoreSet, now: datetime, seconds: float) -> None:
     assert score_set.scored_day is not None
-    look_back(score_set, score_set.scored_day)
-    score_set.past_at, score_set.past_seconds = now, seconds
+    set_comparison_benchmarks(score_set, score_set.scored_day)
+    score_set.past_benchmarks_at, score_set.past_benchmarks_seconds = now, seconds
     # Segments go by changes of scores. Whoever is taking today's benchmarks just now has looked
     # back already.
-    score_set.tally_stale = score_set.benchmarks_stale = True
-    written = ["past_at", "past_seconds", "tally_stale", "benchmarks_stale"]
-    score_set.save(update_fields=[*LOOKED_BACK, *written])
+    score_set.cached_counts_stale = score_set.benchmarks_stale = True
+    written = [
+        "past_benchmarks_at",
+        "past_benchmarks_seconds",
+        "cached_counts_stale",
+        "benchmarks_stale",
+    ]
+    score_set.save(update_fields=[*COMPARISON_FIELDS, *written])
 
 
 # --- What -----------------------------------------------------------------------------------
@@ -164,14 +173,20 @@ _COUNT: LiteralString = """
 """
 
 
-def take(score_set: ScoreSet, now: datetime, today: date) -> None:
+def compute_past_benchmarks(score_set: ScoreSet, now: datetime, today: date) -> None:
     """Take the set's benchmarks of all days before *today* that history reaches back to."""
     started = time.monotonic()
     for first, last in _pieces(today - (HISTORY_DAYS - 1) * DAY, today - DAY):
         _take_days(score_set, today, first, last)
-    score_set.past_stale_from, score_set.past_at = None, now
-    score_set.past_seconds = time.monotonic() - started
-    score_set.save(update_fields=["past_stale_from", "past_at", "past_seconds"])
+    score_set.past_benchmarks_stale_from, score_set.past_benchmarks_at = None, now
+    score_set.past_benchmarks_seconds = time.monotonic() - started
+    score_set.save(
+        update_fields=[
+            "past_benchmarks_stale_from",
+            "past_benchmarks_at",
+            "past_benchmarks_seconds",
+        ]
+    )
 
 
 def _pieces(first: date, last: date) -> Iterator[tuple[date, date]]:
@@ -189,20 +204,20 @@ def _take_days(score_set: ScoreSet, today: date, first: date, last: date) -> Non
     before is kept.
     """
     past = {
-        **parameters(score_set, today),
+        **query_parameters(score_set, today),
         "lookback_days": score_set.lookback_days,
         "past_from": first,
         "past_until": last,
         "grid_from": first - (score_set.lookback_days - 1) * DAY,
     }
-    counted = IN_AUDIENCE if score_set.audience else KNOWN
+    counted = JOIN_AUDIENCE_USERS if score_set.audience else JOIN_IDENTIFIED_USERS
     try:
-        with sql.time_limit(SECONDS):
-            users = _past("engagement_userengagement", "user_id", "", past, SAMPLED_USERS)
+        with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
+            users = _past("engagement_userengagement", "user_id", "", past, USER_SAMPLE_SIZE)
             accounts = _past(
-                "engagement_accountengagement", "account_id", counted, past, SAMPLED_ACCOUNTS
+                "engagement_accountengagement", "account_id", counted, past, ACCOUNT_SAMPLE_SIZE
             )
-    except sql.TookTooLong:
+    except sql.StatementTimeout:
         logger.warning(
             "Benchmarks of score set %d from %s to %s were not taken: too slow.",
             score_set.pk,
@@ -262,6 +277,6 @@ def _past(
     return taken
 
 
-def forget(today: date) -> None:
+def delete_expired(today: date) -> None:
     """Delete the benchmarks of days that neither history nor a comparison reaches back to."""
     DailyBenchmark.objects.filter(day__lt=today - (HISTORY_DAYS + 31) * DAY).delete()

@@ -7,17 +7,17 @@ from typing import Any, LiteralString
 from engagement.database import sql
 from engagement.models import ScoreSet
 from engagement.scores import audiences
-from engagement.scores.formula import window
+from engagement.scores.formula import window_bounds
 
 # An account's users are those who are in it now, and those with an event in it in so many days.
-USERS_SEEN_WITHIN = 90
+USERS_SEEN_WITHIN_DAYS = 90
 
 _WEIGHED: LiteralString = """
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
 """
 _WEIGHT: LiteralString = "COALESCE(w.weight, %(default_weight)s)"
-SCORED: LiteralString = f"""
+WHERE_SCORED: LiteralString = f"""
     {_WEIGHED} WHERE d.product_id = {sql.PRODUCT} AND {_WEIGHT} > 0
 """
 # What is dated a few minutes ahead lies behind today at midnight; it counts as the last event only.
@@ -88,18 +88,20 @@ _SCORE_USERS: LiteralString = f"""
     SELECT u.product_id, %(score_set)s, u.id, {_VALUES}
     FROM engagement_user u
     LEFT JOIN LATERAL (
-        SELECT {_NUMBERS} FROM ({_OF_USER}) d {SCORED}) n ON true
+        SELECT {_NUMBERS} FROM ({_OF_USER}) d {WHERE_SCORED}) n ON true
     LEFT JOIN LATERAL (
         SELECT d.last_at FROM engagement_dailycount d
-        {SCORED} AND d.user_id = u.id {_EARLIER.format(since=_TWO_WINDOWS)}) earlier ON true
+        {WHERE_SCORED} AND d.user_id = u.id {_EARLIER.format(since=_TWO_WINDOWS)}) earlier ON true
     WHERE u.id = ANY(%(subjects)b::bigint[]) AND u.is_identified
     ORDER BY u.id
     ON CONFLICT (product_id, score_set_id, user_id) DO UPDATE SET {_SET}
     WHERE ({_OLD}) IS DISTINCT FROM ({_NEW})
 """
 # An account's numbers count the users that are known, and of these the ones in the audience.
-KNOWN: LiteralString = "JOIN engagement_user u ON u.id = d.user_id AND u.is_identified"
-IN_AUDIENCE: LiteralString = f"""
+JOIN_IDENTIFIED_USERS: LiteralString = (
+    "JOIN engagement_user u ON u.id = d.user_id AND u.is_identified"
+)
+JOIN_AUDIENCE_USERS: LiteralString = f"""
     JOIN engagement_userengagement u ON u.product_id = d.product_id
         AND u.score_set_id = {sql.SCORE_SET} AND u.user_id = d.user_id
 """
@@ -128,7 +130,7 @@ _SCORE_ACCOUNTS: LiteralString = f"""
     CROSS JOIN LATERAL ({{members}}) members
     LEFT JOIN LATERAL (
         SELECT d.last_at FROM engagement_dailycount d {{counted}}
-        {SCORED} AND d.account_id = a.id {_EARLIER.format(since=_SEEN)}) earlier ON true
+        {WHERE_SCORED} AND d.account_id = a.id {_EARLIER.format(since=_SEEN)}) earlier ON true
     WHERE a.id = ANY(%(subjects)b::bigint[]) AND a.is_identified
     ORDER BY a.id
     ON CONFLICT (product_id, score_set_id, account_id) DO UPDATE
@@ -137,10 +139,10 @@ _SCORE_ACCOUNTS: LiteralString = f"""
           (EXCLUDED.active_users, EXCLUDED.total_users, {_NEW})
 """
 _SCORE_ACCOUNTS_OF_ALL: LiteralString = _SCORE_ACCOUNTS.format(
-    counted=KNOWN, now_in="u.account_id", members=_MEMBERS.format(in_audience="")
+    counted=JOIN_IDENTIFIED_USERS, now_in="u.account_id", members=_MEMBERS.format(in_audience="")
 )
 _SCORE_ACCOUNTS_OF_AUDIENCE: LiteralString = _SCORE_ACCOUNTS.format(
-    counted=IN_AUDIENCE + "JOIN engagement_user known ON known.id = d.user_id",
+    counted=JOIN_AUDIENCE_USERS + "JOIN engagement_user known ON known.id = d.user_id",
     now_in="known.account_id",
     members=_MEMBERS.format(in_audience=_MEMBERS_IN_AUDIENCE),
 )
@@ -157,7 +159,7 @@ def score_users(score_set: ScoreSet, user_ids: Collection[int], today: date) -> 
     if not score_set.audience:
         _score(_SCORE_USERS, score_set, user_ids, today)
         return set()
-    members, turned = audiences.let_in(score_set, user_ids, today)
+    members, turned = audiences.refresh_members(score_set, user_ids, today)
     _score(_SCORE_USERS, score_set, members, today)
     return turned
 
@@ -168,9 +170,9 @@ def score_accounts(score_set: ScoreSet, account_ids: Collection[int], today: dat
     _score(statement, score_set, account_ids, today)
 
 
-def parameters(score_set: ScoreSet, today: date) -> dict[str, Any]:
+def query_parameters(score_set: ScoreSet, today: date) -> dict[str, Any]:
     """What statements over the daily counts need to know of the definition and the days."""
-    first_day, _ = window(score_set.lookback_days, today)
+    first_day, _ = window_bounds(score_set.lookback_days, today)
     return {
         "product": score_set.product_id,
         "score_set": score_set.pk,
@@ -179,7 +181,7 @@ def parameters(score_set: ScoreSet, today: date) -> dict[str, Any]:
         "first_day": first_day,
         "yesterday_from": first_day - timedelta(days=1),
         "last_period_from": first_day - timedelta(days=score_set.lookback_days),
-        "seen_from": today - timedelta(days=USERS_SEEN_WITHIN - 1),
+        "seen_from": today - timedelta(days=USERS_SEEN_WITHIN_DAYS - 1),
     }
 
 
@@ -189,7 +191,7 @@ def _score(
     if not subject_ids:
         return
     subjects = {"subjects": sorted(subject_ids)}
-    if sql.execute(statement, parameters(score_set, today) | subjects):
+    if sql.execute(statement, query_parameters(score_set, today) | subjects):
         ScoreSet.objects.filter(pk=score_set.pk, benchmarks_stale=False).update(
             benchmarks_stale=True
         )

@@ -8,7 +8,7 @@ from engagement.database import sql
 from engagement.models.activity import NO_ACCOUNT
 
 
-class Mark(NamedTuple):
+class RescoreItem(NamedTuple):
     """A user or an account whose scores are out of date; or, with a day, a product whose counts of
     that day and of later ones changed."""
 
@@ -18,7 +18,7 @@ class Mark(NamedTuple):
     day: date | None = None
 
 
-class Touched(NamedTuple):
+class ChangedCount(NamedTuple):
     """Whose counts changed; ``account_id`` is 0 for counts in no account."""
 
     product_id: int
@@ -26,25 +26,25 @@ class Touched(NamedTuple):
     account_id: int
 
 
-def user(product_id: int, user_id: int) -> Mark:
-    return Mark(product_id, user_id, None)
+def rescore_user(product_id: int, user_id: int) -> RescoreItem:
+    return RescoreItem(product_id, user_id, None)
 
 
-def account(product_id: int, account_id: int) -> Mark:
-    return Mark(product_id, None, account_id)
+def rescore_account(product_id: int, account_id: int) -> RescoreItem:
+    return RescoreItem(product_id, None, account_id)
 
 
-def since(product_id: int, day: date) -> Mark:
-    return Mark(product_id, None, None, day)
+def rescore_days_since(product_id: int, day: date) -> RescoreItem:
+    return RescoreItem(product_id, None, None, day)
 
 
-def counts(touched: Iterable[Touched]) -> set[Mark]:
+def rescore_changed_counts(touched: Iterable[ChangedCount]) -> set[RescoreItem]:
     """The marks of everybody whose counts changed."""
     marks = set()
     for product_id, user_id, account_id in touched:
-        marks.add(user(product_id, user_id))
+        marks.add(rescore_user(product_id, user_id))
         if account_id != NO_ACCOUNT:
-            marks.add(account(product_id, account_id))
+            marks.add(rescore_account(product_id, account_id))
     return marks
 
 
@@ -53,7 +53,7 @@ _COPY: LiteralString = """
 """
 
 
-def mark(marks: Collection[Mark]) -> None:
+def enqueue(marks: Collection[RescoreItem]) -> None:
     """Append the marks, in the caller's transaction: they appear with what made them stale."""
     if marks:
         sql.copy(_COPY, ("int8", "int8", "int8", "date"), marks)

@@ -16,9 +16,9 @@ from django.db.models import Count, Q
 from engagement.database import sql
 from engagement.models import (
     AccountEngagement,
+    CachedCounts,
     ScoreSet,
     Segment,
-    Tally,
     UserEngagement,
 )
 from engagement.segments import members as segments
@@ -27,16 +27,16 @@ from engagement.segments import movers
 logger = logging.getLogger(__name__)
 
 # A statement that counts in the background is stopped after so many seconds.
-SECONDS = 60.0
+STATEMENT_TIMEOUT_SECONDS = 60.0
 # Seconds of counting that somebody who asks may wait for.
-ON_THE_SPOT = 0.1
+LIVE_COUNT_SECONDS = 0.1
 # Counting a large set may take up to this share of the time.
-TIME_SHARE = 0.05
+MAX_TIME_SHARE = 0.05
 # A small set is looked at so often to see whether it has become a large one.
-LOOKED_AT_EVERY = timedelta(minutes=10)
+RECHECK_INTERVAL = timedelta(minutes=10)
 
 
-class Totals(NamedTuple):
+class SubjectTotals(NamedTuple):
     """How many subjects a set scores, and how many of them were active in its window."""
 
     users: int = 0
@@ -48,15 +48,15 @@ class Totals(NamedTuple):
 # --- Asked for ------------------------------------------------------------------------------
 
 
-def members(score_set: ScoreSet, asked: Sequence[Segment]) -> dict[int, int]:
+def segment_counts(score_set: ScoreSet, asked: Sequence[Segment]) -> dict[int, int]:
     """How many members each of the segments of the set's workspace has, by its id."""
     tally = _kept(score_set)
     known = _counted(tally, asked) if tally else {}
     others = [segment for segment in asked if segment.pk not in known]
-    return known | segments.counts(score_set, others)
+    return known | segments.count_members_by_segment(score_set, others)
 
 
-def totals(score_sets: Iterable[ScoreSet]) -> dict[int, Totals]:
+def subject_totals(score_sets: Iterable[ScoreSet]) -> dict[int, SubjectTotals]:
     """The totals of the sets, by their ids."""
     asked = list(score_sets)
     tallies = [tally for tally in map(_kept, asked) if tally]
@@ -64,26 +64,26 @@ def totals(score_sets: Iterable[ScoreSet]) -> dict[int, Totals]:
     return known | _count_totals([one for one in asked if one.pk not in known])
 
 
-def moved_most(score_set: ScoreSet) -> movers.Movers:
+def top_movers(score_set: ScoreSet) -> movers.Movers:
     """The accounts whose scores rose and fell most over one lookback."""
     tally = _kept(score_set)
     if tally is None:
-        return movers.find(score_set)
-    return movers.look_up(score_set, tally.rising, tally.falling)
+        return movers.find_movers(score_set)
+    return movers.load_movers(score_set, tally.rising, tally.falling)
 
 
-def _kept(score_set: ScoreSet) -> Tally | None:
+def _kept(score_set: ScoreSet) -> CachedCounts | None:
     """The set's tally, if it is too large to be counted on the spot."""
     tally = _taken(score_set)
-    return tally if tally and tally.seconds > ON_THE_SPOT else None
+    return tally if tally and tally.seconds > LIVE_COUNT_SECONDS else None
 
 
-def _taken(score_set: ScoreSet) -> Tally | None:
-    tally: Tally | None = getattr(score_set, "tally", None)
+def _taken(score_set: ScoreSet) -> CachedCounts | None:
+    tally: CachedCounts | None = getattr(score_set, "cached_counts", None)
     return tally
 
 
-def _counted(tally: Tally, asked: Iterable[Segment]) -> dict[int, int]:
+def _counted(tally: CachedCounts, asked: Iterable[Segment]) -> dict[int, int]:
     """The counts of those of the segments whose rule is still the one that was counted."""
     of_rule = {segment.pk: tally.members.get(_rule_key(segment)) for segment in asked}
     return {pk: count for pk, count in of_rule.items() if count is not None}
@@ -93,18 +93,18 @@ def _rule_key(segment: Segment) -> str:
     return f"{segment.pk} {segment.updated_at.isoformat()}"
 
 
-def _totals_of(tally: Tally) -> Totals:
-    return Totals(tally.users, tally.active_users, tally.accounts, tally.active_accounts)
+def _totals_of(tally: CachedCounts) -> SubjectTotals:
+    return SubjectTotals(tally.users, tally.active_users, tally.accounts, tally.active_accounts)
 
 
-def _count_totals(score_sets: Sequence[ScoreSet]) -> dict[int, Totals]:
+def _count_totals(score_sets: Sequence[ScoreSet]) -> dict[int, SubjectTotals]:
     """The totals of the sets with two queries."""
     if not score_sets:
         return {}
     users, accounts = (_per_set(model, score_sets) for model in (UserEngagement, AccountEngagement))
     nobody = (0, 0)
     return {
-        one.pk: Totals(*users.get(one.pk, nobody), *accounts.get(one.pk, nobody))
+        one.pk: SubjectTotals(*users.get(one.pk, nobody), *accounts.get(one.pk, nobody))
         for one in score_sets
     }
 
@@ -124,55 +124,59 @@ def _per_set(
 # --- Taken in the background ----------------------------------------------------------------
 
 
-def refresh(now: datetime) -> None:
+def refresh_due(now: datetime) -> None:
     """Count the current sets whose scores or segments changed, where they are due again."""
-    stale = ScoreSet.objects.filter(tally_stale=True, state=ScoreSet.State.CURRENT)
-    for score_set in stale.select_related("tally"):
+    stale = ScoreSet.objects.filter(cached_counts_stale=True, state=ScoreSet.State.CURRENT)
+    for score_set in stale.select_related("cached_counts"):
         if _is_due(_taken(score_set), now):
-            try_to_take(score_set, now)
+            try_recount(score_set, now)
 
 
-def _is_due(tally: Tally | None, now: datetime) -> bool:
+def _is_due(tally: CachedCounts | None, now: datetime) -> bool:
     if tally is None:
         return True
-    if tally.seconds > ON_THE_SPOT:
-        return now >= tally.taken_at + timedelta(seconds=tally.seconds / TIME_SHARE)
-    return now >= tally.taken_at + LOOKED_AT_EVERY
+    if tally.seconds > LIVE_COUNT_SECONDS:
+        return now >= tally.counted_at + timedelta(seconds=tally.seconds / MAX_TIME_SHARE)
+    return now >= tally.counted_at + RECHECK_INTERVAL
 
 
-def try_to_take(score_set: ScoreSet, now: datetime) -> None:
+def try_recount(score_set: ScoreSet, now: datetime) -> None:
     """Count the set as it is now, unless a statement of that takes too long. What was counted
     before is then kept, and the next try is as far away as after a count of that length."""
     try:
-        take(score_set, now)
-    except sql.TookTooLong:
+        recount(score_set, now)
+    except sql.StatementTimeout:
         logger.warning("Score set %d was not counted: it took too long.", score_set.pk)
-        Tally.objects.filter(score_set=score_set).update(taken_at=now, seconds=SECONDS)
+        CachedCounts.objects.filter(score_set=score_set).update(
+            counted_at=now, seconds=STATEMENT_TIMEOUT_SECONDS
+        )
 
 
-def take(score_set: ScoreSet, now: datetime) -> None:
+def recount(score_set: ScoreSet, now: datetime) -> None:
     """Count the set as it is now. Raises sql.TookTooLong."""
     # Cleared first: what changes while this counts makes it stale again.
-    ScoreSet.objects.filter(pk=score_set.pk).update(tally_stale=False)
+    ScoreSet.objects.filter(pk=score_set.pk).update(cached_counts_stale=False)
     started = time.monotonic()
     own = list(Segment.objects.filter(workspace=score_set.workspace_id))
-    with sql.time_limit(SECONDS):
-        counts = segments.counts(score_set, own)
+    with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
+        counts = segments.count_members_by_segment(score_set, own)
         total = _count_totals([score_set])[score_set.pk]
-        found = movers.find(score_set)
-    Tally.objects.update_or_create(
+        found = movers.find_movers(score_set)
+    CachedCounts.objects.update_or_create(
         score_set=score_set,
         defaults={
             **total._asdict(),
             "members": {_rule_key(segment): counts[segment.pk] for segment in own},
             "rising": [mover.account.pk for mover in found.rising],
             "falling": [mover.account.pk for mover in found.falling],
-            "taken_at": now,
+            "counted_at": now,
             "seconds": time.monotonic() - started,
         },
     )
 
 
-def outdate(score_sets: Iterable[int]) -> None:
+def invalidate(score_sets: Iterable[int]) -> None:
     """Have the sets counted again, in the caller's transaction or its own."""
-    ScoreSet.objects.filter(pk__in=score_sets, tally_stale=False).update(tally_stale=True)
+    ScoreSet.objects.filter(pk__in=score_sets, cached_counts_stale=False).update(
+        cached_counts_stale=True
+    )

@@ -20,12 +20,12 @@ from django.db.models.sql import Query
 from engagement.metric_names import MetricName, Scope
 from engagement.models import AccountEngagement, ScoreSet, UserEngagement
 from engagement.rules.filters import (
-    Place,
-    created,
+    QueryContext,
+    creation_time,
     is_before_window,
-    since,
-    trait_met,
-    without_scores,
+    period_start,
+    trait_condition_filter,
+    unscored_filter,
 )
 from engagement.rules.rules import (
     AccountTraitCondition,
@@ -40,12 +40,12 @@ from engagement.rules.rules import (
     TraitCondition,
     TrendCondition,
 )
-from engagement.scores.formula import trend
+from engagement.scores.formula import classify_trend
 from engagement.segments import metric_filters
 
 # What the conditions of two users' and two accounts' lists of segments need, where each has as
 # many as a workspace may have; 1 to 2 KB each.
-KEPT_FRAGMENTS = 8000
+FRAGMENT_CACHE_SIZE = 8000
 
 _Values: TypeAlias = Mapping[str, Any]
 _TimeCondition: TypeAlias = LastActiveCondition | FirstSeenCondition | CreatedCondition
@@ -60,8 +60,8 @@ class _Fragment(NamedTuple):
     parameters: tuple[Any, ...]
 
 
-def met(
-    of_subject: QuerySet[Any], rules: Sequence[Rule], score_set: ScoreSet, place: Place
+def evaluate_rules(
+    of_subject: QuerySet[Any], rules: Sequence[Rule], score_set: ScoreSet, place: QueryContext
 ) -> list[bool]:
     """Whether the subject of the one row of *of_subject* meets each of the rules: one query.
 
@@ -78,22 +78,22 @@ def met(
 class _Asked:
     """What rules ask of a row: the values that they compare, and what the database decides."""
 
-    def __init__(self, score_set: ScoreSet, place: Place) -> None:
+    def __init__(self, score_set: ScoreSet, place: QueryContext) -> None:
         self.score_set = score_set
-        self.place = place
+        self.sort_key = place
         self.values: dict[str, Any] = {}
         self.fragments: list[_Fragment] = []
-        self.measures: dict[str, metric_filters.Measure] = {}
+        self.measures: dict[str, metric_filters.MetricValue] = {}
         self.of_accounts = False
 
     def expressions(self) -> dict[str, Any]:
         found = dict(self.values)
         # Fragments name the tables; these values have them joined.
         if self.fragments:
-            found["joined"] = F(f"{self.place.path}last_seen_at")
+            found["joined"] = F(f"{self.sort_key.path}last_seen_at")
             found["decided"] = _array(self.fragments)
         if self.of_accounts:
-            found["joined_account"] = F(f"{self.place.path}account__last_seen_at")
+            found["joined_account"] = F(f"{self.sort_key.path}account__last_seen_at")
         return found
 
     def test_of(self, rule: Rule) -> _Test:
@@ -115,7 +115,7 @@ class _Asked:
         return lambda values: values["decided"][number]
 
     def _fragment(self, condition: _LeftToDatabase) -> _Fragment:
-        place = self.place
+        place = self.sort_key
         if isinstance(condition, EventCondition):
             name = place.event_names.get(condition.event)
             names = () if name is None else ((condition.event, name),)
@@ -132,9 +132,9 @@ class _Asked:
             case LastActiveCondition():
                 return self._last_active(condition)
             case FirstSeenCondition():
-                return self._time(condition, "first_seen", F(f"{self.place.path}first_seen_at"))
+                return self._time(condition, "first_seen", F(f"{self.sort_key.path}first_seen_at"))
             case CreatedCondition():
-                return self._time(condition, "created", created(self.place))
+                return self._time(condition, "created", creation_time(self.sort_key))
             case ActiveCondition():
                 active = condition.active
                 return lambda values: (values["raw"] > 0) == active
@@ -142,7 +142,7 @@ class _Asked:
 
     def _metric(self, condition: MetricCondition) -> _Test:
         number = self._measured(condition.metric)
-        low, high = metric_filters.bounds(condition)
+        low, high = metric_filters.comparison_bounds(condition)
 
         def is_met(values: _Values) -> bool:
             shown = number(values)
@@ -159,14 +159,16 @@ class _Asked:
 
         def is_met(values: _Values) -> bool:
             shown = change(values)
-            return shown is not None and trend(shown) == asked
+            return shown is not None and classify_trend(shown) == asked
 
         return is_met
 
     def _measured(self, metric: MetricName) -> Callable[[_Values], float | None]:
         """What is shown of a metric; None where the database has nothing of it."""
         if metric not in self.measures:
-            self.measures[metric] = metric_filters.measure(metric, self.score_set, self.place)
+            self.measures[metric] = metric_filters.metric_value(
+                metric, self.score_set, self.sort_key
+            )
         stored, show, _ = self.measures[metric]
         name = self._value(metric, stored)
 
@@ -178,12 +180,12 @@ class _Asked:
 
     def _last_active(self, condition: LastActiveCondition) -> _Test:
         test = self._time(condition, "last_active", F("last_active_at"))
-        if is_before_window(condition, self.place):
+        if is_before_window(condition, self.sort_key):
             return lambda values: values["raw"] == 0 and test(values)
         return test
 
     def _time(self, condition: _TimeCondition, name: str, column: Any) -> _Test:
-        began, name = since(condition, self.place), self._value(name, column)
+        began, name = period_start(condition, self.sort_key), self._value(name, column)
         within = condition.operator == "within_days"
 
         def is_met(values: _Values) -> bool:
@@ -203,20 +205,20 @@ class _Asked:
 # What these are given is all that they can depend on: their results are kept by it.
 
 
-@lru_cache(maxsize=KEPT_FRAGMENTS)
+@lru_cache(maxsize=FRAGMENT_CACHE_SIZE)
 def _of_trait(condition: TraitCondition, scope: Scope) -> _Fragment:
-    return _compiled(trait_met(condition, f"{scope}__"), scope)
+    return _compiled(trait_condition_filter(condition, f"{scope}__"), scope)
 
 
-@lru_cache(maxsize=KEPT_FRAGMENTS)
+@lru_cache(maxsize=FRAGMENT_CACHE_SIZE)
 def _of_event(
     condition: EventCondition, names: tuple[tuple[str, int], ...], **known: Any
 ) -> _Fragment:
-    place = Place(**known, event_names=dict(names))
-    return _compiled(without_scores(condition, place), place.scope)
+    place = QueryContext(**known, event_names=dict(names))
+    return _compiled(unscored_filter(condition, place), place.scope)
 
 
-def _without_names(place: Place) -> dict[str, Any]:
+def _without_names(place: QueryContext) -> dict[str, Any]:
     every = {field.name: getattr(place, field.name) for field in fields(place)}
     del every["event_names"]
     return every

@@ -5,13 +5,13 @@ from typing import LiteralString, NamedTuple
 
 from engagement.database import sql
 from engagement.models import ScoreSet
-from engagement.scores import samples
+from engagement.scores import sampling
 from engagement.segments import counts as tallies
 
 # Days that are counted, today included.
-DAYS = 30
+RECENT_DAYS = 30
 # Events of so many users are counted one by one; of more, those of a sample.
-COUNTED_USERS, SAMPLED_USERS = 5_000, 2_000
+COUNT_ALL_UP_TO, SAMPLE_SIZE = 5_000, 2_000
 
 _COUNT: LiteralString = f"""
     SELECT d.event_name_id, sum(d.count)::bigint FROM unnest(%(users)b::bigint[]) one(user_id)
@@ -32,19 +32,19 @@ class EventCounts(NamedTuple):
     is_estimate: bool
 
 
-def lately(score_set: ScoreSet, today: date) -> EventCounts:
+def count_recent_events(score_set: ScoreSet, today: date) -> EventCounts:
     """The counts of the last ``DAYS`` days of the set's users."""
-    total = tallies.totals([score_set])[score_set.pk].users
-    wanted = total if total <= COUNTED_USERS else SAMPLED_USERS
-    sample = samples.pick(score_set, "user", total, wanted)
+    total = tallies.subject_totals([score_set])[score_set.pk].users
+    wanted = total if total <= COUNT_ALL_UP_TO else SAMPLE_SIZE
+    sample = sampling.sample_subjects(score_set, "user", total, wanted)
     rows = sql.fetch(
         _COUNT,
         {
             "product": score_set.product_id,
             "users": sample.ids,
-            "first_day": today - timedelta(days=DAYS - 1),
+            "first_day": today - timedelta(days=RECENT_DAYS - 1),
             "today": today,
         },
     )
-    counts = {name_id: round(count * sample.one_in) for name_id, count in rows}
-    return EventCounts(counts, len(sample.ids), sample.one_in > 1)
+    counts = {name_id: round(count * sample.scale) for name_id, count in rows}
+    return EventCounts(counts, len(sample.ids), sample.scale > 1)

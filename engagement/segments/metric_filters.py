@@ -31,79 +31,86 @@ from django.db.models.lookups import Exact, GreaterThanOrEqual, LessThan, LessTh
 
 from engagement.metric_names import MetricName, Scope
 from engagement.models import DailyCount, ScoredEvent, ScoreSet
-from engagement.rules.filters import Place, counts_of_subject, created, total
+from engagement.rules.filters import (
+    QueryContext,
+    aggregate_subquery,
+    creation_time,
+    subject_daily_counts,
+)
 from engagement.rules.rules import MetricCondition, TrendCondition
-from engagement.rules.trait_filters import TraitNumber, TraitType, start_of
-from engagement.scores.formula import percentile, shown_score, trend
-from engagement.scores.metrics import MOST_SEATS, SEATS_TRAIT, share
+from engagement.rules.trait_filters import TraitNumber, TraitType, start_of_day
+from engagement.scores.formula import classify_trend, percentile_rank, rounded_score
+from engagement.scores.metrics import MAX_SEATS, SEATS_TRAIT, ratio
 
 # No raw score or count comes near.
 _UNREACHED = 2**62
 _HIGHEST_TENTH = 1000
 _NUMBERS: Any = ArrayField(BigIntegerField())
 
-Shown = Callable[[Any], float | None]
+DisplayFunction = Callable[[Any], float | None]
 _NOBODY = Q(Value(False))
 
 
-class Measure(NamedTuple):
+class MetricValue(NamedTuple):
     """A metric of an engagement row: what the database has of it, and what is shown of that.
 
     ``shown`` takes whole numbers from ``from_`` on, and never falls as they rise.
     """
 
     stored: Any
-    shown: Shown
-    from_: int = 0
+    shown: DisplayFunction
+    minimum: int = 0
 
 
-def met(condition: MetricCondition, score_set: ScoreSet, place: Place) -> Q:
+def metric_filter(condition: MetricCondition, score_set: ScoreSet, place: QueryContext) -> Q:
     """What the condition asks of an engagement row; it may be NULL where it is not met."""
     match condition.metric:
         case "license_utilization" if score_set.audience:
             return _NOBODY
         case "active_share" | "license_utilization":
-            return _compare_numbers(measure(condition.metric, score_set, place).stored, condition)
+            return _compare_numbers(
+                metric_value(condition.metric, score_set, place).stored, condition
+            )
         case "tenure_days":
             return _tenure(condition, place)
-    return _compare(measure(condition.metric, score_set, place), condition)
+    return _compare(metric_value(condition.metric, score_set, place), condition)
 
 
-def measure(metric: MetricName, score_set: ScoreSet, place: Place) -> Measure:
+def metric_value(metric: MetricName, score_set: ScoreSet, place: QueryContext) -> MetricValue:
     """The metric of an engagement row. Shares are stored as they are shown; tenure as a time."""
     match metric:
         case "engagement_score":
-            return Measure(F("raw"), _score(_benchmark(score_set, place.scope)))
+            return MetricValue(F("raw"), _score(_benchmark(score_set, place.scope)))
         case "score_yesterday":
             shown = _score(_benchmark(score_set, place.scope, "_yesterday"))
-            return Measure(F("raw_yesterday"), shown)
+            return MetricValue(F("raw_yesterday"), shown)
         case "score_last_period":
             shown = _score(_benchmark(score_set, place.scope, "_last_period"))
-            return Measure(F("raw_last_period"), shown)
+            return MetricValue(F("raw_last_period"), shown)
         case "score_change":
             change = change_in_tenths(score_set, place.scope)
-            return Measure(change, shown_change, from_=-_HIGHEST_TENTH)
+            return MetricValue(change, change_from_tenths, minimum=-_HIGHEST_TENTH)
         case "percentile":
             quantiles = getattr(score_set, f"{place.scope}_quantiles")
-            return Measure(F("raw"), lambda raw: percentile(raw, quantiles))
+            return MetricValue(F("raw"), lambda raw: percentile_rank(raw, quantiles))
         case "adoption":
-            return Measure(F("name_count"), _share_of_names(score_set))
+            return MetricValue(F("name_count"), _share_of_names(score_set))
         case "adoption_all_time":
             names = Count("event_name_id", distinct=True)
-            ever = Coalesce(total(_scored_counts(score_set, place), names), 0)
-            return Measure(ever, _share_of_names(score_set))
+            ever = Coalesce(aggregate_subquery(_scored_counts(score_set, place), names), 0)
+            return MetricValue(ever, _share_of_names(score_set))
         case "overall_scored_events":
-            ever = Coalesce(total(_scored_counts(score_set, place), Sum("count")), 0)
-            return Measure(ever, float)
+            ever = Coalesce(aggregate_subquery(_scored_counts(score_set, place), Sum("count")), 0)
+            return MetricValue(ever, float)
         case "active_share":
-            return Measure(_active_share(), float)
+            return MetricValue(_active_share(), float)
         case "license_utilization" if score_set.audience:
-            return Measure(Value(None, FloatField()), float)
+            return MetricValue(Value(None, FloatField()), float)
         case "license_utilization":
-            return Measure(_license_utilization(place), float)
+            return MetricValue(_license_utilization(place), float)
         case "tenure_days":
-            return Measure(created(place), partial(_tenure_days, place.today))
-    return Measure(F(_COLUMNS[metric]), float)
+            return MetricValue(creation_time(place), partial(_tenure_days, place.today))
+    return MetricValue(F(_COLUMNS[metric]), float)
 
 
 _COLUMNS = {
@@ -115,11 +122,15 @@ _COLUMNS = {
 }
 
 
-def trend_met(condition: TrendCondition, score_set: ScoreSet, place: Place) -> Q:
+def trend_filter(condition: TrendCondition, score_set: ScoreSet, place: QueryContext) -> Q:
     change = change_in_tenths(score_set, place.scope)
     changes = range(-_HIGHEST_TENTH, _HIGHEST_TENTH + 1)
-    steady = changes[bisect_left(changes, True, key=lambda c: trend(shown_change(c)) != "falling")]
-    rising = changes[bisect_left(changes, True, key=lambda c: trend(shown_change(c)) == "rising")]
+    steady = changes[
+        bisect_left(changes, True, key=lambda c: classify_trend(change_from_tenths(c)) != "falling")
+    ]
+    rising = changes[
+        bisect_left(changes, True, key=lambda c: classify_trend(change_from_tenths(c)) == "rising")
+    ]
     match condition.trend:
         case "rising":
             return Q(GreaterThanOrEqual(change, rising))
@@ -132,11 +143,11 @@ def trend_met(condition: TrendCondition, score_set: ScoreSet, place: Place) -> Q
 # --- Thresholds -----------------------------------------------------------------------------
 
 
-def _compare(measure: Measure, condition: MetricCondition) -> Q:
+def _compare(measure: MetricValue, condition: MetricCondition) -> Q:
     stored, shown, from_ = measure
     if shown(from_) is None:
         return _NOBODY
-    low, high = bounds(condition)
+    low, high = comparison_bounds(condition)
     numbers = range(from_, _UNREACHED)
     found = Q()
     if low is not None:
@@ -148,14 +159,14 @@ def _compare(measure: Measure, condition: MetricCondition) -> Q:
     return found
 
 
-def _shown(shown: Shown, number: int) -> float:
+def _shown(shown: DisplayFunction, number: int) -> float:
     found = shown(number)
     assert found is not None, "A metric is null for all numbers or for none."
     return found
 
 
 def _compare_numbers(number: Any, condition: MetricCondition) -> Q:
-    low, high = bounds(condition)
+    low, high = comparison_bounds(condition)
     found = Q()
     if low is not None:
         found &= Q(GreaterThanOrEqual(number, Value(low, FloatField())))
@@ -164,7 +175,7 @@ def _compare_numbers(number: Any, condition: MetricCondition) -> Q:
     return found
 
 
-def bounds(condition: MetricCondition) -> tuple[float | None, float | None]:
+def comparison_bounds(condition: MetricCondition) -> tuple[float | None, float | None]:
     """From where and up to where the condition is met, both included."""
     match condition.operator:
         case "at_least":
@@ -183,11 +194,11 @@ def _benchmark(score_set: ScoreSet, scope: Scope, of: str = "") -> float | None:
     return benchmark
 
 
-def _score(benchmark: float | None) -> Shown:
-    return lambda raw: shown_score(raw, benchmark)
+def _score(benchmark: float | None) -> DisplayFunction:
+    return lambda raw: rounded_score(raw, benchmark)
 
 
-def shown_change(number: int) -> float:
+def change_from_tenths(number: int) -> float:
     return number / 10
 
 
@@ -225,7 +236,7 @@ def _steps(benchmark: float | None) -> tuple[int, ...]:
 
 def _lowest_raw(shown: float, benchmark: float, at_least: int) -> int:
     def reached(raw: int) -> bool:
-        return shown_score(raw, benchmark) >= shown
+        return rounded_score(raw, benchmark) >= shown
 
     # The formula turned round leads there but for rounding.
     guess = int(-benchmark * math.log10(1 - (shown - 0.05) / 100))
@@ -241,13 +252,13 @@ def _lowest_raw(shown: float, benchmark: float, at_least: int) -> int:
 # --- Counts, shares and days ----------------------------------------------------------------
 
 
-def _share_of_names(score_set: ScoreSet) -> Shown:
-    return lambda names: share(names, score_set.scored_names)
+def _share_of_names(score_set: ScoreSet) -> DisplayFunction:
+    return lambda names: ratio(names, score_set.scored_event_name_count)
 
 
-def _scored_counts(score_set: ScoreSet, place: Place) -> QuerySet[DailyCount]:
+def _scored_counts(score_set: ScoreSet, place: QueryContext) -> QuerySet[DailyCount]:
     """The daily counts of the row's subject that the definition scores."""
-    counts = counts_of_subject(place)
+    counts = subject_daily_counts(place)
     listed = ScoredEvent.objects.filter(score_set=score_set).values("event_name_id")
     if score_set.default_weight:
         return counts.exclude(event_name_id__in=listed.filter(weight=0))
@@ -258,18 +269,18 @@ def _active_share() -> Any:
     return Cast("active_users", FloatField()) / NullIf(F("total_users"), 0)
 
 
-def _license_utilization(place: Place) -> Any:
+def _license_utilization(place: QueryContext) -> Any:
     traits = f"{place.path}traits"
     seats = TraitNumber(traits, SEATS_TRAIT)
     is_number = Exact(TraitType(traits, SEATS_TRAIT), "number")
-    in_range = GreaterThanOrEqual(seats, 1), LessThanOrEqual(seats, MOST_SEATS)
+    in_range = GreaterThanOrEqual(seats, 1), LessThanOrEqual(seats, MAX_SEATS)
     users = Cast("active_users", FloatField())
     return Case(When(Q(is_number, *in_range), then=users / Cast(seats, FloatField())))
 
 
-def _tenure(condition: MetricCondition, place: Place) -> Q:
+def _tenure(condition: MetricCondition, place: QueryContext) -> Q:
     """Whole days are counted from the day of creation, and none is below 0."""
-    low, high = bounds(condition)
+    low, high = comparison_bounds(condition)
     found = Q()
     if low is not None and low > 0:
         found &= _created_before(place, math.ceil(low) - 1)
@@ -282,8 +293,8 @@ def _tenure_days(today: date, at: datetime) -> int:
     return max(0, (today - at.astimezone(UTC).date()).days)
 
 
-def _created_before(place: Place, days: int) -> Q:
+def _created_before(place: QueryContext, days: int) -> Q:
     """Created more than so many days before today."""
     if days >= place.today.toordinal() - date.min.toordinal():
         return _NOBODY
-    return Q(LessThan(created(place), start_of(place.today, -days)))
+    return Q(LessThan(creation_time(place), start_of_day(place.today, -days)))

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 from django.db.models import QuerySet
 
 from engagement.models import Account, AccountEngagement, ScoreSet
-from engagement.scores.formula import score_change, shown_score
+from engagement.scores.formula import rounded_score, score_change
 from engagement.segments import members
 from engagement.segments.metric_filters import change_in_tenths
 
 # So many are named on either side.
-NAMED = 5
+MOVERS_PER_SIDE = 5
 
 
 class Mover(NamedTuple):
@@ -29,24 +29,26 @@ class Movers(NamedTuple):
     falling: list[Mover]
 
 
-NOBODY = Movers([], [])
+NO_MOVERS = Movers([], [])
 
 
-def find(score_set: ScoreSet) -> Movers:
+def find_movers(score_set: ScoreSet) -> Movers:
     """The movers among all accounts of the set: reads every row that it has of accounts."""
     if score_set.scored_day is None:
-        return NOBODY
-    every = _with_accounts(members.rows(score_set, "account"))
+        return NO_MOVERS
+    every = _with_accounts(members.engagement_rows(score_set, "account"))
     rows = every.annotate(tenths=change_in_tenths(score_set, "account"))
     rising = rows.filter(tenths__gt=0).order_by("-tenths", "-raw", "-account_id")
     falling = rows.filter(tenths__lt=0).order_by("tenths", "-raw_last_period", "-account_id")
-    return Movers(_movers(score_set, rising[:NAMED]), _movers(score_set, falling[:NAMED]))
+    return Movers(
+        _movers(score_set, rising[:MOVERS_PER_SIDE]), _movers(score_set, falling[:MOVERS_PER_SIDE])
+    )
 
 
-def look_up(score_set: ScoreSet, rising: Sequence[int], falling: Sequence[int]) -> Movers:
+def load_movers(score_set: ScoreSet, rising: Sequence[int], falling: Sequence[int]) -> Movers:
     """The movers that were found before, by the ids of their accounts, with today's numbers."""
     asked = [*rising, *falling]
-    found = members.rows(score_set, "account").filter(account_id__in=asked)
+    found = members.engagement_rows(score_set, "account").filter(account_id__in=asked)
     rows = {row.account_id: row for row in _with_accounts(found)}
     return Movers(
         _movers(score_set, [rows[id] for id in rising if id in rows]),
@@ -63,6 +65,6 @@ def _movers(score_set: ScoreSet, rows: Iterable[AccountEngagement]) -> list[Move
 
 
 def _mover(score_set: ScoreSet, row: AccountEngagement) -> Mover:
-    now = shown_score(row.raw, score_set.account_benchmark)
-    before = shown_score(row.raw_last_period, score_set.account_benchmark_last_period)
+    now = rounded_score(row.raw, score_set.account_benchmark)
+    before = rounded_score(row.raw_last_period, score_set.account_benchmark_last_period)
     return Mover(row.account, now, score_change(now, before))

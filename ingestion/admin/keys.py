@@ -8,31 +8,31 @@ from django.urls import reverse
 
 from engagement.admin.credentials import CredentialAdmin, CredentialInline
 from engagement.admin.products import Section
-from engagement.admin.scoping import access
+from engagement.admin.scoping import request_access
 from engagement.models import Credential, Product
-from ingestion.admin.snippets import PLACEHOLDER, snippets
+from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.models import IngestionKey
 
-FIRST_KEY = "first"
-SNIPPETS = "admin/ingestion/snippets.html"
+FIRST_KEY_NAME = "first"
+SNIPPETS_TEMPLATE = "admin/ingestion/snippets.html"
 
 
-def first_event(request: HttpRequest, product: Product) -> Section:
+def first_event_section(request: HttpRequest, product: Product) -> Section:
     """How to send a first event, with the newest live key of the product by its name."""
     keys = IngestionKey.objects.filter(product=product, revoked_at=None).defer("secret")
     key = keys.order_by("pk").last()
-    may_manage = product.pk in access(request).managed
+    may_manage = product.pk in request_access(request).managed
     add = f"{reverse('admin:ingestion_ingestionkey_add')}?product={product.pk}"
     shown = {
-        "snippets": snippets(request.build_absolute_uri("/")),
-        "placeholder": PLACEHOLDER,
+        "snippets": build_snippets(request.build_absolute_uri("/")),
+        "placeholder": KEY_PLACEHOLDER,
         "key": key,
         "key_url": key and reverse("admin:ingestion_ingestionkey_change", args=[key.pk]),
         "may_reveal": may_manage,
         "add_url": may_manage and add,
         "log_url": reverse("admin:ingestion_ingestionlog_change", args=[product.pk]),
     }
-    return Section(SNIPPETS, shown)
+    return Section(SNIPPETS_TEMPLATE, shown)
 
 
 class IngestionKeyAdmin(CredentialAdmin):
@@ -45,26 +45,26 @@ class IngestionKeyAdmin(CredentialAdmin):
         if credential.revoked_at is not None:
             return {}
         shown = {
-            "snippets": snippets(request.build_absolute_uri("/"), secret or PLACEHOLDER),
-            "placeholder": PLACEHOLDER,
+            "snippets": build_snippets(request.build_absolute_uri("/"), secret or KEY_PLACEHOLDER),
+            "placeholder": KEY_PLACEHOLDER,
             "shows_key": secret is not None,
             "log_url": reverse("admin:ingestion_ingestionlog_change", args=[credential.product_id]),
         }
-        return {"sections": [Section(SNIPPETS, shown)]}
+        return {"sections": [Section(SNIPPETS_TEMPLATE, shown)]}
 
-    def make_first(self, request: HttpRequest, product: Product) -> str:
+    def create_first_key(self, request: HttpRequest, product: Product) -> str:
         """Make the key that a product begins with; the page that shows it once."""
-        key = IngestionKey.create(product, FIRST_KEY)
+        key = IngestionKey.create(product, FIRST_KEY_NAME)
         self.log_addition(request, key, "Made with the product.")
         self._show_on_next_page(request, key)
         return self._url("change", key)
 
 
-def first_key(request: HttpRequest, product: Product) -> str:
+def create_first_key(request: HttpRequest, product: Product) -> str:
     """As ``IngestionKeyAdmin.make_first``."""
     page = admin.site.get_model_admin(IngestionKey)
     assert isinstance(page, IngestionKeyAdmin)
-    return page.make_first(request, product)
+    return page.create_first_key(request, product)
 
 
 class IngestionKeyInline(CredentialInline):

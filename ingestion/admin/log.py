@@ -9,14 +9,14 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from engagement.admin.scoping import ProductScopedAdmin, ReadOnly, sees_everything
+from engagement.admin.scoping import ProductScopedAdmin, ReadOnly, sees_all_products
 from engagement.core import charts
 from engagement.models import Product
 from ingestion.log import last_24h, search, status
-from ingestion.log.texts import REMEDIES, age, short_reason, tone
+from ingestion.log.texts import REMEDIES, format_age, short_reason, tone
 from ingestion.models import DropReason, IngestionKey
 
-CHART = "Messages dropped per day"
+CHART_TITLE = "Messages dropped per day"
 
 
 class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
@@ -35,7 +35,7 @@ class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        context = self._unknown_senders() if sees_everything(request.user) else {}
+        context = self._unknown_senders() if sees_all_products(request.user) else {}
         return super().changelist_view(request, {**context, "title": "Ingestion log"})
 
     def change_view(
@@ -67,23 +67,23 @@ class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
         term = request.GET.get("q", "").strip().replace("\0", "")
         asked = request.GET.get("reason", "")
         reason = DropReason(asked) if asked in DropReason.values else None
-        stands = status.of_product(product.pk, now)
+        stands = status.for_product(product.pk, now)
         return {
             "term": term,
             "reason": reason and short_reason(reason),
             "reason_value": reason or "",
-            "found": search.find(product, term, now, reason=reason or ""),
-            "quarantined": search.State.QUARANTINED,
+            "found": search.find_messages(product, term, now, reason=reason or ""),
+            "quarantined": search.MessageState.QUARANTINED,
             "stands": stands,
-            "oldest_age": stands.oldest and age((now - stands.oldest).total_seconds()),
+            "oldest_age": stands.oldest and format_age((now - stands.oldest).total_seconds()),
             "chart": drops_chart(stands.drops, {"q": term} if term else {}),
             "keys": IngestionKey.objects.filter(product=product).defer("secret"),
             "may_try_again": self.may_change(request, product),
             "may_add_key": self.may_change(request, product),
-            "recorded_lately": last_24h.recorded(product.pk, now),
+            "recorded_lately": last_24h.count_recorded(product.pk, now),
             "hours": last_24h.HOURS,
             "kept_days": settings.DROPPED_RETENTION_DAYS,
-            "shown": search.SHOWN,
+            "shown": search.MAX_RESULTS,
         }
 
     def _unknown_senders(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
             }
             for sender in status.unknown_senders()
         ]
-        unknown = status.drops(None, timezone.now())
+        unknown = status.daily_drops(None, timezone.now())
         return {"senders": senders, "chart": drops_chart(unknown, None), "unknown": unknown}
 
     def _of_sender(self, sender: status.UnknownSender) -> str:
@@ -107,12 +107,12 @@ class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
         return f"{listing}?{urlencode(asked)}"
 
 
-def drops_chart(drops: status.Drops, asked: dict[str, str] | None) -> str:
+def drops_chart(drops: status.DailyDrops, asked: dict[str, str] | None) -> str:
     """The drops per day, made of their reasons. On a page that takes a reason its name leads to
     the messages; *asked* is what the page was asked for besides."""
     return charts.bars(
-        CHART,
-        [charts.day(day) for day in drops.days],
+        CHART_TITLE,
+        [charts.day_label(day) for day in drops.days],
         [
             charts.Series(
                 short_reason(reason),

@@ -18,13 +18,18 @@ from engagement.admin.scoping import (
     ProductFilter,
     ProductScopedAdmin,
     ReadOnly,
-    sees_everything,
+    sees_all_products,
     visible_products,
 )
-from ingestion.admin.keys import IngestionKeyAdmin, IngestionKeyInline, first_event, first_key
+from ingestion.admin.keys import (
+    IngestionKeyAdmin,
+    IngestionKeyInline,
+    create_first_key,
+    first_event_section,
+)
 from ingestion.admin.log import IngestionLogAdmin
 from ingestion.drain import quarantine
-from ingestion.log.texts import REMEDIES, Summary, age, short_reason, summary
+from ingestion.log.texts import REMEDIES, MessageSummary, format_age, short_reason, summarize
 from ingestion.models import (
     DropCount,
     DroppedMessage,
@@ -37,10 +42,10 @@ from ingestion.models import (
 
 admin.site.register(IngestionKey, IngestionKeyAdmin)
 admin.site.register(IngestionLog, IngestionLogAdmin)
-ProductAdmin.show_rows(IngestionKeyInline)
-ProductAdmin.begin_with(first_key)
-ProductAdmin.show_section(first_event)
-ProductAdmin.show_link("Ingestion log", "admin:ingestion_ingestionlog_change")
+ProductAdmin.add_inline(IngestionKeyInline)
+ProductAdmin.add_first_step(create_first_key)
+ProductAdmin.add_section(first_event_section)
+ProductAdmin.add_link("Ingestion log", "admin:ingestion_ingestionlog_change")
 
 
 class StoredMessageAdmin(PageAdmin):
@@ -55,31 +60,31 @@ class StoredMessageAdmin(PageAdmin):
 
     @admin.display(description="message")
     def about(self, row: Any) -> str:
-        return str(summary(row.payload))
+        return str(summarize(row.payload))
 
     @admin.display(description="kind")
     def kind(self, row: Any) -> str:
-        return summary(row.payload).kind
+        return summarize(row.payload).kind
 
     @admin.display(description="user id")
     def user(self, row: Any) -> str | None:
-        return summary(row.payload).user or None
+        return summarize(row.payload).user or None
 
     @admin.display(description="account id")
     def account(self, row: Any) -> str | None:
-        return summary(row.payload).account or None
+        return summarize(row.payload).account or None
 
     @admin.display(description="event")
     def event(self, row: Any) -> str | None:
-        return summary(row.payload).event or None
+        return summarize(row.payload).event or None
 
     @admin.display(description="message id")
     def message_id(self, row: Any) -> str | None:
-        return summary(row.payload).message_id or None
+        return summarize(row.payload).message_id or None
 
     @admin.display(description="timestamp")
     def timestamp(self, row: Any) -> str | None:
-        at = summary(row.payload).timestamp
+        at = summarize(row.payload).timestamp
         return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else None
 
 
@@ -94,7 +99,7 @@ class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         # Not the scoped queryset: these rows have no product to be scoped by.
         rows: QuerySet[Any] = super(ProductScopedAdmin, self).get_queryset(request)
-        if not sees_everything(request.user):
+        if not sees_all_products(request.user):
             keys = IngestionKey.objects.filter(product__in=visible_products(request.user))
             rows = rows.filter(key_digest__in=keys.values("digest"))
         key = IngestionKey.objects.filter(digest=OuterRef("key_digest"))
@@ -108,7 +113,7 @@ class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
 
     @admin.display(description="waiting")
     def age(self, message: InboxMessage) -> str:
-        return age((timezone.now() - message.received_at).total_seconds())
+        return format_age((timezone.now() - message.received_at).total_seconds())
 
 
 @admin.register(QuarantinedMessage)
@@ -150,7 +155,7 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
         self._try_again(request, list(queryset.values_list("pk", flat=True)))
 
     def _try_again(self, request: HttpRequest, ids: list[int]) -> None:
-        count = quarantine.try_again(ids)
+        count = quarantine.retry(ids)
         if not count:
             told = "Nothing to do: somebody has put this back into the inbox already."
             self.message_user(request, told, messages.WARNING)
@@ -205,7 +210,7 @@ class DroppedMessageAdmin(ReadOnly, PageAdmin):
     @admin.display(description="message")
     def about(self, message: DroppedMessage) -> str:
         return str(
-            Summary(
+            MessageSummary(
                 message.kind,
                 message.user_external_id,
                 message.account_external_id,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 # What stands where the key belongs, for whoever may not see it or has not asked to.
-PLACEHOLDER = "YOUR_INGESTION_KEY"
+KEY_PLACEHOLDER = "YOUR_INGESTION_KEY"
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ await send("track", {{ userId: "u1", event: "Report shared" }});
 """
 
 
-def snippets(address: str, key: str = PLACEHOLDER) -> list[Snippet]:
+def build_snippets(address: str, key: str = KEY_PLACEHOLDER) -> list[Snippet]:
     """How to introduce a user in an account and send events to the service at *address*."""
     templates = {"curl": _CURL, "Python": _PYTHON, "JavaScript": _JAVASCRIPT}
     address = address.rstrip("/")

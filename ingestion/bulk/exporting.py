@@ -14,7 +14,7 @@ from engagement.database import sql
 from engagement.models import ForgottenSubject
 from engagement.traits import Source, read_stamp
 
-Line: TypeAlias = dict[str, Any]
+ExportLine: TypeAlias = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 
 # The rows of whom people asked to forget may still be there; they are left out.
@@ -65,13 +65,13 @@ _HOW_MANY: LiteralString = """
 """
 
 
-def how_many(product_id: int) -> int:
+def estimate_lines(product_id: int) -> int:
     """About how many lines ``export`` is going to write: traits and counts may add to them."""
     ((rows,),) = sql.fetch(_HOW_MANY, {"product": product_id})
     return int(rows)
 
 
-def export(product_id: int) -> Iterator[bytes]:
+def export_lines(product_id: int) -> Iterator[bytes]:
     """The product's lines, each with its end."""
     with transaction.atomic(durable=True):
         sql.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -83,7 +83,7 @@ def export(product_id: int) -> Iterator[bytes]:
             yield _encode(line) + b"\n"
 
 
-def _lines(product_id: int) -> Iterator[Line]:
+def _lines(product_id: int) -> Iterator[ExportLine]:
     hidden_users = _hidden(product_id, ForgottenSubject.Scope.USER)
     hidden_accounts = _hidden(product_id, ForgottenSubject.Scope.ACCOUNT)
     whole = {
@@ -110,7 +110,7 @@ def _hidden(product_id: int, scope: ForgottenSubject.Scope) -> list[int]:
     return [row_id for row_id in rows if row_id is not None]
 
 
-def _subject(kind: str, id_field: str, row: sql.Row) -> Iterator[Line]:
+def _subject(kind: str, id_field: str, row: sql.Row) -> Iterator[ExportLine]:
     """A user or an account, and its traits by when and by whom they were written."""
     external_id, first_at, last_at, is_identified, traits, stamps = row
     yield {

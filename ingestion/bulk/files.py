@@ -8,22 +8,22 @@ from pathlib import Path
 from typing import BinaryIO
 
 # So much is read at once.
-CHUNK = 1024 * 1024
+CHUNK_BYTES = 1024 * 1024
 # A longer line is no message; what it holds is skipped.
-LINE_LIMIT = 1024 * 1024
+MAX_LINE_BYTES = 1024 * 1024
 # A batch ends with the chunk in which it has so many lines, or so many bytes.
-ENOUGH_LINES = 5_000
-ENOUGH_BYTES = 8 * 1024 * 1024
+MIN_BATCH_LINES = 5_000
+MIN_BATCH_BYTES = 8 * 1024 * 1024
 
 _GZIP = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """The file cannot be read on; the message is a sentence that says why."""
 
 
-class Lines:
+class LineReader:
     """The lines of a file from some *position* on, batch by batch.
 
     *raw* is the file as it is, at its beginning; gzip is recognised by its first bytes. ``number``
@@ -54,8 +54,8 @@ class Lines:
         """The next lines without their ends, None for one that is too long; empty at the end."""
         lines: list[bytes | None] = []
         size = 0
-        while len(lines) < ENOUGH_LINES and size < ENOUGH_BYTES:
-            chunk = self._read(CHUNK)
+        while len(lines) < MIN_BATCH_LINES and size < MIN_BATCH_BYTES:
+            chunk = self._read(CHUNK_BYTES)
             size += len(chunk)
             if not chunk:
                 lines += self._last_line()
@@ -69,10 +69,10 @@ class Lines:
     def _split(self, chunk: bytes) -> list[bytes | None]:
         """The lines that end in the chunk; what is behind the last end waits for the next one."""
         *ended, self._rest = (self._rest + chunk).split(b"\n")
-        lines = [line if len(line) <= LINE_LIMIT else None for line in ended]
+        lines = [line if len(line) <= MAX_LINE_BYTES else None for line in ended]
         if lines and self._skipped:
             lines[0], self._skipped = None, 0
-        if self._skipped or len(self._rest) > LINE_LIMIT:
+        if self._skipped or len(self._rest) > MAX_LINE_BYTES:
             self._skipped += len(self._rest)
             self._rest = b""
         return lines
@@ -85,18 +85,18 @@ class Lines:
 
     def _skip_to(self, position: int) -> None:
         while self._consumed < position:
-            if not self._read(min(CHUNK, position - self._consumed)):
-                raise Unreadable("is shorter than it was when its import was interrupted.")
+            if not self._read(min(CHUNK_BYTES, position - self._consumed)):
+                raise UnreadableFile("is shorter than it was when its import was interrupted.")
 
     def _read(self, size: int) -> bytes:
         try:
             read = self._stream.read(size)
         except EOFError:
-            raise Unreadable("ends too early: its gzip data is incomplete.") from None
+            raise UnreadableFile("ends too early: its gzip data is incomplete.") from None
         except (gzip.BadGzipFile, zlib.error):
-            raise Unreadable("holds damaged gzip data.") from None
+            raise UnreadableFile("holds damaged gzip data.") from None
         except OSError as error:
-            raise Unreadable(f"cannot be read ({error.strerror}).") from None
+            raise UnreadableFile(f"cannot be read ({error.strerror}).") from None
         self._consumed += len(read)
         return read
 
@@ -108,7 +108,7 @@ def _unpacked(raw: BinaryIO) -> BinaryIO:
     return raw
 
 
-def digest(path: Path) -> bytes:
+def file_digest(path: Path) -> bytes:
     """What tells this file from another: its size, and a piece of its beginning, middle and end.
 
     So a file keeps its identity under another name, and nothing has to read it as a whole.
@@ -116,7 +116,7 @@ def digest(path: Path) -> bytes:
     size = path.stat().st_size
     identity = hashlib.sha256(str(size).encode())
     with path.open("rb") as file:
-        for place in sorted({0, max(0, size // 2), max(0, size - CHUNK)}):
+        for place in sorted({0, max(0, size // 2), max(0, size - CHUNK_BYTES)}):
             file.seek(place, os.SEEK_SET)
-            identity.update(file.read(CHUNK))
+            identity.update(file.read(CHUNK_BYTES))
     return identity.digest()

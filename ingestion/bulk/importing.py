@@ -13,27 +13,27 @@ from django.db import transaction
 from django.db.models import F
 
 from engagement.database import locks, retries, sql
-from engagement.messages import Received
+from engagement.messages import ReceivedMessage
 from engagement.recording.record import record
-from ingestion.bulk.files import LINE_LIMIT, Lines
+from ingestion.bulk.files import MAX_LINE_BYTES, LineReader
 from ingestion.doors import lines
-from ingestion.doors.lines import Said
+from ingestion.doors.lines import ParsedLine
 from ingestion.drain import message_ids
-from ingestion.drain.batches import collector_paused, settle_or_split
-from ingestion.errors import Refused
+from ingestion.drain.batches import pause_gc, process_or_split
+from ingestion.errors import IngestionError
 from ingestion.log import texts
 from ingestion.models import DropReason, ImportedFile
 
 # The number of a line, and why it cannot be used.
 Problem: TypeAlias = tuple[int, str]
-Report: TypeAlias = Callable[[Sequence[Problem]], None]
+ProblemReporter: TypeAlias = Callable[[Sequence[Problem]], None]
 
 
-class Stopped(Exception):
+class ImportStopped(Exception):
     """The import cannot go on; the message is a sentence that says why and what to do."""
 
 
-class Tally:
+class LineOutcomes:
     """What became of the lines of a batch."""
 
     def __init__(self) -> None:
@@ -43,14 +43,16 @@ class Tally:
         self.notes: list[Problem] = []
 
 
-class Usable(NamedTuple):
+class NumberedMessage(NamedTuple):
     """A line that says something, with its number in the file."""
 
     number: int
-    received: Received
+    received: ReceivedMessage
 
 
-def begin(product_id: int, digest: bytes, name: str, now: datetime, *, again: bool) -> ImportedFile:
+def start_or_resume(
+    product_id: int, digest: bytes, name: str, now: datetime, *, again: bool
+) -> ImportedFile:
     """The file's import, begun now or gone on with; with *again* from its first line on."""
     imported, _ = ImportedFile.objects.get_or_create(
         product_id=product_id,
@@ -59,14 +61,14 @@ def begin(product_id: int, digest: bytes, name: str, now: datetime, *, again: bo
     )
     if again:
         imported.delete()
-        return begin(product_id, digest, name, now, again=False)
+        return start_or_resume(product_id, digest, name, now, again=False)
     return imported
 
 
-def run(
+def run_import(
     imported: ImportedFile,
-    source: Lines,
-    report: Report,
+    source: LineReader,
+    report: ProblemReporter,
     clock: Callable[[], datetime],
     after_batch: Callable[[], None] = lambda: None,
 ) -> None:
@@ -79,9 +81,9 @@ def run(
     """
     while batch := source.batch():
         first = source.number - len(batch) + 1
-        with collector_paused():
+        with pause_gc():
             settle = partial(_record_lines, imported, batch, first, source.position, clock())
-            retries.after_races(partial(settle, report))
+            retries.retry_on_conflict(partial(settle, report))
         imported.refresh_from_db()
         after_batch()
     ImportedFile.objects.filter(pk=imported.pk).update(finished_at=clock())
@@ -94,15 +96,15 @@ def _record_lines(
     first: int,
     position: int,
     now: datetime,
-    report: Report,
+    report: ProblemReporter,
 ) -> None:
-    tally = Tally()
+    tally = LineOutcomes()
     said = [(number, _read(line, now, number, tally)) for number, line in enumerate(batch, first)]
     with transaction.atomic(durable=True):
-        if not locks.hold_products([imported.product_id]):
-            raise Stopped("The product was deleted, so nothing more is recorded.")
+        if not locks.share_lock_products([imported.product_id]):
+            raise ImportStopped("The product was deleted, so nothing more is recorded.")
         if usable := _received(imported.product_id, said, now):
-            settle_or_split(
+            process_or_split(
                 usable,
                 lambda some: _settle(some, tally),
                 lambda one, error: tally.problems.append((one.number, _reason(error))),
@@ -112,17 +114,17 @@ def _record_lines(
         report(sorted([*tally.problems, *tally.notes]))
 
 
-def _read(line: bytes | None, now: datetime, number: int, tally: Tally) -> Said | None:
+def _read(line: bytes | None, now: datetime, number: int, tally: LineOutcomes) -> ParsedLine | None:
     """What the line says; None for an empty line, and for a bad one, which the tally notes."""
     if line is None:
-        tally.problems.append((number, f"The line is longer than {LINE_LIMIT:,} bytes."))
+        tally.problems.append((number, f"The line is longer than {MAX_LINE_BYTES:,} bytes."))
         return None
     try:
         text = line.decode()
-        return lines.read(text, now) if text and not text.isspace() else None
+        return lines.parse(text, now) if text and not text.isspace() else None
     except UnicodeDecodeError:
         tally.problems.append((number, "The line is not valid UTF-8."))
-    except Refused as refused:
+    except IngestionError as refused:
         # What was written for requests speaks of their bodies.
         tally.problems.append((number, refused.message.replace("The body", "The line", 1)))
     return None
@@ -134,26 +136,30 @@ _ARRIVALS: LiteralString = """
 
 
 def _received(
-    product_id: int, said: Sequence[tuple[int, Said | None]], now: datetime
-) -> list[Usable]:
+    product_id: int, said: Sequence[tuple[int, ParsedLine | None]], now: datetime
+) -> list[NumberedMessage]:
     """Each line that says something, with a place of its own in the order of arrival."""
     told = [(number, one) for number, one in said if one is not None]
     arrivals = sql.fetch(_ARRIVALS, {"count": len(told)})
     return [
-        Usable(number, Received(product_id, arrival, now, one.statement, one.source))
+        NumberedMessage(
+            number, ReceivedMessage(product_id, arrival, now, one.statement, one.source)
+        )
         for (number, one), (arrival,) in zip(told, arrivals, strict=True)
     ]
 
 
-def _settle(usable: Sequence[Usable], tally: Tally) -> None:
-    kept, repeated = message_ids.without_repeats([one.received for one in usable])
+def _settle(usable: Sequence[NumberedMessage], tally: LineOutcomes) -> None:
+    kept, repeated = message_ids.split_duplicates([one.received for one in usable])
     refused, crowded_out = record(kept)
     tally.recorded += len(kept) - len(refused)
     tally.repeated += len(repeated)
     tally.forgotten += len(refused)
     for one in usable if crowded_out else ():
         if names := crowded_out.get(one.received.arrival):
-            told = texts.short_reason(DropReason.TOO_MANY_TRAITS, texts.without_traits(names))
+            told = texts.short_reason(
+                DropReason.TOO_MANY_TRAITS, texts.describe_dropped_traits(names)
+            )
             tally.notes.append((one.number, f"{told}. The rest of the line was recorded."))
 
 
@@ -161,7 +167,7 @@ def _reason(error: Exception) -> str:
     return f"It cannot be recorded ({type(error).__name__}: {' '.join(str(error).split())})."
 
 
-def _move_on(imported: ImportedFile, lines_read: int, position: int, tally: Tally) -> None:
+def _move_on(imported: ImportedFile, lines_read: int, position: int, tally: LineOutcomes) -> None:
     """Move the file's position, unless somebody else has."""
     at_ours = ImportedFile.objects.filter(pk=imported.pk, position=imported.position)
     moved = at_ours.update(
@@ -173,4 +179,4 @@ def _move_on(imported: ImportedFile, lines_read: int, position: int, tally: Tall
         bad=F("bad") + len(tally.problems),
     )
     if not moved:
-        raise Stopped("Another import of the same file is running; let that one finish.")
+        raise ImportStopped("Another import of the same file is running; let that one finish.")

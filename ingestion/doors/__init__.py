@@ -12,11 +12,11 @@ from ingestion.doors.headers import Headers
 from ingestion.payloads import Payload
 
 
-class Sent(NamedTuple):
+class DecodedRequest(NamedTuple):
     """What a request brought: its messages, and the key that they came with ("" for none)."""
 
     messages: Sequence[Payload]
     key: str
 
 
-Door: TypeAlias = Callable[[str, Headers, datetime], Sent]
+Door: TypeAlias = Callable[[str, Headers, datetime], DecodedRequest]

@@ -5,16 +5,16 @@ from typing import Any
 
 from rest_framework.request import Request
 
-from ingestion.errors import Refused
+from ingestion.errors import IngestionError
 
 # The limits count bytes after decompression.
-SINGLE_LIMIT = 64 * 1024
-BATCH_LIMIT = 1024 * 1024
-BATCH_MESSAGES = 2_500
+MAX_SINGLE_BODY_BYTES = 64 * 1024
+MAX_BATCH_BODY_BYTES = 1024 * 1024
+MAX_BATCH_MESSAGES = 2_500
 
 BYTE_ORDER_MARK = "\ufeff"
 # zlib's way to say "a gzip header, a gzip trailer, and any window size".
-GZIP = zlib.MAX_WBITS | 16
+GZIP_WBITS = zlib.MAX_WBITS | 16
 
 
 def read(request: Request, limit: int) -> str:
@@ -84,7 +84,7 @@ def _decoded(body: bytes, encoding: str, limit: int) -> bytes:
         return _gunzip(body, limit)
     if encoding in {"identity", ""}:
         return body
-    raise Refused(
+    raise IngestionError(
         415,
         "unsupported_encoding",
         "Content-Encoding must be gzip or identity; leave it out to send plain JSON.",
@@ -96,7 +96,7 @@ def _gunzip(body: bytes, limit: int) -> bytes:
     parts = []
     room = limit + 1
     while True:
-        member = zlib.decompressobj(GZIP)
+        member = zlib.decompressobj(GZIP_WBITS)
         try:
             parts.append(member.decompress(body, room))
         except zlib.error:
@@ -112,21 +112,21 @@ def _gunzip(body: bytes, limit: int) -> bytes:
             return b"".join(parts)
 
 
-def _too_large(limit: int) -> Refused:
-    return Refused(
+def _too_large(limit: int) -> IngestionError:
+    return IngestionError(
         413, "payload_too_large", f"The body must be at most {limit:,} bytes, uncompressed."
     )
 
 
-def too_many() -> Refused:
-    return Refused(
-        413, "payload_too_large", f"A batch must have at most {BATCH_MESSAGES:,} messages."
+def too_many_messages() -> IngestionError:
+    return IngestionError(
+        413, "payload_too_large", f"A batch must have at most {MAX_BATCH_MESSAGES:,} messages."
     )
 
 
-def _cut_short() -> Refused:
+def _cut_short() -> IngestionError:
     return _unreadable("The body could not be read to its end; send it again.")
 
 
-def _unreadable(message: str) -> Refused:
-    return Refused(400, "invalid_json", message)
+def _unreadable(message: str) -> IngestionError:
+    return IngestionError(400, "invalid_json", message)

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from ingestion import timestamps
-from ingestion.errors import Refused, invalid, missing
+from ingestion.errors import IngestionError, invalid_field, missing_field
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -46,7 +46,7 @@ _UP_TO_NON_FINITE = re.compile(
 _OUT_OF_RANGE = "1e999"
 
 
-def decoder(kind: type[T]) -> Callable[[str], T]:
+def make_decoder(kind: type[T]) -> Callable[[str], T]:
     """A function that decodes a JSON object into a *kind*; it raises Refused and nothing else.
 
     Of a repeated key the last value counts. A lone surrogate is read as NUL: the two share their
@@ -82,23 +82,27 @@ def _mended(text: str) -> str:
     return text
 
 
-def _wrong_type(problem: str) -> Refused:
+def _wrong_type(problem: str) -> IngestionError:
     """The refusal for a value of a type that its place does not take."""
     if absent := _MISSING.search(problem):
-        return missing(absent[1])
+        return missing_field(absent[1])
     place = _FIELD.search(problem)
     if place is None:
-        return Refused(400, "not_an_object", "The body must be a JSON object.")
+        return IngestionError(400, "not_an_object", "The body must be a JSON object.")
     field, expected = place[1], _EXPECTED.match(problem)
     if problem.startswith("Invalid "):
-        return invalid(field, f"{field} is none of those that are understood here.")
+        return invalid_field(field, f"{field} is none of those that are understood here.")
     if expected is None:
         message = f"{field} holds a number that is out of range."
-        return timestamps.invalid(message) if field == "timestamp" else invalid(field, message)
+        return (
+            timestamps.invalid_timestamp(message)
+            if field == "timestamp"
+            else invalid_field(field, message)
+        )
     if field == "timestamp":
-        return timestamps.invalid(TIMESTAMP_RULES[expected[1]])
-    return invalid(field, f"{field} must be {TYPE_NAMES[expected[1]]}.")
+        return timestamps.invalid_timestamp(TIMESTAMP_RULES[expected[1]])
+    return invalid_field(field, f"{field} must be {TYPE_NAMES[expected[1]]}.")
 
 
-def _not_json(message: str) -> Refused:
-    return Refused(400, "invalid_json", message)
+def _not_json(message: str) -> IngestionError:
+    return IngestionError(400, "invalid_json", message)

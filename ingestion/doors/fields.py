@@ -8,36 +8,36 @@ import re
 from typing import Any
 
 from engagement.messages import Traits
-from ingestion.errors import Refused, invalid, missing
+from ingestion.errors import IngestionError, invalid_field, missing_field
 
-ID_LENGTH = 512
-EVENT_LENGTH = 256
-MESSAGE_ID_LENGTH = 100
+MAX_ID_LENGTH = 512
+MAX_EVENT_LENGTH = 256
+MAX_MESSAGE_ID_LENGTH = 100
 
-TRAITS = 256
-TRAIT_NAME_LENGTH = 256
+MAX_TRAITS = 256
+MAX_TRAIT_NAME_LENGTH = 256
 # The traits object itself is the first level.
-TRAITS_DEPTH = 8
+MAX_TRAITS_DEPTH = 8
 
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def required_id(value: str | None, field: str) -> str:
     """An identifier of a user or an account, kept verbatim."""
-    return _required(value, field, ID_LENGTH)
+    return _required(value, field, MAX_ID_LENGTH)
 
 
 def optional_id(value: str | None, field: str) -> str | None:
-    return _optional(value, field, ID_LENGTH)
+    return _optional(value, field, MAX_ID_LENGTH)
 
 
 def event_name(value: str | None, field: str) -> str:
-    return _required(value, field, EVENT_LENGTH)
+    return _required(value, field, MAX_EVENT_LENGTH)
 
 
 def message_id(value: str | None, field: str) -> str | None:
     """The sender's own name for the message."""
-    return _optional(value, field, MESSAGE_ID_LENGTH)
+    return _optional(value, field, MAX_MESSAGE_ID_LENGTH)
 
 
 def traits(value: Traits | None) -> Traits:
@@ -48,16 +48,18 @@ def traits(value: Traits | None) -> Traits:
     """
     if not value:
         return {}
-    if len(value) > TRAITS:
-        raise invalid("traits", f"traits must have at most {TRAITS} keys.")
-    if max(map(len, value)) > TRAIT_NAME_LENGTH:
-        raise invalid("traits", f"A key in traits must be at most {TRAIT_NAME_LENGTH} characters.")
+    if len(value) > MAX_TRAITS:
+        raise invalid_field("traits", f"traits must have at most {MAX_TRAITS} keys.")
+    if max(map(len, value)) > MAX_TRAIT_NAME_LENGTH:
+        raise invalid_field(
+            "traits", f"A key in traits must be at most {MAX_TRAIT_NAME_LENGTH} characters."
+        )
     return _clean_object(value, 1)
 
 
 def _required(value: str | None, field: str, limit: int) -> str:
     if not value or value.isspace():
-        raise missing(field)
+        raise missing_field(field)
     return _text(value, field, limit)
 
 
@@ -65,16 +67,18 @@ def _optional(value: str | None, field: str, limit: int) -> str | None:
     if value is None:
         return None
     if not value or value.isspace():
-        raise invalid(field, f"{field} must be a non-empty string, or be left out.")
+        raise invalid_field(field, f"{field} must be a non-empty string, or be left out.")
     return _text(value, field, limit)
 
 
 def _text(value: str, field: str, limit: int) -> str:
     if len(value) > limit:
-        raise invalid(field, f"{field} must be at most {limit} characters.")
+        raise invalid_field(field, f"{field} must be at most {limit} characters.")
     # Nearly all values are printable, which is cheaper to see.
     if not value.isprintable() and _CONTROL_CHARACTER.search(value):
-        raise invalid(field, f"{field} must not contain control characters or lone surrogates.")
+        raise invalid_field(
+            field, f"{field} must not contain control characters or lone surrogates."
+        )
     return value
 
 
@@ -99,8 +103,10 @@ def _clean_object(value: Traits, depth: int) -> Traits:
 
 
 def _check_depth(depth: int) -> None:
-    if depth > TRAITS_DEPTH:
-        raise invalid("traits", f"traits must be nested at most {TRAITS_DEPTH} levels deep.")
+    if depth > MAX_TRAITS_DEPTH:
+        raise invalid_field(
+            "traits", f"traits must be nested at most {MAX_TRAITS_DEPTH} levels deep."
+        )
 
 
 def _number(value: int) -> int | float:
@@ -112,5 +118,5 @@ def _number(value: int) -> int | float:
         raise _out_of_range() from None
 
 
-def _out_of_range() -> Refused:
-    return invalid("traits", "traits holds a number that is out of range.")
+def _out_of_range() -> IngestionError:
+    return invalid_field("traits", "traits holds a number that is out of range.")

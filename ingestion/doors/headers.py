@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 Headers: TypeAlias = Mapping[str, Any]
 
 
-def basic_key(headers: Headers) -> str:
+def key_from_basic_auth(headers: Headers) -> str:
     """The key from ``Authorization: Basic``, or "" where there is none.
 
     It is the raw key, or base64 of ``<key>:`` as HTTP libraries write it, or base64 of the key
@@ -16,10 +16,10 @@ def basic_key(headers: Headers) -> str:
     scheme, _, credentials = headers.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "basic":
         return ""
-    return storable(_user_part(credentials.strip()))
+    return replace_nul(_user_part(credentials.strip()))
 
 
-def storable(key: str) -> str:
+def replace_nul(key: str) -> str:
     """The key without NUL, which the start of a key could not be stored with."""
     return key.replace("\0", "\ufffd")
 

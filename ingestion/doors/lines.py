@@ -9,15 +9,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from engagement.messages import Counted, Linked, Seen, Statement
+from engagement.messages import CountStatement, MembershipStatement, Statement, SubjectStatement
 from engagement.traits import Source
 from ingestion import timestamps
 from ingestion.doors import fields, v2
-from ingestion.doors.decoding import decoder
-from ingestion.errors import Refused, invalid, missing
+from ingestion.doors.decoding import make_decoder
+from ingestion.errors import IngestionError, invalid_field, missing_field
 
 # What the database's integers hold.
-LARGEST_COUNT = 2**31 - 1
+MAX_COUNT = 2**31 - 1
 
 
 class IdentifyLine(v2.IdentifyBody, rename="camel", tag_field="type", tag="identify"):
@@ -40,7 +40,7 @@ class SeenLine(msgspec.Struct, rename="camel", tag_field="type", tag="seen"):
     identified: bool = False
 
 
-class LinkLine(msgspec.Struct, rename="camel", tag_field="type", tag="link"):
+class MembershipLine(msgspec.Struct, rename="camel", tag_field="type", tag="link"):
     user_id: str | None = None
     group_id: str | None = None
     timestamp: str | None = None
@@ -54,34 +54,34 @@ class CountLine(msgspec.Struct, rename="camel", tag_field="type", tag="count"):
     group_id: str | None = None
 
 
-Line: TypeAlias = IdentifyLine | GroupLine | TrackLine | SeenLine | LinkLine | CountLine
-_decode: Callable[[str], Line] = decoder(cast(Any, Line))
+Line: TypeAlias = IdentifyLine | GroupLine | TrackLine | SeenLine | MembershipLine | CountLine
+_decode: Callable[[str], Line] = make_decoder(cast(Any, Line))
 
 
-class Said(NamedTuple):
+class ParsedLine(NamedTuple):
     """What a line says, and who says it."""
 
     statement: Statement
     source: Source = Source.MESSAGE
 
 
-def read(text: str, received_at: datetime) -> Said:
+def parse(text: str, received_at: datetime) -> ParsedLine:
     """What the line says; raises Refused and nothing else."""
     line = _decode(text)
     match line:
         case TrackLine():
-            return Said(v2.read_track(line, received_at, _message_id(line)))
+            return ParsedLine(v2.read_track(line, received_at, _message_id(line)))
         case IdentifyLine():
             said = v2.read_identify(line, received_at, _message_id(line))
-            return Said(said, _source(line))
+            return ParsedLine(said, _source(line))
         case GroupLine():
-            return Said(v2.read_group(line, received_at, _message_id(line)), _source(line))
+            return ParsedLine(v2.read_group(line, received_at, _message_id(line)), _source(line))
         case SeenLine():
-            return Said(_seen(line, received_at))
-        case LinkLine():
-            return Said(_linked(line, received_at))
+            return ParsedLine(_seen(line, received_at))
+        case MembershipLine():
+            return ParsedLine(_linked(line, received_at))
         case CountLine():
-            return Said(_counted(line, received_at))
+            return ParsedLine(_counted(line, received_at))
 
 
 def _message_id(line: IdentifyLine | GroupLine | TrackLine) -> str | None:
@@ -92,10 +92,10 @@ def _source(line: IdentifyLine | GroupLine) -> Source:
     return Source.MARKETPLACE if line.source else Source.MESSAGE
 
 
-def _seen(line: SeenLine, received_at: datetime) -> Seen:
+def _seen(line: SeenLine, received_at: datetime) -> SubjectStatement:
     if (line.user_id is None) == (line.group_id is None):
-        raise Refused(400, "missing_field", "Give either a userId or a groupId.", "userId")
-    return Seen(
+        raise IngestionError(400, "missing_field", "Give either a userId or a groupId.", "userId")
+    return SubjectStatement(
         first_at=_time(line.first_at, "firstAt", received_at),
         last_at=_time(line.last_at, "lastAt", received_at),
         is_identified=line.identified,
@@ -104,18 +104,18 @@ def _seen(line: SeenLine, received_at: datetime) -> Seen:
     )
 
 
-def _linked(line: LinkLine, received_at: datetime) -> Linked:
-    return Linked(
+def _linked(line: MembershipLine, received_at: datetime) -> MembershipStatement:
+    return MembershipStatement(
         user_id=fields.required_id(line.user_id, "userId"),
         group_id=fields.required_id(line.group_id, "groupId"),
         timestamp=_time(line.timestamp, "timestamp", received_at),
     )
 
 
-def _counted(line: CountLine, received_at: datetime) -> Counted:
-    if line.count is None or not 1 <= line.count <= LARGEST_COUNT:
-        raise invalid("count", f"count must be an integer from 1 to {LARGEST_COUNT:,}.")
-    return Counted(
+def _counted(line: CountLine, received_at: datetime) -> CountStatement:
+    if line.count is None or not 1 <= line.count <= MAX_COUNT:
+        raise invalid_field("count", f"count must be an integer from 1 to {MAX_COUNT:,}.")
+    return CountStatement(
         user_id=fields.required_id(line.user_id, "userId"),
         event=fields.event_name(line.event, "event"),
         last_at=_time(line.last_at, "lastAt", received_at),
@@ -126,8 +126,8 @@ def _counted(line: CountLine, received_at: datetime) -> Counted:
 
 def _time(text: str | None, field: str, received_at: datetime) -> datetime:
     if text is None:
-        raise missing(field)
+        raise missing_field(field)
     try:
-        return timestamps.no_later_than_receipt(timestamps.parse_iso(text), received_at)
-    except Refused as refused:
-        raise invalid(field, refused.message.replace("timestamp", field, 1)) from None
+        return timestamps.clamp_to_receipt(timestamps.parse_iso(text), received_at)
+    except IngestionError as refused:
+        raise invalid_field(field, refused.message.replace("timestamp", field, 1)) from None

@@ -15,29 +15,29 @@ from msgspec.structs import replace
 
 from engagement.messages import Group, Identify, Track, Traits
 from ingestion import timestamps
-from ingestion.doors import Sent, fields
-from ingestion.doors.bodies import BATCH_MESSAGES, SINGLE_LIMIT, too_many
-from ingestion.doors.decoding import decoder
-from ingestion.doors.headers import Headers, basic_key, idempotency_key, storable
-from ingestion.errors import Refused, invalid
+from ingestion.doors import DecodedRequest, fields
+from ingestion.doors.bodies import MAX_BATCH_MESSAGES, MAX_SINGLE_BODY_BYTES, too_many_messages
+from ingestion.doors.decoding import make_decoder
+from ingestion.doors.headers import Headers, idempotency_key, key_from_basic_auth, replace_nul
+from ingestion.errors import IngestionError, invalid_field
 from ingestion.models import DropReason
-from ingestion.payloads import Payload, Unusable
+from ingestion.payloads import Payload, UnusableMessage
 
 KINDS = ("identify", "group", "track", "page", "screen", "alias")
 
 # Every integer up to here has a float of its own.
 LARGEST_EXACT_FLOAT = 2**53
 
-Read: TypeAlias = Callable[[object, str], str | None]
-Check: TypeAlias = Callable[[str | None, str], str | None]
+FieldReader: TypeAlias = Callable[[object, str], str | None]
+FieldValidator: TypeAlias = Callable[[str | None, str], str | None]
 
 
-class Context(msgspec.Struct, rename="camel"):
+class SegmentContext(msgspec.Struct, rename="camel"):
     group_id: Any = None
     traits: Any = None
 
 
-class Body(msgspec.Struct, rename="camel"):
+class SegmentBody(msgspec.Struct, rename="camel"):
     """A message of any type. A field is checked by the types that it means something to."""
 
     type: Any = None
@@ -47,7 +47,7 @@ class Body(msgspec.Struct, rename="camel"):
     event: Any = None
     name: Any = None
     traits: Any = None
-    context: Context | None = None
+    context: SegmentContext | None = None
     timestamp: Any = None
     original_timestamp: Any = None
     sent_at: Any = None
@@ -56,74 +56,76 @@ class Body(msgspec.Struct, rename="camel"):
     write_key: Any = None
 
 
-class BatchBody(msgspec.Struct, rename="camel"):
+class SegmentBatchBody(msgspec.Struct, rename="camel"):
     batch: list[msgspec.Raw] | None = None
     sent_at: Any = None
     write_key: Any = None
 
 
-_decode = decoder(Body)
-_decode_batch = decoder(BatchBody)
+_decode = make_decoder(SegmentBody)
+_decode_batch = make_decoder(SegmentBatchBody)
 
 _NOTHING = re.compile(r"\s*\{\s*\}\s*", re.ASCII)
 # "Basic", and credentials as RFC 7235 spells them: base64 and our raw keys both are.
 _BASIC = re.compile(r"basic +[a-z0-9._~+/-]+=* *", re.ASCII | re.IGNORECASE)
 
 
-def forwarded(body: str, headers: Headers, received_at: datetime) -> Sent:
+def webhook(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     """One message from another pipeline. ``{}`` is how it tests the connection."""
     sent = _decode(body)
     key = _forwarders_key(headers, sent)
     if _NOTHING.fullmatch(body):
-        return Sent((), key)
+        return DecodedRequest((), key)
     message_id = _message_id(sent, headers)
-    return Sent((_message(sent, sent.type, message_id, _Clock(received_at)),), key)
+    return DecodedRequest((_message(sent, sent.type, message_id, _Clock(received_at)),), key)
 
 
-def identify(body: str, headers: Headers, received_at: datetime) -> Sent:
+def identify(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     return _call("identify", body, headers, received_at)
 
 
-def group(body: str, headers: Headers, received_at: datetime) -> Sent:
+def group(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     return _call("group", body, headers, received_at)
 
 
-def track(body: str, headers: Headers, received_at: datetime) -> Sent:
+def track(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     return _call("track", body, headers, received_at)
 
 
-def page(body: str, headers: Headers, received_at: datetime) -> Sent:
+def page(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     return _call("page", body, headers, received_at)
 
 
-def screen(body: str, headers: Headers, received_at: datetime) -> Sent:
+def screen(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     return _call("screen", body, headers, received_at)
 
 
-def alias(body: str, headers: Headers, received_at: datetime) -> Sent:
+def alias(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     return _call("alias", body, headers, received_at)
 
 
-def _call(kind: str, body: str, headers: Headers, received_at: datetime) -> Sent:
+def _call(kind: str, body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     """One message, of the type that its address says, whatever type it says itself."""
     sent = _decode(body)
     message_id = _message_id(sent, headers)
     message = _message(sent, kind, message_id, _Clock(received_at))
-    return Sent((message,), _key(headers, sent.write_key))
+    return DecodedRequest((message,), _key(headers, sent.write_key))
 
 
-def batch(body: str, headers: Headers, received_at: datetime) -> Sent:
+def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     """Many messages. One that cannot be used is noted to be listed as dropped."""
     sent = _decode_batch(body)
     if sent.batch is None:
-        raise Refused(400, "missing_field", "batch is required and must be an array.", "batch")
-    if len(sent.batch) > BATCH_MESSAGES:
-        raise too_many()
+        raise IngestionError(
+            400, "missing_field", "batch is required and must be an array.", "batch"
+        )
+    if len(sent.batch) > MAX_BATCH_MESSAGES:
+        raise too_many_messages()
     clock = _Clock(received_at, _time_sent(sent.sent_at))
     messages = [_of_batch(raw, clock) for raw in sent.batch]
     if key := idempotency_key(headers):
         messages = _named(messages, key)
-    return Sent(messages, _key(headers, sent.write_key))
+    return DecodedRequest(messages, _key(headers, sent.write_key))
 
 
 # --- Keys -----------------------------------------------------------------------------------
@@ -131,19 +133,21 @@ def batch(body: str, headers: Headers, received_at: datetime) -> Sent:
 
 def _key(headers: Headers, write_key: object) -> str:
     """The header's key or, because beacons cannot set headers, the body's."""
-    return basic_key(headers) or (storable(write_key) if isinstance(write_key, str) else "")
+    return key_from_basic_auth(headers) or (
+        replace_nul(write_key) if isinstance(write_key, str) else ""
+    )
 
 
-def _forwarders_key(headers: Headers, sent: Body) -> str:
+def _forwarders_key(headers: Headers, sent: SegmentBody) -> str:
     """The key; raises Refused where there is none, which tells who sets up a pipeline."""
     authorization = headers.get("HTTP_AUTHORIZATION")
     key = _key(headers, sent.write_key)
-    if authorization and not (_BASIC.fullmatch(authorization) and basic_key(headers)):
+    if authorization and not (_BASIC.fullmatch(authorization) and key_from_basic_auth(headers)):
         message = "The Authorization header must be Basic and an ingestion key, or base64 of it."
-        raise invalid("Authorization", message)
+        raise invalid_field("Authorization", message)
     if not key:
         message = "The Authorization header is missing: send Basic and an ingestion key."
-        raise Refused(400, "missing_field", message, "Authorization")
+        raise IngestionError(400, "missing_field", message, "Authorization")
     return key
 
 
@@ -157,20 +161,20 @@ class _Clock(NamedTuple):
     sent_at: datetime | None = None
 
 
-def _time(sent: Body, clock: _Clock) -> datetime:
+def _time(sent: SegmentBody, clock: _Clock) -> datetime:
     """When it happened. RudderStack's SDKs call that originalTimestamp unless it was given."""
     text = sent.original_timestamp if sent.timestamp is None else sent.timestamp
     if text is None:
         return clock.received_at
     if not isinstance(text, str):
-        raise timestamps.invalid(timestamps.ISO_RULE)
+        raise timestamps.invalid_timestamp(timestamps.ISO_RULE)
     moment = timestamps.parse_iso(text)
     # A pipeline that received the message before us has corrected its timestamp already.
     if sent.received_at is None:
         sent_at = clock.sent_at or _time_sent(sent.sent_at)
         if sent_at is not None:
-            moment = timestamps.by_our_clock(moment, sent_at, clock.received_at)
-    return timestamps.no_later_than_receipt(moment, clock.received_at)
+            moment = timestamps.correct_clock_skew(moment, sent_at, clock.received_at)
+    return timestamps.clamp_to_receipt(moment, clock.received_at)
 
 
 def _time_sent(value: object) -> datetime | None:
@@ -179,7 +183,7 @@ def _time_sent(value: object) -> datetime | None:
         return None
     try:
         return timestamps.parse_iso(value)
-    except Refused:
+    except IngestionError:
         return None
 
 
@@ -188,21 +192,21 @@ def _time_sent(value: object) -> datetime | None:
 
 def _of_batch(raw: msgspec.Raw, clock: _Clock) -> Payload:
     """The message or, where it cannot be used, the note to list it as dropped."""
-    sent = Body()
+    sent = SegmentBody()
     try:
-        if len(raw) > SINGLE_LIMIT:
+        if len(raw) > MAX_SINGLE_BODY_BYTES:
             raise _too_large()
         sent = _decode(str(raw, "utf-8"))
         message_id = _optional_id(fields.message_id, sent.message_id, "messageId")
         return _message(sent, sent.type, message_id, clock)
-    except Refused as refused:
+    except IngestionError as refused:
         # That one speaks of the whole body.
         is_object = refused.code != "not_an_object"
         detail = refused.message if is_object else "A message must be a JSON object."
         return _note(sent, DropReason.UNUSABLE, sent.type, detail)
 
 
-def _message(sent: Body, kind: object, message_id: str | None, clock: _Clock) -> Payload:
+def _message(sent: SegmentBody, kind: object, message_id: str | None, clock: _Clock) -> Payload:
     """What the body says as a message of that kind; raises Refused."""
     match kind:
         case "track":
@@ -215,10 +219,10 @@ def _message(sent: Body, kind: object, message_id: str | None, clock: _Clock) ->
             return _view(sent, kind, message_id, clock)
         case "alias":
             return _note(sent, DropReason.ALIAS, kind)
-    raise invalid("type", f"type must be one of {', '.join(KINDS)}.")
+    raise invalid_field("type", f"type must be one of {', '.join(KINDS)}.")
 
 
-def _identify(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
+def _identify(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Payload:
     if _is_anonymous(sent):
         return _note(sent, DropReason.ANONYMOUS, "identify")
     # RudderStack's SDKs put the traits into the context.
@@ -232,7 +236,7 @@ def _identify(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
     )
 
 
-def _group(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
+def _group(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Payload:
     # The context's traits would be those of the user.
     return Group(
         group_id=fields.required_id(_id(sent.group_id, "groupId"), "groupId"),
@@ -243,14 +247,14 @@ def _group(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
     )
 
 
-def _track(sent: Body, message_id: str | None, clock: _Clock) -> Payload:
+def _track(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Payload:
     if _is_anonymous(sent):
         return _note(sent, DropReason.ANONYMOUS, "track")
     event = fields.event_name(_string(sent.event, "event"), "event")
     return _happened(sent, event, message_id, clock)
 
 
-def _view(sent: Body, kind: str, message_id: str | None, clock: _Clock) -> Payload:
+def _view(sent: SegmentBody, kind: str, message_id: str | None, clock: _Clock) -> Payload:
     """A page or a screen that was looked at, which is a track with a name of its own."""
     if _is_blank(sent.user_id):
         return _note(sent, DropReason.ANONYMOUS, kind)
@@ -258,14 +262,14 @@ def _view(sent: Body, kind: str, message_id: str | None, clock: _Clock) -> Paylo
     name = _string(sent.name, "name")
     if not name or name.isspace():
         return _happened(sent, f"Viewed {noun}", message_id, clock)
-    room = fields.EVENT_LENGTH - len(f"Viewed  {noun}")
+    room = fields.MAX_EVENT_LENGTH - len(f"Viewed  {noun}")
     if len(name) > room:
-        raise invalid("name", f"name must be at most {room} characters.")
+        raise invalid_field("name", f"name must be at most {room} characters.")
     event = fields.event_name(f"Viewed {name} {noun}", "name")
     return _happened(sent, event, message_id, clock)
 
 
-def _happened(sent: Body, event: str, message_id: str | None, clock: _Clock) -> Track:
+def _happened(sent: SegmentBody, event: str, message_id: str | None, clock: _Clock) -> Track:
     return Track(
         user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
         event=event,
@@ -275,7 +279,7 @@ def _happened(sent: Body, event: str, message_id: str | None, clock: _Clock) -> 
     )
 
 
-def _account(sent: Body) -> str | None:
+def _account(sent: SegmentBody) -> str | None:
     """The account that the context names."""
     group_id = sent.context.group_id if sent.context else None
     return _optional_id(fields.optional_id, group_id, "context.groupId")
@@ -284,7 +288,7 @@ def _account(sent: Body) -> str | None:
 # --- What is not recorded -------------------------------------------------------------------
 
 
-def _is_anonymous(sent: Body) -> bool:
+def _is_anonymous(sent: SegmentBody) -> bool:
     return _is_blank(sent.user_id) and not _is_blank(sent.anonymous_id)
 
 
@@ -293,8 +297,8 @@ def _is_blank(value: object) -> bool:
     return value is None or value == ""
 
 
-def _note(sent: Body, reason: DropReason, kind: object, detail: str = "") -> Unusable:
-    return Unusable(
+def _note(sent: SegmentBody, reason: DropReason, kind: object, detail: str = "") -> UnusableMessage:
+    return UnusableMessage(
         reason=reason,
         kind=kind if isinstance(kind, str) and kind in KINDS else "unknown",
         detail=detail,
@@ -303,19 +307,19 @@ def _note(sent: Body, reason: DropReason, kind: object, detail: str = "") -> Unu
     )
 
 
-def _if_good(read: Read, check: Check, value: object) -> str | None:
+def _if_good(read: FieldReader, check: FieldValidator, value: object) -> str | None:
     if _is_blank(value):
         return None
     try:
         return check(read(value, ""), "")
-    except Refused:
+    except IngestionError:
         return None
 
 
 # --- Fields ---------------------------------------------------------------------------------
 
 
-def _message_id(sent: Body, headers: Headers) -> str | None:
+def _message_id(sent: SegmentBody, headers: Headers) -> str | None:
     """The message id of a message that comes alone, from its body or from the header."""
     if _is_blank(sent.message_id):
         return fields.message_id(idempotency_key(headers), "Idempotency-Key")
@@ -328,7 +332,7 @@ def _named(messages: list[Payload], key: str) -> list[Payload]:
     So a batch that is sent again counts once, as a single message does. Any key will do: one that
     is no message id costs no message.
     """
-    room = fields.MESSAGE_ID_LENGTH - len(f"#{BATCH_MESSAGES}")
+    room = fields.MAX_MESSAGE_ID_LENGTH - len(f"#{MAX_BATCH_MESSAGES}")
     own = [one.message_id for one in messages if one.message_id is not None]
     is_taken = any(one.startswith(f"{key}#") for one in own)
     if is_taken or len(key) > room or key.isspace() or not key.isprintable():
@@ -336,13 +340,13 @@ def _named(messages: list[Payload], key: str) -> list[Payload]:
         key = sha256(key.encode()).hexdigest()
     return [
         one
-        if one.message_id is not None or isinstance(one, Unusable)
+        if one.message_id is not None or isinstance(one, UnusableMessage)
         else replace(one, message_id=f"{key}#{place}")
         for place, one in enumerate(messages)
     ]
 
 
-def _optional_id(check: Check, value: object, field: str) -> str | None:
+def _optional_id(check: FieldValidator, value: object, field: str) -> str | None:
     return None if _is_blank(value) else check(_id(value, field), field)
 
 
@@ -358,13 +362,13 @@ def _id(value: object, field: str) -> str | None:
         return str(value)
     if type(value) is float and value.is_integer() and abs(value) <= LARGEST_EXACT_FLOAT:
         return str(int(value))
-    raise invalid(field, f"{field} must be a string or an integer.")
+    raise invalid_field(field, f"{field} must be a string or an integer.")
 
 
 def _string(value: object, field: str) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    raise invalid(field, f"{field} must be a string.")
+    raise invalid_field(field, f"{field} must be a string.")
 
 
 def _object(value: object, field: str) -> Traits:
@@ -372,9 +376,9 @@ def _object(value: object, field: str) -> Traits:
         return {}
     if isinstance(value, dict):
         return value
-    raise invalid(field, f"{field} must be an object.")
+    raise invalid_field(field, f"{field} must be an object.")
 
 
-def _too_large() -> Refused:
-    message = f"A message must be at most {SINGLE_LIMIT:,} bytes."
-    return Refused(413, "payload_too_large", message)
+def _too_large() -> IngestionError:
+    message = f"A message must be at most {MAX_SINGLE_BODY_BYTES:,} bytes."
+    return IngestionError(413, "payload_too_large", message)

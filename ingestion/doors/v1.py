@@ -7,12 +7,12 @@ import msgspec
 
 from engagement.messages import Group, Identify, Track, Traits
 from ingestion import timestamps
-from ingestion.doors import Sent, fields
-from ingestion.doors.decoding import decoder
-from ingestion.doors.headers import Headers, idempotency_key, storable
+from ingestion.doors import DecodedRequest, fields
+from ingestion.doors.decoding import make_decoder
+from ingestion.doors.headers import Headers, idempotency_key, replace_nul
 
 
-class UserBody(msgspec.Struct):
+class LegacyUserBody(msgspec.Struct):
     api_key: Any = None
     user_id: str | None = None
     traits: Traits | None = None
@@ -21,7 +21,7 @@ class UserBody(msgspec.Struct):
     message_id: str | None = None
 
 
-class GroupBody(msgspec.Struct):
+class LegacyGroupBody(msgspec.Struct):
     api_key: Any = None
     group_id: str | None = None
     traits: Traits | None = None
@@ -30,7 +30,7 @@ class GroupBody(msgspec.Struct):
     message_id: str | None = None
 
 
-class EventBody(msgspec.Struct):
+class LegacyEventBody(msgspec.Struct):
     api_key: Any = None
     user_id: str | None = None
     event: str | None = None
@@ -38,12 +38,12 @@ class EventBody(msgspec.Struct):
     message_id: str | None = None
 
 
-_decode_user = decoder(UserBody)
-_decode_group = decoder(GroupBody)
-_decode_event = decoder(EventBody)
+_decode_user = make_decoder(LegacyUserBody)
+_decode_group = make_decoder(LegacyGroupBody)
+_decode_event = make_decoder(LegacyEventBody)
 
 
-def user(body: str, headers: Headers, received_at: datetime) -> Sent:
+def user(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     sent = _decode_user(body)
     message = Identify(
         user_id=fields.required_id(sent.user_id, "user_id"),
@@ -52,10 +52,10 @@ def user(body: str, headers: Headers, received_at: datetime) -> Sent:
         group_id=fields.optional_id(sent.group_id, "group_id"),
         message_id=_message_id(sent.message_id, headers),
     )
-    return Sent((message,), _key(sent.api_key))
+    return DecodedRequest((message,), _key(sent.api_key))
 
 
-def group(body: str, headers: Headers, received_at: datetime) -> Sent:
+def group(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     sent = _decode_group(body)
     message = Group(
         group_id=fields.required_id(sent.group_id, "group_id"),
@@ -64,10 +64,10 @@ def group(body: str, headers: Headers, received_at: datetime) -> Sent:
         user_id=fields.optional_id(sent.user_id, "user_id"),
         message_id=_message_id(sent.message_id, headers),
     )
-    return Sent((message,), _key(sent.api_key))
+    return DecodedRequest((message,), _key(sent.api_key))
 
 
-def event(body: str, headers: Headers, received_at: datetime) -> Sent:
+def event(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     sent = _decode_event(body)
     message = Track(
         user_id=fields.required_id(sent.user_id, "user_id"),
@@ -75,7 +75,7 @@ def event(body: str, headers: Headers, received_at: datetime) -> Sent:
         timestamp=timestamps.from_milliseconds(sent.timestamp, received_at),
         message_id=_message_id(sent.message_id, headers),
     )
-    return Sent((message,), _key(sent.api_key))
+    return DecodedRequest((message,), _key(sent.api_key))
 
 
 def _message_id(value: str | None, headers: Headers) -> str | None:
@@ -86,4 +86,4 @@ def _message_id(value: str | None, headers: Headers) -> str | None:
 
 def _key(value: object) -> str:
     """The key; what is no string opens nothing, and is no error either."""
-    return storable(value) if isinstance(value, str) else ""
+    return replace_nul(value) if isinstance(value, str) else ""

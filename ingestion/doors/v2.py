@@ -6,9 +6,9 @@ import msgspec
 
 from engagement.messages import Group, Identify, Track, Traits
 from ingestion import timestamps
-from ingestion.doors import Sent, fields
-from ingestion.doors.decoding import decoder
-from ingestion.doors.headers import Headers, basic_key, idempotency_key
+from ingestion.doors import DecodedRequest, fields
+from ingestion.doors.decoding import make_decoder
+from ingestion.doors.headers import Headers, idempotency_key, key_from_basic_auth
 
 
 class IdentifyBody(msgspec.Struct, rename="camel"):
@@ -39,27 +39,33 @@ class TrackBody(msgspec.Struct, rename="camel"):
     message_id: str | None = None
 
 
-_decode_identify = decoder(IdentifyBody)
-_decode_group = decoder(GroupBody)
-_decode_track = decoder(TrackBody)
+_decode_identify = make_decoder(IdentifyBody)
+_decode_group = make_decoder(GroupBody)
+_decode_track = make_decoder(TrackBody)
 
 
-def identify(body: str, headers: Headers, received_at: datetime) -> Sent:
+def identify(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     sent = _decode_identify(body)
     message_id = _message_id(sent.message_id, headers)
-    return Sent((read_identify(sent, received_at, message_id),), basic_key(headers))
+    return DecodedRequest(
+        (read_identify(sent, received_at, message_id),), key_from_basic_auth(headers)
+    )
 
 
-def group(body: str, headers: Headers, received_at: datetime) -> Sent:
+def group(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     sent = _decode_group(body)
     message_id = _message_id(sent.message_id, headers)
-    return Sent((read_group(sent, received_at, message_id),), basic_key(headers))
+    return DecodedRequest(
+        (read_group(sent, received_at, message_id),), key_from_basic_auth(headers)
+    )
 
 
-def track(body: str, headers: Headers, received_at: datetime) -> Sent:
+def track(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     sent = _decode_track(body)
     message_id = _message_id(sent.message_id, headers)
-    return Sent((read_track(sent, received_at, message_id),), basic_key(headers))
+    return DecodedRequest(
+        (read_track(sent, received_at, message_id),), key_from_basic_auth(headers)
+    )
 
 
 def read_identify(sent: IdentifyBody, received_at: datetime, message_id: str | None) -> Identify:

@@ -15,15 +15,15 @@ BATCH_SIZE = 10_000
 # Large messages make a small batch: decoded they take many times their size, and all at once.
 BATCH_BYTES = 8 * 1024 * 1024
 
-One = TypeVar("One")
+Item = TypeVar("Item")
 
 
 @contextmanager
-def collector_paused() -> Iterator[None]:
+def pause_gc() -> Iterator[None]:
     """Keep the garbage collector from running inside a batch.
 
     A batch makes some hundred thousand objects and no cycles: looking for cycles among them took
-    a fifth of the time and found none. Where one fails it does (``settle_or_split``).
+    a fifth of the time and found none. Where one fails it does (``process_or_split``).
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -34,10 +34,10 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-def settle_or_split(
-    batch: Sequence[One],
-    settle: Callable[[Sequence[One]], None],
-    put_aside: Callable[[One, Exception], None],
+def process_or_split(
+    batch: Sequence[Item],
+    settle: Callable[[Sequence[Item]], None],
+    put_aside: Callable[[Item, Exception], None],
 ) -> None:
     """Settle the batch; where that fails on data, halve it until the guilty one is alone.
 
@@ -54,11 +54,11 @@ def settle_or_split(
     if len(batch) == 1:
         return
     middle = len(batch) // 2
-    settle_or_split(batch[:middle], settle, put_aside)
-    settle_or_split(batch[middle:], settle, put_aside)
+    process_or_split(batch[:middle], settle, put_aside)
+    process_or_split(batch[middle:], settle, put_aside)
 
 
-def _failure(batch: Sequence[One], settle: Callable[[Sequence[One]], None]) -> Exception | None:
+def _failure(batch: Sequence[Item], settle: Callable[[Sequence[Item]], None]) -> Exception | None:
     """What the batch failed on, if it did. Raises what is no message's fault."""
     try:
         with transaction.atomic():

@@ -15,25 +15,26 @@ from django.db import transaction
 
 from engagement.database import locks, sql
 from ingestion.drain import quarantine
-from ingestion.drain.fairness import Turns
+from ingestion.drain.fairness import FairSelector
 
 logger = logging.getLogger(__name__)
 
 # A batch that was begun so often and never finished is divided into so many parts. More than two,
 # because each further failure may hold a worker for a minute.
-ATTEMPTS_TOGETHER = 2
-PARTS = 10
+MAX_BATCH_ATTEMPTS = 2
+SPLIT_PARTS = 10
 # A message that was begun alone so often and never finished is put aside.
-ATTEMPTS_ALONE = 3
+MAX_SINGLE_ATTEMPTS = 3
 # Seconds between the note and the work, in which nobody locks the note though its worker lives.
-GRACE = 2.0
+CLAIM_GRACE_SECONDS = 2.0
 # Seconds. A statement that runs longer, or waits longer for somebody's lock, ends its batch. The
 # second is shorter, because waiting says nothing against the batch.
-STATEMENT_LIMIT = 60
-LOCK_LIMIT = 30
-NOT_SURVIVED = (
-    f"The worker did not survive this message in {ATTEMPTS_ALONE} attempts: each time its process "
-    "was killed, or ran out of time. Look for the reason in the workers' log, then try it again."
+STATEMENT_TIMEOUT_SECONDS = 60
+LOCK_TIMEOUT_SECONDS = 30
+WORKER_DIED_ERROR = (
+    f"The worker did not survive this message in {MAX_SINGLE_ATTEMPTS} attempts: each time its "
+    "process was killed, or ran out of time. Look for the reason in the workers' log, then try "
+    "it again."
 )
 
 
@@ -49,7 +50,7 @@ class Claim(NamedTuple):
     is_new: bool
 
 
-class Claims:
+class BatchClaimer:
     """What one drain works on, batch by batch.
 
     New messages go first, so that a batch that ends its workers holds up nobody. But one
@@ -57,7 +58,7 @@ class Claims:
     """
 
     def __init__(self, batch_size: int) -> None:
-        self._turns = Turns(batch_size)
+        self._turns = FairSelector(batch_size)
         self._batches = 0
 
     def next(self, now: datetime) -> Claim | None:
@@ -73,7 +74,7 @@ class Claims:
     def _claim_new(self, now: datetime) -> Claim | None:
         with transaction.atomic(durable=True):
             # One at a time: two that look at the same moment would choose the same messages.
-            locks.hold_claiming()
+            locks.lock_claiming()
             ids = self._turns.choose(now)
             if not ids:
                 return None
@@ -107,16 +108,16 @@ _HOLD: LiteralString = """
 _FINISH: LiteralString = "DELETE FROM ingestion_claimedbatch WHERE id = %(id)s"
 
 
-def hold(claim: Claim) -> bool:
+def try_lock(claim: Claim) -> bool:
     """Lock the note until the transaction ends; whether the batch is still this worker's.
 
     No statement of the transaction runs for ever from now on.
     """
-    limits = {"statement": f"{STATEMENT_LIMIT}s", "lock": f"{LOCK_LIMIT}s"}
+    limits = {"statement": f"{STATEMENT_TIMEOUT_SECONDS}s", "lock": f"{LOCK_TIMEOUT_SECONDS}s"}
     return bool(sql.fetch(_HOLD, {"id": claim.id, "attempts": claim.attempts, **limits}))
 
 
-def finish(claim: Claim) -> None:
+def delete_claim(claim: Claim) -> None:
     """Forget the note, in the transaction that records the messages."""
     sql.execute(_FINISH, {"id": claim.id})
 
@@ -152,13 +153,13 @@ _NOTE_PART: LiteralString = """
 """
 
 
-def give_back(claim: Claim) -> None:
+def cancel_attempt(claim: Claim) -> None:
     """Leave the messages to whoever comes next, as if this attempt had not been made."""
     statement = _GIVE_BACK_NEW if claim.is_new else _GIVE_BACK
     sql.execute(statement, {"id": claim.id, "attempts": claim.attempts})
 
 
-def give_up(claim: Claim) -> None:
+def split_or_release(claim: Claim) -> None:
     """Leave the messages to whoever comes next, in parts: together they are too much."""
     if len(claim.message_ids) > 1:
         _divide(claim)
@@ -169,13 +170,13 @@ def give_up(claim: Claim) -> None:
 def _resume(now: datetime) -> Claim | None:
     """The next batch whose last attempt was not finished, to be tried anew; None where there is
     none that is worth it."""
-    while rows := sql.fetch(_TAKE_UNFINISHED, {"grace": GRACE}):
+    while rows := sql.fetch(_TAKE_UNFINISHED, {"grace": CLAIM_GRACE_SECONDS}):
         ((id, ids, attempts),) = rows
         claim = Claim(id, ids, attempts, is_new=False)
         unfinished = attempts - 1
-        if len(ids) == 1 and unfinished >= ATTEMPTS_ALONE:
+        if len(ids) == 1 and unfinished >= MAX_SINGLE_ATTEMPTS:
             _quarantine(claim, now)
-        elif len(ids) > 1 and unfinished >= ATTEMPTS_TOGETHER:
+        elif len(ids) > 1 and unfinished >= MAX_BATCH_ATTEMPTS:
             _divide(claim)
         else:
             return claim
@@ -189,7 +190,7 @@ def _divide(claim: Claim) -> None:
             return
         for ids in _parts(claim.message_ids):
             # A part's next failure divides it further. Of a single message nothing is known yet.
-            attempts = ATTEMPTS_TOGETHER - 1 if len(ids) > 1 else 0
+            attempts = MAX_BATCH_ATTEMPTS - 1 if len(ids) > 1 else 0
             sql.execute(_NOTE_PART, {"ids": _array(ids), "n": attempts})
     logger.warning(
         "A worker did not finish a batch of %d messages; they are recorded in smaller ones.",
@@ -198,7 +199,7 @@ def _divide(claim: Claim) -> None:
 
 
 def _parts(ids: Sequence[int]) -> list[list[int]]:
-    size = -(-len(ids) // PARTS)
+    size = -(-len(ids) // SPLIT_PARTS)
     return [list(ids[first : first + size]) for first in range(0, len(ids), size)]
 
 
@@ -206,9 +207,9 @@ def _quarantine(claim: Claim, now: datetime) -> None:
     with transaction.atomic(durable=True):
         if not sql.execute(_REPLACE, {"id": claim.id, "attempts": claim.attempts}):
             return
-        quarantine.move(claim.message_ids, ATTEMPTS_ALONE, NOT_SURVIVED, now)
+        quarantine.move_from_inbox(claim.message_ids, MAX_SINGLE_ATTEMPTS, WORKER_DIED_ERROR, now)
     logger.warning(
         "Message %d is quarantined: no worker survived it in %d attempts.",
         claim.message_ids[0],
-        ATTEMPTS_ALONE,
+        MAX_SINGLE_ATTEMPTS,
     )

@@ -21,7 +21,7 @@ from engagement.database import sql
 from ingestion.drain import batches
 
 # Keys with a backlog that take turns with everybody else, and everybody else.
-VIEWS = 5
+MAX_VIEWS = 5
 # Choosing starts over after so many batches, for messages that were committed late or put back.
 BATCHES_PER_SWEEP = 20
 
@@ -72,7 +72,7 @@ class _Batch:
         return max(0, number)
 
 
-class Turns:
+class FairSelector:
     """What one drain has chosen from so far."""
 
     def __init__(self, batch_size: int) -> None:
@@ -104,7 +104,7 @@ class Turns:
     def _look_around(self, now: datetime) -> list[tuple[_View, _Window]]:
         """The windows of the views, the last of which is that of everybody else."""
         looks: list[tuple[_View, _Window]] = []
-        for depth in range(VIEWS):
+        for depth in range(MAX_VIEWS):
             view = self._view(depth)
             window = self._look(view, now)
             looks.append((view, window))
@@ -120,8 +120,8 @@ class Turns:
         """Add the share of the key that is heavy; what is left of its messages in the window."""
         ids = list(compress(window.ids, window.is_heavy))
         sizes = list(compress(window.sizes, window.is_heavy))
-        rows = max(1, self._batch_size // VIEWS)
-        added = batch.add(ids, sizes, rows, batches.BATCH_BYTES // VIEWS)
+        rows = max(1, self._batch_size // MAX_VIEWS)
+        added = batch.add(ids, sizes, rows, batches.BATCH_BYTES // MAX_VIEWS)
         return ids[added:], sizes[added:]
 
     def _view(self, depth: int) -> _View:
@@ -140,7 +140,7 @@ class Turns:
             "heavy_before": view.heavy,
             "limit": self._batch_size,
             "max_bytes": batches.BATCH_BYTES,
-            "views": VIEWS,
+            "views": MAX_VIEWS,
         }
         ((ids, sizes, is_heavy, heavy, end),) = sql.fetch(_LOOK, parameters)
         return _Window(ids or [], sizes or [], is_heavy or [], heavy, end or 0)

@@ -7,10 +7,10 @@ from typing import LiteralString, TypeAlias
 from django.conf import settings
 
 from engagement.database import sql
-from engagement.messages import Received
+from engagement.messages import ReceivedMessage
 
 # (product id, message id)
-Named: TypeAlias = tuple[int, str]
+MessageIdKey: TypeAlias = tuple[int, str]
 
 # A forgotten id is taken over by its next message. Times of receipt count, not of recording:
 # messages may wait in the inbox for long, and are not always recorded in the order of receipt.
@@ -24,34 +24,34 @@ _REMEMBER: LiteralString = """
 """
 
 
-def memory() -> timedelta:
+def retention_period() -> timedelta:
     """How long a message id is remembered."""
     return timedelta(days=settings.MESSAGE_ID_RETENTION_DAYS)
 
 
-def without_repeats(
-    received: Sequence[Received],
-) -> tuple[list[Received], list[Received]]:
+def split_duplicates(
+    received: Sequence[ReceivedMessage],
+) -> tuple[list[ReceivedMessage], list[ReceivedMessage]]:
     """Those to record, and those whose message id was seen before, in this batch or earlier.
 
     From now on, in the caller's transaction, the ids of the former are remembered.
     """
-    first: dict[Named, Received] = {}
+    first: dict[MessageIdKey, ReceivedMessage] = {}
     for one in received:
         if one.message.message_id is not None:
             first.setdefault((one.product_id, one.message.message_id), one)
     if not first:
         return list(received), []
     new = _remember(first)
-    kept: list[Received] = []
-    repeated: list[Received] = []
+    kept: list[ReceivedMessage] = []
+    repeated: list[ReceivedMessage] = []
     for one in received:
         is_new = one.message.message_id is None or one.arrival in new
         (kept if is_new else repeated).append(one)
     return kept, repeated
 
 
-def _remember(named: dict[Named, Received]) -> set[int]:
+def _remember(named: dict[MessageIdKey, ReceivedMessage]) -> set[int]:
     """The arrivals of the messages whose ids were not remembered yet."""
     # Sorted, so that two workers that remember the same ids cannot deadlock.
     keys = sorted(named)
@@ -61,7 +61,7 @@ def _remember(named: dict[Named, Received]) -> set[int]:
             "products": [product for product, _ in keys],
             "ids": [message_id for _, message_id in keys],
             "received": [named[key].received_at for key in keys],
-            "memory": memory(),
+            "memory": retention_period(),
         },
     )
     return {named[product, message_id].arrival for product, message_id in rows}

@@ -9,7 +9,7 @@ from django.db import transaction
 from ingestion.models import InboxMessage, IngestionKey, QuarantinedMessage
 
 
-def put(message: Mapping[str, Any], attempts: int, error: str, now: datetime) -> None:
+def add(message: Mapping[str, Any], attempts: int, error: str, now: datetime) -> None:
     """Quarantine a message that was taken out of the inbox; *message* has its columns."""
     products = IngestionKey.objects.filter(digest=message["key_digest"])
     QuarantinedMessage.objects.create(
@@ -20,17 +20,17 @@ def put(message: Mapping[str, Any], attempts: int, error: str, now: datetime) ->
     )
 
 
-def move(ids: Collection[int], attempts: int, error: str, now: datetime) -> None:
+def move_from_inbox(ids: Collection[int], attempts: int, error: str, now: datetime) -> None:
     """Move messages from the inbox into quarantine, in the caller's transaction."""
     kept = ("id", "received_at", "key_digest", "key_hint", "payload", "request_id")
     waiting = InboxMessage.objects.select_for_update().filter(pk__in=ids)
     for message in waiting.values(*kept):
-        put(message, attempts, error, now)
+        add(message, attempts, error, now)
     InboxMessage.objects.filter(pk__in=ids).delete()
 
 
 @transaction.atomic
-def try_again(ids: Collection[int]) -> int:
+def retry(ids: Collection[int]) -> int:
     """Put the quarantined messages back into the inbox, as if they had just arrived.
 
     They keep their ids, which are their places in the order of arrival. Returns how many there

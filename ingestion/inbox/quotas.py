@@ -14,18 +14,18 @@ from django.conf import settings
 from engagement.database import sql
 
 # One key may fill this share of INBOX_LIMIT.
-MOST_OF_ONE_KEY = 0.5
+MAX_KEY_SHARE = 0.5
 # Over INBOX_LIMIT only keys with more than an equal share are refused; over so many times the limit
 # all are.
-FULL_FOR_ALL = 2
+HARD_LIMIT_FACTOR = 2
 # Counting a deep inbox takes time: it may take up to this share of it.
-COUNT_TIME_SHARE = 0.05
+MAX_COUNT_TIME_SHARE = 0.05
 
 # Messages without a valid key that one process stores in a second, and at once after a pause.
 UNKNOWN_PER_SECOND = 50.0
-UNKNOWN_AT_ONCE = 500.0
+UNKNOWN_BURST = 500.0
 # A key is looked up anew after so many seconds: it may have been deleted.
-KNOWN_FOR = 60.0
+KEY_CACHE_SECONDS = 60.0
 
 _COUNT: LiteralString = """
     SELECT key_digest, count(*)
@@ -34,7 +34,7 @@ _COUNT: LiteralString = """
 """
 
 
-class Shares:
+class KeyQuotas:
     """How many messages of each key wait: counted now and then, and added up in between."""
 
     def __init__(self) -> None:
@@ -42,24 +42,24 @@ class Shares:
         self._waiting: Counter[bytes] = Counter()
         self._total = 0
 
-    def count_if_due(self) -> None:
+    def refresh_if_due(self) -> None:
         started = time.monotonic()
         if started < self._next_count:
             return
-        rows = sql.fetch(_COUNT, {"limit": FULL_FOR_ALL * settings.INBOX_LIMIT})
+        rows = sql.fetch(_COUNT, {"limit": HARD_LIMIT_FACTOR * settings.INBOX_LIMIT})
         self._waiting = Counter({bytes(digest): number for digest, number in rows})
         self._total = self._waiting.total()
         took = time.monotonic() - started
-        self._next_count = started + max(1.0, took / COUNT_TIME_SHARE)
+        self._next_count = started + max(1.0, took / MAX_COUNT_TIME_SHARE)
 
     def add(self, messages: Counter[bytes]) -> None:
         self._waiting.update(messages)
         self._total += messages.total()
 
-    def is_used_up(self, digest: bytes) -> bool:
+    def is_exceeded(self, digest: bytes) -> bool:
         """Whether the inbox takes no more messages of the key for now."""
         limit, mine = settings.INBOX_LIMIT, self._waiting.get(digest, 0)
-        if mine >= limit * MOST_OF_ONE_KEY or self._total >= limit * FULL_FOR_ALL:
+        if mine >= limit * MAX_KEY_SHARE or self._total >= limit * HARD_LIMIT_FACTOR:
             return True
         return self._total >= limit and mine >= limit / len(self._waiting)
 
@@ -69,13 +69,13 @@ _KNOWN: LiteralString = """
 """
 
 
-class Keys:
+class KnownKeys:
     """Which keys there are, revoked ones included, asked for once for all that are new here."""
 
     def __init__(self) -> None:
         self._known: set[bytes] = set()
         self._forget_at = 0.0
-        self._allowed = UNKNOWN_AT_ONCE
+        self._allowed = UNKNOWN_BURST
         self._allowed_at = time.monotonic()
 
     def unknown(self, digests: Collection[bytes]) -> set[bytes]:
@@ -83,7 +83,7 @@ class Keys:
         now = time.monotonic()
         if now >= self._forget_at:
             self._known.clear()
-            self._forget_at = now + KNOWN_FOR
+            self._forget_at = now + KEY_CACHE_SECONDS
         new = set(digests) - self._known
         if new:
             found = {bytes(one) for (one,) in sql.fetch(_KNOWN, {"digests": list(new)})}
@@ -95,7 +95,7 @@ class Keys:
         """How many of so many messages with unknown keys may be stored now."""
         now = time.monotonic()
         earned = (now - self._allowed_at) * UNKNOWN_PER_SECOND
-        self._allowed = min(UNKNOWN_AT_ONCE, self._allowed + earned)
+        self._allowed = min(UNKNOWN_BURST, self._allowed + earned)
         self._allowed_at = now
         allowed = min(messages, int(self._allowed))
         self._allowed -= allowed

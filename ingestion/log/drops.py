@@ -16,10 +16,10 @@ from engagement.core import credentials
 from engagement.database import sql
 from engagement.messages import Statement, Track
 from ingestion.models import DroppedMessage, DropReason
-from ingestion.payloads import Unusable
+from ingestion.payloads import UnusableMessage
 
 
-class Dropped(msgspec.Struct, frozen=True):
+class Drop(msgspec.Struct, frozen=True):
     """A message that is not recorded, or not all of it, which ``detail`` then says.
 
     ``product_id`` is None where the key names none.
@@ -29,7 +29,7 @@ class Dropped(msgspec.Struct, frozen=True):
     product_id: int | None
     reason: DropReason
     key_hint: str
-    message: Statement | Unusable
+    message: Statement | UnusableMessage
     received_at: datetime
     request_id: str | None = None
     detail: str = ""
@@ -43,15 +43,15 @@ _COUNT: LiteralString = """
 """
 
 
-def list_dropped(dropped: Sequence[Dropped], now: datetime) -> None:
+def save_drops(dropped: Sequence[Drop], now: datetime) -> None:
     """List and count the messages, in the caller's transaction."""
     if not dropped:
         return
     DroppedMessage.objects.bulk_create(_row(one, now) for one in dropped)
-    count(Counter((one.product_id, one.reason) for one in dropped), now)
+    add_counts(Counter((one.product_id, one.reason) for one in dropped), now)
 
 
-def count(dropped: Mapping[tuple[int | None, DropReason], int], now: datetime) -> None:
+def add_counts(dropped: Mapping[tuple[int | None, DropReason], int], now: datetime) -> None:
     """Count so many messages of each product, None where the key names none, and reason."""
     # Sorted, so that two workers that drop messages of the same products cannot deadlock.
     counted = sorted(dropped.items(), key=lambda item: (item[0][0] or 0, item[0][1].value))
@@ -71,7 +71,7 @@ def count(dropped: Mapping[tuple[int | None, DropReason], int], now: datetime) -
 _NO_KEY = credentials.digest("")
 
 
-def reason_without_key(digest: bytes) -> DropReason:
+def invalid_key_reason(digest: bytes) -> DropReason:
     """Why a message is dropped that came with a key that there is not."""
     return DropReason.MISSING_KEY if digest == _NO_KEY else DropReason.UNKNOWN_KEY
 
@@ -80,7 +80,7 @@ def reason_without_key(digest: bytes) -> DropReason:
 _WITHOUT_DETAILS = {DropReason.FORGOTTEN, DropReason.DELETED_PRODUCT}
 
 
-def _row(one: Dropped, now: datetime) -> DroppedMessage:
+def _row(one: Drop, now: datetime) -> DroppedMessage:
     return DroppedMessage(
         id=one.id,
         product_id=one.product_id,
@@ -93,20 +93,20 @@ def _row(one: Dropped, now: datetime) -> DroppedMessage:
     )
 
 
-def _details(one: Dropped) -> dict[str, str | None]:
+def _details(one: Drop) -> dict[str, str | None]:
     message = one.message
     return {
         "request_id": one.request_id,
         "user_external_id": message.user_id or "",
         "account_external_id": message.group_id or "",
-        "event": (message.event or "") if isinstance(message, Track | Unusable) else "",
+        "event": (message.event or "") if isinstance(message, Track | UnusableMessage) else "",
         "message_id": message.message_id or "",
-        "detail": message.detail if isinstance(message, Unusable) else one.detail,
+        "detail": message.detail if isinstance(message, UnusableMessage) else one.detail,
     }
 
 
-def kind_of(message: Statement | Unusable) -> str:
+def kind_of(message: Statement | UnusableMessage) -> str:
     """The message's kind as its senders know it."""
-    if isinstance(message, Unusable):
+    if isinstance(message, UnusableMessage):
         return message.kind
     return type(message).__name__.lower()

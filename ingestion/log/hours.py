@@ -11,44 +11,46 @@ from operator import attrgetter
 from typing import LiteralString
 
 from engagement.database import sql
-from engagement.messages import Received
-from ingestion.log.drops import Dropped
+from engagement.messages import ReceivedMessage
+from ingestion.log.drops import Drop
 
 # What stands for a reason where the message was recorded.
 RECORDED = ""
 
 # By product, hour and reason.
-Counts = Counter[tuple[int, datetime, str]]
+HourlyCounts = Counter[tuple[int, datetime, str]]
 
 
-def counted(
-    recorded: Sequence[Received], forgotten: Sequence[Received], dropped: Sequence[Dropped]
-) -> Counts:
+def count_by_hour(
+    recorded: Sequence[ReceivedMessage],
+    forgotten: Sequence[ReceivedMessage],
+    dropped: Sequence[Drop],
+) -> HourlyCounts:
     """The messages that were handed over to be recorded, less those of somebody *forgotten*, and
     those that were dropped. Whose product nobody knows is in no product's counts."""
     counts = _by_hour(recorded)
     counts.subtract(_by_hour(forgotten))
     counts.update(
-        (one.product_id, hour_of(one.received_at), one.reason.value)
+        (one.product_id, start_of_hour(one.received_at), one.reason.value)
         for one in dropped
         if one.product_id is not None
     )
     return counts
 
 
-def _by_hour(received: Sequence[Received]) -> Counts:
+def _by_hour(received: Sequence[ReceivedMessage]) -> HourlyCounts:
     times = [one.received_at for one in received]
     if not times:
         return Counter()
-    hour = hour_of(min(times))
-    if hour_of(max(times)) == hour:
+    hour = start_of_hour(min(times))
+    if start_of_hour(max(times)) == hour:
         # Nearly always; a tenth of the time of asking each message for its hour.
         products = Counter(map(attrgetter("product_id"), received))
         return Counter({(pk, hour, RECORDED): count for pk, count in products.items()})
-    return Counter((one.product_id, hour_of(one.received_at), RECORDED) for one in received)
+    return Counter((one.product_id, start_of_hour(one.received_at), RECORDED) for one in received)
 
 
-def hour_of(at: datetime) -> datetime:
+def start_of_hour(at: datetime) -> datetime:
     """When the hour of the time begins."""
     return at.replace(minute=0, second=0, microsecond=0)
 
@@ -61,9 +63,9 @@ _ADD: LiteralString = """
 """
 
 
-def add(counts: Sequence[Counts]) -> None:
+def add_counts(counts: Sequence[HourlyCounts]) -> None:
     """Add the counts to the stored ones, in the caller's transaction."""
-    total: Counts = Counter()
+    total: HourlyCounts = Counter()
     for some in counts:
         total.update(some)
     # Sorted, so that two workers that record messages of the same products cannot deadlock.

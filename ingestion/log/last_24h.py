@@ -6,13 +6,13 @@ from datetime import datetime, timedelta
 from typing import LiteralString
 
 from engagement.database import sql
-from ingestion.log.hours import RECORDED, hour_of
+from ingestion.log.hours import RECORDED, start_of_hour
 from ingestion.models import DropReason, HourCount, IngestionKey
 
 # The hour that has begun is the last of them.
 HOURS = 24
 # Seconds that counting in a deep inbox or quarantine may take.
-PATIENCE = 1.0
+COUNT_TIMEOUT_SECONDS = 1.0
 
 ByHour = list[int]
 
@@ -32,7 +32,7 @@ class Backlog:
 
 
 @dataclass
-class Lately:
+class Last24Hours:
     """A product's messages by the hour in which they were received, the newest hour last, and by
     what became of them. ``waiting`` is None where counting the inbox takes too long, and
     ``quarantined`` where counting the quarantine does; neither is then in the hours."""
@@ -52,11 +52,11 @@ class Lately:
         return sum(map(sum, parts))
 
 
-def of_products(product_ids: Collection[int], now: datetime) -> dict[int, Lately]:
+def for_products(product_ids: Collection[int], now: datetime) -> dict[int, Last24Hours]:
     """The last day of each of the products, in four queries."""
-    newest = hour_of(now)
+    newest = start_of_hour(now)
     hours = [newest - timedelta(hours=back) for back in range(HOURS - 1, -1, -1)]
-    found = {product_id: Lately(hours) for product_id in product_ids}
+    found = {product_id: Last24Hours(hours) for product_id in product_ids}
     place = {hour: index for index, hour in enumerate(hours)}
     _add_settled(found, place)
     _add_quarantined(found, place)
@@ -64,7 +64,7 @@ def of_products(product_ids: Collection[int], now: datetime) -> dict[int, Lately
     return found
 
 
-def _add_settled(found: dict[int, Lately], place: dict[datetime, int]) -> None:
+def _add_settled(found: dict[int, Last24Hours], place: dict[datetime, int]) -> None:
     counts = HourCount.objects.filter(product__in=found, hour__in=place)
     for product_id, hour, reason, count in counts.values_list("product", "hour", "reason", "count"):
         one = found[product_id]
@@ -80,9 +80,9 @@ def _add_settled(found: dict[int, Lately], place: dict[datetime, int]) -> None:
         }
 
 
-def recorded(product_id: int, now: datetime) -> int:
+def count_recorded(product_id: int, now: datetime) -> int:
     """How many messages of the product were recorded in the last day."""
-    since = hour_of(now) - timedelta(hours=HOURS - 1)
+    since = start_of_hour(now) - timedelta(hours=HOURS - 1)
     counts = HourCount.objects.filter(product=product_id, hour__gte=since, reason=RECORDED)
     return sum(counts.values_list("count", flat=True))
 
@@ -94,11 +94,11 @@ _QUARANTINED: LiteralString = """
 """
 
 
-def _add_quarantined(found: dict[int, Lately], place: dict[datetime, int]) -> None:
+def _add_quarantined(found: dict[int, Last24Hours], place: dict[datetime, int]) -> None:
     try:
-        with sql.time_limit(PATIENCE):
+        with sql.statement_timeout(COUNT_TIMEOUT_SECONDS):
             rows = sql.fetch(_QUARANTINED, {"products": list(found)})
-    except sql.TookTooLong:
+    except sql.StatementTimeout:
         return
     for one in found.values():
         one.quarantined = 0
@@ -109,8 +109,8 @@ def _add_quarantined(found: dict[int, Lately], place: dict[datetime, int]) -> No
             one.in_quarantine[place[hour]] += count
 
 
-def _add_waiting(found: dict[int, Lately], place: dict[datetime, int]) -> None:
-    backlogs = waiting(found)
+def _add_waiting(found: dict[int, Last24Hours], place: dict[datetime, int]) -> None:
+    backlogs = load_backlogs(found)
     if backlogs is None:
         return
     for product_id, one in found.items():
@@ -127,15 +127,15 @@ _WAITING: LiteralString = """
 """
 
 
-def waiting(product_ids: Iterable[int]) -> dict[int, Backlog] | None:
+def load_backlogs(product_ids: Iterable[int]) -> dict[int, Backlog] | None:
     """What of each product waits in the inbox; None where counting takes too long."""
     backlogs = {product_id: Backlog() for product_id in product_ids}
     keys = IngestionKey.objects.filter(product__in=backlogs).values_list("digest", "product")
     owners = {bytes(digest): product_id for digest, product_id in keys}
     try:
-        with sql.time_limit(PATIENCE):
+        with sql.statement_timeout(COUNT_TIMEOUT_SECONDS):
             rows = sql.fetch(_WAITING, {"digests": list(owners)})
-    except sql.TookTooLong:
+    except sql.StatementTimeout:
         return None
     for digest, hour, count, oldest in rows:
         backlog = backlogs[owners[bytes(digest)]]

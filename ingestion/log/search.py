@@ -19,63 +19,63 @@ from engagement.database import sql
 from engagement.models import Account, EventName, Product, User
 from engagement.traits import Source, read_stamp
 from ingestion import timestamps
-from ingestion.log.texts import REMEDIES, Summary, short_reason, summary
+from ingestion.log.texts import REMEDIES, MessageSummary, short_reason, summarize
 from ingestion.models import DroppedMessage, DropReason, IngestionKey, SeenMessageId
 
 # So many messages are shown, and so many are taken from each place.
-SHOWN = 50
+MAX_RESULTS = 50
 # Seconds that one look into one place may take; somebody waits for the page.
-PATIENCE = 1.0
+LOOKUP_TIMEOUT_SECONDS = 1.0
 # Looking for events that nothing but their time narrows down goes this far back, step by step,
 # until there are enough.
-REACHES = (timedelta(minutes=15), timedelta(days=1), timedelta(days=30))
+SEARCH_PERIODS = (timedelta(minutes=15), timedelta(days=1), timedelta(days=30))
 # New users and accounts of a product are looked for among so many ids, the newest of all products.
 NEWEST_IDS = 5_000
 
-LIKE_SECONDS = "Milliseconds are expected; this looks like seconds."
+SECONDS_HINT = "Milliseconds are expected; this looks like seconds."
 
 
-class State(Enum):
+class MessageState(Enum):
     """What became of a message."""
 
     RECORDED = "Recorded"
-    DOUBTFUL = "Recorded, with a doubtful time"
-    STRANGER = "Waiting for its user to be identified"
+    DOUBTFUL_TIME = "Recorded, with a doubtful time"
+    UNIDENTIFIED_USER = "Waiting for its user to be identified"
     WAITING = "Waiting in the inbox"
     QUARANTINED = "In quarantine"
     DROPPED = "Dropped"
-    IN_PART = "Recorded without some traits"
+    PARTLY_RECORDED = "Recorded without some traits"
 
 
 @dataclass(frozen=True)
-class Entry:
+class SearchHit:
     """A message and what became of it. ``received_at`` is None where it is not known any more.
 
     ``told`` says what it changed or why it was not recorded, ``remedy`` what to do, "" for nothing.
     """
 
     arrival: int
-    state: State
-    message: Summary
+    state: MessageState
+    message: MessageSummary
     received_at: datetime | None
-    told: str
+    explanation: str
     remedy: str = ""
 
 
 @dataclass
-class Found:
+class SearchResult:
     """The newest first. ``user`` and ``account`` are whose id was asked for, ``seen_at`` is when a
     message with that message id was received, None where there is none. ``too_slow`` names the
     places where looking took too long."""
 
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[SearchHit] = field(default_factory=list)
     user: User | None = None
     account: Account | None = None
     seen_at: datetime | None = None
     too_slow: list[str] = field(default_factory=list)
 
 
-def find(product: Product, term: str, now: datetime, *, reason: str = "") -> Found:
+def find_messages(product: Product, term: str, now: datetime, *, reason: str = "") -> SearchResult:
     """The product's newest messages, or those that name *term* as a whole: a user id, an account
     id, an event name or a message id. With *reason* only what was dropped for it."""
     search = _Search(product.pk, now)
@@ -92,32 +92,32 @@ class _Search:
 
     def __init__(self, product_id: int, now: datetime) -> None:
         self.product_id, self.now = product_id, now
-        self.found = Found()
+        self.found = SearchResult()
 
-    def result(self) -> Found:
+    def result(self) -> SearchResult:
         # An event may be found both by its user and by its name.
         once = {(entry.arrival, entry.state): entry for entry in self.found.entries}
         newest = sorted(once.values(), key=lambda entry: entry.arrival, reverse=True)
-        self.found.entries = newest[:SHOWN]
+        self.found.entries = newest[:MAX_RESULTS]
         return self.found
 
-    def look(self, place: str, work: Callable[[], Iterable[Entry]]) -> None:
+    def look(self, place: str, work: Callable[[], Iterable[SearchHit]]) -> None:
         try:
-            with sql.time_limit(PATIENCE):
+            with sql.statement_timeout(LOOKUP_TIMEOUT_SECONDS):
                 self.found.entries += work()
-        except sql.TookTooLong:
+        except sql.StatementTimeout:
             self.found.too_slow.append(place)
 
     def look_back(self, place: str, statement: LiteralString, id: int | None = None) -> None:
         """Look for the newest events further and further back until there are enough."""
         rows: list[EventRow] = []
         try:
-            for reach in REACHES:
-                with sql.time_limit(PATIENCE):
+            for reach in SEARCH_PERIODS:
+                with sql.statement_timeout(LOOKUP_TIMEOUT_SECONDS):
                     rows = _rows(statement, self.product_id, id=id, since=self.now - reach)
-                if len(rows) >= SHOWN:
+                if len(rows) >= MAX_RESULTS:
                     break
-        except sql.TookTooLong:
+        except sql.StatementTimeout:
             self.found.too_slow.append(place)
         self.found.entries += _described(rows)
 
@@ -158,22 +158,22 @@ class _Search:
 # --- Not recorded ---------------------------------------------------------------------------
 
 
-def _dropped(product_id: int, term: str, reason: str) -> Iterator[Entry]:
+def _dropped(product_id: int, term: str, reason: str) -> Iterator[SearchHit]:
     rows = DroppedMessage.objects.filter(product=product_id)
     if reason:
         rows = rows.filter(reason=reason)
     if term:
         of_somebody = Q(user_external_id=term) | Q(account_external_id=term)
         rows = rows.filter(of_somebody | Q(event=term) | Q(message_id=term))
-    for row in rows.order_by("-dropped_at")[:SHOWN]:
-        message = Summary(
+    for row in rows.order_by("-dropped_at")[:MAX_RESULTS]:
+        message = MessageSummary(
             row.kind, row.user_external_id, row.account_external_id, row.event, row.message_id
         )
         told = short_reason(row.reason, row.detail)
         remedy = REMEDIES[DropReason(row.reason)]
         in_part = row.reason == DropReason.TOO_MANY_TRAITS
-        state = State.IN_PART if in_part else State.DROPPED
-        yield Entry(row.pk, state, message, row.received_at, told, remedy)
+        state = MessageState.PARTLY_RECORDED if in_part else MessageState.DROPPED
+        yield SearchHit(row.pk, state, message, row.received_at, told, remedy)
 
 
 # A payload holds its strings as they are, so that most messages need not be decoded.
@@ -189,7 +189,7 @@ _QUARANTINED: LiteralString = """
 """
 
 
-def _waiting(product_id: int, term: str, now: datetime) -> Iterator[Entry]:
+def _waiting(product_id: int, term: str, now: datetime) -> Iterator[SearchHit]:
     digests = IngestionKey.objects.filter(product=product_id).values_list("digest", flat=True)
     parameters = {"digests": [bytes(one) for one in digests], **_naming(term)}
     for id, payload, received_at, attempts, not_before in sql.fetch(_WAITING, parameters):
@@ -197,23 +197,23 @@ def _waiting(product_id: int, term: str, now: datetime) -> Iterator[Entry]:
         if attempts:
             again = max(0, round((not_before - now).total_seconds())) if not_before else 0
             told = f"Failed attempts so far: {attempts}. The next one is in {again} s."
-        message = summary(payload)
+        message = summarize(payload)
         if not term or message.names(term):
-            yield Entry(id, State.WAITING, message, received_at, told)
+            yield SearchHit(id, MessageState.WAITING, message, received_at, told)
 
 
-def _quarantined(product_id: int, term: str) -> Iterator[Entry]:
+def _quarantined(product_id: int, term: str) -> Iterator[SearchHit]:
     parameters = {"product": product_id, **_naming(term)}
     for id, payload, received_at, attempts, error in sql.fetch(_QUARANTINED, parameters):
-        message = summary(payload)
+        message = summarize(payload)
         if not term or message.names(term):
             told = f"Failed attempts: {attempts}. {error.strip().splitlines()[0]}"
             remedy = "Try it again once the cause is gone."
-            yield Entry(id, State.QUARANTINED, message, received_at, told, remedy)
+            yield SearchHit(id, MessageState.QUARANTINED, message, received_at, told, remedy)
 
 
 def _naming(term: str) -> dict[str, Any]:
-    return {"term": term.encode("utf-8", "surrogatepass"), "limit": SHOWN}
+    return {"term": term.encode("utf-8", "surrogatepass"), "limit": MAX_RESULTS}
 
 
 # --- Recorded events ------------------------------------------------------------------------
@@ -242,16 +242,16 @@ _OF_NAME = _EVENTS.format(which="received_at >= %(since)s AND event_name_id = %(
 
 
 def _rows(statement: LiteralString, product_id: int, **parameters: Any) -> list[EventRow]:
-    parameters |= {"product": product_id, "limit": SHOWN}
+    parameters |= {"product": product_id, "limit": MAX_RESULTS}
     return [EventRow(*row) for row in sql.fetch(statement, parameters)]
 
 
-def _of_request(rows: Sequence[EventRow], message_id: str) -> list[Entry]:
+def _of_request(rows: Sequence[EventRow], message_id: str) -> list[SearchHit]:
     """What was received at the very moment of the message id: its own event, or a batch with it."""
     return _described(rows, message_id if len(rows) == 1 else "")
 
 
-def _described(rows: Sequence[EventRow], message_id: str = "") -> list[Entry]:
+def _described(rows: Sequence[EventRow], message_id: str = "") -> list[SearchHit]:
     users = User.objects.only("external_id", "is_identified").in_bulk({r.user_id for r in rows})
     accounts = Account.objects.only("external_id").in_bulk({r.account_id or 0 for r in rows})
     names = EventName.objects.in_bulk({row.event_name_id for row in rows})
@@ -262,7 +262,7 @@ def _described(rows: Sequence[EventRow], message_id: str = "") -> list[Entry]:
             # Forgotten this very moment.
             continue
         account = accounts.get(row.account_id or 0)
-        message = Summary(
+        message = MessageSummary(
             "track",
             user.external_id,
             account.external_id if account else "",
@@ -274,21 +274,25 @@ def _described(rows: Sequence[EventRow], message_id: str = "") -> list[Entry]:
     return entries
 
 
-def _event_entry(row: EventRow, message: Summary, is_identified: bool) -> Entry:
+def _event_entry(row: EventRow, message: MessageSummary, is_identified: bool) -> SearchHit:
     if not is_identified:
         told = "Kept. It counts from the moment that its user is identified."
         remedy = f"Send an identify with the userId “{message.user}”."
-        return Entry(row.arrival, State.STRANGER, message, row.received_at, told, remedy)
+        return SearchHit(
+            row.arrival, MessageState.UNIDENTIFIED_USER, message, row.received_at, told, remedy
+        )
     if timestamps.looks_like_seconds(row.occurred_at):
-        told = f"Recorded, but too old to score: {row.occurred_at:%Y-%m-%d}. {LIKE_SECONDS}"
-        return Entry(row.arrival, State.DOUBTFUL, message, row.received_at, told)
+        told = f"Recorded, but too old to score: {row.occurred_at:%Y-%m-%d}. {SECONDS_HINT}"
+        return SearchHit(row.arrival, MessageState.DOUBTFUL_TIME, message, row.received_at, told)
     where = f"account {message.account}" if message.account else "no account"
     told = f"Counts on {row.occurred_at:%Y-%m-%d} for the user and {where}."
-    if timestamps.was_in_the_future(row.occurred_at, row.received_at):
+    if timestamps.was_clamped(row.occurred_at, row.received_at):
         told += " The timestamp was in the future; the time of receipt was used."
         remedy = "Set the sender's clock, or leave the timestamp out."
-        return Entry(row.arrival, State.DOUBTFUL, message, row.received_at, told, remedy)
-    return Entry(row.arrival, State.RECORDED, message, row.received_at, told)
+        return SearchHit(
+            row.arrival, MessageState.DOUBTFUL_TIME, message, row.received_at, told, remedy
+        )
+    return SearchHit(row.arrival, MessageState.RECORDED, message, row.received_at, told)
 
 
 # --- Recorded users and accounts ------------------------------------------------------------
@@ -307,17 +311,17 @@ _NEW_ACCOUNTS = _NEW.format(table="engagement_account")
 
 def _introduced(
     model: type[User] | type[Account], statement: LiteralString, product_id: int
-) -> Iterator[Entry]:
+) -> Iterator[SearchHit]:
     """The messages that wrote the traits of the newest users or accounts. Nothing is written about
     an identify or a group but what it says, so later ones are found by their id alone."""
-    asked = {"ids": NEWEST_IDS, "product": product_id, "limit": SHOWN}
+    asked = {"ids": NEWEST_IDS, "product": product_id, "limit": MAX_RESULTS}
     ids = [id for (id,) in sql.fetch(statement, asked)]
     subjects: Any = model._default_manager.only("external_id", "trait_stamps").filter(pk__in=ids)
     for subject in subjects:
         yield from _writers(subject)
 
 
-def _writers(subject: User | Account) -> Iterator[Entry]:
+def _writers(subject: User | Account) -> Iterator[SearchHit]:
     """The messages that wrote the traits as they are; later ones may have taken the place of
     others. What a connection wrote came in no message."""
     written: dict[int, list[str]] = defaultdict(list)
@@ -328,16 +332,16 @@ def _writers(subject: User | Account) -> Iterator[Entry]:
             arrival = int(stamp[1])
             written[arrival].append(name)
             at[arrival] = stamped.at
-    for arrival in sorted(written, reverse=True)[:SHOWN]:
+    for arrival in sorted(written, reverse=True)[:MAX_RESULTS]:
         told = f"Wrote these traits: {', '.join(sorted(written[arrival]))}."
-        message, state = _introduction(subject, at[arrival]), State.RECORDED
+        message, state = _introduction(subject, at[arrival]), MessageState.RECORDED
         if timestamps.looks_like_seconds(at[arrival]):
-            told += f" They are of {at[arrival]:%Y-%m-%d}. {LIKE_SECONDS}"
-            state = State.DOUBTFUL
-        yield Entry(arrival, state, message, None, told)
+            told += f" They are of {at[arrival]:%Y-%m-%d}. {SECONDS_HINT}"
+            state = MessageState.DOUBTFUL_TIME
+        yield SearchHit(arrival, state, message, None, told)
 
 
-def _introduction(subject: User | Account, at: datetime) -> Summary:
+def _introduction(subject: User | Account, at: datetime) -> MessageSummary:
     if isinstance(subject, User):
-        return Summary("identify", user=subject.external_id, timestamp=at)
-    return Summary("group", account=subject.external_id, timestamp=at)
+        return MessageSummary("identify", user=subject.external_id, timestamp=at)
+    return MessageSummary("group", account=subject.external_id, timestamp=at)

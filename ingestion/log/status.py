@@ -11,13 +11,13 @@ from ingestion.log import last_24h
 from ingestion.models import DropCount, DroppedMessage, DropReason, QuarantinedMessage
 
 # The chart shows so many days, today included.
-DAYS = 30
+CHART_DAYS = 30
 # So many kinds of unknown senders are listed.
-SENDERS = 50
+MAX_SENDERS = 50
 
 
 @dataclass(frozen=True)
-class Drops:
+class DailyDrops:
     """How many messages were dropped on each of the days, for each reason that occurred."""
 
     days: list[date]
@@ -33,14 +33,14 @@ class Drops:
 
 
 @dataclass(frozen=True)
-class Standing:
+class IngestionStatus:
     """``waiting`` is None where counting takes too long; ``oldest`` is when the oldest of those
     that wait was received."""
 
     waiting: int | None
     oldest: datetime | None
     quarantined: int
-    drops: Drops
+    drops: DailyDrops
 
 
 @dataclass(frozen=True)
@@ -53,27 +53,27 @@ class UnknownSender:
     last_at: datetime
 
 
-def of_product(product_id: int, now: datetime) -> Standing:
-    backlogs = last_24h.waiting([product_id])
+def for_product(product_id: int, now: datetime) -> IngestionStatus:
+    backlogs = last_24h.load_backlogs([product_id])
     backlog = backlogs and backlogs[product_id]
-    return Standing(
+    return IngestionStatus(
         waiting=backlog.messages if backlog else None,
         oldest=backlog.oldest if backlog else None,
         quarantined=QuarantinedMessage.objects.filter(product=product_id).count(),
-        drops=drops(product_id, now),
+        drops=daily_drops(product_id, now),
     )
 
 
-def drops(product_id: int | None, now: datetime) -> Drops:
+def daily_drops(product_id: int | None, now: datetime) -> DailyDrops:
     """The last days' drops of the product; of messages with unknown keys where it is None."""
     today = now.astimezone(UTC).date()
-    days = [today - timedelta(days=back) for back in range(DAYS - 1, -1, -1)]
+    days = [today - timedelta(days=back) for back in range(CHART_DAYS - 1, -1, -1)]
     rows = DropCount.objects.filter(product=product_id, day__gte=days[0], day__lte=today)
-    counts: dict[DropReason, list[int]] = defaultdict(lambda: [0] * DAYS)
+    counts: dict[DropReason, list[int]] = defaultdict(lambda: [0] * CHART_DAYS)
     for day, reason, count in rows.values_list("day", "reason", "count"):
         counts[DropReason(reason)][(day - days[0]).days] += count
     # In the order in which the reasons are declared, so that each keeps its colour.
-    return Drops(days, {reason: counts[reason] for reason in DropReason if reason in counts})
+    return DailyDrops(days, {reason: counts[reason] for reason in DropReason if reason in counts})
 
 
 def unknown_senders() -> Sequence[UnknownSender]:
@@ -82,5 +82,5 @@ def unknown_senders() -> Sequence[UnknownSender]:
     counted = rows.annotate(count=Count("*"), last_at=Max("received_at")).order_by("-last_at")
     return [
         UnknownSender(row["key_hint"], DropReason(row["reason"]), row["count"], row["last_at"])
-        for row in counted[:SENDERS]
+        for row in counted[:MAX_SENDERS]
     ]

@@ -9,7 +9,7 @@ import msgspec
 from engagement.core import charts
 from engagement.messages import Track
 from ingestion.models import DropReason
-from ingestion.payloads import Unusable, decode
+from ingestion.payloads import UnusableMessage, decode
 
 REMEDIES = {
     DropReason.UNKNOWN_KEY: "Send an ingestion key of the product, as its page shows it.",
@@ -34,11 +34,11 @@ RECORDED_TONE, QUARANTINED_TONE, WAITING_TONE = 3, 6, 5
 
 def tone(reason: DropReason) -> int:
     """The colour that a reason has in every chart."""
-    return list(DropReason).index(reason) % charts.TONES + 1
+    return list(DropReason).index(reason) % charts.TONE_COUNT + 1
 
 
 @dataclass(frozen=True)
-class Summary:
+class MessageSummary:
     """What a stored message is about, without its traits."""
 
     kind: str
@@ -62,19 +62,19 @@ class Summary:
         return term in (self.user, self.account, self.event, self.message_id)
 
 
-def summary(payload: bytes) -> Summary:
+def summarize(payload: bytes) -> MessageSummary:
     """What the payload is about; what cannot be decoded is said to be undecodable."""
     try:
         message = decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return Summary("undecodable")
-    if isinstance(message, Unusable):
-        return Summary(
+        return MessageSummary("undecodable")
+    if isinstance(message, UnusableMessage):
+        return MessageSummary(
             f"unusable {message.kind}",
             event=message.event or "",
             message_id=message.message_id or "",
         )
-    return Summary(
+    return MessageSummary(
         kind=type(message).__name__.lower(),
         user=message.user_id or "",
         account=message.group_id or "",
@@ -91,14 +91,14 @@ def short_reason(reason: str, detail: str = "") -> str:
 
 
 # A message has up to 256 traits; so many names tell which ones they are.
-TRAITS_NAMED = 10
+MAX_TRAITS_NAMED = 10
 _LONGEST_NAME = 60
 
 
-def without_traits(names: Sequence[str]) -> str:
+def describe_dropped_traits(names: Sequence[str]) -> str:
     """Which of a message's traits were not kept."""
-    shown = [_shortened(name) for name in sorted(names)[:TRAITS_NAMED]]
-    more = f" and {len(names) - TRAITS_NAMED} more" if len(names) > TRAITS_NAMED else ""
+    shown = [_shortened(name) for name in sorted(names)[:MAX_TRAITS_NAMED]]
+    more = f" and {len(names) - MAX_TRAITS_NAMED} more" if len(names) > MAX_TRAITS_NAMED else ""
     return f"not kept: {', '.join(shown)}{more}"
 
 
@@ -106,7 +106,7 @@ def _shortened(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
 
 
-def age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """A waiting time in its largest whole unit."""
     for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
         if seconds >= length:

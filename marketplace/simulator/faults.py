@@ -12,7 +12,7 @@ import msgspec
 
 JSON = "application/json"
 HTML = b"<!doctype html><title>Log in</title><p>Please log in to continue.</p>"
-REFUSALS: dict[int, Any] = {
+ERROR_BODIES: dict[int, Any] = {
     401: {"code": 401, "message": "Unauthorized"},
     429: {"code": 429, "message": "Rate limit exceeded"},
 }
@@ -25,29 +25,29 @@ class Endpoint(StrEnum):
 
 
 @dataclass(frozen=True)
-class Answer:
+class SimulatedResponse:
     """What goes over the wire. *declared* is the Content-Length where that is not the truth."""
 
     status: int = 200
     body: bytes = b""
     content_type: str = JSON
     headers: dict[str, str] = field(default_factory=dict)
-    declared: int | None = None
+    content_length: int | None = None
     hang_up: bool = False
     # Seconds between two bytes; of the headers, too, or of the body alone.
     drip: float = 0.0
     drips_headers: bool = False
 
     @classmethod
-    def of(cls, value: Any, status: int = 200) -> "Answer":
+    def of(cls, value: Any, status: int = 200) -> "SimulatedResponse":
         return cls(status, msgspec.json.encode(value))
 
 
-def refusal(status: int, detail: str = "") -> Answer:
+def error_response(status: int, detail: str = "") -> SimulatedResponse:
     """An error in the shape in which the marketplace words it."""
     error = {"status": str(status), "code": "ERROR", "title": "The request failed."}
-    body = REFUSALS.get(status, {"errors": [{**error, "detail": detail}]})
-    return Answer.of(body, status)
+    body = ERROR_BODIES.get(status, {"errors": [{**error, "detail": detail}]})
+    return SimulatedResponse.of(body, status)
 
 
 class Fault(msgspec.Struct, tag_field="fault", kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +59,7 @@ class Fault(msgspec.Struct, tag_field="fault", kw_only=True, forbid_unknown_fiel
     after: int = 0
     times: int | None = None
 
-    def meets(self, endpoint: Endpoint | None, offset: int) -> bool:
+    def count_match(self, endpoint: Endpoint | None, offset: int) -> bool:
         """Whether it befalls a request to this endpoint and page. Each call counts as one."""
         if self.on not in (None, endpoint) or self.offset not in (None, offset) or self.times == 0:
             return False
@@ -70,7 +70,7 @@ class Fault(msgspec.Struct, tag_field="fault", kw_only=True, forbid_unknown_fiel
             self.times -= 1
         return True
 
-    def befall(self, answer: Answer) -> Answer:
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
         """What is answered instead."""
         return answer
 
@@ -79,15 +79,15 @@ class Fault(msgspec.Struct, tag_field="fault", kw_only=True, forbid_unknown_fiel
         return 0
 
 
-class Status(Fault, tag="status"):
-    """An error; ``retry_after`` is sent as it is, seconds or an HTTP date."""
+class ErrorStatus(Fault, tag="status"):
+    """An error; ``parse_retry_after`` is sent as it is, seconds or an HTTP date."""
 
     status: int
     retry_after: str | None = None
 
-    def befall(self, answer: Answer) -> Answer:
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
         headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
-        return replace(refusal(self.status, "Told to fail."), headers=headers)
+        return replace(error_response(self.status, "Told to fail."), headers=headers)
 
 
 class Slow(Fault, tag="slow"):
@@ -95,7 +95,7 @@ class Slow(Fault, tag="slow"):
 
     seconds: float
 
-    def befall(self, answer: Answer) -> Answer:
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
         time.sleep(self.seconds)
         return answer
 
@@ -106,7 +106,7 @@ class Drip(Fault, tag="drip"):
     seconds: float
     headers: bool = False
 
-    def befall(self, answer: Answer) -> Answer:
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
         return replace(answer, drip=self.seconds, drips_headers=self.headers)
 
 
@@ -115,39 +115,39 @@ class Html(Fault, tag="html"):
 
     status: int = 200
 
-    def befall(self, answer: Answer) -> Answer:
-        return Answer(self.status, HTML, "text/html; charset=utf-8")
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
+        return SimulatedResponse(self.status, HTML, "text/html; charset=utf-8")
 
 
 class Truncated(Fault, tag="truncated"):
     """Half of the JSON, as if it were all."""
 
-    def befall(self, answer: Answer) -> Answer:
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
         return replace(answer, body=answer.body[: len(answer.body) // 2])
 
 
 class CutOff(Fault, tag="cut_off"):
     """Half of the answer, and then the connection is closed."""
 
-    def befall(self, answer: Answer) -> Answer:
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
         half = answer.body[: len(answer.body) // 2]
-        return replace(answer, body=half, declared=len(answer.body))
+        return replace(answer, body=half, content_length=len(answer.body))
 
 
 class HangUp(Fault, tag="hang_up"):
     """No answer: the connection is closed."""
 
-    def befall(self, answer: Answer) -> Answer:
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
         return replace(answer, hang_up=True)
 
 
-class Shape(Fault, tag="shape"):
+class WrongShape(Fault, tag="shape"):
     """JSON of another shape."""
 
     value: Any = None
 
-    def befall(self, answer: Answer) -> Answer:
-        return Answer.of(self.value)
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
+        return SimulatedResponse.of(self.value)
 
 
 class Huge(Fault, tag="huge"):
@@ -156,7 +156,7 @@ class Huge(Fault, tag="huge"):
     megabytes: int
     packed: bool = False
 
-    def befall(self, answer: Answer) -> Answer:
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
         padded = answer.body + b" " * (self.megabytes * 1024 * 1024)
         if not self.packed:
             return replace(answer, body=padded)
@@ -168,16 +168,16 @@ class Redirect(Fault, tag="redirect"):
 
     to: str
 
-    def befall(self, answer: Answer) -> Answer:
-        return Answer(302, headers={"Location": self.to})
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
+        return SimulatedResponse(302, headers={"Location": self.to})
 
 
-class Next(Fault, tag="next"):
+class NextLink(Fault, tag="next"):
     """A listing or licenses page that names this as its next one."""
 
     link: Any
 
-    def befall(self, answer: Answer) -> Answer:
+    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
         if answer.status != 200:
             return answer
         page = json.loads(answer.body)
@@ -185,7 +185,7 @@ class Next(Fault, tag="next"):
             page["_links"]["next"] = {"href": self.link}
         else:
             page["links"]["next"] = self.link
-        return Answer.of(page)
+        return SimulatedResponse.of(page)
 
 
 class Shifting(Fault, tag="shifting"):
@@ -217,22 +217,22 @@ class Faults:
         with self._lock:
             return list(self._faults)
 
-    def that_befall(self, endpoint: Endpoint | None, offset: int) -> list[Fault]:
+    def matching(self, endpoint: Endpoint | None, offset: int) -> list[Fault]:
         with self._lock:
-            return [fault for fault in self._faults if fault.meets(endpoint, offset)]
+            return [fault for fault in self._faults if fault.count_match(endpoint, offset)]
 
 
 AnyFault: TypeAlias = (
-    Status
+    ErrorStatus
     | Slow
     | Drip
     | Html
     | Truncated
     | CutOff
     | HangUp
-    | Shape
+    | WrongShape
     | Huge
     | Redirect
-    | Next
+    | NextLink
     | Shifting
 )

@@ -12,7 +12,7 @@ from marketplace.simulator.records import INSIGHTS, Record
 COMMERCIAL = "commercial"
 
 
-class Query(NamedTuple):
+class FeedQuery(NamedTuple):
     """Which licenses somebody asks for. Always free ones and the special clouds are never mixed
     in: each needs a request that names them."""
 
@@ -31,7 +31,7 @@ class _Row(NamedTuple):
     is_free: bool
     boundaries: frozenset[str] | None
 
-    def answers(self, query: Query) -> bool:
+    def answers(self, query: FeedQuery) -> bool:
         since = query.updated_since.isoformat() if query.updated_since else None
         return (
             (query.product_id is None or self.product_id in (None, query.product_id))
@@ -46,13 +46,13 @@ class Feed:
 
     def __init__(self, records: Iterable[Any]) -> None:
         self._rows = [_row(record) for record in records]
-        self._answers: dict[Query, list[bytes]] = {}
+        self._answers: dict[FeedQuery, list[bytes]] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def matching(self, query: Query) -> list[bytes]:
+    def matching(self, query: FeedQuery) -> list[bytes]:
         """The encoded records that the query asks for."""
         with self._lock:
             if query not in self._answers:

@@ -10,7 +10,7 @@ from itertools import count, cycle, islice
 from random import Random
 from typing import Any
 
-from marketplace.simulator.vendor import App, Vendor, stable_id
+from marketplace.simulator.vendor import SimulatedApp, SimulatedVendor, stable_id
 
 Record = dict[str, Any]
 
@@ -133,7 +133,7 @@ class Site:
     region: str
 
 
-def site(seed: int, number: int) -> Site:
+def create_site(seed: int, number: int) -> Site:
     first, second = _FIRST[number % len(_FIRST)], _SECOND[number // len(_FIRST) % len(_SECOND)]
     generation = number // (len(_FIRST) * len(_SECOND))
     company = f"{first} {second}" + (f" {generation + 1}" if generation else "")
@@ -142,25 +142,27 @@ def site(seed: int, number: int) -> Site:
     return Site(stable_id(seed, f"site/{number}"), hostname, company, country, region)
 
 
-def licenses(vendor: Vendor, seed: int, number: int, today: date) -> Iterator[Record]:
+def generate_licenses(
+    vendor: SimulatedVendor, seed: int, number: int, today: date
+) -> Iterator[Record]:
     """So many licenses of the vendor's app, as they stand on a day."""
     return islice(_licenses(vendor.app, seed, today), number)
 
 
-def _licenses(app: App, seed: int, today: date) -> Iterator[Record]:
+def _licenses(app: SimulatedApp, seed: int, today: date) -> Iterator[Record]:
     random = Random(seed)
     kinds = cycle(ODDITIES)
     for number in count():
-        license = license_of(app, site(seed, number), random, today)
+        license = create_license(app, create_site(seed, number), random, today)
         if number % TRIAL_EVERY == TRIAL_EVERY - 1:
             yield from trial_and_paid(license, random)
         elif number % ODD_EVERY == ODD_EVERY - 1:
-            yield odd(license, next(kinds))
+            yield add_oddity(license, next(kinds))
         else:
             yield license
 
 
-def license_of(app: App, at: Site, random: Random, today: date) -> Record:
+def create_license(app: SimulatedApp, at: Site, random: Random, today: date) -> Record:
     """An ordinary license; most were last updated some time in the past year."""
     started = today - timedelta(days=random.randrange(5, 360))
     recent = random.random() < 0.05
@@ -234,7 +236,7 @@ def trial_and_paid(paid: Record, random: Random) -> tuple[Record, Record]:
     return trial, converted
 
 
-def odd(record: Record, kind: str) -> Record:
+def add_oddity(record: Record, kind: str) -> Record:
     """The record with an oddity."""
     changed = {**record, **ODDITIES[kind]}
     return {name: value for name, value in changed.items() if value is not MISSING}

@@ -9,11 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-from marketplace.simulator.addresses import Marketplace
-from marketplace.simulator.faults import Answer
+from marketplace.simulator.endpoints import Marketplace
+from marketplace.simulator.faults import SimulatedResponse
 from marketplace.simulator.feed import Feed
-from marketplace.simulator.records import licenses
-from marketplace.simulator.vendor import Vendor, vendor
+from marketplace.simulator.records import generate_licenses
+from marketplace.simulator.vendor import SimulatedVendor, create_vendor
 
 LOOPBACK = "127.0.0.1"
 
@@ -22,7 +22,7 @@ class Simulator(Marketplace):
     """A marketplace that listens. ``with Simulator(...)`` answers until the block is left."""
 
     def __init__(
-        self, feed: Feed, vendor: Vendor, *, port: int = 0, mixes_passes: bool = False
+        self, feed: Feed, vendor: SimulatedVendor, *, port: int = 0, mixes_passes: bool = False
     ) -> None:
         super().__init__(feed, vendor, mixes_passes=mixes_passes)
         self._server = _Server((LOOPBACK, port), self)
@@ -39,8 +39,8 @@ class Simulator(Marketplace):
     ) -> "Simulator":
         """A simulator of so many generated licenses; the same for the same seed and day. Those of
         an app that is always free come in a list of their own."""
-        owner = vendor(seed)
-        records = licenses(owner, seed, number, today)
+        owner = create_vendor(seed)
+        records = generate_licenses(owner, seed, number, today)
         if always_free:
             records = ({**record, "licenseType": "FREE"} for record in records)
         return cls(Feed(records), owner, port=port)
@@ -114,7 +114,7 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: a line for each of a thousand pages says little."""
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: SimulatedResponse) -> None:
         if answer.hang_up:
             self.close_connection = True
             return
@@ -122,7 +122,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", answer.content_type)
         for name, value in answer.headers.items():
             self.send_header(name, value)
-        declared = len(answer.body) if answer.declared is None else answer.declared
+        declared = len(answer.body) if answer.content_length is None else answer.content_length
         self.send_header("Content-Length", str(declared))
         self.close_connection = declared != len(answer.body)
         if answer.drip:
@@ -132,7 +132,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._headers_buffer.append(b"\r\n" + answer.body)  # type: ignore[attr-defined]
         self.flush_headers()
 
-    def _drip(self, answer: Answer) -> None:
+    def _drip(self, answer: SimulatedResponse) -> None:
         """Send the answer a byte at a time, until the caller has enough of it."""
         head = b"".join([*self._headers_buffer, b"\r\n"])  # type: ignore[attr-defined]
         self._headers_buffer.clear()  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ _APPS = [
 
 
 @dataclass(frozen=True)
-class App:
+class SimulatedApp:
     product_id: str
     key: str
     name: str
@@ -23,27 +23,29 @@ class App:
 
 
 @dataclass(frozen=True)
-class Vendor:
+class SimulatedVendor:
     """A vendor with its apps; the first of them is the one whose licenses are served."""
 
     user_name: str
     token: str
     vendor_id: str
     developer_id: str
-    apps: tuple[App, ...]
+    apps: tuple[SimulatedApp, ...]
 
     @property
-    def app(self) -> App:
+    def app(self) -> SimulatedApp:
         return self.apps[0]
 
 
-def vendor(seed: int = 1) -> Vendor:
-    return Vendor(
+def create_vendor(seed: int = 1) -> SimulatedVendor:
+    return SimulatedVendor(
         user_name="reports@lumenworks.example",
         token=f"simulated-token-{stable_id(seed, 'token')[-12:]}",
         vendor_id=str(1_234_566 + seed),
         developer_id=stable_id(seed, "developer"),
-        apps=tuple(App(stable_id(seed, key), key, name, state) for key, name, state in _APPS),
+        apps=tuple(
+            SimulatedApp(stable_id(seed, key), key, name, state) for key, name, state in _APPS
+        ),
     )
 
 

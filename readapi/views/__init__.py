@@ -1,8 +1,8 @@
 """The read API's endpoints."""
 
 from readapi.views.accounts import AccountDetail, AccountList
-from readapi.views.base import UnknownPath
-from readapi.views.legacy import LegacyAccount
+from readapi.views.base import UnknownPathView
+from readapi.views.legacy import LegacyAccountView
 from readapi.views.segments import SegmentDetail, SegmentList, SegmentMembers
 from readapi.views.users import UserDetail, UserList
 from readapi.views.workspaces import WorkspaceDetail, WorkspaceList
@@ -10,11 +10,11 @@ from readapi.views.workspaces import WorkspaceDetail, WorkspaceList
 __all__ = [
     "AccountDetail",
     "AccountList",
-    "LegacyAccount",
+    "LegacyAccountView",
     "SegmentDetail",
     "SegmentList",
     "SegmentMembers",
-    "UnknownPath",
+    "UnknownPathView",
     "UserDetail",
     "UserList",
     "WorkspaceDetail",

@@ -12,15 +12,15 @@ from rest_framework.views import APIView
 from engagement.database import sql
 from engagement.models import Product
 from readapi import errors, pagination, parameters, replica
-from readapi.authentication import BearerToken
-from readapi.links import Links
+from readapi.authentication import BearerTokenAuthentication
+from readapi.links import LinkBuilder
 from readapi.models import ApiToken
-from readapi.pagination import Page
+from readapi.pagination import ResultPage
 from readapi.parameters import Parameters
-from readapi.throttling import PerToken
+from readapi.throttling import TokenRateThrottle
 
 # A reader whose statements take longer is answered 503.
-READING_SECONDS = 10.0
+READ_TIMEOUT_SECONDS = 10.0
 
 
 class JsonView(APIView):
@@ -39,10 +39,10 @@ class JsonView(APIView):
         return JSONRenderer(), JSONRenderer.media_type
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
-        return errors.respond
+        return errors.exception_handler
 
 
-class UnknownPath(JsonView):
+class UnknownPathView(JsonView):
     """Whatever lies under /v1 or /v2 and is nothing."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
@@ -53,8 +53,8 @@ class UnknownPath(JsonView):
 class ReadView(JsonView):
     """A view for the bearer of a token, who sees the token's product and nothing else."""
 
-    authentication_classes = [BearerToken]
-    throttle_classes = [PerToken]
+    authentication_classes = [BearerTokenAuthentication]
+    throttle_classes = [TokenRateThrottle]
     # The names of all query parameters that the endpoint accepts, and what it can expand.
     PARAMETERS: ClassVar[tuple[str, ...]]
     EXPANSIONS: ClassVar[tuple[str, ...]] = ()
@@ -66,22 +66,22 @@ class ReadView(JsonView):
         assert isinstance(request.auth, ApiToken)
         self.product: Product = request.auth.product
         self.parameters: Parameters = parameters.parse(request.META["QUERY_STRING"])
-        self.links = Links(request._request)
+        self.links = LinkBuilder(request._request)
 
     def get(self, request: Request, **ids: int) -> Response:
         parameters.require_known(self.parameters, self.PARAMETERS)
-        return replica.read(partial(self._answer_in_time, **ids))
+        return replica.read_from_replica(partial(self._answer_in_time, **ids))
 
     def _answer_in_time(self, **ids: int) -> Response:
-        with sql.cancelled_after(READING_SECONDS):
+        with sql.cancel_after(READ_TIMEOUT_SECONDS):
             return self.answer(**ids)
 
-    def one(self, record: Mapping[str, object], expansions: Sequence[str]) -> Response:
+    def record_response(self, record: Mapping[str, object], expansions: Sequence[str]) -> Response:
         return Response({"data": record, "_expansions": expansions})
 
-    def many(
+    def page_response(
         self,
-        page: Page[Any],
+        page: ResultPage[Any],
         records: Sequence[Mapping[str, object]],
         expansions: Sequence[str],
     ) -> Response:
@@ -93,7 +93,7 @@ class ReadView(JsonView):
         return Response(
             {
                 "data": records,
-                "pagination": pagination.as_json(page),
+                "pagination": pagination.pagination_record(page),
                 "_expansions": expansions,
                 "_links": links,
             }

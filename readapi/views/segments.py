@@ -14,7 +14,13 @@ from readapi.views.base import ReadView
 class SegmentList(ReadView):
     """The segments of a workspace: those that it came with, then custom ones as they were made."""
 
-    PARAMETERS = ("workspace_id", "scope", "exclude_defaults", "expand", *parameters.PAGING)
+    PARAMETERS = (
+        "workspace_id",
+        "scope",
+        "exclude_defaults",
+        "expand",
+        *parameters.PAGING_PARAMETERS,
+    )
     EXPANSIONS = ("counts",)
 
     def answer(self) -> Response:
@@ -23,7 +29,7 @@ class SegmentList(ReadView):
         custom_only = parameters.flag(self.parameters, "exclude_defaults")
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         list_name = f"segments/{workspace_id}/{scope}/{custom_only}"
-        asked = pagination.asked(self.parameters, list_name, queries.SEGMENT_ORDER)
+        asked = pagination.parse_page_request(self.parameters, list_name, queries.SEGMENT_ORDER)
 
         workspace = queries.workspace(
             self.product, workspace_id, quantiles_of="both", tallied="counts" in expansions
@@ -33,7 +39,7 @@ class SegmentList(ReadView):
         records = [serializers.segment(row, self.links) for row in page.rows]
         if "counts" in expansions:
             _add_counts(records, workspace, page.rows)
-        return self.many(page, records, expansions)
+        return self.page_response(page, records, expansions)
 
 
 class SegmentDetail(ReadView):
@@ -49,13 +55,13 @@ class SegmentDetail(ReadView):
         segment = queries.segment(workspace, segment_id)
         record = serializers.segment(segment, self.links)
         _add_counts([record], workspace, [segment])
-        return self.one(record, expansions)
+        return self.record_response(record, expansions)
 
 
 class SegmentMembers(ReadView):
     """The users or accounts in a segment, highest score first."""
 
-    PARAMETERS = ("workspace_id", *parameters.PAGING)
+    PARAMETERS = ("workspace_id", *parameters.PAGING_PARAMETERS)
 
     def answer(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
@@ -68,22 +74,26 @@ class SegmentMembers(ReadView):
         return self._accounts(workspace, segment, expansions)
 
     def _users(self, workspace: Workspace, segment: Segment, expansions: Sequence[str]) -> Response:
-        asked = pagination.asked(self.parameters, _list_name(segment), queries.USER_RANKING)
+        asked = pagination.parse_page_request(
+            self.parameters, _list_name(segment), queries.USER_RANKING
+        )
         found = queries.members(queries.ranked_users(workspace), workspace, segment)
-        asked = asked.ranked_by(workspace.scores_id)
+        asked = asked.with_score_set(workspace.scores_id)
         page = pagination.paginate(found, queries.USER_RANKING, asked)
-        records = [serializers.lean_user(row, workspace, self.links) for row in page.rows]
-        return self.many(page, records, expansions)
+        records = [serializers.user_summary(row, workspace, self.links) for row in page.rows]
+        return self.page_response(page, records, expansions)
 
     def _accounts(
         self, workspace: Workspace, segment: Segment, expansions: Sequence[str]
     ) -> Response:
-        asked = pagination.asked(self.parameters, _list_name(segment), queries.ACCOUNT_RANKING)
+        asked = pagination.parse_page_request(
+            self.parameters, _list_name(segment), queries.ACCOUNT_RANKING
+        )
         found = queries.members(queries.ranked_accounts(workspace), workspace, segment)
-        asked = asked.ranked_by(workspace.scores_id)
+        asked = asked.with_score_set(workspace.scores_id)
         page = pagination.paginate(found, queries.ACCOUNT_RANKING, asked)
-        records = [serializers.lean_account(row, workspace, self.links) for row in page.rows]
-        return self.many(page, records, expansions)
+        records = [serializers.account_summary(row, workspace, self.links) for row in page.rows]
+        return self.page_response(page, records, expansions)
 
 
 def _list_name(segment: Segment) -> str:
@@ -92,6 +102,6 @@ def _list_name(segment: Segment) -> str:
 
 def _add_counts(records: list[Record], workspace: Workspace, shown: Sequence[Segment]) -> None:
     # Without scores nobody is anybody's member.
-    counts = tallies.members(workspace.scores, shown) if workspace.scores else {}
+    counts = tallies.segment_counts(workspace.scores, shown) if workspace.scores else {}
     for record in records:
         record["member_count"] = counts.get(record["id"], 0)

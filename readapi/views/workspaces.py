@@ -6,7 +6,7 @@ from rest_framework.response import Response
 
 from engagement.models import Workspace
 from engagement.segments import counts
-from engagement.segments.counts import Totals
+from engagement.segments.counts import SubjectTotals
 from readapi import pagination, parameters, queries, serializers
 from readapi.records import Workspace as Record
 from readapi.views.base import ReadView
@@ -20,23 +20,27 @@ class WorkspaceView(ReadView):
     def records(self, shown: Sequence[Workspace], expansions: Sequence[str]) -> list[Record]:
         records = [serializers.workspace(row, self.product.name, self.links) for row in shown]
         if "stats" in expansions:
-            counted = counts.totals(row.scores for row in shown if row.scores)
+            counted = counts.subject_totals(row.scores for row in shown if row.scores)
             for row, record in zip(shown, records, strict=True):
-                record["stats"] = serializers.stats(counted.get(row.scores_id or 0, Totals()))
+                record["stats"] = serializers.stats(
+                    counted.get(row.scores_id or 0, SubjectTotals())
+                )
         return records
 
 
 class WorkspaceList(WorkspaceView):
     """The workspaces of the token's product, oldest first."""
 
-    PARAMETERS = ("expand", *parameters.PAGING)
+    PARAMETERS = ("expand", *parameters.PAGING_PARAMETERS)
 
     def answer(self) -> Response:
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
-        asked = pagination.asked(self.parameters, "workspaces", queries.WORKSPACE_ORDER)
+        asked = pagination.parse_page_request(
+            self.parameters, "workspaces", queries.WORKSPACE_ORDER
+        )
         found = queries.workspaces(self.product, tallied="stats" in expansions)
         page = pagination.paginate(found, queries.WORKSPACE_ORDER, asked)
-        return self.many(page, self.records(page.rows, expansions), expansions)
+        return self.page_response(page, self.records(page.rows, expansions), expansions)
 
 
 class WorkspaceDetail(WorkspaceView):
@@ -48,4 +52,4 @@ class WorkspaceDetail(WorkspaceView):
         expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         counted = "stats" in expansions
         workspace = queries.workspace(self.product, workspace_id, tallied=counted)
-        return self.one(self.records([workspace], expansions)[0], expansions)
+        return self.record_response(self.records([workspace], expansions)[0], expansions)

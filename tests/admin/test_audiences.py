@@ -41,7 +41,7 @@ def audience(rows: Rows) -> dict[str, Any]:
 def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The workspaces that were to be scored again."""
     asked: list[int] = []
-    monkeypatch.setattr("engagement.rescoring.sets.request", asked.append)
+    monkeypatch.setattr("engagement.rescoring.sets.request_score_set", asked.append)
     return asked
 
 
@@ -148,5 +148,5 @@ def test_a_new_workspace_is_about_everybody_at_first(root: Client, acme_rows: Ro
     html = root.get(reverse("admin:engagement_workspace_add")).content.decode()
     assert "conditions-TOTAL_FORMS" not in html
     made = Workspace.objects.create(product=acme_rows.product, name="New")
-    sets.request(made.pk)
+    sets.request_score_set(made.pk)
     assert made.audience == {}

@@ -155,4 +155,4 @@ def test_a_sparkline_says_where_it_starts_and_ends() -> None:
 
 
 def test_days_are_written_as_people_say_them() -> None:
-    assert charts.day(date(2026, 11, 3)) == "3 Nov"
+    assert charts.day_label(date(2026, 11, 3)) == "3 Nov"

@@ -17,7 +17,7 @@ from pytest_django import Settings
 from engagement.models import Product, ProductMember
 from marketplace import client, connecting
 from marketplace.models import Connection, SyncRun
-from marketplace.simulator.faults import Endpoint, Html, Status
+from marketplace.simulator.faults import Endpoint, ErrorStatus, Html
 from marketplace.simulator.server import Simulator
 from tests.admin.conftest import logged_in
 from tests.admin.rows import a_connection
@@ -157,7 +157,7 @@ def test_an_unknown_product_id_lists_the_vendors_apps_with_theirs(
 def test_a_missing_permission_is_told(
     root: Client, acme: Product, simulator: Simulator, endpoint: Endpoint
 ) -> None:
-    simulator.misbehave(Status(status=403, on=endpoint))
+    simulator.add_faults(ErrorStatus(status=403, on=endpoint))
     found = errors(connect(root, acme, simulator))
     assert "permission" in " ".join(found.values())
     assert not Connection.objects.exists()
@@ -175,7 +175,7 @@ def test_an_unreachable_marketplace_is_told_with_what_to_do(
 def test_a_page_for_people_instead_of_data_is_told(
     root: Client, acme: Product, simulator: Simulator
 ) -> None:
-    simulator.misbehave(Html())
+    simulator.add_faults(Html())
     assert errors(connect(root, acme, simulator))
     assert not Connection.objects.exists()
 
@@ -312,9 +312,9 @@ def test_a_connection_that_is_gone_is_said_to_be(root: Client, acme: Product) ->
 @pytest.fixture
 def connection(acme: Product, simulator: Simulator) -> Connection:
     """Acme's connection to the simulator, its first sync not begun."""
-    given = connecting.Details(**details(simulator))
-    checked = connecting.check(given, client.connect)
-    return connecting.save(acme, checked, timezone.now())
+    given = connecting.ConnectionDetails(**details(simulator))
+    checked = connecting.verify_details(given, client.create_client)
+    return connecting.save_connection(acme, checked, timezone.now())
 
 
 @pytest.mark.parametrize("button", ["test", "sync", "full_sync"])
@@ -482,7 +482,7 @@ def test_the_token_is_found_nowhere_but_encrypted_in_its_column(
     connection = Connection.objects.get()
     for view in ("test", "sync", "full_sync"):
         shown.append(root.post(url(view, connection)))
-    simulator.misbehave(Status(status=500))
+    simulator.add_faults(ErrorStatus(status=500))
     shown.append(root.post(url("test", connection)))
     settings.MARKETPLACE_API_URL = f"http://127.0.0.1:{free_port()}"
     shown.append(root.post(url("details", connection), details(simulator)))

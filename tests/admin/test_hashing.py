@@ -57,9 +57,9 @@ def test_hashes_are_those_that_django_made_before() -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_login_that_waits_holds_no_database_connection() -> None:
     connection.ensure_connection()
-    hashing.give_back_connections()
+    hashing.release_connections()
     assert connection.connection is None
     with transaction.atomic():
         connection.ensure_connection()
-        hashing.give_back_connections()
+        hashing.release_connections()
         assert connection.connection is not None

@@ -13,13 +13,13 @@ from django.urls import reverse
 from django.utils import timezone
 
 from config.dashboard import cards, home
-from engagement.admin.scoping import Access, Products
+from engagement.admin.scoping import Access, ProductSet
 from engagement.models import Account, Product, ProductMember, ScoreSet, Workspace
-from engagement.segments.counts import Totals
-from engagement.segments.movers import NOBODY, Mover, Movers
-from ingestion.admin.snippets import PLACEHOLDER
-from ingestion.log.hours import hour_of
-from ingestion.log.last_24h import HOURS, Backlog, Lately
+from engagement.segments.counts import SubjectTotals
+from engagement.segments.movers import NO_MOVERS, Mover, Movers
+from ingestion.admin.snippets import KEY_PLACEHOLDER
+from ingestion.log.hours import start_of_hour
+from ingestion.log.last_24h import HOURS, Backlog, Last24Hours
 from ingestion.models import DropCount, DropReason, HourCount, IngestionKey
 from marketplace.models import Connection
 from tests.admin.conftest import logged_in
@@ -28,7 +28,7 @@ from tests.engagement.history import identify
 from tests.pipeline.waiting import drain, wait
 
 NOW = datetime(2026, 3, 2, 12, 30, tzinfo=UTC)
-EVERYTHING = Access(*[Products(is_all=True)] * 3)
+EVERYTHING = Access(*[ProductSet(is_all=True)] * 3)
 
 
 def page(who: Client) -> str:
@@ -125,8 +125,8 @@ def test_without_any_product_a_superuser_is_told_how_to_begin(root: Client) -> N
     assert "Nothing is set up yet" in html
     assert f'href="{reverse("admin:engagement_product_add")}"' in html
     assert "python manage.py create_product NAME" in html
-    curl = f"curl -X POST http://testserver/v2/identify -H &#x27;Authorization: Basic {PLACEHOLDER}"
-    assert curl in html
+    curl = "curl -X POST http://testserver/v2/identify -H &#x27;Authorization: Basic "
+    assert f"{curl}{KEY_PLACEHOLDER}" in html
     assert "<article" not in html
 
 
@@ -167,7 +167,7 @@ def test_a_manager_has_the_lines_with_the_key_on_request_only(
     revoked = IngestionKey.create(acme, "revoked")
     IngestionKey.objects.filter(pk=revoked.pk).update(revoked_at=NOW)
     html = page(member)
-    assert "Nothing has arrived yet." in html and f"Basic {PLACEHOLDER}" in html
+    assert "Nothing has arrived yet." in html and f"Basic {KEY_PLACEHOLDER}" in html
     key = IngestionKey.objects.get(name="old")
     assert key.secret not in html and revoked.hint not in html
     reveal = reverse("admin:ingestion_ingestionkey_reveal", args=[key.pk])
@@ -181,7 +181,7 @@ def test_a_manager_has_the_lines_with_the_key_on_request_only(
 def test_a_viewer_gets_the_lines_without_the_key(reader: Client, acme: Product) -> None:
     key = IngestionKey.create(acme, "web")
     html = page(reader)
-    assert f"Basic {PLACEHOLDER}" in html
+    assert f"Basic {KEY_PLACEHOLDER}" in html
     assert key.secret not in html and "Show the lines with the key" not in html
 
 
@@ -211,18 +211,20 @@ def hours(**at_newest: int) -> list[int]:
     return [*[0] * (HOURS - 1), at_newest.get("newest", 0)]
 
 
-def sent(**known: Any) -> Lately:
+def sent(**known: Any) -> Last24Hours:
     known = {"recorded": hours(newest=100), "waiting": Backlog(), "quarantined": 0, **known}
-    newest = hour_of(NOW)
-    return Lately([newest - timedelta(hours=back) for back in range(HOURS - 1, -1, -1)], **known)
+    newest = start_of_hour(NOW)
+    return Last24Hours(
+        [newest - timedelta(hours=back) for back in range(HOURS - 1, -1, -1)], **known
+    )
 
 
 def backlog(number: int, **ago: float) -> Backlog:
     return Backlog(number, NOW - timedelta(**ago))
 
 
-SOME = Totals(users=40, active_users=30, accounts=4, active_accounts=3)
-NOBODY_SCORED = Totals()
+SOME = SubjectTotals(users=40, active_users=30, accounts=4, active_accounts=3)
+NOBODY_SCORED = SubjectTotals()
 CASES = {
     "all is well": Case(),
     "not scored yet": Case(
@@ -236,7 +238,7 @@ CASES = {
         [("warning", "Nobody is in the audience of Default.")],
     ),
     "users without accounts": Case(
-        {"totals": Totals(users=3)}, [("quiet", "No user belongs to an account yet.")]
+        {"totals": SubjectTotals(users=3)}, [("quiet", "No user belongs to an account yet.")]
     ),
     "no workspace": Case(
         {"workspaces": [], "totals": None},
@@ -317,17 +319,17 @@ def made(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards.Ca
     building = ScoreSet(phase=ScoreSet.Phase.USERS)
     workspace.sets_being_built = [building] if case.known.get("building") else []  # type: ignore[attr-defined]
     key = IngestionKey(pk=1, name="web", last_used_at=case.known.get("used"))
-    facts = cards.Facts(
+    facts = cards.ProductSummary(
         product=product,
-        has_people=True,
+        has_users=True,
         workspaces=case.known.get("workspaces", [workspace]),
         totals=case.known.get("totals", SOME),
-        moved=case.known.get("moved", NOBODY),
+        moved=case.known.get("moved", NO_MOVERS),
         lately=case.known.get("lately", sent()),
         keys=[key],
         connection=case.known.get("connection"),
     )
-    return cards.card(facts, allowed, NOW)
+    return cards.build_card(facts, allowed, NOW)
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -351,8 +353,8 @@ def test_what_can_be_done_about_it_is_a_link_away(acme: Product) -> None:
 
 def test_only_who_manages_a_product_is_led_to_adding_a_workspace(acme: Product) -> None:
     case = Case({"workspaces": [], "totals": None})
-    seen = Products(frozenset([acme.pk]))
-    (note,) = made(acme, case, Access(seen, Products(), Products())).notes
+    seen = ProductSet(frozenset([acme.pk]))
+    (note,) = made(acme, case, Access(seen, ProductSet(), ProductSet())).notes
     assert note.link is None
     (note,) = made(acme, case, Access(seen, seen, seen)).notes
     assert note.link and note.link.url.endswith(f"/workspace/add/?product={acme.pk}")
@@ -459,9 +461,9 @@ def test_a_card_says_how_the_connection_stands(
 
 
 def test_who_may_connect_a_product_is_led_to_it_and_nobody_else(acme: Product) -> None:
-    seen = Products(frozenset([acme.pk]))
-    assert made(acme, Case(), Access(seen, Products(), Products())).connection is None
-    note = made(acme, Case(), Access(seen, Products(), seen)).connection
+    seen = ProductSet(frozenset([acme.pk]))
+    assert made(acme, Case(), Access(seen, ProductSet(), ProductSet())).connection is None
+    note = made(acme, Case(), Access(seen, ProductSet(), seen)).connection
     assert note and note.text == "Not connected to a marketplace."
     assert note.link and note.link.url.endswith(f"/connection/add/?product={acme.pk}")
 
@@ -484,7 +486,9 @@ def many_products(number: int) -> list[Product]:
     made = [Product.create_with_workspace(f"Number {n:03}") for n in range(number)]
     for one in made:
         ProductMember.objects.create(product=one, user=AdminUser.objects.get(username="maya"))
-        HourCount.objects.create(product=one, hour=hour_of(timezone.now()), reason="", count=3)
+        HourCount.objects.create(
+            product=one, hour=start_of_hour(timezone.now()), reason="", count=3
+        )
     return made
 
 
@@ -493,7 +497,7 @@ def test_hundreds_of_products_have_a_dozen_cards_and_a_link_to_the_rest(
 ) -> None:
     many_products(300)
     html = page(member)
-    assert html.count('<article class="eds-card"') == home.SHOWN
+    assert html.count('<article class="eds-card"') == home.MAX_CARDS
     said = text(html)
     assert "The first 12 of your products by name. All products , 289 more." in said
 
@@ -503,8 +507,8 @@ def test_queries_do_not_grow_with_products_but_for_their_movers(
     member: Client, acme_rows: Rows, products: int, django_assert_max_num_queries: Any
 ) -> None:
     for number, one in enumerate(many_products(products), start=2):
-        if number <= home.SHOWN:
+        if number <= home.MAX_CARDS:
             fill(one, number)
     # Two look-ups of movers for each of the scored products that have a card.
-    with django_assert_max_num_queries(21 + 2 * min(products + 1, home.SHOWN)):
+    with django_assert_max_num_queries(21 + 2 * min(products + 1, home.MAX_CARDS)):
         page(member)

@@ -12,10 +12,10 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from pytest_django import Settings
 
-from engagement.admin.login import in_words
+from engagement.admin.login import format_wait
 from engagement.logins import throttle
 from engagement.logins.security_log import client_address
-from engagement.logins.throttle import Attempt
+from engagement.logins.throttle import SignInAttempt
 from engagement.models import LoginAttempts
 from engagement.removal.maintenance import maintain
 
@@ -32,11 +32,11 @@ def seconds(number: float) -> timedelta:
 
 def fail(times: int, name: str = "maya", address: str = HOME, at: datetime = NOON) -> None:
     for _ in range(times):
-        assert not throttle.wait_before(Attempt(name, address), at)
+        assert not throttle.register_attempt(SignInAttempt(name, address), at)
 
 
 def wait(name: str = "maya", address: str = HOME, at: datetime = NOON) -> float:
-    return throttle.wait_before(Attempt(name, address), at).total_seconds()
+    return throttle.register_attempt(SignInAttempt(name, address), at).total_seconds()
 
 
 # --- The rules ----------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ def test_failures_are_forgotten_after_a_quarter_of_an_hour() -> None:
 
 def test_a_success_makes_up_for_earlier_failures() -> None:
     fail(5)
-    throttle.succeeded(Attempt("maya", HOME), NOON)
+    throttle.register_success(SignInAttempt("maya", HOME), NOON)
     fail(5)
 
 
@@ -111,7 +111,7 @@ def test_one_name_from_many_addresses_waits_half_a_minute_at_most() -> None:
 
 def test_who_has_logged_in_here_before_is_not_kept_out_by_others() -> None:
     fail(1)
-    throttle.succeeded(Attempt("maya", HOME), NOON - timedelta(days=30))
+    throttle.register_success(SignInAttempt("maya", HOME), NOON - timedelta(days=30))
     for number in range(30):
         fail(1, address=f"10.0.0.{number}")
     for number in range(60):
@@ -125,7 +125,7 @@ def test_who_has_logged_in_here_before_is_not_kept_out_by_others() -> None:
 
 def test_who_logged_in_here_long_ago_is_not_known_any_more() -> None:
     fail(1, at=NOON - timedelta(days=91))
-    throttle.succeeded(Attempt("maya", HOME), NOON - timedelta(days=91))
+    throttle.register_success(SignInAttempt("maya", HOME), NOON - timedelta(days=91))
     for number in range(30):
         fail(1, address=f"10.0.0.{number}")
     assert wait() == 15
@@ -158,7 +158,7 @@ def test_a_flood_of_names_leaves_a_bounded_number_of_rows() -> None:
 def test_what_counts_no_more_and_sessions_that_expired_are_deleted_by_the_maintenance() -> None:
     fail(1, name="guess")
     fail(1)
-    throttle.succeeded(Attempt("maya", HOME), NOON)
+    throttle.register_success(SignInAttempt("maya", HOME), NOON)
     later = NOON + timedelta(minutes=16)
     for name, expires in (("old", NOON), ("live", later + timedelta(hours=1))):
         Session.objects.create(session_key=name, session_data="", expire_date=expires)
@@ -246,4 +246,4 @@ def test_an_address_is_taken_from_whom_we_trust(
     ],
 )
 def test_a_wait_is_told_in_words(wait: timedelta, said: str) -> None:
-    assert in_words(wait) == said
+    assert format_wait(wait) == said

@@ -10,7 +10,7 @@ from django_celery_beat.models import CrontabSchedule, PeriodicTask
 from pytest_django import Settings
 
 from config import environment
-from config.middleware import PageSafety
+from config.middleware import SecurityHeadersMiddleware
 from tests.start.running import manage
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +49,7 @@ def test_an_address_of_reports_cannot_change_the_policy(
 ) -> None:
     monkeypatch.setenv("EDS_CSP_REPORT_URI", address)
     with pytest.raises(ImproperlyConfigured, match="EDS_CSP_REPORT_URI must look like"):
-        environment.report_address("EDS_CSP_REPORT_URI")
+        environment.report_url("EDS_CSP_REPORT_URI")
 
 
 @pytest.mark.parametrize(("preload", "told"), [("", "False"), ("true", "True")])
@@ -74,13 +74,13 @@ def test_a_view_may_set_a_policy_of_its_own() -> None:
     def view(request: HttpRequest) -> HttpResponse:
         return HttpResponse(headers={"Content-Security-Policy": "default-src 'self'"})
 
-    answer = PageSafety(view)(HttpRequest())
+    answer = SecurityHeadersMiddleware(view)(HttpRequest())
     assert answer.headers["Content-Security-Policy"] == "default-src 'self'"
 
 
 def test_debug_pages_keep_their_style(settings: Settings) -> None:
     settings.DEBUG = True
-    answer = PageSafety(lambda request: HttpResponse(status=500))(HttpRequest())
+    answer = SecurityHeadersMiddleware(lambda request: HttpResponse(status=500))(HttpRequest())
     assert "Content-Security-Policy" not in answer.headers
 
 

@@ -24,13 +24,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(middleware, "PAGE_SECONDS", 0.1)
+    monkeypatch.setattr(middleware, "PAGE_TIMEOUT_SECONDS", 0.1)
 
 
 def start_page(who: Client, monkeypatch: pytest.MonkeyPatch, work: Callable[..., Any]) -> Any:
     """The start page, where it does this first."""
     with monkeypatch.context() as patch:
-        patch.setattr(home, "context", work)
+        patch.setattr(home, "home_context", work)
         return who.get(reverse("admin:index"))
 
 
@@ -70,7 +70,7 @@ def test_a_statement_that_begins_later_is_stopped_too(
 
 def test_a_page_that_asks_nothing_needs_no_connection(rf: Any) -> None:
     connection.close()
-    answer = middleware.PageTimeLimit(lambda request: HttpResponse())(rf.get("/admin/"))
+    answer = middleware.PageTimeoutMiddleware(lambda request: HttpResponse())(rf.get("/admin/"))
     assert answer.status_code == 200
     assert connection.connection is None
 
@@ -87,8 +87,8 @@ def page(request: HttpRequest) -> HttpResponse:
 
 
 def test_what_is_saved_takes_its_time(rf: Any) -> None:
-    limited = middleware.PageTimeLimit(page)
-    with pytest.raises(sql.TookTooLong):
+    limited = middleware.PageTimeoutMiddleware(page)
+    with pytest.raises(sql.StatementTimeout):
         limited(rf.get("/admin/"))
     assert limited(rf.post("/admin/")).status_code == 200
 
@@ -98,7 +98,7 @@ def test_a_download_takes_its_time(rf: Any) -> None:
         sql.fetch(SHORT)
         yield "a line"
 
-    answer = middleware.PageTimeLimit(lambda request: StreamingHttpResponse(lines()))(
+    answer = middleware.PageTimeoutMiddleware(lambda request: StreamingHttpResponse(lines()))(
         rf.get("/admin/")
     )
     assert isinstance(answer, StreamingHttpResponse)

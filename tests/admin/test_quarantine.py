@@ -7,7 +7,7 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
-from ingestion.drain.quarantine import try_again
+from ingestion.drain.quarantine import retry
 from ingestion.models import InboxMessage, QuarantinedMessage
 from tests.admin.rows import Rows, quarantined
 
@@ -16,17 +16,17 @@ LIST = "admin:ingestion_quarantinedmessage_changelist"
 
 def test_a_message_goes_back_as_it_came(acme_rows: Rows) -> None:
     before = acme_rows.quarantined
-    assert try_again([before.pk, 999]) == 1
+    assert retry([before.pk, 999]) == 1
     back = InboxMessage.objects.get(pk=before.pk)
     assert (back.attempts, back.not_before, back.received_at) == (0, None, before.received_at)
     assert bytes(back.payload) == bytes(before.payload)
     assert (bytes(back.key_digest), back.key_hint) == (bytes(before.key_digest), before.key_hint)
     assert not QuarantinedMessage.objects.exists()
-    assert try_again([before.pk]) == 0
+    assert retry([before.pk]) == 0
 
 
 def test_nothing_to_try_is_nothing_done(db: None) -> None:
-    assert try_again([]) == 0
+    assert retry([]) == 0
 
 
 @pytest.mark.django_db(transaction=True)
@@ -38,7 +38,7 @@ def test_two_clicks_at_once_put_it_back_once(acme_rows: Rows) -> None:
     counts = []
 
     def click() -> None:
-        counts.append(try_again(ids))
+        counts.append(retry(ids))
         connection.close()
 
     clicks = [threading.Thread(target=click) for _ in range(4)]

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from engagement.models import Product, Segment, Workspace
-from engagement.models.segments import MOST_CUSTOM_SEGMENTS
+from engagement.models.segments import MAX_CUSTOM_SEGMENTS
 from tests.admin.rows import Rows, a_user
 
 LIST = "admin:engagement_segment_changelist"
@@ -251,7 +251,7 @@ def test_more_segments_than_a_workspace_may_have_are_refused_and_the_others_can_
     # The workspace has one already.
     Segment.objects.bulk_create(
         Segment(workspace=workspace, scope="user", name=f"Segment {number}", conditions=[])
-        for number in range(MOST_CUSTOM_SEGMENTS - 2)
+        for number in range(MAX_CUSTOM_SEGMENTS - 2)
     )
     assert member.post(reverse(ADD), new(acme_rows, TRAIT)).status_code == 302
     html = member.post(reverse(ADD), new(acme_rows, TRAIT, name="Another")).content.decode()
@@ -261,7 +261,7 @@ def test_more_segments_than_a_workspace_may_have_are_refused_and_the_others_can_
     mine = Segment.objects.get(workspace=workspace, name="Mine")
     assert member.post(page(mine), filled_in(TRAIT, name="Ours")).status_code == 302
     custom = Segment.objects.filter(workspace=workspace, is_default=False)
-    assert custom.count() == MOST_CUSTOM_SEGMENTS + 1
+    assert custom.count() == MAX_CUSTOM_SEGMENTS + 1
     assert custom.filter(name="Ours").exists()
 
 
@@ -371,8 +371,8 @@ def test_what_takes_too_long_is_not_waited_for(
 ) -> None:
     slow = Q(IsNull(Func(Value(1.0), function="pg_sleep"), False))
     monkeypatch.setattr("engagement.segments.members.combined", lambda *_: slow)
-    monkeypatch.setattr("engagement.admin.previews.SECONDS", 0.05)
-    monkeypatch.setattr("engagement.admin.segments.COUNTING_SECONDS", 0.05)
+    monkeypatch.setattr("engagement.admin.previews.PREVIEW_TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("engagement.admin.segments.COUNT_TIMEOUT_SECONDS", 0.05)
     html = root.get(page(acme_rows.segment)).content.decode()
     assert "Counting takes too long" in html and "Finding the first of them takes" in html
     assert root.get(reverse(LIST)).status_code == 200

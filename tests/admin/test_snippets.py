@@ -12,8 +12,8 @@ from django.urls import reverse
 
 from config.local.first_start import FirstStart
 from engagement.models import Product, User
-from ingestion.admin.snippets import PLACEHOLDER, snippets
-from ingestion.drain import process
+from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
+from ingestion.drain import processing
 from ingestion.models import IngestionKey
 from tests.engagement.history import NOON
 from tests.pipeline.waiting import counts
@@ -37,7 +37,7 @@ def test_a_product_page_offers_three_languages_and_no_key(
         page = shown(who, acme)
         offered = code(page)
         assert [one.split()[0] for one in offered] == ["curl", "import", "async"]
-        assert all(PLACEHOLDER in one and "http://testserver/v2/" in one for one in offered)
+        assert all(KEY_PLACEHOLDER in one and "http://testserver/v2/" in one for one in offered)
         assert acme_key not in page and acme_key[:9] in page
     assert "once you reveal it" in shown(member, acme)
     assert "once you reveal it" not in shown(reader, acme)
@@ -58,7 +58,7 @@ def test_a_revealed_keys_page_has_the_key_in_the_lines_once(
     address = reverse("admin:ingestion_ingestionkey_change", args=[key.pk])
     first, second = (member.get(address).content.decode() for _ in range(2))
     assert all(acme_key in one for one in code(first))
-    assert all(PLACEHOLDER in one for one in code(second)) and acme_key not in second
+    assert all(KEY_PLACEHOLDER in one for one in code(second)) and acme_key not in second
 
 
 def test_a_revoked_keys_page_offers_nothing_to_paste(
@@ -84,10 +84,10 @@ def run_in_python(script: str) -> None:
 def test_the_lines_introduce_a_user_and_count_an_event(
     acme: Product, acme_key: str, live_server: Any, language: str
 ) -> None:
-    offered = {one.language: one.code for one in snippets(f"{live_server.url}/", acme_key)}
+    offered = {one.language: one.code for one in build_snippets(f"{live_server.url}/", acme_key)}
     run = {"curl": run_in_a_shell, "Python": run_in_python}[language]
     run(offered[language])
-    process.drain(lambda: NOON)
+    processing.drain(lambda: NOON)
     assert counts(acme) == {("u1", "Report created"): 1, ("u1", "Report shared"): 1}
     user = User.objects.select_related("account").get()
     assert user.email == "ada@example.com"
@@ -96,7 +96,7 @@ def test_the_lines_introduce_a_user_and_count_an_event(
 
 def test_the_readme_and_the_first_start_have_the_same_lines() -> None:
     address, key = "http://127.0.0.1:8000", "edk_…"
-    lines = snippets(address, key)[0].code
+    lines = build_snippets(address, key)[0].code
     assert lines in (settings.BASE_DIR / "README.md").read_text()
     made = {"admin_login": "", "admin_password": "", "ingestion_key": key}
     made |= {"api_token": "", "workspace_id": "1"}
@@ -115,7 +115,7 @@ def test_a_product_made_in_the_admin_comes_with_a_key_whose_lines_work(
     (script, *_) = code(page)
     assert key.secret in script
     run_in_a_shell(script.replace("http://testserver", live_server.url))
-    process.drain(lambda: NOON)
+    processing.drain(lambda: NOON)
     assert counts(product) == {("u1", "Report created"): 1, ("u1", "Report shared"): 1}
     # The key is shown once, and its page is one's own from then on.
     assert key.secret not in root.get(made.redirect_chain[-1][0]).content.decode()

@@ -9,7 +9,7 @@ from django.http import StreamingHttpResponse
 from django.test import Client
 from django.urls import reverse
 
-from engagement.admin.subject_export import cell
+from engagement.admin.subject_export import csv_cell
 from engagement.models import ProductMember, UserEngagement
 from tests.admin.rows import NOON, Rows, a_user
 
@@ -81,8 +81,8 @@ def test_no_export_holds_another_product(
 
 @pytest.mark.parametrize("sign", "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 def test_no_cell_is_a_formula(sign: str) -> None:
-    assert cell(f"{sign}1") == f"'{sign}1"
-    assert cell(f"1{sign}") == f"1{sign}"
+    assert csv_cell(f"{sign}1") == f"'{sign}1"
+    assert csv_cell(f"1{sign}") == f"1{sign}"
 
 
 def test_a_hostile_id_is_no_formula_in_the_file(root: Client, acme_rows: Rows) -> None:

@@ -75,7 +75,7 @@ def test_a_segment_leaves_its_members(root: Client, ranked: Rows) -> None:
 def test_of_a_large_segment_the_highest_are_listed_and_all_are_exported(
     root: Client, ranked: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subject_lists, "LISTED", 1)
+    monkeypatch.setattr(subject_lists, "MAX_LISTED_ROWS", 1)
     chosen = {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk}
     assert listed(root, **chosen) == ["high", "acme-user"]
     answer: Any = root.get(reverse("admin:engagement_user_export"), chosen)
@@ -86,7 +86,7 @@ def test_of_a_large_segment_the_highest_are_listed_and_all_are_exported(
 def test_a_search_goes_through_all_members_of_a_segment(
     root: Client, ranked: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subject_lists, "LISTED", 0)
+    monkeypatch.setattr(subject_lists, "MAX_LISTED_ROWS", 0)
     chosen = {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk}
     assert listed(root, **chosen, q="low") == ["low"]
 
@@ -166,7 +166,7 @@ def test_a_cut_list_says_the_same_total_at_both_ends(
     chosen = {"workspace": ranked.workspace.pk}
     assert totals(root.get(address, chosen).content.decode()) == ("3 users", "3 users")
     monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.listed", 2)
-    monkeypatch.setattr(subject_lists, "LISTED", 2)
+    monkeypatch.setattr(subject_lists, "MAX_LISTED_ROWS", 2)
     for query in (chosen, {**chosen, "segment": ranked.segment.pk}):
         above, below = totals(root.get(address, query).content.decode())
         assert above == "3 users" and "The first 2 of 3 users." in below, query

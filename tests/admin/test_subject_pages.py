@@ -23,7 +23,7 @@ from engagement.models import (
     Workspace,
 )
 from engagement.rescoring.rescore import rescore
-from engagement.traits import Source, stamp
+from engagement.traits import Source, make_stamp
 from tests.admin.rows import NOON, Rows, a_user, an_account
 from tests.engagement.history import NOON as LATER
 from tests.engagement.history import identify, tell, track
@@ -166,8 +166,8 @@ def test_a_trait_says_where_it_comes_from_and_when(root: Client, acme_rows: Rows
     account = acme_rows.account
     account.traits = {"plan": "pro", "am.tier": "10 users", "old": 1}
     account.trait_stamps = {
-        "plan": stamp(NOON, 1),
-        "am.tier": stamp(NOON + timedelta(days=1), 2, Source.MARKETPLACE),
+        "plan": make_stamp(NOON, 1),
+        "am.tier": make_stamp(NOON + timedelta(days=1), 2, Source.MARKETPLACE),
     }
     account.save(update_fields=["traits", "trait_stamps"])
     shown = root.get(account_page(acme_rows))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engagement.admin import suggestions as module
-from engagement.admin.suggestions import SUGGESTED, suggestions
+from engagement.admin.suggestions import MAX_SUGGESTIONS, load_suggestions
 from engagement.models import Account, Product
 from tests.engagement.history import group, identify, tell, track
 
@@ -20,7 +20,7 @@ def test_names_are_suggested_in_order(acme: Product, globex: Product) -> None:
     tell(acme, identify("ann", role="admin", plan="pro"), group("initech", size=3))
     tell(acme, track("ann", "opened"), track("ann", "closed"))
     tell(globex, identify("ann", secret="theirs"))
-    found = suggestions(acme.pk)
+    found = load_suggestions(acme.pk)
     assert found.user_traits == ["plan", "role"]
     assert found.account_traits == ["size"]
     assert found.events == ["closed", "opened"]
@@ -29,16 +29,16 @@ def test_names_are_suggested_in_order(acme: Product, globex: Product) -> None:
 def test_the_number_of_names_is_bounded(acme: Product) -> None:
     for number in range(3):
         tell(acme, group(f"a{number}", **many(f"trait of {number}", 250)))
-    assert len(suggestions(acme.pk).account_traits) == SUGGESTED
+    assert len(load_suggestions(acme.pk).account_traits) == MAX_SUGGESTIONS
 
 
 def test_so_is_the_number_of_traits_that_are_looked_at(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "TRAITS_LOOKED_AT", 30)
+    monkeypatch.setattr(module, "TRAITS_SAMPLED", 30)
     for number in range(10):
         tell(acme, group(f"a{number}", **many(f"trait of {number}", 20)))
-    assert len(suggestions(acme.pk).account_traits) == 30
+    assert len(load_suggestions(acme.pk).account_traits) == 30
 
 
 def test_who_has_megabytes_of_traits_is_passed_over(acme: Product) -> None:
@@ -46,4 +46,4 @@ def test_who_has_megabytes_of_traits_is_passed_over(acme: Product) -> None:
     # Nothing that compresses.
     text = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(600_000))
     Account.objects.filter(external_id="huge").update(traits={"text": text})
-    assert suggestions(acme.pk).account_traits == ["plan"]
+    assert load_suggestions(acme.pk).account_traits == ["plan"]

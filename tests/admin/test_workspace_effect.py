@@ -10,12 +10,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from engagement.admin import effects, seen_events
+from engagement.admin import recent_events
+from engagement.admin import what_if as effects
 from engagement.database import sql
 from engagement.models import EventName, EventWeight, Product, ScoreSet, UserEngagement, Workspace
 from engagement.rescoring import what_if
 from engagement.rescoring.rescore import rescore
-from engagement.scores import samples
+from engagement.scores import sampling
 from engagement.segments import event_counts
 from tests.engagement.history import NOON, group, identify, tell, track
 
@@ -144,14 +145,14 @@ def test_what_is_shown_before_is_what_is_shown_after_saving(
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({}, effects.NOTHING_CHANGED),
-        ({"name": "Another"}, effects.NOTHING_CHANGED),
-        ({"name": ""}, effects.NOTHING_CHANGED),
-        ({"weights-0-weight": 3}, effects.EXACT),
-        ({"weights-0-DELETE": "on"}, effects.EXACT),
+        ({}, effects.NOTHING_CHANGED_MESSAGE),
+        ({"name": "Another"}, effects.NOTHING_CHANGED_MESSAGE),
+        ({"name": ""}, effects.NOTHING_CHANGED_MESSAGE),
+        ({"weights-0-weight": 3}, effects.EXACT_MESSAGE),
+        ({"weights-0-DELETE": "on"}, effects.EXACT_MESSAGE),
         ({"default_weight": 0}, "would not be ranked"),
         (about(LATER), "Nobody scores anything."),
-        (about({"what": ""}), effects.NOTHING_CHANGED),
+        (about({"what": ""}), effects.NOTHING_CHANGED_MESSAGE),
         ({"weights-TOTAL_FORMS": 2, "weights-1-event": "", "weights-1-weight": ""}, "rank highest"),
         ({"weights-TOTAL_FORMS": 2, "weights-1-event": " paid ", "weights-1-weight": 9}, "▲ 2"),
     ],
@@ -211,48 +212,48 @@ def test_the_buttons_show_it_without_a_script_and_save_nothing(
 
 def test_a_page_as_it_is_shows_who_ranks_highest(member: Client, ours: Workspace) -> None:
     html = member.get(page(ours)).content.decode()
-    assert effects.CHANGE_SOMETHING in html
+    assert effects.CHANGE_SOMETHING_MESSAGE in html
     assert list(rankings(html)) == ["Accounts Now", "Users Now"]
 
 
 def test_a_workspace_without_scores_says_so(member: Client, acme: Product, ours: Workspace) -> None:
     new = Workspace.objects.create(product=acme, name="New")
     Workspace.objects.filter(pk=ours.pk).update(scores=None)
-    assert effects.NOT_SCORED in member.get(page(new)).content.decode()
-    assert effects.NOT_SCORED in effect(member, ours, filled_in(ours, ("shared", 10)))
+    assert effects.NOT_SCORED_MESSAGE in member.get(page(new)).content.decode()
+    assert effects.NOT_SCORED_MESSAGE in effect(member, ours, filled_in(ours, ("shared", 10)))
 
 
 def test_what_takes_too_long_is_said(
     member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(effects, "SECONDS", -1.0)
+    monkeypatch.setattr(effects, "PREVIEW_TIMEOUT_SECONDS", -1.0)
 
     @contextmanager
     def any_time(seconds: float) -> Iterator[None]:
         yield
 
-    monkeypatch.setattr(sql, "time_limit", any_time)
+    monkeypatch.setattr(sql, "statement_timeout", any_time)
     html = effect(member, ours, filled_in(ours, ("shared", 10)))
-    assert effects.TOO_LONG in html and rankings(html) == {}
+    assert effects.TIMED_OUT_MESSAGE in html and rankings(html) == {}
 
 
 def test_an_estimate_says_that_it_is_one(
     member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(what_if, "EVERYBODY", 2)
+    monkeypatch.setattr(what_if, "SCORE_ALL_UP_TO", 2)
     html = effect(member, ours, filled_in(ours, ("shared", 10)))
     assert "Estimated from 3 users" in html and "Estimated from 3 accounts" in html
-    assert effects.EXACT not in html
+    assert effects.EXACT_MESSAGE not in html
 
 
 def test_where_accounts_have_too_many_users_their_effect_is_left_out(
     member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(what_if, "EVERYBODY", 2)
-    monkeypatch.setattr(what_if, "USERS_OF_ACCOUNTS", 2)
+    monkeypatch.setattr(what_if, "SCORE_ALL_UP_TO", 2)
+    monkeypatch.setattr(what_if, "MAX_USERS_OF_ACCOUNTS", 2)
     early = {**LATER, "time_is": "more_than_days_ago"}
     html = effect(member, ours, filled_in(ours, **about(early)))
-    assert effects.TOO_MANY_USERS in html
+    assert effects.TOO_MANY_USERS_MESSAGE in html
     assert list(rankings(html)) == ["Users Now", "Users With the change"]
 
 
@@ -297,7 +298,7 @@ def test_the_list_is_short_and_says_that_there_are_more(
     member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     EventName.objects.create(product=ours.product, name="never done")
-    monkeypatch.setattr(seen_events, "LISTED", 1)
+    monkeypatch.setattr(recent_events, "MAX_EVENTS", 1)
     html = member.get(page(ours)).content.decode()
     assert seen(html) == ["opened 9 2"] and "3 more names, rarer or not seen lately" in html
     # What has a weight is listed, however rare it is.
@@ -310,9 +311,9 @@ def test_the_list_is_short_and_says_that_there_are_more(
 def test_of_many_users_counts_are_estimates(
     member: Client, ours: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(event_counts, "COUNTED_USERS", 2)
-    monkeypatch.setattr(event_counts, "SAMPLED_USERS", 2)
-    monkeypatch.setattr(samples, "PIECES", 1)
+    monkeypatch.setattr(event_counts, "COUNT_ALL_UP_TO", 2)
+    monkeypatch.setattr(event_counts, "SAMPLE_SIZE", 2)
+    monkeypatch.setattr(sampling, "ID_RANGES", 1)
     html = member.get(page(ours)).content.decode()
     assert "Estimated from 2 users, picked evenly" in html and "≈" in html
 
@@ -323,8 +324,8 @@ def test_counting_that_takes_too_long_is_said(
     def slow(*given: object) -> None:
         sql.execute("SELECT pg_sleep(2)")
 
-    monkeypatch.setattr(seen_events, "SECONDS", 0.01)
-    monkeypatch.setattr(event_counts, "lately", slow)
+    monkeypatch.setattr(recent_events, "RECENT_EVENTS_TIMEOUT_SECONDS", 0.01)
+    monkeypatch.setattr(event_counts, "count_recent_events", slow)
     html = member.get(page(ours)).content.decode()
     assert "Counting the events takes too long" in html and "opened" in html
 

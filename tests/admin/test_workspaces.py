@@ -23,7 +23,7 @@ from tests.admin.rows import Rows
 def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The workspaces that were to be scored again."""
     asked: list[int] = []
-    monkeypatch.setattr("engagement.rescoring.sets.request", asked.append)
+    monkeypatch.setattr("engagement.rescoring.sets.request_score_set", asked.append)
     return asked
 
 
@@ -259,7 +259,7 @@ def test_a_workspace_goes_with_its_scores_and_without_listing_them(
     assert "Type the workspace's name to go on:" in question
     for typed in ({}, {"name": ""}, {"name": "default"}, {"name": "Acme · Default"}):
         answer = root.post(address, {"post": "yes", **typed}, follow=True)
-        assert workspaces.MISTYPED in unescape(answer.content.decode())
+        assert workspaces.NAME_MISMATCH_MESSAGE in unescape(answer.content.decode())
     assert Workspace.objects.exists() and Segment.objects.exists()
     assert root.post(address, {"post": "yes", "name": "Default"}).status_code == 302
     assert not UserEngagement.objects.exists() and not Workspace.objects.exists()

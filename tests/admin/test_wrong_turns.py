@@ -70,7 +70,7 @@ def answer_to(error: Exception, who: Client, monkeypatch: pytest.MonkeyPatch) ->
     def fail(request: HttpRequest) -> None:
         raise error
 
-    monkeypatch.setattr(home, "context", fail)
+    monkeypatch.setattr(home, "home_context", fail)
     who.raise_request_exception = False
     return who.get(reverse("admin:index"))
 

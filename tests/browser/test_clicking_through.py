@@ -5,8 +5,8 @@ from django.contrib.auth.models import User as AdminUser
 from django.utils import timezone
 
 from engagement.models import Product, ProductMember, User
-from ingestion.admin.snippets import PLACEHOLDER
-from ingestion.drain import process
+from ingestion.admin.snippets import KEY_PLACEHOLDER
+from ingestion.drain import processing
 from ingestion.models import IngestionKey, QuarantinedMessage
 from tests.admin.rows import quarantined
 from tests.browser.browsing import Browser
@@ -38,7 +38,7 @@ def test_a_newcomer_sends_a_first_event_and_finds_it(browser: Browser) -> None:
     browser.wait_for_text("ed")
     # What it says for JavaScript is run as it stands.
     assert browser.run(snippets[2]) == "done"
-    process.drain(timezone.now)
+    processing.drain(timezone.now)
     assert User.objects.get(product=product).email == "ada@example.com"
     # And the ingestion log knows.
     browser.follow("ingestion log")
@@ -48,7 +48,7 @@ def test_a_newcomer_sends_a_first_event_and_finds_it(browser: Browser) -> None:
     assert "track · “Report created” · user u1" in browser.text and "Recorded" in browser.text
     # Asked again, the key's page keeps the secret.
     browser.open(f"/admin/ingestion/ingestionkey/{key.pk}/change/")
-    assert key.secret not in browser.driver.page_source and PLACEHOLDER in browser.text
+    assert key.secret not in browser.driver.page_source and KEY_PLACEHOLDER in browser.text
     assert browser.complaints() == []
 
 
@@ -92,7 +92,7 @@ def test_a_manager_tries_a_quarantined_message_again_from_the_log(
     browser.press_labelled("Try again")
     assert "1 message is back in the inbox" in browser.text
     assert not QuarantinedMessage.objects.exists()
-    process.drain(timezone.now)
+    processing.drain(timezone.now)
     assert User.objects.get().external_id == "ada"
 
 

@@ -7,8 +7,8 @@ from django.utils import timezone
 from engagement.messages import Identify, Track
 from engagement.models import Account, Product
 from engagement.rescoring import rescore
-from ingestion.admin.snippets import PLACEHOLDER
-from ingestion.drain import process
+from ingestion.admin.snippets import KEY_PLACEHOLDER
+from ingestion.drain import processing
 from ingestion.models import IngestionKey
 from tests.admin.rows import fill
 from tests.browser.browsing import NARROW, WIDE, Browser
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 def test_from_nothing_set_up_to_a_first_number(browser: Browser) -> None:
     AdminUser.objects.create_superuser("root", password=PASSWORD)
     browser.log_in("root", PASSWORD)
-    assert "Nothing is set up yet" in browser.text and PLACEHOLDER in browser.text
+    assert "Nothing is set up yet" in browser.text and KEY_PLACEHOLDER in browser.text
     browser.follow("Add the first product")
     browser.fill("id_name", "Acme")
     browser.press("input[name=_save]")
@@ -35,7 +35,7 @@ def test_from_nothing_set_up_to_a_first_number(browser: Browser) -> None:
     assert key.secret in lines[0]
     # What it says for JavaScript is run as it stands.
     assert browser.run(lines[2]) == "done"
-    process.drain(timezone.now)
+    processing.drain(timezone.now)
     rescore.rescore(timezone.now())
     browser.open("/admin/")
     assert "Nothing has arrived yet" not in browser.text
@@ -64,7 +64,7 @@ def test_a_superuser_reads_cards_at_any_width_and_light(
     fill(globex, 2)
     now = timezone.now()
     wait(acme_key, Identify("ada", now, {}, "a1"), Track("ada", "opened", now), received_at=now)
-    process.drain(timezone.now)
+    processing.drain(timezone.now)
     rescore.rescore(timezone.now())
     as_root.resize(width)
     as_root.prefer(scheme)
@@ -87,7 +87,7 @@ def test_a_reason_in_the_chart_leads_to_its_messages(
 ) -> None:
     IngestionKey.objects.update(revoked_at=timezone.now())
     wait(acme_key, track("ada"), received_at=timezone.now())
-    process.drain(timezone.now)
+    processing.drain(timezone.now)
     browser = as_member("viewer", "vera")
     assert "1 of 1 messages of the last 24 hours were dropped" in browser.text
     browser.follow("Revoked key")

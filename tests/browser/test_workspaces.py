@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from engagement.messages import Identify, Received, Track
+from engagement.messages import Identify, ReceivedMessage, Track
 from engagement.models import Product, Segment, Workspace
 from engagement.recording.record import record
 from engagement.rescoring.rescore import rescore
@@ -23,7 +23,7 @@ def ours(acme: Product) -> Workspace:
     for name, event, times in (("ann", "opened", 9), ("bob", "shared", 4)):
         messages.append(Identify(name, now - timedelta(days=9), {}, f"{name} ltd"))
         messages += [Track(name, event, now - timedelta(minutes=number)) for number in range(times)]
-    record([Received(acme.pk, 2_000_000 + n, now, one) for n, one in enumerate(messages)])
+    record([ReceivedMessage(acme.pk, 2_000_000 + n, now, one) for n, one in enumerate(messages)])
     rescore(now)
     return acme.workspaces.get()
 

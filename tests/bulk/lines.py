@@ -11,7 +11,7 @@ from django.core.management import call_command
 
 from engagement.models import Product
 from ingestion.bulk import importing
-from ingestion.bulk.files import Lines
+from ingestion.bulk.files import LineReader
 from ingestion.bulk.importing import Problem
 from ingestion.models import ImportedFile
 from tests.engagement.history import NOON
@@ -40,7 +40,7 @@ def events(count: int, user: str = "ada", **more: Any) -> bytes:
 def import_bytes(product: Product, content: bytes) -> list[Problem]:
     """Import the content as a file of its own; the lines that could not be used."""
     digest = hashlib.sha256(content).digest()
-    begun = importing.begin(product.pk, digest, "some file", NOON, again=False)
+    begun = importing.start_or_resume(product.pk, digest, "some file", NOON, again=False)
     return go_on(begun, content)
 
 
@@ -51,8 +51,8 @@ def opened(content: bytes) -> Any:
 
 def go_on(imported: ImportedFile, content: bytes) -> list[Problem]:
     problems: list[Problem] = []
-    source = Lines(opened(content), imported.position, imported.lines)
-    importing.run(imported, source, problems.extend, lambda: NOON)
+    source = LineReader(opened(content), imported.position, imported.lines)
+    importing.run_import(imported, source, problems.extend, lambda: NOON)
     return problems
 
 

@@ -15,10 +15,10 @@ from django.core.management import CommandError
 from django.db import DataError
 from msgspec.structs import replace
 
-from engagement.messages import Received
-from engagement.models import AccountEngagement, DailyCount, Event, Product, StaleMark, User
-from engagement.recording.record import Outcome, record
-from engagement.recording.suppression import Scope, Subject
+from engagement.messages import ReceivedMessage
+from engagement.models import AccountEngagement, DailyCount, Event, Product, RescoreRequest, User
+from engagement.recording.record import RecordResult, record
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
 from engagement.rescoring.rescore import rescore
 from ingestion.bulk import files, importing
@@ -40,8 +40,8 @@ class PowerCut(BaseException):
 
 @pytest.fixture
 def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "CHUNK", 1000)
-    monkeypatch.setattr(files, "ENOUGH_LINES", 5)
+    monkeypatch.setattr(files, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(files, "MIN_BATCH_LINES", 5)
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def cut_power_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     def cut(batches: int) -> None:
         left = batches
 
-        def record_and_die(received: Sequence[Received]) -> Outcome:
+        def record_and_die(received: Sequence[ReceivedMessage]) -> RecordResult:
             nonlocal left
             left -= 1
             outcome = record(received)
@@ -106,7 +106,7 @@ def test_the_original_times_count_for_history(acme: Product) -> None:
 
 def test_scores_follow(acme: Product) -> None:
     import_bytes(acme, json_lines(ADA, OPENED, OPENED))
-    assert StaleMark.objects.exists() and not AccountEngagement.objects.exists()
+    assert RescoreRequest.objects.exists() and not AccountEngagement.objects.exists()
     rescore(NOON)
     assert AccountEngagement.objects.get().raw == 2
 
@@ -131,7 +131,7 @@ def test_a_message_id_makes_a_repeat_harmless(acme: Product, acme_key: str) -> N
 
 
 def test_whoever_was_forgotten_for_good_stays_forgotten(acme: Product) -> None:
-    forgetting.forget(Subject(acme.pk, Scope.USER, "ada"), NOON, suppress=True)
+    forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "ada"), NOON, suppress=True)
     assert import_bytes(acme, json_lines(ADA, INITECH, OPENED)) == []
     assert {user.external_id for user in User.objects.all()} == {"bob"}
     imported = ImportedFile.objects.get()
@@ -209,7 +209,7 @@ def test_empty_lines_are_nothing(acme: Product) -> None:
 def test_a_line_that_cannot_be_recorded_is_found_and_costs_no_other(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(received: Sequence[Received]) -> Outcome:
+    def refuse(received: Sequence[ReceivedMessage]) -> RecordResult:
         if any(getattr(one.message, "event", "") == "cursed" for one in received):
             raise DataError("it is\ncursed")
         return record(received)
@@ -256,18 +256,18 @@ def test_an_interrupted_import_goes_on_where_it_stopped(
 
 def test_of_two_imports_of_a_file_at_once_one_stops(acme: Product, small_batches: None) -> None:
     content = events(50)
-    ours = importing.begin(acme.pk, b"digest", "file", NOON, again=False)
-    theirs = importing.begin(acme.pk, b"digest", "file", NOON, again=False)
+    ours = importing.start_or_resume(acme.pk, b"digest", "file", NOON, again=False)
+    theirs = importing.start_or_resume(acme.pk, b"digest", "file", NOON, again=False)
     go_on(theirs, content)
-    with pytest.raises(importing.Stopped, match="Another import of the same file"):
+    with pytest.raises(importing.ImportStopped, match="Another import of the same file"):
         go_on(ours, content)
     assert sum(counts(acme).values()) == 50
 
 
 def test_an_import_stops_when_its_product_is_deleted(acme: Product, small_batches: None) -> None:
-    begun = importing.begin(acme.pk, b"digest", "file", NOON, again=False)
-    deletion.request(acme.pk, NOON)
-    with pytest.raises(importing.Stopped, match="The product was deleted"):
+    begun = importing.start_or_resume(acme.pk, b"digest", "file", NOON, again=False)
+    deletion.request_deletion(acme.pk, NOON)
+    with pytest.raises(importing.ImportStopped, match="The product was deleted"):
         go_on(begun, events(5))
     assert not Event.objects.exists()
 
@@ -368,7 +368,7 @@ def test_the_command_goes_on_and_says_so(
 def test_ctrl_c_says_how_far_it_came(
     acme: Product, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: Any) -> Outcome:
+    def interrupt(*_: Any) -> RecordResult:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(importing, "record", interrupt)

@@ -9,14 +9,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ingestion.bulk import files
-from ingestion.bulk.files import LINE_LIMIT, Lines, Unreadable
+from ingestion.bulk.files import MAX_LINE_BYTES, LineReader, UnreadableFile
 from tests.bulk.lines import opened
 
 
 def batches(
     content: bytes, position: int = 0, number: int = 0
-) -> Iterator[tuple[Lines, list[bytes | None]]]:
-    source = Lines(opened(content), position, number)
+) -> Iterator[tuple[LineReader, list[bytes | None]]]:
+    source = LineReader(opened(content), position, number)
     while batch := source.batch():
         yield source, batch
 
@@ -38,8 +38,8 @@ def test_lines_are_the_same_however_they_are_read(
     chunk: int,
     enough: int,
 ) -> None:
-    monkeypatch.setattr(files, "CHUNK", chunk)
-    monkeypatch.setattr(files, "ENOUGH_LINES", enough)
+    monkeypatch.setattr(files, "CHUNK_BYTES", chunk)
+    monkeypatch.setattr(files, "MIN_BATCH_LINES", enough)
     # What looks like gzip or begins with a mark is another test's.
     lines = [b"{" + line for line in lines]
     content = b"\n".join(lines) + (b"\n" if lines and ends_with_a_line_end else b"")
@@ -51,15 +51,15 @@ def test_lines_are_the_same_however_they_are_read(
         assert read(stored, source.position, source.number) == lines[source.number :]
 
 
-@pytest.mark.parametrize("chunk", [1000, LINE_LIMIT, 3 * LINE_LIMIT])
+@pytest.mark.parametrize("chunk", [1000, MAX_LINE_BYTES, 3 * MAX_LINE_BYTES])
 def test_a_line_that_is_too_long_costs_no_other(
     chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "CHUNK", chunk)
-    long = b"x" * (LINE_LIMIT + 1)
+    monkeypatch.setattr(files, "CHUNK_BYTES", chunk)
+    long = b"x" * (MAX_LINE_BYTES + 1)
     assert read(b"a\n" + long + b"\nb\n" + 3 * long + b"\nc") == [b"a", None, b"b", None, b"c"]
     assert read(long) == [None]
-    assert read(b"x" * LINE_LIMIT + b"\n") == [b"x" * LINE_LIMIT]
+    assert read(b"x" * MAX_LINE_BYTES + b"\n") == [b"x" * MAX_LINE_BYTES]
 
 
 def test_a_byte_order_mark_is_skipped() -> None:
@@ -82,22 +82,22 @@ def test_several_gzip_members_are_one_file() -> None:
     ],
 )
 def test_damaged_gzip_is_said_to_be_damaged(content: bytes, reason: str) -> None:
-    with pytest.raises(Unreadable, match=reason):
+    with pytest.raises(UnreadableFile, match=reason):
         read(content)
 
 
 def test_a_file_that_shrank_cannot_be_gone_on_with() -> None:
-    with pytest.raises(Unreadable, match="shorter than it was"):
+    with pytest.raises(UnreadableFile, match="shorter than it was"):
         read(b"a\nb\n", position=100)
 
 
 def test_a_file_is_known_by_what_it_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "CHUNK", 10)
+    monkeypatch.setattr(files, "CHUNK_BYTES", 10)
 
     def digest(name: str, content: bytes) -> bytes:
         path = tmp_path / name
         path.write_bytes(content)
-        return files.digest(path)
+        return files.file_digest(path)
 
     content = bytes(range(100))
     known = digest("a", content)

@@ -14,10 +14,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engagement.database import sql
-from engagement.messages import Group, Identify, Message, Received, Track
+from engagement.messages import Group, Identify, Message, ReceivedMessage, Track
 from engagement.models import DailyCount, Event, ForgottenSubject, Product, User
 from engagement.recording.record import record
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting, maintenance
 from engagement.rescoring.rescore import rescore
 from engagement.traits import Source
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def exported(product: Product) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in exporting.export(product.pk)]
+    return [json.loads(line) for line in exporting.export_lines(product.pk)]
 
 
 def copied(product: Product, name: str = "copy") -> Product:
@@ -68,7 +68,7 @@ def acme_with_everything(acme: Product) -> Product:
     tell(acme, track("stranger"), track("other stranger", group="nobody's"))
     tell(acme, identify("bob", -20, "initech", **{"am.tier": "5", "é": [1.5, {"a": None}]}))
     license = Identify("bob", NOON, {"am.tier": "10 Users", "am.gone": None})
-    record([Received(acme.pk, 10**9, NOON, license, Source.MARKETPLACE)])
+    record([ReceivedMessage(acme.pk, 10**9, NOON, license, Source.MARKETPLACE)])
     return acme
 
 
@@ -126,7 +126,12 @@ def test_what_came_late_does_as_little_to_the_copy(acme_with_everything: Product
         identify("stranger", 1, "initech"),
     ]
     for product in (copy, acme_with_everything):
-        record([Received(product.pk, 10**12 + place, NOON, one) for place, one in enumerate(late)])
+        record(
+            [
+                ReceivedMessage(product.pk, 10**12 + place, NOON, one)
+                for place, one in enumerate(late)
+            ]
+        )
     assert_same(copy, acme_with_everything)
 
 
@@ -146,19 +151,19 @@ def test_counts_that_outlived_their_events_are_counted_again(
 
 def test_thinned_links_say_the_same(acme_with_everything: Product) -> None:
     tell(acme_with_everything, *(identify("ada", hours, "hooli") for hours in range(-600, -500)))
-    assert maintenance.thin_links(NOON) > 90
+    assert maintenance.thin_memberships(NOON) > 90
     assert_same(copied(acme_with_everything), acme_with_everything)
 
 
 def test_whoever_is_being_forgotten_is_not_exported(acme_with_everything: Product) -> None:
     for subject in (
-        Subject(acme_with_everything.pk, Scope.USER, "ada"),
-        Subject(acme_with_everything.pk, Scope.ACCOUNT, "initech"),
+        SubjectRef(acme_with_everything.pk, SubjectScope.USER, "ada"),
+        SubjectRef(acme_with_everything.pk, SubjectScope.ACCOUNT, "initech"),
     ):
         forgetting.forget(subject, NOON)
     assert ForgottenSubject.objects.filter(row_id__isnull=False).count() == 2
     copy = copied(acme_with_everything)
-    forgetting.clear()
+    forgetting.erase_forgotten()
     assert_same(copy, acme_with_everything)
 
 
@@ -220,7 +225,7 @@ def test_any_messages_come_out_the_same(
 def tell_as(product: Product, told: list[tuple[Message, Source]], first: int) -> None:
     record(
         [
-            Received(product.pk, first + place, NOON, message, source)
+            ReceivedMessage(product.pk, first + place, NOON, message, source)
             for place, (message, source) in enumerate(told)
         ]
     )
@@ -231,7 +236,7 @@ def tell_as(product: Product, told: list[tuple[Message, Source]], first: int) ->
 
 def test_an_export_is_of_one_moment(acme_with_everything: Product) -> None:
     before = exported(acme_with_everything)
-    lines = exporting.export(acme_with_everything.pk)
+    lines = exporting.export_lines(acme_with_everything.pk)
     first = next(lines)
 
     def meanwhile() -> None:
@@ -313,7 +318,7 @@ def test_exporting_reads_some_rows_at_a_time(
             yield row
 
     monkeypatch.setattr(sql, "stream", noted)
-    lines = exporting.export(acme.pk)
+    lines = exporting.export_lines(acme.pk)
     for _ in range(3):
         next(lines)
     assert len(read) <= 3
@@ -321,9 +326,9 @@ def test_exporting_reads_some_rows_at_a_time(
 
 
 def test_whoever_takes_an_export_may_take_their_time(acme_with_everything: Product) -> None:
-    whole = list(exporting.export(acme_with_everything.pk))
+    whole = list(exporting.export_lines(acme_with_everything.pk))
     sql.execute("SET idle_in_transaction_session_timeout = '100ms'")
-    lines = exporting.export(acme_with_everything.pk)
+    lines = exporting.export_lines(acme_with_everything.pk)
     first = next(lines)
     time.sleep(0.5)
     assert sorted([first, *lines]) == sorted(whole)

@@ -70,7 +70,7 @@ def test_whoever_interrupts_it_is_told_how_to_delete_what_was_made(
     def interrupted(*args: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(loading, "fill", interrupted)
+    monkeypatch.setattr(loading, "populate", interrupted)
     with pytest.raises(CommandError, match="interrupted") as raised:
         call_command(*SMALL)
     assert f"manage.py delete_product {Product.objects.get().pk}" in str(raised.value)

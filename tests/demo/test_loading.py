@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.db.models import Count, Sum
 
-from engagement.demo import copied, loading, recorded, vocabulary
+from engagement.demo import copy_writer, loading, message_writer, vocabulary
 from engagement.demo.population import Customer, Size, generate
 from engagement.demo.vocabulary import BOARDS
 from engagement.models import (
@@ -17,7 +17,7 @@ from engagement.models import (
     Event,
     EventName,
     Product,
-    StaleMark,
+    RescoreRequest,
     User,
     UserEngagement,
 )
@@ -33,11 +33,11 @@ Write = Callable[[int, Iterable[Customer]], Iterator[int]]
 
 
 def fill(product: Product, size: Size = SIZE) -> None:
-    assert sum(loading.fill(product, BOARDS, size, NOW)) == size.users
+    assert sum(loading.populate(product, BOARDS, size, NOW)) == size.users
 
 
 def score(product: Product) -> None:
-    loading.score([product], lambda: NOW, lambda how_far: False)
+    loading.score_products([product], lambda: NOW, lambda how_far: False)
 
 
 def without_arrivals(product: Product) -> dict[str, Any]:
@@ -81,28 +81,28 @@ def test_what_is_copied_is_what_would_have_been_recorded(
     acme: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(acme)
-    monkeypatch.setattr(loading, "RECORDED_UP_TO", 0)
-    monkeypatch.setattr(copied, "PEOPLE_PER_PIECE", 7)
+    monkeypatch.setattr(loading, "MAX_USERS_AS_MESSAGES", 0)
+    monkeypatch.setattr(copy_writer, "PEOPLE_PER_BATCH", 7)
     fill(globex)
     score(acme)
     score(globex)
     assert without_arrivals(globex) == without_arrivals(acme)
     assert seen(globex) == seen(acme)
     assert scores(globex) == scores(acme)
-    assert StaleMark.objects.count() == 0
+    assert RescoreRequest.objects.count() == 0
 
 
 @pytest.mark.parametrize("recorded_up_to", [0, 1000], ids=["copied", "recorded"])
 def test_daily_counts_agree_with_the_population_and_with_single_events(
     acme: Product, recorded_up_to: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "RECORDED_UP_TO", recorded_up_to)
+    monkeypatch.setattr(loading, "MAX_USERS_AS_MESSAGES", recorded_up_to)
     fill(acme)
     done = [
         done
         for customer in generate(BOARDS, SIZE, NOW, seed=1)
         for person in customer.people
-        for done in person.done
+        for done in person.event_uses
     ]
     assert DailyCount.objects.aggregate(n=Sum("count"))["n"] == sum(one.often for one in done)
     recent = NOW.date() - timedelta(days=SIZE.event_days - 1)
@@ -119,7 +119,7 @@ def test_daily_counts_agree_with_the_population_and_with_single_events(
 def test_raw_scores_are_counts_times_the_catalogs_weights(
     acme: Product, recorded_up_to: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "RECORDED_UP_TO", recorded_up_to)
+    monkeypatch.setattr(loading, "MAX_USERS_AS_MESSAGES", recorded_up_to)
     fill(acme)
     score(acme)
     weights = {feature.event: feature.weight for feature in BOARDS.features}
@@ -128,7 +128,7 @@ def test_raw_scores_are_counts_times_the_catalogs_weights(
         customer.external_id: sum(
             done.often * weights[done.event]
             for person in customer.people
-            for done in person.done
+            for done in person.event_uses
             if done.last_at.date() >= since
         )
         for customer in generate(BOARDS, SIZE, NOW, seed=1)
@@ -160,18 +160,18 @@ def test_people_who_ask_for_no_users_get_accounts(acme: Product) -> None:
 
 def test_waiting_for_the_scores_ends_when_told_so(acme: Product) -> None:
     fill(acme)
-    loading.score([acme], lambda: NOW, lambda how_far: True)
+    loading.score_products([acme], lambda: NOW, lambda how_far: True)
     assert not acme.workspaces.exclude(scores=None).exists()
     rescore(NOW)
     assert acme.workspaces.exclude(scores=None).exists()
 
 
-@pytest.mark.parametrize("write", [recorded.write, copied.write])
+@pytest.mark.parametrize("write", [message_writer.write_as_messages, copy_writer.copy_customers])
 def test_writing_goes_on_in_bounded_pieces(
     acme: Product, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded, "MESSAGES_PER_BATCH", 300)
-    monkeypatch.setattr(copied, "PEOPLE_PER_PIECE", 10)
+    monkeypatch.setattr(message_writer, "MESSAGES_PER_BATCH", 300)
+    monkeypatch.setattr(copy_writer, "PEOPLE_PER_BATCH", 10)
     EventName.objects.bulk_create(
         EventName(product=acme, name=feature.event) for feature in BOARDS.features
     )

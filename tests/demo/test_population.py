@@ -11,8 +11,8 @@ from engagement.demo import vocabulary
 from engagement.demo.population import Customer, Size, generate
 from engagement.demo.vocabulary import BOARDS, Company, company
 from engagement.metric_names import Scope
-from engagement.rules.rules import parse
-from engagement.tenure import stated
+from engagement.rules.rules import parse_rule
+from engagement.tenure import parse_created_at
 
 # A Thursday, at half past two.
 NOW = datetime(2026, 9, 24, 14, 30, tzinfo=UTC)
@@ -77,9 +77,9 @@ def test_nothing_happens_in_the_future_or_before_somebody_is_there(
         assert customer.seen_at < NOW
         for person in customer.people:
             assert customer.seen_at.date() <= person.seen_at.date() and person.seen_at < NOW
-            created = stated(person.traits)
+            created = parse_created_at(person.traits)
             assert created is not None and created <= person.seen_at
-            for done in person.done:
+            for done in person.event_uses:
                 assert person.seen_at <= done.last_at <= NOW
 
 
@@ -89,7 +89,7 @@ def test_single_events_are_made_of_recent_days_only_and_are_as_many_as_are_count
     first = NOW.date() - timedelta(days=SIZE.event_days - 1)
     recent = 0
     for person in (person for customer in customers for person in customer.people):
-        for done in person.done:
+        for done in person.event_uses:
             if done.last_at.date() < first:
                 assert not done.times
                 continue
@@ -104,7 +104,7 @@ def test_weeks_have_their_rhythm(customers: list[Customer]) -> None:
         done.last_at.weekday()
         for customer in customers
         for person in customer.people
-        for done in person.done
+        for done in person.event_uses
     )
     assert min(days[day] for day in range(5)) > 3 * max(days[5], days[6])
 
@@ -113,7 +113,7 @@ def test_a_few_customers_are_large_and_a_few_people_do_most(customers: list[Cust
     teams = sorted(len(customer.people) for customer in customers)
     assert teams[-1] > 4 * median(teams)
     work = sorted(
-        sum(done.often for done in person.done)
+        sum(done.often for done in person.event_uses)
         for customer in customers
         for person in customer.people
     )
@@ -127,7 +127,7 @@ def test_some_rise_some_fall_and_some_fall_asleep() -> None:
     asleep = NOW - timedelta(days=14)
     stories: Counter[str] = Counter()
     for customer in found:
-        times = [done.last_at for person in customer.people for done in person.done]
+        times = [done.last_at for person in customer.people for done in person.event_uses]
         early, late = sum(at < middle for at in times), sum(at >= middle for at in times)
         if customer.seen_at >= NOW - timedelta(days=16):
             stories["new"] += 1
@@ -157,4 +157,4 @@ def test_catalogs_weigh_events_from_1_to_10_and_begin_with_what_everybody_does(
 def test_the_demos_segments_are_rules(
     scope: Scope, name: str, conditions: list[dict[str, object]]
 ) -> None:
-    assert len(parse({"match": "all", "conditions": conditions}, scope).conditions) == 2
+    assert len(parse_rule({"match": "all", "conditions": conditions}, scope).conditions) == 2

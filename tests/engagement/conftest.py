@@ -24,7 +24,7 @@ def scores(acme: Product) -> ScoreSet:
         account_benchmark_yesterday=None,
         account_benchmark_last_period=200.0,
         account_quantiles=[10, 20, 30, 40],
-        scored_names=4,
+        scored_event_name_count=4,
     )
     acme.workspaces.update(scores=score_set)
     return score_set

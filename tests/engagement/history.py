@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from engagement.messages import Group, Identify, Message, Received, Track
+from engagement.messages import Group, Identify, Message, ReceivedMessage, Track
 from engagement.models import Account, DailyCount, Event, EventName, Membership, Product, User
 from engagement.recording.record import record
 
@@ -32,9 +32,9 @@ def track(user: str, event: str = "opened", hours: float = 0, group: str | None 
     return Track(user, event, at(hours), group)
 
 
-def received(product: Product, messages: Sequence[Message]) -> list[Received]:
+def received(product: Product, messages: Sequence[Message]) -> list[ReceivedMessage]:
     """The messages as they arrive now, one after the other."""
-    return [Received(product.pk, next(_arrivals), NOON, message) for message in messages]
+    return [ReceivedMessage(product.pk, next(_arrivals), NOON, message) for message in messages]
 
 
 def tell(product: Product, *messages: Message) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from engagement.scores.formula import shown_score
+from engagement.scores.formula import rounded_score
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def history(
     return [
         (
             day,
-            shown_score(
+            rounded_score(
                 raw(grouped[subject], definition, day),
                 benchmark(raw(events, definition, day) for events in grouped.values()),
             ),

@@ -11,7 +11,7 @@ from decimal import Decimal
 from math import ceil
 from typing import Any
 
-from engagement.scores.formula import shown_score
+from engagement.scores.formula import rounded_score
 from tests.engagement import plain
 from tests.engagement.plain import Definition, Did
 
@@ -46,7 +46,7 @@ class World:
         return plain.benchmark(plain.raw(one.events, self.definition, day) for one in self.subjects)
 
     @property
-    def scored_names(self) -> int:
+    def scored_event_name_count(self) -> int:
         return sum(1 for name in self.event_names if self.definition.weight(name))
 
 
@@ -55,15 +55,15 @@ def metrics(one: Subject, world: World) -> dict[str, float | None]:
     today, definition = world.today, world.definition
     yesterday, before = today - DAY, today - definition.lookback * DAY
     numbers: dict[str, Any] = plain.account_numbers(one.events, definition, today, one.members)
-    now = shown_score(numbers["raw"], world.benchmark(today))
-    then = shown_score(numbers["raw_last_period"], world.benchmark(before))
+    now = rounded_score(numbers["raw"], world.benchmark(today))
+    then = rounded_score(numbers["raw_last_period"], world.benchmark(before))
     ever = [did.event for did in one.events if definition.weight(did.event)]
-    names = world.scored_names
+    names = world.scored_event_name_count
     found = {
         "engagement_score": now,
         "raw_score": numbers["raw"],
         "percentile": percentile(one, world),
-        "score_yesterday": shown_score(numbers["raw_yesterday"], world.benchmark(yesterday)),
+        "score_yesterday": rounded_score(numbers["raw_yesterday"], world.benchmark(yesterday)),
         "score_last_period": then,
         "score_change": round(now - then, 1),
         "frequency": numbers["active_days"],

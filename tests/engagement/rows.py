@@ -55,8 +55,10 @@ MAKE: dict[Scope, Callable[..., Any]] = {"user": user, "account": account}
 def members(
     score_set: ScoreSet, scope: Scope, *asked: dict[str, Any], match: str = "all"
 ) -> set[str]:
-    rule = rules.parse({"match": match, "conditions": list(asked)}, scope)
-    found = segments.rows(score_set, scope).filter(segments.members(score_set, rule))
+    rule = rules.parse_rule({"match": match, "conditions": list(asked)}, scope)
+    found = segments.engagement_rows(score_set, scope).filter(
+        segments.members_filter(score_set, rule)
+    )
     names = set(found.values_list(f"{scope}__external_id", flat=True))
-    assert segments.count(score_set, rule) == len(names)
+    assert segments.count_members(score_set, rule) == len(names)
     return names

@@ -26,7 +26,7 @@ def is_about(product: Product, *conditions: dict[str, Any]) -> None:
     workspace = Workspace.objects.get(product=product)
     workspace.audience = {"match": "all", "conditions": list(conditions)} if conditions else {}
     workspace.save(update_fields=["audience"])
-    sets.request(workspace.pk)
+    sets.request_score_set(workspace.pk)
 
 
 def users(product: Product) -> dict[str, int]:

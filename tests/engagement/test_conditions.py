@@ -10,7 +10,7 @@ import pytest
 from engagement.messages import Identify
 from engagement.models import Product, User
 from engagement.rules import filters, rules
-from engagement.rules.rules import UnusableRule
+from engagement.rules.rules import InvalidRule
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.rows import named
 
@@ -32,8 +32,8 @@ def when(kind: str, operator: str, days: Any) -> dict[str, Any]:
 def let_in(product: Product, *asked: dict[str, Any], match: str = "all") -> set[str]:
     """The users that an audience with these conditions has."""
     stored = {"match": match, "conditions": list(asked)}
-    rule = rules.parse(stored, "user", for_audience=True)
-    met = filters.subject_filter(rule, product.pk, TODAY)
+    rule = rules.parse_rule(stored, "user", for_audience=True)
+    met = filters.audience_filter(rule, product.pk, TODAY)
     users = User.objects.filter(product=product)
     members = set(users.filter(met).values_list("external_id", flat=True))
     others = set(users.exclude(met).values_list("external_id", flat=True))
@@ -250,7 +250,7 @@ def test_what_a_rule_depends_on(
     asked: dict[str, Any], uses_time: bool, uses_account_traits: bool
 ) -> None:
     for together in ([asked], [trait("is_set"), asked]):
-        rule = rules.parse({"conditions": together}, "user", for_audience=True)
+        rule = rules.parse_rule({"conditions": together}, "user", for_audience=True)
         assert (rule.uses_time, rule.uses_account_traits) == (uses_time, uses_account_traits)
 
 
@@ -271,10 +271,10 @@ def test_what_a_rule_depends_on(
     ids=named,
 )
 def test_a_rule_is_stored_as_it_is_shown(asked: dict[str, Any]) -> None:
-    rule = rules.parse({"match": "any", "conditions": [asked]}, "account")
-    stored = rules.as_json(rule)
+    rule = rules.parse_rule({"match": "any", "conditions": [asked]}, "account")
+    stored = rules.rule_to_json(rule)
     assert stored["match"] == "any" and asked.items() <= stored["conditions"][0].items()
-    assert rules.parse(stored, "account") == rule
+    assert rules.parse_rule(stored, "account") == rule
 
 
 # --- What is refused ------------------------------------------------------------------------
@@ -343,8 +343,8 @@ def test_a_condition_that_cannot_be_used_is_told_why(
     asked: Any, field: str | None, sentence: str
 ) -> None:
     stored = {"match": "all", "conditions": [trait("is_set"), asked]}
-    with pytest.raises(UnusableRule) as refused:
-        rules.parse(stored, "user", for_audience=True)
+    with pytest.raises(InvalidRule) as refused:
+        rules.parse_rule(stored, "user", for_audience=True)
     faults = refused.value.faults
     assert (1, field) in [(fault.condition, fault.field) for fault in faults]
     assert sentence in str(refused.value)
@@ -369,8 +369,8 @@ def test_a_condition_that_cannot_be_used_is_told_why(
 def test_a_condition_that_does_not_fit_is_told_why(
     asked: dict[str, Any], scope: Any, sentence: str
 ) -> None:
-    with pytest.raises(UnusableRule, match=sentence):
-        rules.parse({"conditions": [asked]}, scope)
+    with pytest.raises(InvalidRule, match=sentence):
+        rules.parse_rule({"conditions": [asked]}, scope)
 
 
 @pytest.mark.parametrize(
@@ -383,13 +383,13 @@ def test_a_condition_that_does_not_fit_is_told_why(
     ],
 )
 def test_a_rule_that_is_none_is_told_why(stored: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(UnusableRule, match=sentence):
-        rules.parse(stored, "user")
+    with pytest.raises(InvalidRule, match=sentence):
+        rules.parse_rule(stored, "user")
 
 
 def test_every_fault_is_told() -> None:
     stored = {"conditions": [trait("is", ""), trait("is_set"), event("done", name="", times=0)]}
-    with pytest.raises(UnusableRule) as refused:
-        rules.parse(stored, "user")
+    with pytest.raises(InvalidRule) as refused:
+        rules.parse_rule(stored, "user")
     places = [(fault.condition, fault.field) for fault in refused.value.faults]
     assert places == [(0, "value"), (2, "event"), (2, "times")]

@@ -8,7 +8,7 @@ import pytest
 from engagement.models import EventName, Product, ScoreSet, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
-from engagement.scores import samples
+from engagement.scores import sampling
 from engagement.segments import event_counts
 from tests.engagement.history import NOON, identify, tell, track
 from tests.engagement.rows import TODAY, account, user
@@ -23,7 +23,7 @@ def scores_of(product: Product) -> ScoreSet:
 
 
 def lately(product: Product, today: Any = TODAY) -> dict[str, int]:
-    found = event_counts.lately(scores_of(product), today)
+    found = event_counts.count_recent_events(scores_of(product), today)
     assert not found.is_estimate
     names = EventName.objects.in_bulk(found.counts)
     return {names[name_id].name: count for name_id, count in found.counts.items()}
@@ -47,22 +47,22 @@ def test_an_audience_counts_its_users_alone(acme: Product) -> None:
     tell(acme, track("ann", "opened"), track("bob", "opened"), track("bob", "shared"))
     rule = {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}
     acme.workspaces.update(audience={"match": "all", "conditions": [rule]})
-    sets.request(acme.workspaces.get().pk)
+    sets.request_score_set(acme.workspaces.get().pk)
     rescore(NOON)
     assert lately(acme) == {"opened": 1}
 
 
 def test_nobody_did_anything(scores: ScoreSet) -> None:
-    assert event_counts.lately(scores, TODAY) == ({}, 0, False)
+    assert event_counts.count_recent_events(scores, TODAY) == ({}, 0, False)
 
 
 def test_of_many_users_some_stand_for_all(acme: Product, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_counts, "COUNTED_USERS", 300)
-    monkeypatch.setattr(event_counts, "SAMPLED_USERS", 200)
+    monkeypatch.setattr(event_counts, "COUNT_ALL_UP_TO", 300)
+    monkeypatch.setattr(event_counts, "SAMPLE_SIZE", 200)
     for number in range(400):
         tell(acme, identify(f"user {number}"), *[track(f"user {number}", "opened")] * 3)
     rescore(NOON)
-    found = event_counts.lately(scores_of(acme), TODAY)
+    found = event_counts.count_recent_events(scores_of(acme), TODAY)
     assert found.is_estimate and found.users == pytest.approx(200, abs=20)
     assert list(found.counts.values()) == [pytest.approx(1200, rel=0.02)]
 
@@ -82,17 +82,17 @@ def test_a_sample_is_even_however_far_apart_ids_are(
         own.append(user(scores, f"user {len(own)}").user_id)
         for number in range(every - 1):
             user(other, f"{len(own)} {number}")
-    sample = samples.pick(scores, "user", 300, wanted)
+    sample = sampling.sample_subjects(scores, "user", 300, wanted)
     assert set(sample.ids) <= set(own) and len(set(sample.ids)) == len(sample.ids)
     if wanted >= 300:
-        assert (sorted(sample.ids), sample.one_in) == (own, 1.0)
+        assert (sorted(sample.ids), sample.scale) == (own, 1.0)
     else:
-        assert len(sample.ids) * sample.one_in == pytest.approx(300, rel=0.1)
+        assert len(sample.ids) * sample.scale == pytest.approx(300, rel=0.1)
         # A piece is at least one id wide.
-        assert len(sample.ids) == pytest.approx(max(wanted, samples.PIECES), rel=0.1)
+        assert len(sample.ids) == pytest.approx(max(wanted, sampling.ID_RANGES), rel=0.1)
 
 
 def test_a_sample_of_accounts(scores: ScoreSet) -> None:
     known = [account(scores, f"account {number}").account_id for number in range(5)]
-    assert sorted(samples.pick(scores, "account", 5, 10).ids) == known
-    assert samples.pick(scores, "user", 0, 10) == ([], 1.0)
+    assert sorted(sampling.sample_subjects(scores, "account", 5, 10).ids) == known
+    assert sampling.sample_subjects(scores, "user", 0, 10) == ([], 1.0)

@@ -12,16 +12,16 @@ from engagement.models import (
     AccountEngagement,
     DailyBenchmark,
     Product,
+    RescoreRequest,
     ScoreSet,
     Segment,
-    StaleMark,
     UserEngagement,
     Workspace,
 )
 from engagement.rescoring import rescore as rescoring
 from engagement.rescoring.rescore import rescore
 from engagement.scores import metrics, past_benchmarks
-from engagement.scores.history import history
+from engagement.scores.history import score_history
 from engagement.segments import members
 from tests.engagement.history import NOON, identify, tell, track
 
@@ -58,15 +58,20 @@ def shown(workspace: Workspace) -> dict[str, Any]:
     days = DailyBenchmark.objects.filter(score_set=scores).order_by("day")
     return {
         "users": {
-            row.user.external_id: (metrics.user_scores(row, scores), history(scores, row))
+            row.user.external_id: (metrics.user_scores(row, scores), score_history(scores, row))
             for row in users
         },
         "accounts": {
-            row.account.external_id: (metrics.account_scores(row, scores), history(scores, row))
+            row.account.external_id: (
+                metrics.account_scores(row, scores),
+                score_history(scores, row),
+            )
             for row in accounts
         },
         "segments": {
-            (segment.scope, segment.name): members.counts(scores, [segment])[segment.pk]
+            (segment.scope, segment.name): members.count_members_by_segment(scores, [segment])[
+                segment.pk
+            ]
             for segment in Segment.objects.filter(workspace=workspace)
         },
         "benchmarks": list(days.values_list("day", "users", "accounts")),
@@ -231,7 +236,7 @@ def test_a_large_past_is_taken_less_often_and_a_small_one_not_all_the_time(
     scored: Product, taken: list[tuple[int, int]]
 ) -> None:
     before = ScoreSet.objects.filter(state="current")
-    before.update(past_at=NOON, past_seconds=20.0)
+    before.update(past_benchmarks_at=NOON, past_benchmarks_seconds=20.0)
     tell(scored, *steady(30))
     rescore(NOON + timedelta(seconds=1999))
     assert taken == []
@@ -247,19 +252,19 @@ def test_a_large_past_is_taken_less_often_and_a_small_one_not_all_the_time(
 def test_what_is_left_in_the_middle_goes_on_from_there(
     scored: Product, taken: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hold, times = locks.hold_scoring, iter([True, True, False])
+    hold, times = locks.try_lock_scoring, iter([True, True, False])
 
     def hold_twice(product_id: int) -> bool:
         return hold(product_id) and next(times, True)
 
     tell(scored, *steady(80))
-    monkeypatch.setattr(locks, "hold_scoring", hold_twice)
-    past_benchmarks.outdate([scores_of(default_of(scored))], NOON.date() - 80 * DAY)
-    past_benchmarks.refresh(NOON + 2 * MINUTE, lambda: False)
+    monkeypatch.setattr(locks, "try_lock_scoring", hold_twice)
+    past_benchmarks.invalidate_from([scores_of(default_of(scored))], NOON.date() - 80 * DAY)
+    past_benchmarks.refresh_due(NOON + 2 * MINUTE, lambda: False)
     assert taken == [(80, 51), (50, 21)]
-    past_benchmarks.refresh(NOON + 2 * MINUTE, lambda: False)
+    past_benchmarks.refresh_due(NOON + 2 * MINUTE, lambda: False)
     assert taken == [(80, 51), (50, 21), (20, 1)]
-    assert scores_of(default_of(scored)).past_stale_from is None
+    assert scores_of(default_of(scored)).past_benchmarks_stale_from is None
 
 
 def test_what_becomes_stale_behind_a_step_waits_for_the_next_time(
@@ -271,24 +276,24 @@ def test_what_becomes_stale_behind_a_step_waits_for_the_next_time(
     def step_and_outdate(score_set: ScoreSet, go_on_from: date | None) -> date | None:
         following = step(score_set, go_on_from)
         if go_on_from is None:
-            past_benchmarks.outdate([score_set], NOON.date() - 70 * DAY)
+            past_benchmarks.invalidate_from([score_set], NOON.date() - 70 * DAY)
         return following
 
     monkeypatch.setattr(past_benchmarks, "_step", step_and_outdate)
-    past_benchmarks.outdate([scores], NOON.date() - 40 * DAY)
-    past_benchmarks.refresh(NOON + 2 * MINUTE, lambda: False)
+    past_benchmarks.invalidate_from([scores], NOON.date() - 40 * DAY)
+    past_benchmarks.refresh_due(NOON + 2 * MINUTE, lambda: False)
     assert taken == [(40, 11), (10, 1)]
-    assert scores_of(default_of(scored)).past_stale_from == NOON.date() - 70 * DAY
+    assert scores_of(default_of(scored)).past_benchmarks_stale_from == NOON.date() - 70 * DAY
 
 
 def test_it_waits_until_all_are_scored_whose_counts_changed(
     scored: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescoring, "MARKS_PER_TRANSACTION", 3)
+    monkeypatch.setattr(rescoring, "REQUESTS_PER_TRANSACTION", 3)
     tell(scored, *steady(1))
     calls = iter([False])
     rescore(NOON + 2 * MINUTE, out_of_time=lambda: next(calls, True))
-    assert scores_of(default_of(scored)).past_stale_from is None
-    assert StaleMark.objects.filter(day=NOON.date() - DAY).exists()
+    assert scores_of(default_of(scored)).past_benchmarks_stale_from is None
+    assert RescoreRequest.objects.filter(day=NOON.date() - DAY).exists()
     rescore(NOON + 3 * MINUTE)
     assert shown(default_of(scored)) == shown(afresh(scored))

@@ -7,17 +7,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engagement.models import (
-    Chore,
+    DailyJob,
     ForgottenSubject,
     Membership,
     Product,
     ReattributionRequest,
     User,
 )
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import maintenance
 from engagement.removal.forgetting import forget
-from engagement.removal.maintenance import maintain, thin_links
+from engagement.removal.maintenance import maintain, thin_memberships
 from tests.engagement.history import NOON, identify, state, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -37,7 +37,7 @@ def sightings(product: Product) -> list[tuple[float, str]]:
 def test_old_links_that_repeat_the_one_before_are_thinned(acme: Product) -> None:
     for days in range(-20, 1):
         tell(acme, identify("ann", days * DAY, group="initech" if days < -10 else "hooli"))
-    thin_links(NOON)
+    thin_memberships(NOON)
     kept = [(hours / DAY, account) for hours, account in sightings(acme)]
     assert kept[:2] == [(-20, "initech"), (-10, "hooli")]
     # The last seven days are kept whole: a link may still be sorted in between.
@@ -48,7 +48,7 @@ def test_each_users_links_are_thinned_on_their_own(acme: Product, globex: Produc
     for product in (acme, globex):
         tell(product, identify("ann", -20 * DAY, group="initech"))
         tell(product, identify("bob", -19 * DAY, group="initech"))
-    assert thin_links(NOON) == 0
+    assert thin_memberships(NOON) == 0
 
 
 # --- Users with very many links ---------------------------------------------------------------
@@ -57,7 +57,7 @@ def test_each_users_links_are_thinned_on_their_own(acme: Product, globex: Produc
 @pytest.fixture
 def few_links(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user with more than ten old links has very many."""
-    monkeypatch.setattr(maintenance, "MOST_LINKS", 10)
+    monkeypatch.setattr(maintenance, "MAX_OLD_MEMBERSHIPS", 10)
 
 
 def alternate(product: Product, user: str, hours: range) -> None:
@@ -72,27 +72,27 @@ def test_of_very_many_old_links_the_last_of_each_day_is_kept(acme: Product) -> N
     tell(acme, track("ann", hours=-20 * DAY + 5.5), identify("ann", 0, group="c"))
     before = state(acme)
 
-    assert thin_links(NOON) == len(days) - 4
+    assert thin_memberships(NOON) == len(days) - 4
 
     # NOON is the twelfth hour, so the 48 hours touch three days; and the first link of all stays.
     kept = [hours for hours, _ in sightings(acme)]
     assert kept == [-480, -469, -445, -433, 0]
     after = state(acme)
     assert {**after, "sightings": None} == {**before, "sightings": None}
-    assert thin_links(NOON) == 2, "those that now repeat the one before"
-    assert thin_links(NOON) == 0
+    assert thin_memberships(NOON) == 2, "those that now repeat the one before"
+    assert thin_memberships(NOON) == 0
 
 
 @pytest.mark.usefixtures("few_links")
 def test_all_links_of_the_last_seven_days_are_kept(acme: Product) -> None:
     alternate(acme, "ann", range(-6 * DAY, 0))
-    assert thin_links(NOON) == 0
+    assert thin_memberships(NOON) == 0
 
 
 @pytest.mark.usefixtures("few_links")
 def test_who_has_fewer_keeps_each_change(acme: Product) -> None:
     alternate(acme, "ann", range(-20 * DAY, -20 * DAY + 10))
-    assert thin_links(NOON) == 0
+    assert thin_memberships(NOON) == 0
 
 
 @pytest.mark.usefixtures("few_links")
@@ -100,9 +100,9 @@ def test_links_are_kept_while_events_are_still_to_be_moved_by_them(acme: Product
     alternate(acme, "ann", range(-20 * DAY, -19 * DAY))
     ann = User.objects.get()
     wanted = ReattributionRequest.objects.create(product=acme, user_id=ann.pk)
-    assert thin_links(NOON) == 0
+    assert thin_memberships(NOON) == 0
     wanted.delete()
-    assert thin_links(NOON) > 0
+    assert thin_memberships(NOON) > 0
 
 
 @given(st.lists(st.tuples(st.integers(-20, 0), st.sampled_from("abc")), max_size=10))
@@ -115,7 +115,7 @@ def test_thinning_changes_no_attribution(db: None, told: list[tuple[int, str]]) 
     product, thinned = Product.create_with_workspace("a"), Product.create_with_workspace("b")
     for one in (product, thinned):
         tell(one, *(identify("ann", days * DAY, group=account) for days, account in told))
-    thin_links(NOON)
+    thin_memberships(NOON)
     moments = [track("ann", hours=day * DAY + 1) for day in range(-22, 2)]
     for one in (product, thinned):
         tell(one, *moments)
@@ -129,7 +129,7 @@ def test_thinning_looks_at_all_users_however_many_statements_it_takes(
     monkeypatch.setattr(maintenance, "USERS_PER_STATEMENT", 1)
     for name in ("ann", "bob", "cat"):
         tell(acme, *(identify(name, days * DAY, group="initech") for days in (-20, -19)))
-    assert thin_links(NOON) == 3
+    assert thin_memberships(NOON) == 3
 
 
 def test_a_daily_chore_is_done_once_a_day_by_whoever_comes_first(acme: Product) -> None:
@@ -145,12 +145,12 @@ def test_a_daily_chore_is_done_once_a_day_by_whoever_comes_first(acme: Product) 
     assert Membership.objects.count() == 3
     maintain(NOON + timedelta(days=1))
     assert Membership.objects.count() == 2
-    assert Chore.objects.get().day == (NOON + timedelta(days=1)).date()
+    assert DailyJob.objects.get().day == (NOON + timedelta(days=1)).date()
 
 
 def test_requests_to_forget_are_kept_until_nothing_of_before_can_arrive(acme: Product) -> None:
     for name in ("ann", "bob"):
-        subject = Subject(acme.pk, Scope.USER, name)
+        subject = SubjectRef(acme.pk, SubjectScope.USER, name)
         forget(subject, NOON, suppress=name == "bob")
     maintain(NOON + timedelta(days=29))
     assert ForgottenSubject.objects.count() == 2

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engagement.database import sql
-from engagement.messages import Identify, Message, Received
+from engagement.messages import Identify, Message, ReceivedMessage
 from engagement.models import Event, Membership, Product, User
-from engagement.recording.attribution import Link, changed, timeline
+from engagement.recording.attribution import MembershipRecord, build_timeline, changed_spans
 from engagement.recording.record import record
 from tests.engagement.history import NOON, identify, state, tell, track
 
@@ -91,16 +91,26 @@ def test_comparing_timelines_names_what_changed() -> None:
     def at(day: int) -> datetime:
         return NOON + timedelta(days=day)
 
-    stored = [Link(at(1), 1, 10), Link(at(3), 2, 20), Link(at(5), 3, 10)]
-    old = timeline(stored)
-    assert changed(old, old) == []
-    assert changed([], old) == [(None, None)]
-    assert changed(old, timeline([*stored, Link(at(2), 4, 20)])) == [(at(2), at(3))]
-    assert changed(old, timeline([*stored, Link(at(0), 4, 30)])) == [(None, at(1))]
-    assert changed(old, timeline([*stored, Link(at(7), 4, 30)])) == [(at(7), None)]
+    stored = [
+        MembershipRecord(at(1), 1, 10),
+        MembershipRecord(at(3), 2, 20),
+        MembershipRecord(at(5), 3, 10),
+    ]
+    old = build_timeline(stored)
+    assert changed_spans(old, old) == []
+    assert changed_spans([], old) == [(None, None)]
+    assert changed_spans(old, build_timeline([*stored, MembershipRecord(at(2), 4, 20)])) == [
+        (at(2), at(3))
+    ]
+    assert changed_spans(old, build_timeline([*stored, MembershipRecord(at(0), 4, 30)])) == [
+        (None, at(1))
+    ]
+    assert changed_spans(old, build_timeline([*stored, MembershipRecord(at(7), 4, 30)])) == [
+        (at(7), None)
+    ]
     # What touches is one span, whichever accounts are in it.
-    two = [*stored, Link(at(3), 5, 30), Link(at(4), 6, 40)]
-    assert changed(old, timeline(two)) == [(at(3), at(5))]
+    two = [*stored, MembershipRecord(at(3), 5, 30), MembershipRecord(at(4), 6, 40)]
+    assert changed_spans(old, build_timeline(two)) == [(at(3), at(5))]
 
 
 # --- The same as by the rule's own words ------------------------------------------------------
@@ -143,12 +153,14 @@ def test_one_user_in_many_accounts_is_where_the_links_say(
     db: None, told: list[Message], sizes: list[int]
 ) -> None:
     once, split = Product.create_with_workspace("once"), Product.create_with_workspace("split")
-    received = [Received(once.pk, place, NOON, message) for place, message in enumerate(told)]
+    received = [
+        ReceivedMessage(once.pk, place, NOON, message) for place, message in enumerate(told)
+    ]
     record(received)
     rest = list(enumerate(told))
     for size in [*sizes, len(told)]:
         batch, rest = rest[:size], rest[size:]
-        record([Received(split.pk, place, NOON, message) for place, message in batch])
+        record([ReceivedMessage(split.pk, place, NOON, message) for place, message in batch])
 
     assert state(split) == state(once)
     for user in User.objects.filter(product=split).select_related("account"):

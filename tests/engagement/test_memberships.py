@@ -8,7 +8,7 @@ from django.db import connection
 from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
 
-from engagement.metric_names import BOTH, METRICS, Scope
+from engagement.metric_names import BOTH_SCOPES, METRICS, Scope
 from engagement.models import DailyCount, EventName, ScoreSet, Segment, User
 from engagement.models.activity import NO_ACCOUNT
 from engagement.segments import members
@@ -25,7 +25,7 @@ def asking(scope: Scope, conditions: list[dict[str, Any]], how_many: int) -> lis
     ]
 
 
-@pytest.mark.parametrize("scope", BOTH)
+@pytest.mark.parametrize("scope", BOTH_SCOPES)
 def test_a_hundred_segments_cost_the_database_no_more_metrics_than_one(
     scores: ScoreSet, scope: Scope
 ) -> None:
@@ -38,7 +38,7 @@ def test_a_hundred_segments_cost_the_database_no_more_metrics_than_one(
 
     def statement(how_many: int) -> str:
         with CaptureQueriesContext(connection) as seen:
-            members.containing(scores, asking(scope, asked, how_many), row)
+            members.segments_containing(scores, asking(scope, asked, how_many), row)
         (only,) = seen
         return str(only["sql"])
 
@@ -66,9 +66,9 @@ def test_conditions_that_were_compiled_once_are_not_compiled_again(
         compiled += 1
         return compile_(self, node)
 
-    assert members.containing(scores, own, row) == []
+    assert members.segments_containing(scores, own, row) == []
     monkeypatch.setattr(SQLCompiler, "compile", counted)
-    assert members.containing(scores, own, row) == []
+    assert members.segments_containing(scores, own, row) == []
     # The 50 segments ask for 1,000 conditions.
     assert compiled < 100
 
@@ -84,7 +84,7 @@ def test_what_is_kept_follows_the_day_the_names_and_the_scores(scores: ScoreSet)
 
     def found() -> list[int]:
         scores.refresh_from_db()
-        return [one.pk for one in members.containing(scores, [recent, engaged], row)]
+        return [one.pk for one in members.segments_containing(scores, [recent, engaged], row)]
 
     # A raw score of 40 of 100 shows 60.2, and of 200 36.9.
     assert found() == [2]
@@ -122,4 +122,4 @@ def test_a_trait_and_the_same_trait_of_the_account_are_told_apart(scores: ScoreS
             start=1,
         )
     )
-    assert members.containing(scores, [own, of_account, both], row) == [own, both]
+    assert members.segments_containing(scores, [own, of_account, both], row) == [own, both]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from engagement.metric_names import BOTH, METRICS, Scope
+from engagement.metric_names import BOTH_SCOPES, METRICS, Scope
 from engagement.models import DailyCount, EventName, ScoredEvent, ScoreSet, Segment, User
 from engagement.models.activity import NO_ACCOUNT
-from engagement.scores.formula import shown_score
+from engagement.scores.formula import rounded_score
 from engagement.segments import members as segments
 from engagement.segments.metric_filters import _steps
 from tests.engagement.rows import MAKE, TODAY, account, ago, members, named, user
@@ -64,7 +64,7 @@ USERS_ONLY_YESTERDAY = [
 ]
 
 
-@pytest.mark.parametrize("scope", BOTH)
+@pytest.mark.parametrize("scope", BOTH_SCOPES)
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
@@ -159,7 +159,7 @@ def test_without_a_benchmark_everybody_scores_0(scores: ScoreSet) -> None:
 
 def test_without_scored_names_there_is_no_adoption(scores: ScoreSet) -> None:
     user(scores, "ann")
-    scores.scored_names = 0
+    scores.scored_event_name_count = 0
     for name in ("adoption", "adoption_all_time"):
         assert members(scores, "user", at_most(name, 1)) == set()
         assert members(scores, "user", at_least(name, 0)) == set()
@@ -205,7 +205,7 @@ LISTED_ONLY = [
 CASES = [(1, *case) for case in ALL_TIME] + [(0, *case) for case in LISTED_ONLY]
 
 
-@pytest.mark.parametrize("scope", BOTH)
+@pytest.mark.parametrize("scope", BOTH_SCOPES)
 @pytest.mark.parametrize(("default_weight", "asked", "expected"), CASES, ids=named)
 def test_metrics_of_all_time(
     scores: ScoreSet, scope: Scope, default_weight: int, asked: dict[str, Any], expected: set[str]
@@ -301,7 +301,7 @@ def test_seats_are_not_compared_with_the_users_of_an_audience(scores: ScoreSet) 
 # --- Age ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scope", BOTH)
+@pytest.mark.parametrize("scope", BOTH_SCOPES)
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
@@ -330,7 +330,7 @@ def test_age(scores: ScoreSet, scope: Scope, asked: dict[str, Any], expected: se
     assert members(scores, scope, asked) == expected
 
 
-@pytest.mark.parametrize("scope", BOTH)
+@pytest.mark.parametrize("scope", BOTH_SCOPES)
 @pytest.mark.parametrize(
     ("operator", "days", "expected"),
     [
@@ -356,7 +356,7 @@ def test_who_was_never_active_meets_neither(
 # --- Together -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("scope", BOTH)
+@pytest.mark.parametrize("scope", BOTH_SCOPES)
 def test_all_or_any_of_the_conditions(scores: ScoreSet, scope: Scope) -> None:
     for name, numbers in SUBJECTS.items():
         MAKE[scope](scores, name, **numbers)
@@ -394,7 +394,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("scope", BOTH)
+@pytest.mark.parametrize("scope", BOTH_SCOPES)
 def test_no_condition_and_no_trait_makes_a_query_fail(scores: ScoreSet, scope: Scope) -> None:
     odd = [*HOSTILE, "now", "infinity", "NaN", "1" * 5000, 1e308, -5e-324, [], {}, [[["x"]]], False]
     for number, value in enumerate(odd):
@@ -418,7 +418,7 @@ def test_no_condition_and_no_trait_makes_a_query_fail(scores: ScoreSet, scope: S
         members(scores, scope, one)
     for some in (asked[:20], asked[-20:]):
         segment = Segment(pk=1, scope=scope, match="any", conditions=some)
-        assert segments.counts(scores, [segment])[1] <= len(odd)
+        assert segments.count_members_by_segment(scores, [segment])[1] <= len(odd)
 
 
 # --- The steps of a shown score -------------------------------------------------------------
@@ -429,5 +429,5 @@ def test_the_steps_are_the_lowest_raw_scores_that_show_them(benchmark: float) ->
     steps = _steps(benchmark)
     assert len(steps) == 1000 and list(steps) == sorted(steps)
     for tenth, raw in enumerate(steps, 1):
-        assert shown_score(raw, benchmark) >= tenth / 10
-        assert raw == 0 or shown_score(raw - 1, benchmark) < tenth / 10
+        assert rounded_score(raw, benchmark) >= tenth / 10
+        assert raw == 0 or rounded_score(raw - 1, benchmark) < tenth / 10

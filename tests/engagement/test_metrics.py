@@ -7,8 +7,8 @@ import pytest
 
 from engagement.models import AccountEngagement, ScoreSet, UserEngagement
 from engagement.scores import metrics
-from engagement.scores.formula import percentile, score_change, tenths, trend
-from engagement.scores.history import Overall
+from engagement.scores.formula import classify_trend, percentile_rank, round_to_tenth, score_change
+from engagement.scores.history import AllTimeTotals
 
 # Under a benchmark of 200, raw scores of 100 and 200 score 68.4 and 90.
 SCORE_SET = ScoreSet(
@@ -21,7 +21,7 @@ SCORE_SET = ScoreSet(
     account_benchmark_yesterday=None,
     account_benchmark_last_period=200.0,
     account_quantiles=[100, 100, 200, 300],
-    scored_names=8,
+    scored_event_name_count=8,
 )
 NUMBERS: dict[str, Any] = {
     "raw": 100,
@@ -34,12 +34,14 @@ NUMBERS: dict[str, Any] = {
 
 
 def user(**changes: Any) -> metrics.Metrics:
-    return metrics.of_user(UserEngagement(**NUMBERS | changes), SCORE_SET, Overall(90, 6))
+    return metrics.compute_user_metrics(
+        UserEngagement(**NUMBERS | changes), SCORE_SET, AllTimeTotals(90, 6)
+    )
 
 
 def account(traits: dict[str, Any] | None = None, **changes: Any) -> metrics.AccountMetrics:
     row = AccountEngagement(**NUMBERS | {"active_users": 3, "total_users": 12} | changes)
-    return metrics.of_account(row, SCORE_SET, Overall(90, 6), traits or {})
+    return metrics.compute_account_metrics(row, SCORE_SET, AllTimeTotals(90, 6), traits or {})
 
 
 def test_every_metric_of_a_user() -> None:
@@ -95,7 +97,7 @@ def test_shares_of_nothing_are_unknown() -> None:
     assert account(active_users=0, total_users=0).active_share is None
     nothing_scored = ScoreSet(lookback_days=7)
     row = UserEngagement(**NUMBERS | {"raw": 0})
-    known = metrics.of_user(row, nothing_scored, Overall(0, 0))
+    known = metrics.compute_user_metrics(row, nothing_scored, AllTimeTotals(0, 0))
     assert (known.adoption, known.adoption_all_time, known.percentile) == (None, None, 0.0)
 
 
@@ -115,18 +117,18 @@ def test_a_trend_is_a_change_by_ten(
     now: float, before: float, change: float, direction: str
 ) -> None:
     assert score_change(now, before) == change
-    assert trend(change) == direction
+    assert classify_trend(change) == direction
 
 
 @pytest.mark.parametrize(
     ("raw", "share"), [(1, 0.0), (10, 0.0), (11, 25.0), (20, 25.0), (30, 50.0), (41, 100.0)]
 )
 def test_a_percentile_is_the_share_with_a_lower_raw_score(raw: int, share: float) -> None:
-    assert percentile(raw, [10, 20, 30, 40]) == share
+    assert percentile_rank(raw, [10, 20, 30, 40]) == share
 
 
 @pytest.mark.parametrize(
     ("number", "shown"), [(0.05, 0.1), (0.04, 0.0), (99.96, 100.0), (-0.05, 0.0), (-9.96, -10.0)]
 )
 def test_numbers_are_shown_in_tenths_halves_up(number: float, shown: float) -> None:
-    assert tenths(number) == shown
+    assert round_to_tenth(number) == shown

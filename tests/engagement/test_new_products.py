@@ -12,7 +12,7 @@ from django.db import connection
 from engagement.database import sql
 from engagement.models import Product, UserEngagement
 from engagement.rescoring.rescore import rescore
-from engagement.rules.rules import parse
+from engagement.rules.rules import parse_rule
 from engagement.scores import history
 from engagement.segments import members
 from tests.engagement.history import NOON, identify, tell, track
@@ -74,16 +74,18 @@ def test_a_single_user_is_read_at_their_own_cost(newcomer: Product) -> None:
     row = UserEngagement.objects.filter(product=newcomer)[0]
     assert workspace.scores is not None
     with rows_read(at_most=3 * DAYS):
-        assert history.overall(workspace.scores, "user", row.user_id).events == DAYS
-        assert sum(one.points for one in history.breakdown(workspace.scores, "user", row.user_id))
-        assert history.history(workspace.scores, row)[-1].day == NOON.date()
+        assert history.all_time_totals(workspace.scores, "user", row.user_id).events == DAYS
+        assert sum(
+            one.points for one in history.score_breakdown(workspace.scores, "user", row.user_id)
+        )
+        assert history.score_history(workspace.scores, row)[-1].day == NOON.date()
 
 
 def test_a_segment_by_events_reads_each_count_once(newcomer: Product) -> None:
     rescore(NOON)
     workspace = newcomer.workspaces.select_related("scores").get()
     opened = {"kind": "event", "event": "opened", "operator": "done", "times": 10}
-    rule = parse({"match": "all", "conditions": [opened]}, "user")
+    rule = parse_rule({"match": "all", "conditions": [opened]}, "user")
     assert workspace.scores is not None
     with rows_read(at_most=2 * COUNTS):
-        assert members.count(workspace.scores, rule) == USERS
+        assert members.count_members(workspace.scores, rule) == USERS

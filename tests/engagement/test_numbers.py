@@ -60,7 +60,7 @@ def define(product: Product, definition: Definition) -> None:
     for name, weight in (definition.weights or {}).items():
         event_name, _ = EventName.objects.get_or_create(product=product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
-    sets.request(workspace.pk)
+    sets.request_score_set(workspace.pk)
 
 
 def introduce(product: Product) -> None:
@@ -171,11 +171,11 @@ def test_history_is_each_days_score_under_each_days_benchmark(
     for user in UserEngagement.objects.filter(score_set=scores).select_related("user"):
         name = user.user.external_id
         expected = plain.history(name, {name: [], **of_users}, definition, TODAY)
-        assert history.history(scores, user) == expected
+        assert history.score_history(scores, user) == expected
     for account in AccountEngagement.objects.filter(score_set=scores).select_related("account"):
         name = account.account.external_id
         expected = plain.history(name, {name: [], **of_accounts}, definition, TODAY)
-        assert history.history(scores, account) == expected
+        assert history.score_history(scores, account) == expected
 
 
 @settings(max_examples=20, deadline=None)
@@ -189,7 +189,7 @@ def test_what_a_score_is_made_of_adds_up_to_it(events: list[Did], definition: De
     scores = scores_of(product)
     of_accounts = plain.by_subject(events, "account")
     for row in AccountEngagement.objects.filter(score_set=scores).select_related("account"):
-        made_of = history.breakdown(scores, "account", row.account_id)
+        made_of = history.score_breakdown(scores, "account", row.account_id)
         theirs = of_accounts.get(row.account.external_id, [])
         assert {one.name: one.points for one in made_of if one.points} == plain.points(
             theirs, definition, TODAY
@@ -198,6 +198,6 @@ def test_what_a_score_is_made_of_adds_up_to_it(events: list[Did], definition: De
         assert sum(one.last_period_points for one in made_of) == row.raw_last_period
         by_user = history.points_by_user(scores, row.account_id, limit=10)
         assert sum(one.points for one in by_user) == row.raw
-        overall = history.overall(scores, "account", row.account_id)
+        overall = history.all_time_totals(scores, "account", row.account_id)
         scored = [did for did in theirs if definition.weight(did.event)]
         assert (overall.events, overall.names) == (len(scored), len({did.event for did in scored}))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engagement.messages import Group, Identify, Message, Received, Track
+from engagement.messages import Group, Identify, Message, ReceivedMessage, Track
 from engagement.models import AccountEngagement, Product, User, UserEngagement
 from engagement.recording.record import record
 from engagement.rescoring.rescore import rescore
@@ -72,9 +72,9 @@ def test_any_order_and_any_batches_give_the_same(
     told, batches = tellings
     once, split = Product.create_with_workspace("once"), Product.create_with_workspace("split")
 
-    record([Received(once.pk, place, NOON, message) for place, message in enumerate(told)])
+    record([ReceivedMessage(once.pk, place, NOON, message) for place, message in enumerate(told)])
     for batch in batches:
-        record([Received(split.pk, place, NOON, told[place]) for place in batch])
+        record([ReceivedMessage(split.pk, place, NOON, told[place]) for place in batch])
         rescore(NOON)
 
     assert state(split) == state(once)
@@ -93,7 +93,7 @@ def test_each_event_belongs_to_the_account_of_the_latest_link_before_it(
     told, batches = tellings
     product = Product.create_with_workspace("any")
     for batch in batches:
-        record([Received(product.pk, place, NOON, told[place]) for place in batch])
+        record([ReceivedMessage(product.pk, place, NOON, told[place]) for place in batch])
 
     recorded = {arrival: account for arrival, _, _, _, account in state(product)["events"]}
     expected = {

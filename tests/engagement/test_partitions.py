@@ -5,7 +5,7 @@ from datetime import UTC, date, datetime
 import pytest
 
 from engagement.database import partitions
-from engagement.database.partitions import keep_partitions
+from engagement.database.partitions import maintain_partitions
 from engagement.database.sql import execute, fetch
 from engagement.models import DailyCount, Event, Product
 from tests.engagement.history import tell, track
@@ -42,7 +42,7 @@ def hours_until(when: datetime) -> float:
 
 
 def test_the_months_that_are_kept_and_two_ahead_have_partitions() -> None:
-    keep_partitions(date(2026, 12, 31), retention_days=62)
+    maintain_partitions(date(2026, 12, 31), retention_days=62)
     assert names() == [
         "engagement_event_2026_10",
         "engagement_event_2026_11",
@@ -53,14 +53,14 @@ def test_the_months_that_are_kept_and_two_ahead_have_partitions() -> None:
 
 
 def test_keeping_partitions_twice_changes_nothing() -> None:
-    keep_partitions(date(2026, 9, 24), retention_days=31)
+    maintain_partitions(date(2026, 9, 24), retention_days=31)
     before = names()
-    keep_partitions(date(2026, 9, 24), retention_days=31)
+    maintain_partitions(date(2026, 9, 24), retention_days=31)
     assert names() == before
 
 
 def test_an_event_goes_to_its_months_partition_to_the_last_microsecond(acme: Product) -> None:
-    keep_partitions(date(2026, 9, 24), retention_days=31)
+    maintain_partitions(date(2026, 9, 24), retention_days=31)
     last = datetime(2026, 9, 30, 23, 59, 59, 999999, tzinfo=UTC)
     first = datetime(2026, 10, 1, tzinfo=UTC)
     tell(acme, track("ann", hours=hours_until(last)), track("ann", hours=hours_until(first)))
@@ -70,28 +70,28 @@ def test_an_event_goes_to_its_months_partition_to_the_last_microsecond(acme: Pro
 def test_what_fits_nowhere_moves_when_its_month_is_made(acme: Product) -> None:
     tell(acme, track("ann"))
     assert lies_in(acme) == ["engagement_event_default"]
-    keep_partitions(date(2026, 9, 24), retention_days=31)
+    maintain_partitions(date(2026, 9, 24), retention_days=31)
     assert lies_in(acme) == ["engagement_event_2026_09"]
     tell(acme, track("ann", hours=1))
     assert lies_in(acme) == ["engagement_event_2026_09"] * 2
 
 
 def test_a_month_is_dropped_once_all_of_it_is_too_old_and_its_counts_stay(acme: Product) -> None:
-    keep_partitions(date(2026, 9, 24), retention_days=31)
+    maintain_partitions(date(2026, 9, 24), retention_days=31)
     tell(acme, track("ann", hours=0))
-    keep_partitions(date(2026, 10, 30), retention_days=30)
+    maintain_partitions(date(2026, 10, 30), retention_days=30)
     assert Event.objects.filter(product=acme).count() == 1
-    keep_partitions(date(2026, 10, 31), retention_days=30)
+    maintain_partitions(date(2026, 10, 31), retention_days=30)
     assert Event.objects.filter(product=acme).count() == 0
     assert "engagement_event_2026_09" not in names()
     assert DailyCount.objects.get(product=acme).count == 1
 
 
 def test_older_events_that_arrive_late_are_counted_and_deleted(acme: Product) -> None:
-    keep_partitions(date(2026, 9, 24), retention_days=31)
+    maintain_partitions(date(2026, 9, 24), retention_days=31)
     tell(acme, track("ann", hours=-24 * 400))
     assert lies_in(acme) == ["engagement_event_default"]
-    keep_partitions(date(2026, 9, 24), retention_days=31)
+    maintain_partitions(date(2026, 9, 24), retention_days=31)
     assert lies_in(acme) == []
     assert DailyCount.objects.get(product=acme).count == 1
 
@@ -103,6 +103,6 @@ def test_old_events_go_from_the_default_partition_however_many_there_are(
     years_ago = -24 * 365 * 3
     tell(acme, *[track("ann", hours=years_ago - number) for number in range(1000)])
     tell(acme, track("ann", hours=24 * 365))
-    keep_partitions(date(2026, 9, 24), 400)
+    maintain_partitions(date(2026, 9, 24), 400)
     assert Event.objects.count() == 1
     assert DailyCount.objects.count() > 40

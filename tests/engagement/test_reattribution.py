@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engagement import tasks
 from engagement.core import wakeups
-from engagement.messages import Message, Received
+from engagement.messages import Message, ReceivedMessage
 from engagement.models import (
     Account,
     DailyCount,
@@ -17,14 +17,14 @@ from engagement.models import (
     Membership,
     Product,
     ReattributionRequest,
-    StaleMark,
+    RescoreRequest,
     User,
 )
 from engagement.recording import daily_counts, reattribution
 from engagement.recording.record import record
-from engagement.recording.suppression import Scope, Subject
-from engagement.removal.deletion import go_on, request
-from engagement.removal.forgetting import clear, forget
+from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.removal.deletion import request_deletion, resume_deletion
+from engagement.removal.forgetting import erase_forgotten, forget
 from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, at, identify, state, tell, track
 from tests.engagement.test_order_does_not_matter import scores, two_tellings
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch moves three events, a step in the background looks at two."""
-    monkeypatch.setattr(reattribution, "MOVED_AT_ONCE", 3)
+    monkeypatch.setattr(reattribution, "MAX_EVENTS_PER_BATCH", 3)
     monkeypatch.setattr(reattribution, "EVENTS_PER_STEP", 2)
 
 
@@ -67,7 +67,7 @@ def test_a_message_moves_a_bounded_number_of_events_itself(acme: Product) -> Non
 
     assert by_account() == {"initech": 1200}
     assert ReattributionRequest.objects.count() == 1
-    assert reattribution.run()
+    assert reattribution.process_requests()
     assert by_account() == counts_by_account(acme) == {"hooli": 1200}
     assert not ReattributionRequest.objects.exists()
 
@@ -76,7 +76,7 @@ def test_few_events_are_moved_at_once(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 5))
     tell(acme, identify("ann", -1, group="hooli"))
     assert by_account() == {"hooli": 5}
-    assert not reattribution.is_wanted()
+    assert not reattribution.has_requests()
 
 
 @pytest.mark.usefixtures("few_at_once")
@@ -91,13 +91,13 @@ def test_other_users_of_the_batch_do_not_wait(acme: Product) -> None:
 def test_whose_counts_changed_is_scored_again(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 9))
     tell(acme, identify("ann", -1, group="hooli"))
-    StaleMark.objects.all().delete()
+    RescoreRequest.objects.all().delete()
 
-    reattribution.run()
+    reattribution.process_requests()
 
-    accounts = Account.objects.filter(pk__in=StaleMark.objects.values("account_id"))
+    accounts = Account.objects.filter(pk__in=RescoreRequest.objects.values("account_id"))
     assert set(accounts.values_list("external_id", flat=True)) == {"initech", "hooli"}
-    assert StaleMark.objects.filter(user_id=User.objects.get().pk).exists()
+    assert RescoreRequest.objects.filter(user_id=User.objects.get().pk).exists()
 
 
 @pytest.mark.usefixtures("few_at_once")
@@ -108,7 +108,7 @@ def test_events_of_the_same_moment_are_moved_in_steps_too(acme: Product) -> None
     assert reattribution._step()
     assert by_account() == {"initech": 7, "hooli": 2}
     assert counts_by_account(acme) == by_account()
-    assert reattribution.run()
+    assert reattribution.process_requests()
     assert by_account() == counts_by_account(acme) == {"hooli": 9}
 
 
@@ -135,15 +135,15 @@ def test_a_crash_in_a_step_loses_and_repeats_nothing(
     class Crash(Exception):
         pass
 
-    def crash(counts: daily_counts.Counts) -> None:
+    def crash(counts: daily_counts.CountsByKey) -> None:
         raise Crash
 
     with monkeypatch.context() as broken, pytest.raises(Crash):
         broken.setattr(daily_counts, "add", crash)
-        reattribution.run()
+        reattribution.process_requests()
     assert by_account() == counts_by_account(acme) == {"initech": 7, "hooli": 2}
 
-    assert reattribution.run()
+    assert reattribution.process_requests()
     assert by_account() == counts_by_account(acme) == {"hooli": 9}
 
 
@@ -156,7 +156,7 @@ def test_links_and_events_that_come_meanwhile_are_heeded(acme: Product) -> None:
     reattribution._step()
     tell(acme, identify("ann", -2, group="initech"), identify("ann", 7.5, group="initech"))
 
-    assert reattribution.run()
+    assert reattribution.process_requests()
 
     assert by_account() == counts_by_account(acme) == {"hooli": 10, "umbrella": 6, "initech": 2}
 
@@ -176,14 +176,14 @@ def test_users_take_turns(acme: Product) -> None:
 def test_many_spans_of_a_user_make_one_request(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reattribution, "MOVED_AT_ONCE", -1000)
-    monkeypatch.setattr(reattribution, "SPANS_PER_REQUEST", 2)
+    monkeypatch.setattr(reattribution, "MAX_EVENTS_PER_BATCH", -1000)
+    monkeypatch.setattr(reattribution, "MAX_SPANS_PER_USER", 2)
     tell(acme, *(identify("ann", hour, group="initech") for hour in range(0, 40, 4)))
     tell(acme, *events(0, 40))
     tell(acme, *(identify("ann", hour, group="hooli") for hour in (2, 10, 20)))
     wanted = ReattributionRequest.objects.get()
     assert (wanted.start_at, wanted.end_at) == (at(2), at(24))
-    reattribution.run()
+    reattribution.process_requests()
     assert by_account() == counts_by_account(acme) == {"initech": 32, "hooli": 8}
 
 
@@ -198,16 +198,16 @@ def test_the_result_is_as_if_all_were_moved_at_once(
 ) -> None:
     told, batches = tellings
     once, split = Product.create_with_workspace("once"), Product.create_with_workspace("split")
-    record([Received(once.pk, place, NOON, message) for place, message in enumerate(told)])
+    record([ReceivedMessage(once.pk, place, NOON, message) for place, message in enumerate(told)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reattribution, "MOVED_AT_ONCE", -100)
+        patch.setattr(reattribution, "MAX_EVENTS_PER_BATCH", -100)
         patch.setattr(reattribution, "EVENTS_PER_STEP", 1)
         for batch in batches:
-            record([Received(split.pk, place, NOON, told[place]) for place in batch])
+            record([ReceivedMessage(split.pk, place, NOON, told[place]) for place in batch])
             for _ in range(data.draw(st.integers(0, 3))):
                 reattribution._step()
             rescore(NOON)
-        assert reattribution.run()
+        assert reattribution.process_requests()
     rescore(NOON)
 
     assert state(split) == state(once)
@@ -221,11 +221,11 @@ def test_the_result_is_as_if_all_were_moved_at_once(
 def test_an_account_is_forgotten_with_what_was_about_to_move_there(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
     tell(acme, identify("ann", 3.5, group="hooli"), identify("ann", 7.5, group="umbrella"))
-    assert reattribution.is_wanted()
+    assert reattribution.has_requests()
 
-    forget(Subject(acme.pk, Scope.ACCOUNT, "hooli"), NOON + timedelta(days=9))
-    assert clear()
-    reattribution.run()
+    forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "hooli"), NOON + timedelta(days=9))
+    assert erase_forgotten()
+    reattribution.process_requests()
 
     assert by_account() == counts_by_account(acme) == {"initech": 4, "umbrella": 4}
 
@@ -235,9 +235,9 @@ def test_an_account_is_forgotten_without_what_was_about_to_move_away(acme: Produ
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
     tell(acme, identify("ann", 3.5, group="hooli"))
 
-    forget(Subject(acme.pk, Scope.ACCOUNT, "initech"), NOON + timedelta(days=9))
-    assert clear()
-    reattribution.run()
+    forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "initech"), NOON + timedelta(days=9))
+    assert erase_forgotten()
+    reattribution.process_requests()
 
     assert by_account() == counts_by_account(acme) == {"hooli": 8}
     user = User.objects.get()
@@ -250,9 +250,9 @@ def test_a_forgotten_user_leaves_no_request(acme: Product) -> None:
     tell(acme, identify("ann", 3.5, group="hooli"))
     reattribution._step()
 
-    forget(Subject(acme.pk, Scope.USER, "ann"), NOON + timedelta(days=9))
+    forget(SubjectRef(acme.pk, SubjectScope.USER, "ann"), NOON + timedelta(days=9))
     reattribution._step()
-    assert clear()
+    assert erase_forgotten()
 
     for model in (ReattributionRequest, Event, DailyCount, Membership, User):
         assert not model.objects.exists(), model
@@ -263,13 +263,13 @@ def test_a_product_that_is_being_deleted_holds_nobody_up(acme: Product, globex: 
     for product in (acme, globex):
         tell(product, identify("ann", -1000, group="initech"), *events(0, 12))
         tell(product, identify("ann", -1, group="hooli"))
-    request(acme.pk, NOON)
+    request_deletion(acme.pk, NOON)
 
-    assert reattribution.run()
+    assert reattribution.process_requests()
 
     assert list(ReattributionRequest.objects.values_list("product", flat=True)) == [acme.pk]
     assert counts_by_account(globex)["hooli"] == 12
-    while not go_on(acme.pk):
+    while not resume_deletion(acme.pk):
         pass
     assert not ReattributionRequest.objects.exists()
 
@@ -282,7 +282,7 @@ def test_the_rescoring_after_a_batch_asks_for_it(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr(wakeups, "ask", lambda task, **_: asked.append(task))
+    monkeypatch.setattr(wakeups, "enqueue", lambda task, **_: asked.append(task))
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
     tasks.rescore()
     assert asked == []

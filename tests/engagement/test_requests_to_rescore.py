@@ -20,7 +20,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         countdowns.append(countdown)
         return True
 
-    monkeypatch.setattr(wakeups, "ask", ask)
+    monkeypatch.setattr(wakeups, "enqueue", ask)
     monkeypatch.setattr(tasks, "_next_turn", 0.0)
     set_clock(monkeypatch, 100.0)
     return countdowns
@@ -41,7 +41,7 @@ def test_a_request_soon_after_another_is_put_off_and_not_forgotten(
     tasks.request_rescore()
     set_clock(monkeypatch, 100.5)
     tasks.request_rescore()
-    assert asked == [0.0, tasks.PAUSE - 0.5]
+    assert asked == [0.0, tasks.RESCORE_INTERVAL - 0.5]
 
 
 def test_many_requests_send_one_for_each_pause(
@@ -50,7 +50,7 @@ def test_many_requests_send_one_for_each_pause(
     for tenths in range(101):
         set_clock(monkeypatch, 100 + tenths / 10)
         tasks.request_rescore()
-    assert len(asked) == 10 / tasks.PAUSE + 1
+    assert len(asked) == 10 / tasks.RESCORE_INTERVAL + 1
 
 
 def test_after_a_quiet_time_it_is_sent_at_once_again(

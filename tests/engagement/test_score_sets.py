@@ -59,7 +59,7 @@ def weigh(product: Product, name: str, weight: int) -> None:
     EventWeight.objects.update_or_create(
         workspace=workspace, event_name=event_name, defaults={"weight": weight}
     )
-    sets.request(workspace.pk)
+    sets.request_score_set(workspace.pk)
 
 
 def steps(number: int) -> Callable[[], bool]:
@@ -70,7 +70,7 @@ def steps(number: int) -> Callable[[], bool]:
 
 def build(allowed: int) -> None:
     """Work on the sets that are asked for, *allowed* steps and the one that is always taken."""
-    sets.build(NOON, NOON.date(), steps(allowed))
+    sets.build_requested(NOON, NOON.date(), steps(allowed))
 
 
 def test_readers_see_the_old_scores_and_their_definition_until_the_new_are_complete(
@@ -118,7 +118,7 @@ def test_marks_of_whom_building_still_comes_to_are_not_worked_off_twice(
         rows = model.objects.filter(score_set__in=building)
         return list(rows.order_by("pk").values_list("raw", flat=True))
 
-    monkeypatch.setattr(sets, "build", lambda *_: None)
+    monkeypatch.setattr(sets, "build_requested", lambda *_: None)
     assert rescore(NOON) > 0
     # Bob and all accounts are still to come.
     assert (scored(UserEngagement), scored(AccountEngagement)) == ([18], [])
@@ -148,7 +148,7 @@ def test_the_set_that_was_replaced_goes_a_little_later(busy: Product) -> None:
     weigh(busy, "opened", 9)
     rescore(NOON)
     assert UserEngagement.objects.filter(score_set=old).count() == 2
-    rescore(NOON + sets.RETIRED_KEPT / 2)
+    rescore(NOON + sets.RETIRED_RETENTION / 2)
     assert UserEngagement.objects.filter(score_set=old).count() == 2
     rescore(LATER)
     for model in (UserEngagement, AccountEngagement, DailyBenchmark, ScoredEvent):
@@ -195,7 +195,7 @@ def test_ids_of_other_products_are_passed_in_few_steps(
 def test_progress_is_told_in_words(busy: Product, monkeypatch: pytest.MonkeyPatch) -> None:
     def told() -> str:
         workspaces = Workspace.objects.filter(product=busy).select_related("scores")
-        return sets.progress(sets.with_building(workspaces).get())
+        return sets.describe_progress(sets.prefetch_building(workspaces).get())
 
     assert told() == "Of the days up to 2026-09-24"
     weigh(busy, "opened", 9)
@@ -211,10 +211,10 @@ def test_progress_is_told_in_words(busy: Product, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_new_workspace_says_so_until_it_is_scored(acme: Product) -> None:
-    workspaces = sets.with_building(Workspace.objects.filter(product=acme))
-    assert sets.progress(workspaces.get()) == "Not computed yet"
-    sets.request_missing()
-    assert sets.progress(workspaces.get()) == "Being computed: users are next."
+    workspaces = sets.prefetch_building(Workspace.objects.filter(product=acme))
+    assert sets.describe_progress(workspaces.get()) == "Not computed yet"
+    sets.request_missing_score_sets()
+    assert sets.describe_progress(workspaces.get()) == "Being computed: users are next."
 
 
 def test_a_product_that_is_being_scored_elsewhere_is_left_alone(
@@ -229,7 +229,7 @@ def test_a_product_that_is_being_scored_elsewhere_is_left_alone(
         connection.close()
 
     with transaction.atomic():
-        assert locks.hold_scoring(busy.pk)
+        assert locks.try_lock_scoring(busy.pk)
         other = Thread(target=elsewhere)
         other.start()
         other.join()

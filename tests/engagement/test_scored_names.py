@@ -8,7 +8,7 @@ import pytest
 from engagement.database import sql
 from engagement.messages import Message
 from engagement.models import EventName, EventWeight, Product, ScoreSet, UserEngagement, Workspace
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
@@ -33,14 +33,14 @@ def adoption(product: Product, user: str, workspace: str = "Default") -> float:
     scores = Workspace.objects.select_related("scores").get(product=product, name=workspace).scores
     assert scores is not None
     row = UserEngagement.objects.get(score_set=scores, user__external_id=user)
-    return row.name_count / scores.scored_names
+    return row.name_count / scores.scored_event_name_count
 
 
 def weigh(workspace: Workspace, *names: str) -> None:
     for name in names:
         event_name, _ = EventName.objects.get_or_create(product=workspace.product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=5)
-    sets.request(workspace.pk)
+    sets.request_score_set(workspace.pk)
 
 
 def done(product: Product, *messages: Message, minutes: float = 1) -> None:
@@ -52,13 +52,13 @@ def test_names_that_only_another_workspace_lists_are_not_counted(scored: Product
     other = Workspace.objects.create(product=scored, name="Other")
     weigh(other, *MISSPELT)
     default = scored.workspaces.get(name="Default")
-    sets.request(default.pk)
+    sets.request_score_set(default.pk)
     rescore(NOON + MINUTE)
     assert adoption(scored, "ann") == 1 / 3
     assert adoption(scored, "ann", "Other") == 1 / 11
     EventWeight.objects.filter(workspace=other).delete()
     other.delete()
-    sets.request(default.pk)
+    sets.request_score_set(default.pk)
     rescore(NOON + 2 * MINUTE)
     assert adoption(scored, "ann") == 1 / 3
 
@@ -80,9 +80,9 @@ def test_a_name_counts_from_when_it_is_first_done_however_long_ago_that_was(
 
 
 def test_a_name_that_only_somebody_forgotten_did_goes_with_the_next_day(scored: Product) -> None:
-    subject = Subject(scored.pk, Scope.USER, "bob")
+    subject = SubjectRef(scored.pk, SubjectScope.USER, "bob")
     forgetting.forget(subject, NOON)
-    forgetting.clear()
+    forgetting.erase_forgotten()
     rescore(NOON + timedelta(days=1))
     assert adoption(scored, "ann") == 1.0
 
@@ -90,8 +90,8 @@ def test_a_name_that_only_somebody_forgotten_did_goes_with_the_next_day(scored: 
 def test_another_who_did_it_takes_the_place_of_somebody_forgotten(scored: Product) -> None:
     done(scored, track("ann", "shared"))
     assert EventName.objects.filter(name="shared").get().done_by
-    forgetting.forget(Subject(scored.pk, Scope.USER, "bob"), NOON)
-    forgetting.clear()
+    forgetting.forget(SubjectRef(scored.pk, SubjectScope.USER, "bob"), NOON)
+    forgetting.erase_forgotten()
     rescore(NOON + timedelta(days=1))
     assert adoption(scored, "ann") == 2 / 2
 
@@ -100,9 +100,9 @@ def test_names_of_a_database_from_before_count_until_they_are_looked_at(scored: 
     EventName.objects.create(product=scored, name="never done")
     EventName.objects.filter(product=scored).update(done_by=None)
     scores = ScoreSet.objects.get(state="current")
-    assert event_names.scored(scores) == 4
+    assert event_names.count_scored_names(scores) == 4
     rescore(NOON + timedelta(days=1))
-    assert event_names.scored(scores) == 3
+    assert event_names.count_scored_names(scores) == 3
 
 
 def test_the_daily_counts_are_looked_through_only_where_a_name_is_in_question(

@@ -11,17 +11,17 @@ from engagement.models import (
     EventName,
     EventWeight,
     Product,
+    RescoreRequest,
     ScoreSet,
-    StaleMark,
     User,
     UserEngagement,
     Workspace,
 )
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
-from engagement.rules.rules import parse
+from engagement.rules.rules import parse_rule
 from engagement.scores import benchmarks, history, metrics, past_benchmarks
-from engagement.scores.formula import score, window
+from engagement.scores.formula import compute_score, window_bounds
 from engagement.segments import members
 from tests.engagement.history import NOON, at, group, identify, tell, track
 
@@ -34,24 +34,24 @@ SCORES = [99.5, 62.6, 67.3, 7.4, 3.3, 20.7, 2.2, 80.8, 91.5, 1.1, 13.4, 9.5, 33.
 
 @pytest.mark.parametrize(("raw", "expected"), list(zip(RAW_SCORES, SCORES, strict=True)))
 def test_the_worked_example_of_scores(raw: int, expected: float) -> None:
-    assert round(score(raw, 208.2), 1) == expected
+    assert round(compute_score(raw, 208.2), 1) == expected
 
 
 def test_the_benchmark_itself_scores_90() -> None:
-    assert math.isclose(score(208, 208.0), 90.0)
+    assert math.isclose(compute_score(208, 208.0), 90.0)
 
 
 def test_no_activity_scores_0_and_any_activity_at_least_1() -> None:
-    assert score(0, 208.2) == 0.0
-    assert score(1, 1_000_000.0) == 1.0
+    assert compute_score(0, 208.2) == 0.0
+    assert compute_score(1, 1_000_000.0) == 1.0
 
 
 def test_a_workspace_without_a_benchmark_scores_0() -> None:
-    assert score(5, None) == 0.0
+    assert compute_score(5, None) == 0.0
 
 
 def test_a_higher_raw_score_never_scores_lower() -> None:
-    scores = [score(raw, 37.5) for raw in range(2000)]
+    scores = [compute_score(raw, 37.5) for raw in range(2000)]
     assert scores == sorted(scores)
     assert max(scores) <= 100.0
 
@@ -76,7 +76,7 @@ def weigh(workspace: Workspace, **weights: int) -> None:
     for name, weight in weights.items():
         event_name, _ = EventName.objects.get_or_create(product=workspace.product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
-    sets.request(workspace.pk)
+    sets.request_score_set(workspace.pk)
 
 
 def users(product: Product) -> dict[str, int]:
@@ -147,14 +147,16 @@ def test_an_event_that_weighs_0_is_not_scored(acme: Product, default_weight: int
     assert org.active_users == 1
     scores = scores_of(acme)
     # Adoption is of the names that are scored, also where all names but one are.
-    assert scores.scored_names == 1
-    known = metrics.of_user(ann, scores, history.overall(scores, "user", ann.user_id))
+    assert scores.scored_event_name_count == 1
+    known = metrics.compute_user_metrics(
+        ann, scores, history.all_time_totals(scores, "user", ann.user_id)
+    )
     assert (known.adoption, known.adoption_all_time, known.overall_scored_events) == (1, 1, 2)
-    assert [one.name for one in history.breakdown(scores, "user", ann.user_id)] == ["opened"]
+    assert [one.name for one in history.score_breakdown(scores, "user", ann.user_id)] == ["opened"]
     for asked in ("overall_scored_events", "adoption_all_time"):
         condition = {"kind": "metric", "metric": asked, "operator": "at_least", "value": 0.5}
-        rule = parse({"match": "all", "conditions": [condition]}, "user")
-        found = members.rows(scores, "user").filter(members.members(scores, rule))
+        rule = parse_rule({"match": "all", "conditions": [condition]}, "user")
+        found = members.engagement_rows(scores, "user").filter(members.members_filter(scores, rule))
         assert [row.user_id for row in found] == [ann.user_id], asked
 
 
@@ -242,7 +244,7 @@ def test_each_workspace_scores_with_its_own_weights(acme: Product, globex: Produ
 def test_only_what_is_stale_is_scored(acme: Product) -> None:
     tell(acme, identify("ann"), identify("bob"), track("ann"))
     assert rescore(NOON) == 2
-    assert StaleMark.objects.count() == 0
+    assert RescoreRequest.objects.count() == 0
     tell(acme, track("ann"))
     assert rescore(NOON) == 1
     assert rescore(NOON) == 0
@@ -295,7 +297,7 @@ def test_an_event_minutes_ahead_of_midnight_is_the_last_one_at_once(acme: Produc
     user = UserEngagement.objects.get(score_set=scores)
     account = AccountEngagement.objects.get(score_set=scores)
     assert (user.last_active_at, account.last_active_at) == (at(12.01), at(12.01))
-    assert history.overall(scores, "user", user.user_id).events == 2
+    assert history.all_time_totals(scores, "user", user.user_id).events == 2
     # Its day has not begun.
     for row in (user, account):
         assert (row.raw, row.event_count, row.active_days, row.name_count) == (1, 1, 1, 1)
@@ -320,7 +322,7 @@ def test_a_new_workspace_scores_everybody(acme: Product) -> None:
 def test_out_of_time_leaves_the_marks_for_the_next_call(acme: Product) -> None:
     tell(acme, identify("ann"), track("ann"))
     assert rescore(NOON, out_of_time=lambda: True) == 0
-    assert StaleMark.objects.count() > 0
+    assert RescoreRequest.objects.count() > 0
     rescore(NOON)
     assert users(acme) == {"ann": 1}
 
@@ -349,16 +351,16 @@ def test_a_benchmark_that_takes_long_is_taken_less_often(acme: Product) -> None:
     ScoreSet.objects.filter(product=acme).update(
         benchmark_seconds=1.0, benchmarks_stale=True, user_benchmark=5
     )
-    benchmarks.refresh(NOON + timedelta(seconds=49))
+    benchmarks.refresh_due(NOON + timedelta(seconds=49))
     assert scores_of(acme).user_benchmark == 5
-    benchmarks.refresh(NOON + timedelta(seconds=51))
+    benchmarks.refresh_due(NOON + timedelta(seconds=51))
     assert scores_of(acme).user_benchmark is None
 
 
 def test_a_sample_decides_on_history_only_and_never_on_what_scores_are_compared_with(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(past_benchmarks, "SAMPLED_USERS", 1)
+    monkeypatch.setattr(past_benchmarks, "USER_SAMPLE_SIZE", 1)
     people = [f"user {number}" for number in range(20)]
     tell(acme, *(identify(name) for name in people))
     for raw, name in enumerate(people, 1):
@@ -379,5 +381,5 @@ def test_a_benchmark_goes_when_no_score_is_left(acme: Product) -> None:
 
 def test_the_window_has_lookback_days() -> None:
     today = NOON.date()
-    assert window(1, today) == (today, today)
-    assert window(7, today) == (today - timedelta(days=6), today)
+    assert window_bounds(1, today) == (today, today)
+    assert window_bounds(7, today) == (today - timedelta(days=6), today)

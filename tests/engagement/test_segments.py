@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engagement.metric_names import BOTH, Scope
+from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import Product, ScoreSet, Segment, Workspace
 from engagement.segments import members as segments
 from tests.engagement.rows import MAKE, account, ago, members, named, user
@@ -73,7 +73,7 @@ SUBJECTS: list[tuple[dict[str, Any], set[str]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("scope", BOTH)
+@pytest.mark.parametrize("scope", BOTH_SCOPES)
 @pytest.mark.parametrize(("numbers", "expected"), SUBJECTS, ids=lambda given: named(given)[:60])
 def test_who_is_in_the_default_segments(
     scores: ScoreSet, scope: Scope, numbers: dict[str, Any], expected: set[str]
@@ -81,8 +81,11 @@ def test_who_is_in_the_default_segments(
     row = MAKE[scope](scores, "ann", **numbers)
     MAKE[scope](scores, "somebody else")
     known = list(Segment.objects.filter(workspace=scores.workspace))
-    assert {one.name for one in segments.containing(scores, known, row)} == {"All", *expected}
-    counts = segments.counts(scores, known)
+    assert {one.name for one in segments.segments_containing(scores, known, row)} == {
+        "All",
+        *expected,
+    }
+    counts = segments.count_members_by_segment(scores, known)
     for one in known:
         if one.scope == scope:
             name = one.name
@@ -112,7 +115,7 @@ def test_new_follows_the_lookback(scores: ScoreSet, lookback: int, expected: set
     assert members(scores, "user", *new.conditions) == expected
 
 
-@pytest.mark.parametrize("scope", BOTH)
+@pytest.mark.parametrize("scope", BOTH_SCOPES)
 def test_segments_cost_few_queries(
     scores: ScoreSet, scope: Scope, django_assert_num_queries: Any
 ) -> None:
@@ -121,8 +124,8 @@ def test_segments_cost_few_queries(
     Segment.objects.create(workspace=scores.workspace, scope=scope, name="x", conditions=[done])
     known = list(Segment.objects.filter(workspace=scores.workspace, scope=scope))
     with django_assert_num_queries(2):
-        segments.containing(scores, known, row)
+        segments.segments_containing(scores, known, row)
     with django_assert_num_queries(2):
-        segments.counts(scores, known)
+        segments.count_members_by_segment(scores, known)
     with django_assert_num_queries(2):
-        segments.count(scores, segments.rule_of(known[-1]))
+        segments.count_members(scores, segments.segment_rule(known[-1]))

@@ -208,7 +208,7 @@ def score(product: Product, definition: Definition, audience: list[dict[str, Any
     for name, weight in (definition.weights or {}).items():
         event_name, _ = EventName.objects.get_or_create(product=product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
-    sets.request(workspace.pk)
+    sets.request_score_set(workspace.pk)
     rescore(NOON)
     workspace.refresh_from_db()
     assert workspace.scores is not None
@@ -239,16 +239,16 @@ def assert_members_agree(
     """Whom the plain reading finds, after the queries have found the same."""
     expected = plain.members(world, match, asked)
     segment = Segment(pk=1, scope=world.scope, match=match, conditions=asked)
-    rule = segments.rule_of(segment)
-    rows = segments.rows(scores, rule.scope)
-    found = rows.filter(segments.members(scores, rule))
+    rule = segments.segment_rule(segment)
+    rows = segments.engagement_rows(scores, rule.scope)
+    found = rows.filter(segments.members_filter(scores, rule))
     names = f"{world.scope}__external_id"
     assert set(found.values_list(names, flat=True)) == expected
-    assert segments.count(scores, rule) == len(expected)
-    assert segments.counts(scores, [segment]) == {1: len(expected)}
+    assert segments.count_members(scores, rule) == len(expected)
+    assert segments.count_members_by_segment(scores, [segment]) == {1: len(expected)}
     for row in rows.select_related(world.scope):
         is_member = getattr(row, world.scope).external_id in expected
-        assert segments.containing(scores, [segment], row) == [segment] * is_member
+        assert segments.segments_containing(scores, [segment], row) == [segment] * is_member
     return expected
 
 
@@ -256,10 +256,10 @@ def assert_all_agree(scores: ScoreSet, world: World, known: list[tuple[Segment, 
     """Asked for all at once, each subject is in the segments that it is in one by one."""
     own = [segment for segment, _ in known]
     scope: Scope = "user" if world.scope == "user" else "account"
-    for row in segments.rows(scores, scope).select_related(scope):
+    for row in segments.engagement_rows(scores, scope).select_related(scope):
         name = getattr(row, scope).external_id
         expected = [segment for segment, members in known if name in members]
-        assert segments.containing(scores, own, row) == expected
+        assert segments.segments_containing(scores, own, row) == expected
 
 
 @settings(max_examples=60, deadline=None)

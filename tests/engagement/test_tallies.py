@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from engagement.metric_names import Scope
-from engagement.models import AccountEngagement, Product, ScoreSet, Segment, Tally, Workspace
+from engagement.models import AccountEngagement, CachedCounts, Product, ScoreSet, Segment, Workspace
 from engagement.recording import suppression
-from engagement.recording.suppression import Subject
+from engagement.recording.suppression import SubjectRef
 from engagement.removal import forgetting
 from engagement.rescoring.rescore import rescore
 from engagement.segments import counts as tallies
 from engagement.segments import members as segments
-from engagement.segments.counts import Totals
+from engagement.segments.counts import SubjectTotals
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.rows import account, user
 
@@ -32,28 +32,28 @@ def members(scores: ScoreSet, name: str, scope: Scope = "account") -> int:
     """How many members people are told."""
     shown = ScoreSet.objects.get(pk=scores.pk)
     one = segment(scores, name, scope)
-    return tallies.members(shown, [one])[one.pk]
+    return tallies.segment_counts(shown, [one])[one.pk]
 
 
-def totals(scores: ScoreSet) -> Totals:
-    return tallies.totals([ScoreSet.objects.get(pk=scores.pk)])[scores.pk]
+def totals(scores: ScoreSet) -> SubjectTotals:
+    return tallies.subject_totals([ScoreSet.objects.get(pk=scores.pk)])[scores.pk]
 
 
 def make_large(scores: ScoreSet, taking: float = 6.0) -> None:
     """Have the set counted at noon, as if that had taken so many seconds."""
-    tallies.take(scores, NOON)
-    Tally.objects.update(seconds=taking)
+    tallies.recount(scores, NOON)
+    CachedCounts.objects.update(seconds=taking)
 
 
 def outdate(scores: ScoreSet) -> None:
-    tallies.outdate([scores.pk])
+    tallies.invalidate([scores.pk])
 
 
 # --- Members of segments --------------------------------------------------------------------
 
 
 def test_a_small_set_is_counted_when_somebody_asks(scores: ScoreSet) -> None:
-    make_large(scores, taking=tallies.ON_THE_SPOT)
+    make_large(scores, taking=tallies.LIVE_COUNT_SECONDS)
     account(scores, "initech", raw=50)
     assert members(scores, "All Active") == 1
 
@@ -75,10 +75,10 @@ def test_every_segment_is_counted_as_it_is_on_the_spot(scores: ScoreSet) -> None
         user(scores, f"user {number}", raw=number * 7, raw_last_period=100 - number)
         account(scores, f"account {number}", raw=number * 5, total_users=number % 3)
     own = list(Segment.objects.filter(workspace=scores.workspace))
-    exact = segments.counts(scores, own)
+    exact = segments.count_members_by_segment(scores, own)
     make_large(scores)
     kept = ScoreSet.objects.get(pk=scores.pk)
-    assert tallies.members(kept, own) == exact
+    assert tallies.segment_counts(kept, own) == exact
     assert {exact[one.pk] for one in own} != {0, 40}
 
 
@@ -105,7 +105,7 @@ def test_a_segment_made_since_is_counted_on_the_spot_beside_the_others(scores: S
     account(scores, "globex")
     Segment.objects.create(workspace=scores.workspace, scope="account", name="Everybody")
     own = [segment(scores, "All"), segment(scores, "Everybody")]
-    counts = tallies.members(ScoreSet.objects.get(pk=scores.pk), own)
+    counts = tallies.segment_counts(ScoreSet.objects.get(pk=scores.pk), own)
     assert [counts[one.pk] for one in own] == [1, 2]
 
 
@@ -113,12 +113,12 @@ def test_what_is_kept_costs_one_query(scores: ScoreSet, django_assert_num_querie
     make_large(scores)
     own = list(Segment.objects.filter(workspace=scores.workspace))
     alone = ScoreSet.objects.get(pk=scores.pk)
-    together = ScoreSet.objects.select_related("tally").get(pk=scores.pk)
+    together = ScoreSet.objects.select_related("cached_counts").get(pk=scores.pk)
     with django_assert_num_queries(1):
-        tallies.members(alone, own)
+        tallies.segment_counts(alone, own)
     with django_assert_num_queries(0):
-        tallies.members(together, own)
-        tallies.totals([together])
+        tallies.segment_counts(together, own)
+        tallies.subject_totals([together])
 
 
 # --- Totals ---------------------------------------------------------------------------------
@@ -129,14 +129,14 @@ def test_totals_say_how_many_there_are_and_how_many_are_active(scores: ScoreSet)
         user(scores, f"user {number}", raw=raw)
     for number, raw in enumerate((0, 0, 0, 1)):
         account(scores, f"account {number}", raw=raw)
-    assert totals(scores) == Totals(users=3, active_users=2, accounts=4, active_accounts=1)
+    assert totals(scores) == SubjectTotals(users=3, active_users=2, accounts=4, active_accounts=1)
     make_large(scores)
     user(scores, "one more", raw=1)
-    assert totals(scores) == Totals(users=3, active_users=2, accounts=4, active_accounts=1)
+    assert totals(scores) == SubjectTotals(users=3, active_users=2, accounts=4, active_accounts=1)
 
 
 def test_totals_of_an_empty_set_are_zero(scores: ScoreSet) -> None:
-    assert totals(scores) == Totals(0, 0, 0, 0)
+    assert totals(scores) == SubjectTotals(0, 0, 0, 0)
 
 
 def test_totals_keep_sets_apart(scores: ScoreSet, globex: Product) -> None:
@@ -151,9 +151,9 @@ def test_totals_keep_sets_apart(scores: ScoreSet, globex: Product) -> None:
     user(scores, "ann", raw=1)
     account(theirs, "umbrella")
     make_large(theirs)
-    assert tallies.totals(ScoreSet.objects.all()) == {
-        scores.pk: Totals(users=1, active_users=1),
-        theirs.pk: Totals(accounts=1),
+    assert tallies.subject_totals(ScoreSet.objects.all()) == {
+        scores.pk: SubjectTotals(users=1, active_users=1),
+        theirs.pk: SubjectTotals(accounts=1),
     }
 
 
@@ -179,30 +179,30 @@ def test_a_set_that_changed_is_counted_again_when_it_is_due(
     make_large(scores, taking)
     account(scores, "initech")
     outdate(scores)
-    tallies.refresh(seconds(after))
-    assert Tally.objects.get().accounts == is_counted
+    tallies.refresh_due(seconds(after))
+    assert CachedCounts.objects.get().accounts == is_counted
 
 
 def test_a_set_that_did_not_change_is_not_counted_again(scores: ScoreSet) -> None:
     make_large(scores)
-    tallies.refresh(seconds(3600))
-    assert Tally.objects.get().taken_at == NOON
+    tallies.refresh_due(seconds(3600))
+    assert CachedCounts.objects.get().counted_at == NOON
 
 
 def test_a_change_that_is_not_due_is_not_forgotten(scores: ScoreSet) -> None:
     make_large(scores)
     account(scores, "initech")
     outdate(scores)
-    tallies.refresh(seconds(1))
-    tallies.refresh(seconds(300))
-    assert Tally.objects.get().accounts == 1
+    tallies.refresh_due(seconds(1))
+    tallies.refresh_due(seconds(300))
+    assert CachedCounts.objects.get().accounts == 1
 
 
 def test_sets_that_nobody_reads_are_not_counted(scores: ScoreSet) -> None:
     for state in (ScoreSet.State.BUILDING, ScoreSet.State.RETIRED):
         ScoreSet.objects.update(state=state)
-        tallies.refresh(NOON)
-    assert not Tally.objects.exists()
+        tallies.refresh_due(NOON)
+    assert not CachedCounts.objects.exists()
 
 
 def current(product: Product) -> ScoreSet:
@@ -212,15 +212,15 @@ def current(product: Product) -> ScoreSet:
 def test_scores_are_counted_before_they_are_shown(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"), track("ann"))
     rescore(NOON)
-    assert current(acme).tally.taken_at == NOON
-    assert current(acme).tally.active_accounts == 1
+    assert current(acme).cached_counts.counted_at == NOON
+    assert current(acme).cached_counts.active_accounts == 1
 
 
 def rescored_large(product: Product) -> ScoreSet:
     """The product's scores, counted a minute before the tests go on."""
     rescore(NOON)
-    Tally.objects.update(seconds=6.0)
-    assert not current(product).tally_stale
+    CachedCounts.objects.update(seconds=6.0)
+    assert not current(product).cached_counts_stale
     return current(product)
 
 
@@ -239,7 +239,7 @@ def test_what_is_recorded_makes_counts_stale(acme: Product, told: list[Any]) -> 
     rescored_large(acme)
     tell(acme, *told)
     rescore(seconds(60))
-    assert current(acme).tally_stale
+    assert current(acme).cached_counts_stale
 
 
 def test_counts_follow_what_is_recorded(acme: Product) -> None:
@@ -258,14 +258,14 @@ def test_other_products_are_not_counted_again(acme: Product, globex: Product) ->
     rescored_large(globex)
     tell(globex, identify("cem"), track("cem"))
     rescore(seconds(60))
-    assert not current(acme).tally_stale
+    assert not current(acme).cached_counts_stale
 
 
 def test_counts_go_with_their_scores(acme: Product) -> None:
     tell(acme, identify("ann"), track("ann"))
     rescore(NOON)
     Workspace.objects.filter(product=acme).get().delete()
-    assert not Tally.objects.exists()
+    assert not CachedCounts.objects.exists()
 
 
 # --- Those who moved most -------------------------------------------------------------------
@@ -274,7 +274,7 @@ def test_counts_go_with_their_scores(acme: Product) -> None:
 def moved(
     scores: ScoreSet,
 ) -> tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]]:
-    found = tallies.moved_most(ScoreSet.objects.get(pk=scores.pk))
+    found = tallies.top_movers(ScoreSet.objects.get(pk=scores.pk))
     rising, falling = (
         [(one.account.external_id, one.score, one.change) for one in side] for side in found
     )
@@ -328,7 +328,9 @@ def test_a_kept_mover_that_was_forgotten_is_left_out(scores: ScoreSet, acme: Pro
     account(scores, "initech", raw=10)
     account(scores, "globex", raw=20)
     make_large(scores)
-    forgetting.forget(Subject(acme.pk, suppression.Scope.ACCOUNT, "globex"), NOON, suppress=False)
+    forgetting.forget(
+        SubjectRef(acme.pk, suppression.SubjectScope.ACCOUNT, "globex"), NOON, suppress=False
+    )
     assert [name for name, *_ in moved(scores)[0]] == ["initech"]
 
 
@@ -342,7 +344,7 @@ def test_the_movers_of_a_small_set_cost_two_queries(
 ) -> None:
     account(scores, "initech", raw=10)
     account(scores, "globex", raw=0, raw_last_period=10)
-    shown = ScoreSet.objects.select_related("tally").get(pk=scores.pk)
+    shown = ScoreSet.objects.select_related("cached_counts").get(pk=scores.pk)
     with django_assert_num_queries(2):
-        found = tallies.moved_most(shown)
+        found = tallies.top_movers(shown)
         assert [one.account.external_id for one in found.rising] == ["initech"]

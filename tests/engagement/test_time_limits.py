@@ -9,7 +9,14 @@ import pytest
 from django.db import connection
 
 from engagement.database import pace, sql, statistics
-from engagement.models import DailyBenchmark, Product, ScoreSet, StaleMark, Tally, UserEngagement
+from engagement.models import (
+    CachedCounts,
+    DailyBenchmark,
+    Product,
+    RescoreRequest,
+    ScoreSet,
+    UserEngagement,
+)
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.scores import benchmarks, past_benchmarks, raw
@@ -23,8 +30,8 @@ PEOPLE = [f"user {number}" for number in range(10)]
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes a minute elsewhere takes a moment here."""
-    monkeypatch.setattr(pace, "SECONDS", 0.5)
-    monkeypatch.setattr(pace, "_at_once", pace.SUBJECTS)
+    monkeypatch.setattr(pace, "STATEMENT_SECONDS", 0.5)
+    monkeypatch.setattr(pace, "_at_once", pace.MAX_SUBJECTS_PER_STATEMENT)
     for module in (benchmarks, past_benchmarks, counts):
         monkeypatch.setattr(module, "SECONDS", 0.5)
 
@@ -67,7 +74,7 @@ def test_a_statement_that_takes_too_long_is_tried_with_half_of_its_subjects(
     rescore(NOON)
     assert slow_for_many[:4] == [10, 5, 2, 4] and max(slow_for_many[4:]) <= 4
     assert raws(acme) == dict.fromkeys(PEOPLE, 1)
-    assert not StaleMark.objects.exists()
+    assert not RescoreRequest.objects.exists()
 
 
 def test_a_set_is_built_in_steps_that_are_quick_enough(
@@ -102,14 +109,14 @@ def test_a_subject_that_is_too_slow_by_itself_keeps_its_score_and_no_other_waiti
 
 
 def test_no_step_is_about_more_than_5000_subjects(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = pace.in_steps(range(12_000), len)
+    sizes = pace.score_in_chunks(range(12_000), len)
     assert sizes == [5_000, 5_000, 2_000]
 
 
 def test_what_there_is_no_time_for_is_marked_again(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "SUBJECTS", 4)
+    monkeypatch.setattr(pace, "MAX_SUBJECTS_PER_STATEMENT", 4)
     rescore(NOON)
     busy(acme, *PEOPLE)
     tell(acme, group("initech", user="user 1"))
@@ -158,7 +165,7 @@ def test_benchmarks_that_take_too_long_stay_as_they_are_and_do_not_stop_scoring(
     assert list(before) == known
     # Not at once again.
     assert scores.benchmarks_at == NOON + timedelta(minutes=1)
-    assert scores.benchmark_seconds == benchmarks.SECONDS
+    assert scores.benchmark_seconds == benchmarks.STATEMENT_TIMEOUT_SECONDS
 
 
 def test_a_set_whose_benchmarks_take_too_long_is_not_published(acme: Product, slow: None) -> None:
@@ -175,8 +182,12 @@ def test_counting_that_takes_too_long_keeps_the_last_counts(
     busy(scored, "cyd")
     later = NOON + timedelta(minutes=11)
     rescore(later)
-    tally = Tally.objects.get()
-    assert (tally.users, tally.taken_at, tally.seconds) == (2, later, counts.SECONDS)
+    tally = CachedCounts.objects.get()
+    assert (tally.users, tally.counted_at, tally.seconds) == (
+        2,
+        later,
+        counts.STATEMENT_TIMEOUT_SECONDS,
+    )
 
 
 # --- Statistics ---------------------------------------------------------------------------
@@ -193,14 +204,14 @@ def known_rows() -> int:
 def test_tables_that_grew_are_analyzed_before_they_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(statistics, "ROWS", 20)
+    monkeypatch.setattr(statistics, "MIN_CHANGED_ROWS", 20)
     acme = Product.create_with_workspace("Acme")
-    statistics.learn()
-    assert statistics.keep_up() == []
+    statistics.analyze()
+    assert statistics.analyze_grown_tables() == []
     before = known_rows()
     tell(acme, *(identify(f"user {number}") for number in range(before // 2 + 50)))
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_stat_force_next_flush()")
     rescore(NOON)
     assert known_rows() >= 50
-    assert statistics.keep_up() == []
+    assert statistics.analyze_grown_tables() == []

@@ -9,12 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.database import sql
-from engagement.messages import Group, Message, Received
+from engagement.messages import Group, Message, ReceivedMessage
 from engagement.models import Account, Product, User
 from engagement.recording import subjects, trait_limits
-from engagement.recording.record import Outcome, record
-from engagement.recording.trait_limits import MOST_BYTES, MOST_REMOVED, MOST_TRAITS, merge_all
-from engagement.traits import MARKETPLACE_TRAITS, Source, stamp
+from engagement.recording.record import RecordResult, record
+from engagement.recording.trait_limits import (
+    MAX_BYTES,
+    MAX_REMOVED_STAMPS,
+    MAX_TRAITS,
+    merge_patches,
+)
+from engagement.traits import MARKETPLACE_TRAITS, Source, make_stamp
 from tests.engagement.history import NOON, group, identify, received, tell
 
 pytestmark = pytest.mark.django_db
@@ -35,15 +40,15 @@ def of_account() -> dict[str, Any]:
     return traits
 
 
-def told(product: Product, *messages: Message) -> Outcome:
+def told(product: Product, *messages: Message) -> RecordResult:
     return record(received(product, messages))
 
 
 def fill(product: Product) -> None:
     """Give the account as many traits as it may have."""
-    for first in range(0, MOST_TRAITS, 250):
+    for first in range(0, MAX_TRAITS, 250):
         tell(product, group("initech", **many(first, first + 250)))
-    assert len(of_account()) == MOST_TRAITS
+    assert len(of_account()) == MAX_TRAITS
 
 
 def test_new_traits_that_find_no_room_are_not_kept_and_are_named(acme: Product) -> None:
@@ -53,30 +58,30 @@ def test_new_traits_that_find_no_room_are_not_kept_and_are_named(acme: Product) 
 
     outcome = record([one])
 
-    assert outcome == Outcome([], {one.arrival: ["plan"]})
-    assert len(of_account()) == MOST_TRAITS
+    assert outcome == RecordResult([], {one.arrival: ["plan"]})
+    assert len(of_account()) == MAX_TRAITS
     assert of_account()["trait 000000"] == of_account()["trait 000001"] == "new"
     assert Account.objects.get().last_seen_at == NOON + timedelta(hours=1), "the rest is recorded"
 
 
 def test_a_user_has_the_same_limits(acme: Product) -> None:
-    for first in range(0, MOST_TRAITS + 250, 250):
+    for first in range(0, MAX_TRAITS + 250, 250):
         outcome = told(acme, identify("ann", **many(first, first + 250)))
-    assert [len(names) for names in outcome.crowded_out.values()] == [250]
-    assert len(User.objects.get().traits) == MOST_TRAITS
+    assert [len(names) for names in outcome.dropped_traits.values()] == [250]
+    assert len(User.objects.get().traits) == MAX_TRAITS
 
 
 def test_an_account_that_is_new_has_them_too(acme: Product) -> None:
     batch = [group("initech", **many(first, first + 250)) for first in range(0, 1250, 250)]
     outcome = told(acme, *batch)
-    assert [len(names) for names in outcome.crowded_out.values()] == [250]
-    assert len(of_account()) == MOST_TRAITS
+    assert [len(names) for names in outcome.dropped_traits.values()] == [250]
+    assert len(of_account()) == MAX_TRAITS
 
 
 def test_a_removed_trait_makes_room(acme: Product) -> None:
     fill(acme)
     tell(acme, group("initech", hours=1, **many(0, 1, None)))
-    assert not told(acme, group("initech", hours=2, plan="pro")).crowded_out
+    assert not told(acme, group("initech", hours=2, plan="pro")).dropped_traits
     assert of_account()["plan"] == "pro"
     assert "trait 000000" not in of_account()
 
@@ -84,19 +89,19 @@ def test_a_removed_trait_makes_room(acme: Product) -> None:
 def test_all_traits_together_have_a_size(acme: Product) -> None:
     for number in range(5):
         outcome = told(acme, group("initech", **texts(number)))
-    assert [*outcome.crowded_out.values()] == [["text 4"]]
+    assert [*outcome.dropped_traits.values()] == [["text 4"]]
     assert sorted(of_account()) == ["text 0", "text 1", "text 2", "text 3"]
 
 
 def test_a_present_trait_grows_as_far_as_there_is_room(acme: Product) -> None:
     tell(acme, *(group("initech", **texts(number)) for number in range(4)))
     tell(acme, group("initech", hours=1, plan="pro"))
-    assert told(acme, group("initech", hours=2, plan="y" * 60_000)).crowded_out
+    assert told(acme, group("initech", hours=2, plan="y" * 60_000)).dropped_traits
     assert of_account()["plan"] == "pro"
-    assert not told(acme, group("initech", hours=3, plan="y" * 200)).crowded_out
-    assert not told(acme, group("initech", hours=4, **texts(0, letter="z"))).crowded_out
+    assert not told(acme, group("initech", hours=3, plan="y" * 200)).dropped_traits
+    assert not told(acme, group("initech", hours=4, **texts(0, letter="z"))).dropped_traits
     assert of_account()["plan"] == "y" * 200
-    assert len(str(of_account())) < MOST_BYTES + 1000
+    assert len(str(of_account())) < MAX_BYTES + 1000
 
 
 def test_what_fits_in_the_end_is_kept_whatever_came_in_between(acme: Product) -> None:
@@ -106,7 +111,7 @@ def test_what_fits_in_the_end_is_kept_whatever_came_in_between(acme: Product) ->
         group("initech", hours=1, plan="pro"),
         group("initech", hours=2, **many(0, 1, None)),
     )
-    assert not outcome.crowded_out
+    assert not outcome.dropped_traits
     assert of_account()["plan"] == "pro"
 
 
@@ -114,25 +119,25 @@ def test_a_license_always_finds_room(acme: Product) -> None:
     fill(acme)
     license = dict.fromkeys(MARKETPLACE_TRAITS, "x" * 4000)
     message = Group("initech", NOON, license)
-    outcome = record([Received(acme.pk, next(_arrivals), NOON, message, Source.MARKETPLACE)])
-    assert not outcome.crowded_out
-    assert len(of_account()) == MOST_TRAITS + len(MARKETPLACE_TRAITS)
+    outcome = record([ReceivedMessage(acme.pk, next(_arrivals), NOON, message, Source.MARKETPLACE)])
+    assert not outcome.dropped_traits
+    assert len(of_account()) == MAX_TRAITS + len(MARKETPLACE_TRAITS)
     # It takes no room from others either.
     tell(acme, group("initech", hours=1, **many(0, 1, None)))
-    assert not told(acme, group("initech", hours=2, plan="pro")).crowded_out
+    assert not told(acme, group("initech", hours=2, plan="pro")).dropped_traits
 
 
 def test_license_traits_that_a_message_brings_count_like_any(acme: Product) -> None:
     fill(acme)
     outcome = told(acme, Group("initech", NOON + timedelta(hours=1), {"am.tier": "x"}))
-    assert [*outcome.crowded_out.values()] == [["am.tier"]]
+    assert [*outcome.dropped_traits.values()] == [["am.tier"]]
 
 
 def test_the_stamps_of_removed_traits_are_bounded(acme: Product) -> None:
-    for hour, first in enumerate(range(0, 2 * MOST_REMOVED, 250)):
+    for hour, first in enumerate(range(0, 2 * MAX_REMOVED_STAMPS, 250)):
         tell(acme, group("initech", hours=hour, **many(first, first + 250, None)))
     stamps = Account.objects.get().trait_stamps
-    assert len(stamps) == MOST_REMOVED
+    assert len(stamps) == MAX_REMOVED_STAMPS
     assert min(stamps) == "trait 001000", "the latest are kept"
 
 
@@ -141,20 +146,20 @@ def test_the_stamps_of_removed_traits_are_bounded(acme: Product) -> None:
 
 def test_who_has_more_already_keeps_it_and_gets_no_new_ones(acme: Product) -> None:
     old = many(0, 5000, "old")
-    stamps = {name: list(stamp(NOON, 1)) for name in old}
+    stamps = {name: list(make_stamp(NOON, 1)) for name in old}
     tell(acme, group("initech"))
     Account.objects.update(traits=old, trait_stamps=stamps)
 
     outcome = told(acme, group("initech", hours=1, plan="pro", **many(0, 1, "new")))
 
-    assert [*outcome.crowded_out.values()] == [["plan"]]
+    assert [*outcome.dropped_traits.values()] == [["plan"]]
     assert of_account() == {**old, "trait 000000": "new"}
 
 
 def test_new_traits_of_who_has_megabytes_are_refused_unread(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subjects, "GROSS_BYTES", 500)
+    monkeypatch.setattr(subjects, "OVERSIZED_BYTES", 500)
     tell(acme, group("initech", **many(0, 250, "old")))
     rows = 0
     fetch = sql.fetch
@@ -168,11 +173,11 @@ def test_new_traits_of_who_has_megabytes_are_refused_unread(
 
     monkeypatch.setattr(sql, "fetch", counting)
     outcome = told(acme, group("initech", hours=1, plan="pro", gone=None))
-    assert [*outcome.crowded_out.values()] == [["plan"]] and rows == 0
+    assert [*outcome.dropped_traits.values()] == [["plan"]] and rows == 0
 
-    assert not told(acme, group("initech", hours=1, **many(0, 1, "new"))).crowded_out
+    assert not told(acme, group("initech", hours=1, **many(0, 1, "new"))).dropped_traits
     license = Group("initech", NOON, {"am.tier": "10"})
-    record([Received(acme.pk, next(_arrivals), NOON, license, Source.MARKETPLACE)])
+    record([ReceivedMessage(acme.pk, next(_arrivals), NOON, license, Source.MARKETPLACE)])
     assert (of_account()["trait 000000"], of_account()["am.tier"]) == ("new", "10")
 
 
@@ -182,8 +187,8 @@ def test_many_subjects_with_many_traits_are_written_in_portions(
     names = [f"a{number}" for number in range(7)]
     tell(acme, *(group(name, **many(0, 200)) for name in names))
     tell(acme, *(identify(name, **many(0, 200)) for name in names))
-    monkeypatch.setattr(subjects, "PORTION_BYTES", 3 * 2 * MOST_BYTES)
-    monkeypatch.setattr(subjects, "UNPACKED", 1_000_000)
+    monkeypatch.setattr(subjects, "CHUNK_BYTES", 3 * 2 * MAX_BYTES)
+    monkeypatch.setattr(subjects, "DECOMPRESSION_FACTOR", 1_000_000)
     read: list[int] = []
     fetch = sql.fetch
 
@@ -206,10 +211,10 @@ def test_many_subjects_with_many_traits_are_written_in_portions(
 
 
 def test_what_changes_nothing_is_not_written() -> None:
-    patch = ({"plan": "pro"}, stamp(NOON, 1))
-    merged, _ = merge_all("{}", "{}", [patch])
+    patch = ({"plan": "pro"}, make_stamp(NOON, 1))
+    merged, _ = merge_patches("{}", "{}", [patch])
     assert merged is not None
-    assert merge_all(merged.traits, merged.stamps, [patch]).merged is None
+    assert merge_patches(merged.traits, merged.stamps, [patch]).merged is None
 
 
 writes = st.lists(
@@ -226,21 +231,21 @@ def test_limits_hold_and_under_them_nothing_changes(
     told: list[tuple[dict[str, Any], int]], data: st.DataObject
 ) -> None:
     patches = [
-        (patch, stamp(NOON + timedelta(hours=hours), place))
+        (patch, make_stamp(NOON + timedelta(hours=hours), place))
         for place, (patch, hours) in enumerate(told)
     ]
-    free, _ = merge_all("{}", "{}", patches)
+    free, _ = merge_patches("{}", "{}", patches)
     with pytest.MonkeyPatch.context() as limits:
-        limits.setattr(trait_limits, "MOST_TRAITS", data.draw(st.integers(1, 6)))
-        limits.setattr(trait_limits, "MOST_BYTES", data.draw(st.integers(20, 80)))
-        limits.setattr(trait_limits, "ALWAYS_KEPT", 0)
+        limits.setattr(trait_limits, "MAX_TRAITS", data.draw(st.integers(1, 6)))
+        limits.setattr(trait_limits, "MAX_BYTES", data.draw(st.integers(20, 80)))
+        limits.setattr(trait_limits, "ALWAYS_ALLOWED_BYTES", 0)
         traits, stamps, refused = "{}", "{}", False
         for patch in patches:
-            merged, names = merge_all(traits, stamps, [patch])
+            merged, names = merge_patches(traits, stamps, [patch])
             refused = refused or bool(names)
             if merged is not None:
                 traits, stamps = merged.traits, merged.stamps
-            assert len(traits) <= trait_limits.MOST_BYTES
-            assert traits.count(":") <= trait_limits.MOST_TRAITS
+            assert len(traits) <= trait_limits.MAX_BYTES
+            assert traits.count(":") <= trait_limits.MAX_TRAITS
     if not refused and free is not None:
         assert (traits, stamps) == (free.traits, free.stamps)

@@ -13,9 +13,9 @@ from engagement.traits import (
     Source,
     Stamp,
     canonical_name,
-    merge,
+    make_stamp,
+    merge_traits,
     read_stamp,
-    stamp,
 )
 
 Write = tuple[dict[str, Any], Stamp]
@@ -29,7 +29,7 @@ def merged(*writes: Write) -> dict[str, Any]:
     traits: dict[str, Any] = {}
     stamps: dict[str, Any] = {}
     for incoming, written in writes:
-        merge(traits, stamps, incoming, written)
+        merge_traits(traits, stamps, incoming, written)
     return traits
 
 
@@ -63,23 +63,23 @@ def test_null_removes_a_trait_and_an_older_value_does_not_bring_it_back() -> Non
 def test_what_the_marketplace_says_stays_whenever_a_message_says_otherwise(
     license_at: datetime, message_at: datetime
 ) -> None:
-    of_license = {"am.tier": "10 Users"}, stamp(license_at, 1, Source.MARKETPLACE)
-    of_message = {"am.tier": "5", "plan": "pro"}, stamp(message_at, 2)
+    of_license = {"am.tier": "10 Users"}, make_stamp(license_at, 1, Source.MARKETPLACE)
+    of_message = {"am.tier": "5", "plan": "pro"}, make_stamp(message_at, 2)
     assert in_any_order(of_license, of_message) == {"am.tier": "10 Users", "plan": "pro"}
 
 
 def test_a_trait_that_the_marketplace_removed_stays_away_until_it_says_otherwise() -> None:
-    removed = {"am.tier": None}, stamp(NOON, 1, Source.MARKETPLACE)
-    told = {"am.tier": "5"}, stamp(NOON + timedelta(days=1), 2)
+    removed = {"am.tier": None}, make_stamp(NOON, 1, Source.MARKETPLACE)
+    told = {"am.tier": "5"}, make_stamp(NOON + timedelta(days=1), 2)
     assert in_any_order(removed, told) == {}
-    later = {"am.tier": "10 Users"}, stamp(NOON + timedelta(hours=1), 3, Source.MARKETPLACE)
+    later = {"am.tier": "10 Users"}, make_stamp(NOON + timedelta(hours=1), 3, Source.MARKETPLACE)
     assert in_any_order(removed, told, later) == {"am.tier": "10 Users"}
 
 
 @pytest.mark.parametrize("at", [EARLIEST, NOON, LATEST])
 @pytest.mark.parametrize("source", Source)
 def test_a_stamp_says_who_wrote_and_when(source: Source, at: datetime) -> None:
-    written = stamp(at, 7, source)
+    written = make_stamp(at, 7, source)
     assert read_stamp(list(written)) == (source, at)
     assert all(-(2**63) <= number < 2**63 for number in written), "what JSON and SQL can hold"
 
@@ -87,9 +87,9 @@ def test_a_stamp_says_who_wrote_and_when(source: Source, at: datetime) -> None:
 def test_merging_says_whether_anything_changed() -> None:
     traits: dict[str, Any] = {}
     stamps: dict[str, Any] = {}
-    assert merge(traits, stamps, {"plan": "pro"}, (2, 2))
-    assert not merge(traits, stamps, {"plan": "free"}, (1, 1))
-    assert not merge(traits, stamps, {}, (9, 9))
+    assert merge_traits(traits, stamps, {"plan": "pro"}, (2, 2))
+    assert not merge_traits(traits, stamps, {"plan": "free"}, (1, 1))
+    assert not merge_traits(traits, stamps, {}, (9, 9))
 
 
 @pytest.mark.parametrize("name", MARKETPLACE_TRAITS)
@@ -126,7 +126,7 @@ def test_any_order_of_any_writes_merges_to_the_same(
     told: tuple[list[tuple[dict[str, Any], int, Source]], list[int]],
 ) -> None:
     numbered = [
-        (incoming, stamp(NOON + timedelta(hours=hours), place, source))
+        (incoming, make_stamp(NOON + timedelta(hours=hours), place, source))
         for place, (incoming, hours, source) in enumerate(told[0])
     ]
     assert merged(*numbered) == merged(*(numbered[place] for place in told[1]))

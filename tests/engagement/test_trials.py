@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engagement.database import sql
-from engagement.metric_names import BOTH, Scope
+from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import (
     AccountEngagement,
     EventName,
@@ -22,8 +22,8 @@ from engagement.models import (
 )
 from engagement.rescoring import sets, what_if
 from engagement.rescoring.rescore import rescore
-from engagement.rescoring.what_if import Definition, Place, Rankings
-from engagement.scores import samples
+from engagement.rescoring.what_if import RankedSubject, RankingPreview, ScoringDefinition
+from engagement.scores import sampling
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.engagement.rows import TODAY
 
@@ -44,7 +44,7 @@ def scores_of(product: Product) -> ScoreSet:
     return scores
 
 
-def define(product: Product, definition: Definition) -> None:
+def define(product: Product, definition: ScoringDefinition) -> None:
     """Save the definition, and have it scored."""
     workspace = Workspace.objects.get(product=product)
     workspace.lookback_days = definition.lookback_days
@@ -55,19 +55,19 @@ def define(product: Product, definition: Definition) -> None:
     for name, weight in definition.weights.items():
         event_name, _ = EventName.objects.get_or_create(product=product, name=name)
         EventWeight.objects.create(workspace=workspace, event_name=event_name, weight=weight)
-    sets.request(workspace.pk)
+    sets.request_score_set(workspace.pk)
     rescore(NOON)
 
 
-def try_out(product: Product, definition: Definition) -> dict[Scope, Rankings]:
-    return what_if.try_out(scores_of(product), definition, TODAY, in_time)
+def try_out(product: Product, definition: ScoringDefinition) -> dict[Scope, RankingPreview]:
+    return what_if.preview_ranking(scores_of(product), definition, TODAY, in_time)
 
 
-def seen(places: list[Place]) -> list[tuple[str, int, float]]:
+def seen(places: list[RankedSubject]) -> list[tuple[str, int, float]]:
     return [(one.subject.external_id, one.rank, one.score) for one in places]
 
 
-def moves(places: list[Place]) -> dict[str, int | None]:
+def moves(places: list[RankedSubject]) -> dict[str, int | None]:
     return {one.subject.external_id: one.other_rank for one in places}
 
 
@@ -94,7 +94,7 @@ audiences: st.SearchStrategy[dict[str, Any]] = st.sampled_from([
     ]},
 ])  # fmt: skip
 definitions = st.builds(
-    Definition,
+    ScoringDefinition,
     st.sampled_from([1, 7, 30]),
     st.integers(0, 2),
     audiences,
@@ -115,8 +115,8 @@ events = st.lists(
 def test_the_effect_is_what_saving_and_rescoring_gives(
     people: dict[str, tuple[str, str | None]],
     events: list[tuple[str, str, int]],
-    before: Definition,
-    after: Definition,
+    before: ScoringDefinition,
+    after: ScoringDefinition,
 ) -> None:
     product = Product.create_with_workspace(f"Acme {id(events)} {datetime.now(UTC)}")
     for number, account in enumerate("abcdefghijkl"):
@@ -126,26 +126,26 @@ def test_the_effect_is_what_saving_and_rescoring_gives(
     tell(product, *(track(user, name, -24 * ago) for user, name, ago in events))
     define(product, before)
     old = scores_of(product)
-    of_before = {scope: seen(places) for scope, places in what_if.highest(old).items()}
+    of_before = {scope: seen(places) for scope, places in what_if.current_ranking(old).items()}
     kept = rows_kept()
 
     tried = try_out(product, after)
 
     assert rows_kept() == kept
-    assert {scope: seen(tried[scope].now) for scope in BOTH} == of_before
+    assert {scope: seen(tried[scope].now) for scope in BOTH_SCOPES} == of_before
     define(product, after)
-    saved = what_if.highest(scores_of(product))
-    assert {scope: seen(tried[scope].then) for scope in BOTH} == {
+    saved = what_if.current_ranking(scores_of(product))
+    assert {scope: seen(tried[scope].with_change) for scope in BOTH_SCOPES} == {
         scope: seen(places) for scope, places in saved.items()
     }
-    assert all(tried[scope].looked_at is None for scope in BOTH)
+    assert all(tried[scope].sample_size is None for scope in BOTH_SCOPES)
     # And a trial of what is there changes nothing.
-    again = try_out(product, what_if.definition_of(scores_of(product)))
-    for scope in BOTH:
-        assert [one.other_rank for one in again[scope].then] == [
-            one.rank for one in again[scope].then
+    again = try_out(product, what_if.scoring_definition(scores_of(product)))
+    for scope in BOTH_SCOPES:
+        assert [one.other_rank for one in again[scope].with_change] == [
+            one.rank for one in again[scope].with_change
         ]
-        assert again[scope].then == again[scope].now
+        assert again[scope].with_change == again[scope].now
 
 
 # --- Ranks ----------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def two_kinds(product: Product) -> None:
         tell(product, identify(name, -24 * 40, group=f"{name} ltd"))
         ago = 24 * 20 if name == "dan" else 24
         tell(product, *(track(name, event, -ago - 0.01 * number) for number in range(times)))
-    define(product, Definition(7, 1, {}, {}))
+    define(product, ScoringDefinition(7, 1, {}, {}))
 
 
 @pytest.mark.parametrize(
@@ -176,11 +176,13 @@ def test_a_place_says_which_rank_it_has_on_the_other_side(
     acme: Product, change: dict[str, Any], then: dict[str, int | None], left: list[str]
 ) -> None:
     two_kinds(acme)
-    tried = try_out(acme, what_if.definition_of(scores_of(acme))._replace(**change))
-    assert moves(tried["user"].then) == then
-    assert list(moves(tried["user"].then)) == list(then)
+    tried = try_out(acme, what_if.scoring_definition(scores_of(acme))._replace(**change))
+    assert moves(tried["user"].with_change) == then
+    assert list(moves(tried["user"].with_change)) == list(then)
     assert [name for name, rank in moves(tried["user"].now).items() if rank is None] == left
-    assert moves(tried["account"].then) == {f"{name} ltd": rank for name, rank in then.items()}
+    assert moves(tried["account"].with_change) == {
+        f"{name} ltd": rank for name, rank in then.items()
+    }
 
 
 def test_ten_are_shown_and_ranks_behind_them_are_known(acme: Product) -> None:
@@ -188,11 +190,11 @@ def test_ten_are_shown_and_ranks_behind_them_are_known(acme: Product) -> None:
         tell(acme, identify(f"user {number:02}"))
         tell(acme, *(track(f"user {number:02}", "opened", -0.01 * n) for n in range(20 - number)))
     tell(acme, track("user 13", "paid"))
-    define(acme, Definition(7, 1, {}, {}))
-    tried = try_out(acme, Definition(7, 1, {}, {"paid": 10}))["user"]
-    assert len(tried.now) == len(tried.then) == what_if.SHOWN
-    assert tried.then[0].subject.external_id == "user 00"
-    risen = next(one for one in tried.then if one.subject.external_id == "user 13")
+    define(acme, ScoringDefinition(7, 1, {}, {}))
+    tried = try_out(acme, ScoringDefinition(7, 1, {}, {"paid": 10}))["user"]
+    assert len(tried.now) == len(tried.with_change) == what_if.RANKS_SHOWN
+    assert tried.with_change[0].subject.external_id == "user 00"
+    risen = next(one for one in tried.with_change if one.subject.external_id == "user 13")
     assert (risen.rank, risen.other_rank) == (4, 13)
 
 
@@ -201,9 +203,9 @@ def test_another_products_events_take_no_part(acme: Product, globex: Product) ->
     two_kinds(globex)
     tell(globex, *(track("cyd", "shared", -24 - 0.01 * number) for number in range(50)))
     rescore(NOON)
-    tried = try_out(acme, Definition(7, 1, {}, {"shared": 10}))
-    assert moves(tried["user"].then) == {"bob": 2, "ann": 1, "cyd": 3}
-    assert {one.subject.product_id for one in tried["account"].then} == {acme.pk}
+    tried = try_out(acme, ScoringDefinition(7, 1, {}, {"shared": 10}))
+    assert moves(tried["user"].with_change) == {"bob": 2, "ann": 1, "cyd": 3}
+    assert {one.subject.product_id for one in tried["account"].with_change} == {acme.pk}
 
 
 # --- Many -----------------------------------------------------------------------------------
@@ -212,11 +214,11 @@ def test_another_products_events_take_no_part(acme: Product, globex: Product) ->
 @pytest.fixture
 def few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is large begins at fifty subjects, of whom the ten highest and thirty others count."""
-    monkeypatch.setattr(what_if, "EVERYBODY", 50)
-    monkeypatch.setattr(what_if, "HIGHEST", 10)
-    monkeypatch.setattr(what_if, "HIGHEST_ACCOUNTS", 10)
-    monkeypatch.setattr(what_if, "PICKED", 30)
-    monkeypatch.setattr(samples, "PIECES", 30)
+    monkeypatch.setattr(what_if, "SCORE_ALL_UP_TO", 50)
+    monkeypatch.setattr(what_if, "TOP_USERS", 10)
+    monkeypatch.setattr(what_if, "TOP_ACCOUNTS", 10)
+    monkeypatch.setattr(what_if, "SAMPLE_SIZE", 30)
+    monkeypatch.setattr(sampling, "ID_RANGES", 30)
 
 
 SEEN_EARLY = {
@@ -234,16 +236,16 @@ def test_of_many_those_who_rank_highest_and_some_others_are_scored(
         name = f"user {number:02}"
         tell(acme, identify(name, -24 * 20, group=f"account {number:02}"))
         tell(acme, *(track(name, "opened", -0.01 * n) for n in range(1 + number)))
-    define(acme, Definition(7, 1, {}, {}))
-    tried = try_out(acme, Definition(7, 2, audience, {}))
-    for scope in BOTH:
+    define(acme, ScoringDefinition(7, 1, {}, {}))
+    tried = try_out(acme, ScoringDefinition(7, 2, audience, {}))
+    for scope in BOTH_SCOPES:
         # Where accounts count some users alone, the accounts' users are scored as well.
-        looked_at = tried[scope].looked_at
+        looked_at = tried[scope].sample_size
         assert looked_at and 30 <= looked_at <= (55 if audience else 40)
         ten = {f"{scope} {59 - rank:02}": rank + 1 for rank in range(10)}
-        assert moves(tried[scope].now) == moves(tried[scope].then) == ten
+        assert moves(tried[scope].now) == moves(tried[scope].with_change) == ten
         # The benchmark is about where it would be: doubled weights hardly change a score.
-        for now, then in zip(tried[scope].now, tried[scope].then, strict=True):
+        for now, then in zip(tried[scope].now, tried[scope].with_change, strict=True):
             assert then.score == pytest.approx(now.score, abs=2)
 
 
@@ -251,23 +253,23 @@ def test_of_many_those_who_rank_highest_and_some_others_are_scored(
 def test_accounts_of_too_many_users_are_left_out(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(what_if, "USERS_OF_ACCOUNTS", 50)
+    monkeypatch.setattr(what_if, "MAX_USERS_OF_ACCOUNTS", 50)
     for number in range(60):
         tell(acme, identify(f"user {number}", group="initech"), track(f"user {number}"))
-    define(acme, Definition(7, 1, {}, {}))
-    assert set(try_out(acme, Definition(7, 1, {}, {"opened": 2}))) == {"user", "account"}
-    assert set(try_out(acme, Definition(7, 1, SEEN_EARLY, {}))) == {"user"}
+    define(acme, ScoringDefinition(7, 1, {}, {}))
+    assert set(try_out(acme, ScoringDefinition(7, 1, {}, {"opened": 2}))) == {"user", "account"}
+    assert set(try_out(acme, ScoringDefinition(7, 1, SEEN_EARLY, {}))) == {"user"}
 
 
 def test_accounts_that_there_is_no_time_for_are_left_out(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two_kinds(acme)
-    monkeypatch.setattr(what_if, "ACCOUNTS_AT_ONCE", 1)
+    monkeypatch.setattr(what_if, "ACCOUNTS_PER_STEP", 1)
     for questions, expected in ((2, {"user"}), (1 + 4, {"user", "account"})):
         answers = [*[False] * questions, *[True] * 10]
-        tried = what_if.try_out(
-            scores_of(acme), Definition(7, 9, {}, {}), TODAY, partial(answers.pop, 0)
+        tried = what_if.preview_ranking(
+            scores_of(acme), ScoringDefinition(7, 9, {}, {}), TODAY, partial(answers.pop, 0)
         )
         assert set(tried) == expected
 
@@ -275,8 +277,10 @@ def test_accounts_that_there_is_no_time_for_are_left_out(
 def test_a_trial_ends_in_time_and_leaves_nothing(acme: Product) -> None:
     two_kinds(acme)
     kept = rows_kept()
-    with pytest.raises(sql.TookTooLong):
-        what_if.try_out(scores_of(acme), Definition(7, 9, {}, {}), TODAY, lambda: True)
+    with pytest.raises(sql.StatementTimeout):
+        what_if.preview_ranking(
+            scores_of(acme), ScoringDefinition(7, 9, {}, {}), TODAY, lambda: True
+        )
     assert rows_kept() == kept
 
 
@@ -289,11 +293,11 @@ def test_a_trial_of_more_users_makes_no_more_queries(
             tell(acme, track(f"user {number}", "opened", -1))
 
     meet(range(2))
-    define(acme, Definition(7, 1, {}, {}))
+    define(acme, ScoringDefinition(7, 1, {}, {}))
     scores = scores_of(acme)
     with django_assert_max_num_queries(20) as few:
-        what_if.try_out(scores, Definition(7, 1, {}, {"opened": 3}), TODAY, in_time)
+        what_if.preview_ranking(scores, ScoringDefinition(7, 1, {}, {"opened": 3}), TODAY, in_time)
     meet(range(2, 40))
     rescore(NOON + timedelta(seconds=1))
     with django_assert_max_num_queries(len(few)):
-        what_if.try_out(scores, Definition(7, 1, {}, {"opened": 3}), TODAY, in_time)
+        what_if.preview_ranking(scores, ScoringDefinition(7, 1, {}, {"opened": 3}), TODAY, in_time)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from engagement.models import Product, ScoreSet, StaleMark, UserEngagement, Workspace
+from engagement.models import Product, RescoreRequest, ScoreSet, UserEngagement, Workspace
 from engagement.rescoring import rescore, sets
 from tests.engagement.history import NOON, identify, tell, track
 
@@ -50,16 +50,16 @@ def questions(number: int) -> Callable[[], bool]:
 def test_a_product_with_many_marks_lets_the_others_have_their_turn(
     acme: Product, globex: Product, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescore, "MARKS_PER_TURN", 4)
+    monkeypatch.setattr(rescore, "REQUESTS_PER_TURN", 4)
     busy(acme, 10)
     tell(globex, identify("zed"))
     # Asked before each turn and after its users: the time is up after two turns.
     rescore.rescore(NOON, out_of_time=questions(4))
     assert names(turns) == ["Acme", "Globex"]
-    assert not StaleMark.objects.filter(product=globex).exists()
-    assert StaleMark.objects.filter(product=acme).exists()
+    assert not RescoreRequest.objects.filter(product=globex).exists()
+    assert RescoreRequest.objects.filter(product=acme).exists()
     rescore.rescore(NOON)
-    assert not StaleMark.objects.exists()
+    assert not RescoreRequest.objects.exists()
     assert UserEngagement.objects.filter(score_set__state=ScoreSet.State.CURRENT).count() == 11
 
 
@@ -82,7 +82,7 @@ def test_a_product_that_is_alone_takes_many_marks_at_once(
     busy(acme)
     busy(globex)
     rescore.rescore(NOON + timedelta(minutes=1))
-    many, few = rescore.MARKS_PER_TRANSACTION, rescore.MARKS_PER_TURN
+    many, few = rescore.REQUESTS_PER_TRANSACTION, rescore.REQUESTS_PER_TURN
     assert turns[0] == ("Acme", many)
     assert sorted(turns[1:]) == [("Acme", few), ("Globex", few)]
 
@@ -90,7 +90,7 @@ def test_a_product_that_is_alone_takes_many_marks_at_once(
 def test_a_product_that_comes_meanwhile_has_its_turn_in_the_same_call(
     acme: Product, globex: Product, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescore, "MARKS_PER_TRANSACTION", 4)
+    monkeypatch.setattr(rescore, "REQUESTS_PER_TRANSACTION", 4)
     busy(acme)
     asked = iter(range(100))
 
@@ -115,7 +115,7 @@ def test_sets_are_built_in_turns(
 
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
     monkeypatch.setattr(sets, "_step", note)
-    sets.request_missing()
-    sets.build(NOON, NOON.date(), lambda: False)
+    sets.request_missing_score_sets()
+    sets.build_requested(NOON, NOON.date(), lambda: False)
     assert stepped == [acme.pk, globex.pk] * 3
     assert not Workspace.objects.filter(scores=None).exists()

@@ -7,12 +7,12 @@ import pytest
 from engagement.models import (
     AccountEngagement,
     Product,
+    RescoreRequest,
     ScoreSet,
-    StaleMark,
     User,
     Workspace,
 )
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from engagement.rescoring.rescore import rescore
 from tests.engagement.history import NOON, group, identify, tell, track
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.django_db
 def count(product: Product, days: int = 0) -> dict[str, int]:
     """The number of users of each account, once everything is scored."""
     rescore(NOON + timedelta(days=days))
-    assert not StaleMark.objects.exists()
+    assert not RescoreRequest.objects.exists()
     return {name: total for name, (_, _, total) in accounts(product).items()}
 
 
@@ -59,7 +59,7 @@ def test_a_link_that_says_nothing_new_leaves_the_account_alone(acme: Product) ->
     tell(acme, identify("ann", -240, "initech"))
     count(acme)
     tell(acme, identify("ann", -1, "initech"))
-    assert not StaleMark.objects.exclude(account_id=None).exists()
+    assert not RescoreRequest.objects.exclude(account_id=None).exists()
 
 
 def test_an_audiences_account_has_the_users_of_the_audience(acme: Product) -> None:
@@ -76,16 +76,16 @@ def test_an_audiences_account_has_the_users_of_the_audience(acme: Product) -> No
 def test_whoever_is_forgotten_is_no_user_any_more(acme: Product) -> None:
     tell(acme, identify("ann", -240, "initech"), identify("bob", -240, "initech"))
     assert count(acme) == {"initech": 2}
-    forgetting.forget(Subject(acme.pk, Scope.USER, "ann"), NOON, suppress=False)
-    assert forgetting.clear()
+    forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "ann"), NOON, suppress=False)
+    assert forgetting.erase_forgotten()
     assert count(acme) == {"initech": 1}
 
 
 def test_the_users_of_a_forgotten_account_count_where_they_were_before(acme: Product) -> None:
     tell(acme, identify("ann", -240, "initech"), identify("ann", -1, "hooli"))
     assert count(acme) == {"initech": 0, "hooli": 1}
-    forgetting.forget(Subject(acme.pk, Scope.ACCOUNT, "hooli"), NOON, suppress=False)
-    assert forgetting.clear()
+    forgetting.forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "hooli"), NOON, suppress=False)
+    assert forgetting.erase_forgotten()
     assert User.objects.get().account is not None
     assert count(acme) == {"initech": 1}
 

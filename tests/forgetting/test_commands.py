@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.core.management import CommandError, call_command
 
-from engagement.core.progress import Progress
+from engagement.core.progress import ProgressReporter
 from engagement.models import Product
 from tests.engagement.history import identify, tell, track
 from tests.pipeline.waiting import counts, drain, dropped, wait
@@ -122,7 +122,7 @@ class Terminal(io.StringIO):
 def watched(output: io.StringIO, total: int | None) -> str:
     """What is written for a work of a hundred steps, one a second."""
     now = 0.0
-    progress = Progress(output, total, lambda: now)
+    progress = ProgressReporter(output, total, lambda: now)
     for step in range(1, 101):
         now += 1
         progress.show(step, f"{step} rows")
@@ -143,6 +143,6 @@ def test_progress_is_a_bar_on_a_terminal_and_leaves_nothing_behind() -> None:
 
 
 def test_progress_beyond_what_was_expected_is_complete() -> None:
-    progress = Progress(output := Terminal(), 10, lambda: 0.0)
+    progress = ProgressReporter(output := Terminal(), 10, lambda: 0.0)
     progress.show(20, "20 rows")
     assert "100%" in output.getvalue()

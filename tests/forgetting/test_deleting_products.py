@@ -10,7 +10,7 @@ from django.test import Client
 
 from engagement import tasks
 from engagement.database import sql
-from engagement.models import EventName, Product, StaleMark
+from engagement.models import EventName, Product, RescoreRequest
 from engagement.removal import deletion
 from engagement.rescoring.rescore import rescore
 from ingestion.models import DroppedMessage, IngestionKey
@@ -59,14 +59,14 @@ def add_to(rows: Rows) -> None:
 
 
 def delete(product: Product) -> int:
-    deletion.request(product.pk, NOON)
+    deletion.request_deletion(product.pk, NOON)
     rows = 0
 
     def note(more: int) -> None:
         nonlocal rows
         rows += more
 
-    assert deletion.go_on(product.pk, after_piece=note)
+    assert deletion.resume_deletion(product.pk, after_piece=note)
     return rows
 
 
@@ -107,12 +107,12 @@ def test_nothing_is_left_in_any_table(acme: Product, globex: Product) -> None:
 def test_no_transaction_deletes_more_than_so_many_rows(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deletion, "ROWS_PER_PIECE", 10)
-    monkeypatch.setattr(deletion, "NAMES_PER_PIECE", 3)
+    monkeypatch.setattr(deletion, "ROWS_PER_TRANSACTION", 10)
+    monkeypatch.setattr(deletion, "NAMES_PER_TRANSACTION", 3)
     tell(acme, *[track(f"user {place}", f"event {place % 9}") for place in range(40)])
     pieces: list[int] = []
-    deletion.request(acme.pk, NOON)
-    assert deletion.go_on(acme.pk, after_piece=pieces.append)
+    deletion.request_deletion(acme.pk, NOON)
+    assert deletion.resume_deletion(acme.pk, after_piece=pieces.append)
     # The last one is the product with its workspace.
     assert max(pieces[:-1]) <= 10
     assert sum(pieces) > 130
@@ -122,11 +122,11 @@ def test_no_transaction_deletes_more_than_so_many_rows(
 def test_what_is_left_when_time_is_up_goes_the_next_time(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deletion, "ROWS_PER_PIECE", 10)
+    monkeypatch.setattr(deletion, "ROWS_PER_TRANSACTION", 10)
     tell(acme, *[track(f"user {place}") for place in range(40)])
-    deletion.request(acme.pk, NOON)
+    deletion.request_deletion(acme.pk, NOON)
     looks = iter([False, False, True])
-    assert not deletion.go_on_with_all(lambda: next(looks))
+    assert not deletion.resume_all_deletions(lambda: next(looks))
     acme.refresh_from_db()
     assert acme.deleted_rows == 20
     tasks.clear()
@@ -134,15 +134,15 @@ def test_what_is_left_when_time_is_up_goes_the_next_time(
 
 
 def test_a_product_that_nobody_asked_to_delete_is_left_alone(acme: Product) -> None:
-    assert deletion.go_on(acme.pk)
-    assert deletion.go_on_with_all(lambda: False)
+    assert deletion.resume_deletion(acme.pk)
+    assert deletion.resume_all_deletions(lambda: False)
     assert Product.objects.filter(pk=acme.pk).exists()
 
 
 def test_it_can_be_asked_for_twice(acme: Product) -> None:
-    assert deletion.request(acme.pk, NOON)
-    assert not deletion.request(acme.pk, NOON)
-    assert not deletion.request(0, NOON)
+    assert deletion.request_deletion(acme.pk, NOON)
+    assert not deletion.request_deletion(acme.pk, NOON)
+    assert not deletion.request_deletion(0, NOON)
 
 
 # --- Meanwhile ------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def test_it_can_be_asked_for_twice(acme: Product) -> None:
 
 def test_its_keys_are_refused_from_the_request_on(acme: Product, acme_key: str) -> None:
     (early,) = wait(acme_key, track("ada"))
-    deletion.request(acme.pk, NOON)
+    deletion.request_deletion(acme.pk, NOON)
     (late,) = wait(acme_key, identify("ada", secret="planted"))
     drain()
     assert dropped() == [(early, "deleted_product"), (late, "deleted_product")]
@@ -167,12 +167,12 @@ def test_its_tokens_are_refused_from_the_request_on(
         return client.get("/v2/workspaces", headers=headers).status_code
 
     assert (status(acme_token), status(globex_token)) == (200, 200)
-    deletion.request(acme.pk, NOON)
+    deletion.request_deletion(acme.pk, NOON)
     assert (status(acme_token), status(globex_token)) == (401, 200)
 
 
 def test_a_key_made_meanwhile_opens_nothing(acme: Product) -> None:
-    deletion.request(acme.pk, NOON)
+    deletion.request_deletion(acme.pk, NOON)
     wait(IngestionKey.create(acme, "late").secret, track("ada"))
     drain()
     assert [reason for _, reason in dropped()] == ["deleted_product"]
@@ -196,14 +196,14 @@ def test_a_batch_that_is_under_way_is_waited_for(acme: Product) -> None:
         deleted = Eventually(partial(delete, acme))
         until_somebody_waits_for_a_lock()
     assert deleted.result()
-    assert not StaleMark.objects.exists()
+    assert not RescoreRequest.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)
 def test_drains_scoring_and_two_deletions_side_by_side_leave_nothing(
     acme: Product, acme_key: str, globex: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deletion, "ROWS_PER_PIECE", 50)
+    monkeypatch.setattr(deletion, "ROWS_PER_TRANSACTION", 50)
     globex_key = IngestionKey.create(globex, "test").secret
     for number in range(300):
         wait(acme_key, identify(f"user {number % 9}", number / 100, f"account {number % 4}"))
@@ -213,7 +213,7 @@ def test_drains_scoring_and_two_deletions_side_by_side_leave_nothing(
     at_once(*[partial(drain, batch_size=40)] * 2, partial(rescore, NOON), *deletions)
     drain()
     rescore(NOON)
-    deletion.go_on(acme.pk)
+    deletion.resume_deletion(acme.pk)
     assert rows_of(acme.pk) == {}
     assert sum(counts(globex).values()) == 300
     assert {reason for _, reason in dropped()} <= {"deleted_product", "unknown_key"}

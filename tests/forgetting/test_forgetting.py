@@ -18,10 +18,10 @@ from engagement.models import (
     User,
     UserEngagement,
 )
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from engagement.rescoring.rescore import rescore
-from ingestion.drain import process
+from ingestion.drain import processing
 from ingestion.models import DropCount, DroppedMessage, InboxMessage
 from tests.engagement.history import NOON, group, identify, state, tell, track
 from tests.pipeline.waiting import (
@@ -46,17 +46,17 @@ INITECH = "initech-gmbh"
 LATER = NOON + timedelta(hours=1)
 
 
-def user(product: Product, external_id: str = ADA) -> Subject:
-    return Subject(product.pk, Scope.USER, external_id)
+def user(product: Product, external_id: str = ADA) -> SubjectRef:
+    return SubjectRef(product.pk, SubjectScope.USER, external_id)
 
 
-def account(product: Product, external_id: str = INITECH) -> Subject:
-    return Subject(product.pk, Scope.ACCOUNT, external_id)
+def account(product: Product, external_id: str = INITECH) -> SubjectRef:
+    return SubjectRef(product.pk, SubjectScope.ACCOUNT, external_id)
 
 
-def forget(subject: Subject, *, suppress: bool = False) -> bool:
+def forget(subject: SubjectRef, *, suppress: bool = False) -> bool:
     known = forgetting.forget(subject, NOON, suppress=suppress)
-    assert forgetting.clear()
+    assert forgetting.erase_forgotten()
     return known
 
 
@@ -182,7 +182,7 @@ def test_what_is_left_is_as_if_the_account_had_never_been(acme: Product, globex:
 def test_an_account_is_cleared_however_many_transactions_it_takes(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(forgetting, "USERS_PER_PIECE", 2)
+    monkeypatch.setattr(forgetting, "USERS_PER_TRANSACTION", 2)
     for number in range(7):
         name = f"user {number}"
         tell(acme, identify(name, -2, INITECH), track(name, hours=-1))
@@ -191,10 +191,10 @@ def test_an_account_is_cleared_however_many_transactions_it_takes(
             tell(acme, identify(name, 0, "hooli"), track(name, "saved", hours=1))
     forgetting.forget(account(acme), NOON)
     looks = iter([False] * 2 + [True])
-    assert not forgetting.clear(lambda: next(looks))
+    assert not forgetting.erase_forgotten(lambda: next(looks))
     assert ForgottenSubject.objects.get().row_id is not None
     # A crash here costs nothing: somebody goes on.
-    assert forgetting.clear()
+    assert forgetting.erase_forgotten()
     assert ForgottenSubject.objects.get().row_id is None
     assert Account.objects.get().external_id == "hooli"
     assert set(counts(acme)) == {(f"user {number}", "saved") for number in (1, 3, 5)}
@@ -213,7 +213,7 @@ def test_two_who_clear_at_once_do_not_get_in_each_others_way(acme: Product) -> N
     forgetting.forget(account(acme), NOON)
     held = ForgottenSubject.objects.select_for_update().get()
     assert held.row_id is not None
-    assert forgetting.clear()
+    assert forgetting.erase_forgotten()
 
 
 # --- What was accepted before, and what comes later -----------------------------------------
@@ -274,10 +274,10 @@ def test_suppression_is_of_one_product(acme: Product, globex: Product) -> None:
 
 
 def test_a_suppressed_id_can_be_allowed_again(acme: Product, acme_key: str) -> None:
-    assert forgetting.allow_again(user(acme)) == 0
+    assert forgetting.lift_suppression(user(acme)) == 0
     forget(user(acme), suppress=True)
-    assert forgetting.allow_again(account(acme, ADA)) == 0
-    assert forgetting.allow_again(user(acme)) == 1
+    assert forgetting.lift_suppression(account(acme, ADA)) == 0
+    assert forgetting.lift_suppression(user(acme)) == 1
     wait(acme_key, track(ADA))
     drain()
     assert counts(acme) == {(ADA, "opened"): 1}
@@ -346,7 +346,7 @@ def test_a_message_that_is_being_put_into_quarantine_is_found(
         until_somebody_waits_for_a_lock()
         return error
 
-    monkeypatch.setattr(process, "_storable", forget_meanwhile)
+    monkeypatch.setattr(processing, "_storable", forget_meanwhile)
     drain(NOON + timedelta(minutes=2))
     for one in forgettings:
         one.result()
@@ -369,7 +369,7 @@ def test_drains_and_forgetting_side_by_side_leave_nothing_of_the_suppressed(
     batches = [partial(drain, batch_size=25)] * 3
     at_once(*batches, partial(forget, subject, suppress=True), partial(rescore, NOON))
     drain()
-    forgetting.clear()
+    forgetting.erase_forgotten()
     rescore(NOON)
     assert waiting() == [] and quarantined() == []
     assert places_of(subject.external_id) == set()

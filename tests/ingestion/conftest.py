@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from django.test import Client
 
-from ingestion.inbox import accept as inbox
+from ingestion.inbox import group_commit as inbox
 from ingestion.payloads import Payload
 from tests.ingestion.examples import Response
 

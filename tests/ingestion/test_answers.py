@@ -5,7 +5,7 @@ import json
 import pytest
 from django.test import Client
 
-from ingestion.inbox import accept as inbox
+from ingestion.inbox import group_commit as inbox
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL, PATHS, refusal
 
@@ -72,7 +72,7 @@ def test_head_is_not_allowed_either(path: str, client: Client) -> None:
 @pytest.mark.parametrize("path", PATHS)
 def test_503_says_when_to_try_again(path: str, post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     def accept(*arguments: object) -> None:
-        raise inbox.Unavailable(7)
+        raise inbox.InboxUnavailable(7)
 
     monkeypatch.setattr(inbox, "accept", accept)
     response = post(path, MINIMAL[path])

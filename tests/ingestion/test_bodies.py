@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ingestion.doors.bodies import SINGLE_LIMIT
+from ingestion.doors.bodies import MAX_SINGLE_BODY_BYTES
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL, PATHS, refusal
 
@@ -51,7 +51,7 @@ class Endless(io.RawIOBase):
         TRACK,
         b"\xef\xbb\xbf" + TRACK,
         b" \r\n\t" + TRACK + b"\n",
-        padded(SINGLE_LIMIT),
+        padded(MAX_SINGLE_BODY_BYTES),
         json.dumps(MINIMAL["/v2/track"] | {"é": "日本語😀"}, ensure_ascii=False).encode(),
     ],
 )
@@ -119,14 +119,14 @@ def test_json_that_is_no_object_is_refused(path: str, body: bytes, post: Post) -
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_body_over_the_limit_is_refused_and_the_limit_named(path: str, post: Post) -> None:
-    response = post(path, padded(SINGLE_LIMIT + 1))
+    response = post(path, padded(MAX_SINGLE_BODY_BYTES + 1))
     assert refusal(response) == TOO_LARGE
     assert "65,536 bytes" in response.content.decode()
 
 
 def test_a_body_that_announces_too_much_is_not_read(post: Post) -> None:
     unread = {"wsgi.input": Unreadable(AssertionError("it was read"))}
-    response = post("/v2/track", b"", CONTENT_LENGTH=str(SINGLE_LIMIT + 1), **unread)
+    response = post("/v2/track", b"", CONTENT_LENGTH=str(MAX_SINGLE_BODY_BYTES + 1), **unread)
     assert refusal(response) == TOO_LARGE
 
 
@@ -145,7 +145,7 @@ def test_a_chunked_body_is_read_to_its_end(post: Post, accepted: list[Accepted])
 def test_a_chunked_body_without_an_end_is_read_one_byte_over_the_limit(post: Post) -> None:
     endless = Endless()
     assert refusal(post("/v2/track", b"", **chunked(endless))) == TOO_LARGE
-    assert endless.taken == SINGLE_LIMIT + 1
+    assert endless.taken == MAX_SINGLE_BODY_BYTES + 1
 
 
 def test_a_server_that_does_not_end_its_input_is_not_waited_for(post: Post) -> None:
@@ -216,12 +216,12 @@ def test_damaged_gzip_is_refused(body: bytes, post: Post) -> None:
     "bomb",
     [
         gzip.compress(b" " * 50_000_000, mtime=0),
-        gzip.compress(padded(SINGLE_LIMIT + 1), mtime=0),
+        gzip.compress(padded(MAX_SINGLE_BODY_BYTES + 1), mtime=0),
         gzip.compress(b" " * 60_000, mtime=0) * 500,
     ],
 )
 def test_a_gzip_bomb_is_too_large_and_costs_little(bomb: bytes, post: Post) -> None:
-    assert len(bomb) < SINGLE_LIMIT
+    assert len(bomb) < MAX_SINGLE_BODY_BYTES
     before = time.process_time()
     assert refusal(post("/v2/track", bomb, **GZIP)) == TOO_LARGE
     assert time.process_time() - before < 0.5

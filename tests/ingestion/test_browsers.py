@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from ingestion.inbox import accept as inbox
+from ingestion.inbox import group_commit as inbox
 from tests.ingestion.conftest import Post
 from tests.ingestion.examples import MINIMAL, PATHS, SEGMENT_MINIMAL, SEGMENT_PATHS
 
@@ -45,7 +45,7 @@ def test_every_answer_may_be_read_by_the_page(
     ]
 
     def accept(*arguments: object) -> None:
-        raise inbox.Unavailable(1)
+        raise inbox.InboxUnavailable(1)
 
     monkeypatch.setattr(inbox, "accept", accept)
     answers.append(post(path, EVERY_MINIMAL[path], **KEY))

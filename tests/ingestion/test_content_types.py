@@ -9,7 +9,7 @@ from wsgiref.util import setup_testing_defaults
 import pytest
 from django.db import connection
 
-from config.server.handler import Handler
+from config.server.handler import LenientHandler
 from tests.ingestion.conftest import Accepted
 from tests.ingestion.examples import MINIMAL, SEGMENT_MINIMAL
 
@@ -56,7 +56,7 @@ def answered(path: str, content_type: str) -> str:
     def start_response(status: str, headers: Any, exc_info: Any = None) -> Any:
         lines.append(status)
 
-    Handler()(environ, start_response)
+    LenientHandler()(environ, start_response)
     (line,) = lines
     return line
 

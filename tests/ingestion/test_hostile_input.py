@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from engagement.messages import Identify, Message, Track
 from ingestion import timestamps
 from ingestion.doors import Door, v1, v2
-from ingestion.errors import Refused
-from ingestion.payloads import Unusable, decode, encode
+from ingestion.errors import IngestionError
+from ingestion.payloads import UnusableMessage, decode, encode
 from tests.ingestion.conftest import Post
 from tests.ingestion.examples import MINIMAL, PATHS
 
@@ -65,14 +65,14 @@ def open_door(path: str, body: str, headers: dict[str, str]) -> Message | None:
     """The message that the door made of it, after it was checked; None where it refused."""
     try:
         sent = DOORS[path](body, headers, NOW)
-    except Refused as refused:
+    except IngestionError as refused:
         assert refused.status == 400
         assert refused.code in CODES
         refused.message.encode()
         return None
     assert "\0" not in sent.key
     (message,) = sent.messages
-    assert not isinstance(message, Unusable)
+    assert not isinstance(message, UnusableMessage)
     assert_storable(message)
     return message
 
@@ -171,7 +171,7 @@ def test_traits_within_their_limits_are_always_accepted(traits: dict[str, Any]) 
 def test_any_timestamp(text: str) -> None:
     try:
         moment = timestamps.parse_iso(text)
-    except Refused as refused:
+    except IngestionError as refused:
         assert refused.code == "invalid_timestamp"
     else:
         assert moment >= timestamps.EPOCH

@@ -10,8 +10,8 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ingestion.doors import Door, segment
-from ingestion.errors import Refused
-from ingestion.payloads import Payload, Unusable, decode, encode
+from ingestion.errors import IngestionError
+from ingestion.payloads import Payload, UnusableMessage, decode, encode
 from tests.ingestion.conftest import Post
 from tests.ingestion.examples import SEGMENT_MINIMAL, SEGMENT_PATHS
 from tests.ingestion.test_hostile_input import (
@@ -33,7 +33,7 @@ CALLS: dict[str, Door] = {
     "screen": segment.screen,
     "alias": segment.alias,
 }
-DOORS: dict[str, Door] = {**CALLS, "": segment.forwarded, "batch": segment.batch}
+DOORS: dict[str, Door] = {**CALLS, "": segment.webhook, "batch": segment.batch}
 NAMES = ["type", "userId", "anonymousId", "groupId", "event", "name", "traits", "context"]
 NAMES += ["timestamp", "originalTimestamp", "sentAt", "receivedAt", "messageId", "writeKey"]
 FULL = {"userId": "ada", "event": "Opened", "groupId": "initech", "name": "Home"}
@@ -51,21 +51,21 @@ def open_door(door: str, body: str, headers: dict[str, str]) -> list[Payload]:
     """What the door made of the body, after it was checked; nothing where it refused."""
     try:
         sent = DOORS[door](body, headers, NOW)
-    except Refused as refused:
+    except IngestionError as refused:
         assert refused.status in {400, 413}
         assert refused.code in CODES | {"payload_too_large"}
         refused.message.encode()
         return []
     assert "\0" not in sent.key
     for message in sent.messages:
-        if isinstance(message, Unusable):
+        if isinstance(message, UnusableMessage):
             assert_noted(message)
         else:
             assert_storable(message)
     return list(sent.messages)
 
 
-def assert_noted(note: Unusable) -> None:
+def assert_noted(note: UnusableMessage) -> None:
     assert decode(encode(note)) == note
     assert note.kind in {*segment.KINDS, "unknown"}
     for text in (note.event, note.message_id):
@@ -125,7 +125,7 @@ def test_a_batch_with_a_piece_cut_out_or_put_in(
 def test_any_clocks(timestamp: str, sent_at: str, received_at: str | None) -> None:
     message = FULL | {"type": "track", "timestamp": timestamp, "receivedAt": received_at}
     (made,) = open_door("batch", json.dumps({"batch": [message], "sentAt": sent_at}), {})
-    assert made.user_id is not None or isinstance(made, Unusable)
+    assert made.user_id is not None or isinstance(made, UnusableMessage)
 
 
 DEEP = b"[" * 5000 + b"]" * 5000

@@ -8,9 +8,9 @@ import pytest
 
 from engagement.messages import Identify, Track
 from ingestion.doors import lines
-from ingestion.errors import Refused
+from ingestion.errors import IngestionError
 from ingestion.models import DropReason
-from ingestion.payloads import Unusable
+from ingestion.payloads import UnusableMessage
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL, PATHS, SEGMENT_MINIMAL, refusal
 
@@ -89,7 +89,7 @@ def test_in_a_batch_it_costs_its_own_message_at_most(
         (bad_time, "timestamp holds a number that is out of range."),
         (no_object, "A message must be a JSON object."),
     ):
-        assert isinstance(note, Unusable)
+        assert isinstance(note, UnusableMessage)
         assert (note.reason, note.detail) == (DropReason.UNUSABLE, detail)
 
 
@@ -137,10 +137,10 @@ def test_it_is_no_identifier(path: str, number: str, post: Post) -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_line_of_a_file_is_read_alike(number: str) -> None:
-    said = lines.read(with_number(TRACK, number, "properties", "price").decode(), NOW)
+    said = lines.parse(with_number(TRACK, number, "properties", "price").decode(), NOW)
     assert isinstance(said.statement, Track)
-    with pytest.raises(Refused, match="out of range"):
-        lines.read(
+    with pytest.raises(IngestionError, match="out of range"):
+        lines.parse(
             with_number({"type": "identify", "userId": "a"}, number, "traits", "x").decode(), NOW
         )
 

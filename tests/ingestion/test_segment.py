@@ -12,7 +12,7 @@ from pytest import approx
 from engagement.messages import Group, Identify, Track
 from ingestion import timestamps
 from ingestion.models import DropReason
-from ingestion.payloads import Payload, Unusable
+from ingestion.payloads import Payload, UnusableMessage
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import Response
 
@@ -110,25 +110,25 @@ SAID: list[tuple[dict[str, Any], Payload]] = [
     ({"type": "group", "userId": "", "groupId": "initech"}, Group("initech", AT)),
 ]
 # What is accepted and not recorded, for which reason.
-NOT_RECORDED: list[tuple[dict[str, Any], Unusable]] = [
+NOT_RECORDED: list[tuple[dict[str, Any], UnusableMessage]] = [
     (
         {"type": "track", "anonymousId": "a1", "event": "Opened", "messageId": "m1"},
-        Unusable(DropReason.ANONYMOUS, "track", "", "Opened", "m1"),
+        UnusableMessage(DropReason.ANONYMOUS, "track", "", "Opened", "m1"),
     ),
     (
         {"type": "track", "userId": "", "anonymousId": "a1", "event": 5},
-        Unusable(DropReason.ANONYMOUS, "track"),
+        UnusableMessage(DropReason.ANONYMOUS, "track"),
     ),
     (
         {"type": "identify", "anonymousId": "a1", "traits": {"email": "ada@example.com"}},
-        Unusable(DropReason.ANONYMOUS, "identify"),
+        UnusableMessage(DropReason.ANONYMOUS, "identify"),
     ),
-    ({"type": "page", "anonymousId": "a1"}, Unusable(DropReason.ANONYMOUS, "page")),
-    ({"type": "page", "name": "Pricing"}, Unusable(DropReason.ANONYMOUS, "page")),
-    ({"type": "screen", "userId": None}, Unusable(DropReason.ANONYMOUS, "screen")),
+    ({"type": "page", "anonymousId": "a1"}, UnusableMessage(DropReason.ANONYMOUS, "page")),
+    ({"type": "page", "name": "Pricing"}, UnusableMessage(DropReason.ANONYMOUS, "page")),
+    ({"type": "screen", "userId": None}, UnusableMessage(DropReason.ANONYMOUS, "screen")),
     (
         {"type": "alias", "userId": "ada", "previousId": "a1", "messageId": "m1"},
-        Unusable(DropReason.ALIAS, "alias", "", None, "m1"),
+        UnusableMessage(DropReason.ALIAS, "alias", "", None, "m1"),
     ),
 ]
 NO_ID = "must be a string or an integer."
@@ -251,8 +251,8 @@ def test_a_dropped_message_is_found_by_its_numeric_id(post: Post, accepted: list
     post("/segment/v1/alias", {"userId": 42, "previousId": 41, "messageId": 7}, **KEY)
     post("/segment/v1/track", {"anonymousId": 42, "event": "Opened", "messageId": 8}, **KEY)
     assert [one.message for one in accepted] == [
-        Unusable(DropReason.ALIAS, "alias", "", None, "7"),
-        Unusable(DropReason.ANONYMOUS, "track", "", "Opened", "8"),
+        UnusableMessage(DropReason.ALIAS, "alias", "", None, "7"),
+        UnusableMessage(DropReason.ANONYMOUS, "track", "", "Opened", "8"),
     ]
 
 
@@ -291,7 +291,7 @@ def test_in_a_batch_a_bad_message_is_noted_and_costs_no_other(
     assert (answer.status_code, body_of(answer)) == (200, {"success": True})
     first, bad, last = (one.message for one in accepted)
     assert first == last == Track("ada", "Report exported", AT)
-    assert isinstance(bad, Unusable)
+    assert isinstance(bad, UnusableMessage)
     assert bad.reason == DropReason.UNUSABLE
     assert sentence in bad.detail
 
@@ -303,7 +303,7 @@ def test_an_unknown_type_is_bad(kind: Any, post: Post, accepted: list[Accepted])
     assert (answer.status_code, body_of(answer)["error"]["field"]) == (400, "type")
     assert post(BATCH, {"batch": [said]}, **KEY).status_code == 200
     (note,) = (one.message for one in accepted)
-    assert note == Unusable(
+    assert note == UnusableMessage(
         DropReason.UNUSABLE,
         "unknown",
         "type must be one of identify, group, track, page, screen, alias.",
@@ -317,7 +317,9 @@ def test_what_is_no_message_at_all_is_noted(
 ) -> None:
     assert post(BATCH, {"batch": [item, TRACK]}, **KEY).status_code == 200
     note, good = (one.message for one in accepted)
-    assert note == Unusable(DropReason.UNUSABLE, "unknown", "A message must be a JSON object.")
+    assert note == UnusableMessage(
+        DropReason.UNUSABLE, "unknown", "A message must be a JSON object."
+    )
     assert isinstance(good, Track)
 
 
@@ -328,7 +330,7 @@ def test_a_note_keeps_nothing_but_what_helps_to_find_the_message(
     said |= {"context": {"ip": "planted"}, "traits": {"email": "planted"}, "userId": "planted"}
     post(BATCH, {"batch": [said]}, **KEY)
     (note,) = (one.message for one in accepted)
-    assert isinstance(note, Unusable)
+    assert isinstance(note, UnusableMessage)
     assert (note.kind, note.event, note.message_id) == ("track", "Report exported", "m1")
     assert "planted" not in repr(note)
 
@@ -363,7 +365,7 @@ def test_the_idempotency_key_of_a_batch_names_the_messages_without_an_id(
     sent = (TRACK, {**TRACK, "messageId": "m1"}, bad, {**TRACK, "messageId": ""}, TRACK)
     assert ids_of(post, accepted, "k", *sent) == ["k#0", "m1", None, "k#3", "k#4"]
     # What cannot be used is no repeat: it may be sent again corrected.
-    assert isinstance(accepted[2].message, Unusable)
+    assert isinstance(accepted[2].message, UnusableMessage)
     assert ids_of(post, accepted, "", *sent) == [None, "m1", None, None, None]
 
 
@@ -583,7 +585,7 @@ def test_what_would_be_from_the_future_is_from_now(
         BATCH, {"batch": [{**TRACK, "timestamp": "2026-03-01T10:40:00Z"}], "sentAt": sent_at}, **KEY
     )
     (one,) = accepted
-    assert one.message.timestamp == one.received_at - timestamps.MOVED_BY
+    assert one.message.timestamp == one.received_at - timestamps.FUTURE_OFFSET
 
 
 # --- Batches --------------------------------------------------------------------------------
@@ -639,7 +641,7 @@ def test_a_message_that_would_be_too_large_alone_is_too_large_in_a_batch(
     assert post(FORWARD, large, **KEY).status_code == 413
     assert post(BATCH, {"batch": [large, TRACK]}, **KEY).status_code == 200
     note, good = (one.message for one in accepted)
-    assert note == Unusable(
+    assert note == UnusableMessage(
         DropReason.UNUSABLE, "unknown", "A message must be at most 65,536 bytes."
     )
     assert isinstance(good, Track)

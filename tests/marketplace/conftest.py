@@ -9,13 +9,13 @@ from engagement.models import Product
 from marketplace.models import Connection
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.server import Simulator
-from marketplace.simulator.vendor import vendor
+from marketplace.simulator.vendor import create_vendor
 from tests.marketplace import connections
 
 
 @pytest.fixture
 def simulator(settings: Settings) -> Iterator[Simulator]:
-    with Simulator(Feed([]), vendor()) as running:
+    with Simulator(Feed([]), create_vendor()) as running:
         settings.MARKETPLACE_API_URL = running.url
         yield running
 

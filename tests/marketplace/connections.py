@@ -8,21 +8,21 @@ from django.db import connection as django_connection
 
 from engagement.models import Account, Product
 from marketplace import client, connecting, runs, sync
-from marketplace.client import Client, Credentials, Patience, Query
-from marketplace.connecting import Details
+from marketplace.client import Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
+from marketplace.connecting import ConnectionDetails
 from marketplace.models import Connection, License, SyncRun
-from marketplace.pages import Page
-from marketplace.simulator.addresses import Asked
+from marketplace.pages import LicensePage
+from marketplace.simulator.endpoints import RecordedRequest
 from marketplace.simulator.server import Simulator
 
 # The day as of which the simulator's records are told.
 NOON = datetime(2026, 9, 24, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 # As patient as a sync's worker, and nobody waits.
-HURRIED = Patience(
+HURRIED = RetryPolicy(
     attempts=4,
     request=10.0,
-    pauses=60.0,
+    max_total_delay=60.0,
     total=600.0,
     sleep=lambda _: None,
     now=lambda: NOON,
@@ -32,18 +32,18 @@ HURRIED = Patience(
 State, Kind, RunState = Connection.State, SyncRun.Kind, SyncRun.State
 
 
-def hurried(credentials: Credentials) -> Client:
-    return client.connect(credentials, HURRIED)
+def hurried(credentials: Credentials) -> MarketplaceClient:
+    return client.create_client(credentials, HURRIED)
 
 
-def telling(answered: Callable[[int], None]) -> sync.ClientFor:
+def telling(answered: Callable[[int], None]) -> sync.ClientFactory:
     """Clients that tell the offset of each page of licenses once it was answered, well or not."""
 
-    def client_for(credentials: Credentials) -> Client:
+    def client_for(credentials: Credentials) -> MarketplaceClient:
         client = hurried(credentials)
         ask = client.licenses
 
-        def licenses(developer_id: str, query: Query, offset: int) -> Page:
+        def licenses(developer_id: str, query: LicenseQuery, offset: int) -> LicensePage:
             try:
                 return ask(developer_id, query, offset)
             finally:
@@ -55,7 +55,7 @@ def telling(answered: Callable[[int], None]) -> sync.ClientFor:
     return client_for
 
 
-def details_of(simulator: Simulator, **changed: str) -> Details:
+def details_of(simulator: Simulator, **changed: str) -> ConnectionDetails:
     """The four values that the simulator accepts."""
     vendor = simulator.vendor
     values = {
@@ -65,13 +65,13 @@ def details_of(simulator: Simulator, **changed: str) -> Details:
         "product_id": vendor.app.product_id,
         **changed,
     }
-    return Details(**values)
+    return ConnectionDetails(**values)
 
 
 def connect(product: Product, simulator: Simulator, now: datetime = NOON) -> Connection:
     """Connect the product as somebody does in the admin; the first sync is due."""
-    checked = connecting.check(details_of(simulator), hurried)
-    return connecting.save(product, checked, now)
+    checked = connecting.verify_details(details_of(simulator), hurried)
+    return connecting.save_connection(product, checked, now)
 
 
 def a_license(
@@ -105,13 +105,13 @@ def work(
     now: datetime = NOON,
     out_of_time: Callable[[], bool] = lambda: False,
     after_pages: Callable[[], None] = lambda: None,
-    client_for: sync.ClientFor = hurried,
+    client_for: sync.ClientFactory = hurried,
     pages_at_once: int = 1,
 ) -> SyncRun:
     """Have a worker look at the connection; its latest run. It writes page by page, so that a test
     knows when it does."""
-    worker = sync.Worker(client_for, lambda: now, out_of_time, after_pages, pages_at_once)
-    sync.work(connection.pk, worker)
+    worker = sync.SyncEnvironment(client_for, lambda: now, out_of_time, after_pages, pages_at_once)
+    sync.run_sync(connection.pk, worker)
     return latest(connection)
 
 
@@ -119,7 +119,7 @@ def sync_now(
     connection: Connection, now: datetime = NOON, kind: SyncRun.Kind = Kind.RECENT
 ) -> SyncRun:
     """Ask for a sync and have a worker do it."""
-    runs.request(connection, kind, now)
+    runs.request_sync(connection, kind, now)
     return work(connection, now)
 
 
@@ -160,5 +160,5 @@ def versions() -> dict[str, str]:
         return dict(cursor.fetchall())
 
 
-def asked(simulator: Simulator, endpoint: str = "licenses") -> list[Asked]:
+def asked(simulator: Simulator, endpoint: str = "licenses") -> list[RecordedRequest]:
     return [one for one in simulator.asked if one.endpoint == endpoint]

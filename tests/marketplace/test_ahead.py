@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from marketplace.prefetch import Ahead
+from marketplace.prefetch import Prefetcher
 
 
 class Broken(Exception):
@@ -31,15 +31,15 @@ class Pages:
     def following(self, found: int) -> int | None:
         return found + 1 if found < self._last else None
 
-    def ahead(self, at_once: int = 1) -> Ahead[int, int]:
-        return Ahead(self.read, self.following, 1, at_once)
+    def ahead(self, at_once: int = 1) -> Prefetcher[int, int]:
+        return Prefetcher(self.read, self.following, 1, at_once)
 
     def wait_for(self, *asked: int) -> None:
         with self._changed:
             assert self._changed.wait_for(lambda: self.asked == list(asked), timeout=20)
 
 
-def take(ahead: Ahead[int, int], number: int) -> list[int]:
+def take(ahead: Prefetcher[int, int], number: int) -> list[int]:
     """So many, in as many turns as they take."""
     taken: list[int] = []
     while len(taken) < number:
@@ -82,7 +82,7 @@ def test_nothing_more_is_read_than_was_asked_for() -> None:
     assert pages.asked == [1, 2]
 
 
-def take_without_going_on(ahead: Ahead[int, int], number: int) -> list[int]:
+def take_without_going_on(ahead: Prefetcher[int, int], number: int) -> list[int]:
     taken: list[int] = []
     while len(taken) < number:
         taken += ahead.take()
@@ -115,7 +115,7 @@ def test_at_the_end_nothing_is_under_way() -> None:
         return 1
 
     one: Callable[[int], int | None] = lambda _: 2  # noqa: E731
-    with pytest.raises(Broken), Ahead(read, one, 1, 1):
+    with pytest.raises(Broken), Prefetcher(read, one, 1, 1):
         threading.Timer(0.05, may_answer.set).start()
         raise Broken
     assert answered.is_set()

@@ -7,13 +7,21 @@ from pytest_django import Settings
 
 from marketplace import connecting
 from marketplace.connecting import DetailsRejected
-from marketplace.simulator.faults import AnyFault, Endpoint, HangUp, Html, Next, Shape, Status
+from marketplace.simulator.faults import (
+    AnyFault,
+    Endpoint,
+    ErrorStatus,
+    HangUp,
+    Html,
+    NextLink,
+    WrongShape,
+)
 from marketplace.simulator.server import Simulator
-from marketplace.simulator.vendor import vendor
+from marketplace.simulator.vendor import create_vendor
 from tests.marketplace.connections import details_of, hurried
 from tests.start.running import free_port
 
-OWNER = vendor()
+OWNER = create_vendor()
 BOARD, PAGE, QUEUE = OWNER.apps
 ALL_APPS = "; ".join(f"{app.name}: {app.product_id}" for app in OWNER.apps)
 
@@ -35,12 +43,12 @@ NO_VENDOR_ID = (
 def refusal(simulator: Simulator, **changed: str) -> tuple[str | None, str]:
     """Field and sentence of what is wrong with the details."""
     with pytest.raises(DetailsRejected) as caught:
-        connecting.check(details_of(simulator, **changed), hurried)
+        connecting.verify_details(details_of(simulator, **changed), hurried)
     return caught.value.field, caught.value.sentence
 
 
 def test_right_details_say_who_and_what_they_are_of(simulator: Simulator) -> None:
-    checked = connecting.check(details_of(simulator), hurried)
+    checked = connecting.verify_details(details_of(simulator), hurried)
     assert checked.developer_id == OWNER.developer_id
     assert checked.app.product_id == BOARD.product_id
     assert checked.app.name == BOARD.name
@@ -51,7 +59,7 @@ def test_every_app_of_the_vendor_is_found_also_private_and_on_later_pages(
     simulator: Simulator, app: Any
 ) -> None:
     for given in (app.product_id, app.product_id.upper(), f" {app.product_id} "):
-        checked = connecting.check(details_of(simulator, product_id=given), hurried)
+        checked = connecting.verify_details(details_of(simulator, product_id=given), hurried)
         assert checked.app.product_id == app.product_id
 
 
@@ -68,7 +76,7 @@ def test_every_app_of_the_vendor_is_found_also_private_and_on_later_pages(
 def test_the_vendor_id_is_a_number_or_the_address_that_ends_in_it(
     simulator: Simulator, given: str
 ) -> None:
-    checked = connecting.check(details_of(simulator, vendor_id=given), hurried)
+    checked = connecting.verify_details(details_of(simulator, vendor_id=given), hurried)
     assert checked.details.vendor_id == "1234567"
 
 
@@ -104,7 +112,7 @@ def test_an_unknown_vendor(simulator: Simulator) -> None:
 def test_an_account_without_a_permission(
     simulator: Simulator, endpoint: Endpoint, what: str
 ) -> None:
-    simulator.misbehave(Status(on=endpoint, status=403))
+    simulator.add_faults(ErrorStatus(on=endpoint, status=403))
     sentence = f"This account lacks the permission to view {what}. {PERMISSION}"
     assert refusal(simulator) == ("user_name", sentence)
 
@@ -134,7 +142,7 @@ def test_a_product_id_that_is_none_of_the_vendors_apps(
 
 
 def test_a_vendor_without_apps(simulator: Simulator) -> None:
-    simulator.misbehave(Shape(on=Endpoint.LISTING, value={"items": [], "links": {}}))
+    simulator.add_faults(WrongShape(on=Endpoint.LISTING, value={"items": [], "links": {}}))
     assert refusal(simulator) == (
         "product_id",
         "The vendor has no apps that this account may see, so there is none to connect.",
@@ -143,7 +151,7 @@ def test_a_vendor_without_apps(simulator: Simulator) -> None:
 
 def test_of_many_apps_some_are_listed(simulator: Simulator) -> None:
     items = [{"productId": f"{number:032x}", "appName": f"App {number}"} for number in range(25)]
-    simulator.misbehave(Shape(on=Endpoint.LISTING, value={"items": items}))
+    simulator.add_faults(WrongShape(on=Endpoint.LISTING, value={"items": items}))
     field, sentence = refusal(simulator)
     assert field == "product_id"
     assert "App 19:" in sentence and "App 20:" not in sentence
@@ -153,13 +161,13 @@ def test_of_many_apps_some_are_listed(simulator: Simulator) -> None:
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (Status(status=503), "it answered 503"),
-        (Status(status=429, retry_after="3600"), "it answered 429"),
+        (ErrorStatus(status=503), "it answered 503"),
+        (ErrorStatus(status=429, retry_after="3600"), "it answered 429"),
         (HangUp(), "the connection failed"),
     ],
 )
 def test_an_unreachable_marketplace(simulator: Simulator, fault: AnyFault, reason: str) -> None:
-    simulator.misbehave(fault)
+    simulator.add_faults(fault)
     assert refusal(simulator) == (
         None,
         f"The marketplace could not be asked: {reason}. Nothing was stored. Try again in some "
@@ -178,17 +186,17 @@ def test_nobody_listens(simulator: Simulator, settings: Settings) -> None:
     ("fault", "reason"),
     [
         (Html(), "it is a web page"),
-        (Shape(value=[]), "its JSON has another shape than before"),
+        (WrongShape(value=[]), "its JSON has another shape than before"),
         (
-            Next(on=Endpoint.LISTING, link="//evil.example"),
+            NextLink(on=Endpoint.LISTING, link="//evil.example"),
             "its next page is at an address that is not its own",
         ),
-        (Status(on=Endpoint.LISTING, status=404), "it has no list of the vendor’s apps"),
-        (Status(on=Endpoint.LICENSES, status=404), "it has no license reports for the app"),
+        (ErrorStatus(on=Endpoint.LISTING, status=404), "it has no list of the vendor’s apps"),
+        (ErrorStatus(on=Endpoint.LICENSES, status=404), "it has no license reports for the app"),
     ],
 )
 def test_an_answer_that_is_none(simulator: Simulator, fault: AnyFault, reason: str) -> None:
-    simulator.misbehave(fault)
+    simulator.add_faults(fault)
     assert refusal(simulator) == (
         None,
         f"The marketplace’s answer cannot be used: {reason}. Nothing was stored. Check that "
@@ -199,4 +207,4 @@ def test_an_answer_that_is_none(simulator: Simulator, fault: AnyFault, reason: s
 def test_details_do_not_show_their_token(simulator: Simulator) -> None:
     details = details_of(simulator)
     assert details.api_token not in repr(details)
-    assert details.api_token not in repr(connecting.check(details, hurried))
+    assert details.api_token not in repr(connecting.verify_details(details, hurried))

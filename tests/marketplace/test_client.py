@@ -13,17 +13,17 @@ from pytest_django import Settings
 from responses import matchers
 
 from marketplace import client
-from marketplace.client import App, Client, Credentials, Patience, Query
-from marketplace.failures import (
+from marketplace.client import App, Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
+from marketplace.errors import (
     CredentialsRejected,
-    Forbidden,
-    MarketplaceFailure,
+    MarketplaceBadRequest,
+    MarketplaceError,
+    MarketplaceForbidden,
+    MarketplaceNotFound,
     MarketplaceUnavailable,
-    NotFound,
-    Refused,
-    UnexpectedAnswer,
+    UnexpectedResponse,
 )
-from marketplace.pages import Page
+from marketplace.pages import LicensePage
 from tests.marketplace.connections import NOON
 
 ADDRESS = "https://market.example"
@@ -32,7 +32,7 @@ VENDOR = f"{REST}/developer-space/vendor/1234567"
 LISTING = f"{REST}/product-listing/developer-space/dev-1"
 LICENSES = f"{REST}/reporting/developer-space/dev-1/licenses"
 PLANTED = "planted-token"
-QUERY = Query("prod-1")
+QUERY = LicenseQuery("prod-1")
 
 
 @pytest.fixture
@@ -47,19 +47,19 @@ def slept() -> list[float]:
 
 
 @pytest.fixture
-def speaker(settings: Settings, slept: list[float]) -> Client:
+def speaker(settings: Settings, slept: list[float]) -> MarketplaceClient:
     settings.MARKETPLACE_API_URL = ADDRESS
-    patience = Patience(
+    patience = RetryPolicy(
         4, 5.0, 60.0, 120.0, sleep=slept.append, now=lambda: NOON, jitter=lambda: 0.5
     )
-    return client.connect(Credentials("me@example.com", PLANTED), patience)
+    return client.create_client(Credentials("me@example.com", PLANTED), patience)
 
 
 # --- What is sent ---------------------------------------------------------------------------
 
 
 def test_a_request_carries_basic_authentication_and_says_what_it_takes(
-    http: responses.RequestsMock, speaker: Client
+    http: responses.RequestsMock, speaker: MarketplaceClient
 ) -> None:
     http.get(VENDOR, json={"developerId": "dev-1"})
     assert speaker.developer_id("1234567") == "dev-1"
@@ -82,7 +82,7 @@ def test_credentials_do_not_show_their_token() -> None:
 
 
 def test_a_session_takes_nothing_from_the_environment_and_keeps_no_cookies(
-    http: responses.RequestsMock, speaker: Client
+    http: responses.RequestsMock, speaker: MarketplaceClient
 ) -> None:
     session = client.new_session()
     assert session.trust_env is False
@@ -95,22 +95,25 @@ def test_a_session_takes_nothing_from_the_environment_and_keeps_no_cookies(
     ("query", "parameters"),
     [
         (QUERY, {}),
-        (Query("prod-1", updated_since=date(2026, 9, 19)), {"lastUpdated": "2026-09-19"}),
-        (Query("prod-1", always_free=True), {"showLifeTimeFreeLicenses": "true"}),
-        (Query("prod-1", boundary="isolated"), {"cloudComplianceBoundaries": "isolated"}),
+        (LicenseQuery("prod-1", updated_since=date(2026, 9, 19)), {"lastUpdated": "2026-09-19"}),
+        (LicenseQuery("prod-1", always_free=True), {"showLifeTimeFreeLicenses": "true"}),
+        (LicenseQuery("prod-1", boundary="isolated"), {"cloudComplianceBoundaries": "isolated"}),
     ],
 )
 def test_a_page_of_licenses_is_asked_for_like_this(
-    http: responses.RequestsMock, speaker: Client, query: Query, parameters: dict[str, str]
+    http: responses.RequestsMock,
+    speaker: MarketplaceClient,
+    query: LicenseQuery,
+    parameters: dict[str, str],
 ) -> None:
     common = {"productId": "prod-1", "withDataInsights": "true", "limit": "50", "offset": "100"}
     exactly = matchers.query_param_matcher({**common, **parameters})
     http.get(LICENSES, match=[exactly], json={"licenses": [], "_links": {}})
-    assert speaker.licenses("dev-1", query, 100) == Page([], has_more=False)
+    assert speaker.licenses("dev-1", query, 100) == LicensePage([], has_more=False)
 
 
 def test_an_identifier_cannot_lead_to_another_address(
-    http: responses.RequestsMock, speaker: Client
+    http: responses.RequestsMock, speaker: MarketplaceClient
 ) -> None:
     http.get(f"{REST}/developer-space/vendor/..%2F..%2Fx%3Fy", json={"developerId": "dev-1"})
     assert speaker.developer_id("../../x?y") == "dev-1"
@@ -133,7 +136,7 @@ def test_an_identifier_cannot_lead_to_another_address(
     ],
 )
 def test_that_there_is_a_next_page_is_believed_and_where_it_is_said_to_be_is_not(
-    http: responses.RequestsMock, speaker: Client, links: Any, has_more: bool
+    http: responses.RequestsMock, speaker: MarketplaceClient, links: Any, has_more: bool
 ) -> None:
     http.get(LICENSES, json={"licenses": [{"a": 1}], "_links": links})
     page = speaker.licenses("dev-1", QUERY, 0)
@@ -150,7 +153,7 @@ def listing(*names: str, next_link: Any = None) -> dict[str, Any]:
 
 
 def test_all_pages_of_the_apps_are_read_with_the_same_credentials(
-    http: responses.RequestsMock, speaker: Client
+    http: responses.RequestsMock, speaker: MarketplaceClient
 ) -> None:
     first = matchers.query_param_matcher({"limit": "50", "includePrivate": "true"})
     path = "/rest/3/product-listing/developer-space/dev-1?limit=50"
@@ -163,7 +166,7 @@ def test_all_pages_of_the_apps_are_read_with_the_same_credentials(
 
 
 def test_an_app_that_lacks_fields_is_still_listed(
-    http: responses.RequestsMock, speaker: Client
+    http: responses.RequestsMock, speaker: MarketplaceClient
 ) -> None:
     items: list[dict[str, Any]] = [{"productId": "1", "appName": None, "new": {}}, {}]
     http.get(LISTING, json={"items": items, "links": None})
@@ -195,37 +198,39 @@ def test_an_app_that_lacks_fields_is_still_listed(
     ],
 )
 def test_a_link_that_could_lead_the_credentials_elsewhere_is_not_followed(
-    http: responses.RequestsMock, speaker: Client, link: str
+    http: responses.RequestsMock, speaker: MarketplaceClient, link: str
 ) -> None:
     http.get(LISTING, json=listing("a", next_link=link))
-    with pytest.raises(UnexpectedAnswer, match="an address that is not its own"):
+    with pytest.raises(UnexpectedResponse, match="an address that is not its own"):
         list(speaker.apps("dev-1"))
     assert len(http.calls) == 1
 
 
 @pytest.mark.parametrize("link", [5, ["/rest"], {"href": "/rest"}, True])
 def test_a_link_that_is_no_text_is_another_shape(
-    http: responses.RequestsMock, speaker: Client, link: Any
+    http: responses.RequestsMock, speaker: MarketplaceClient, link: Any
 ) -> None:
     http.get(LISTING, json=listing("a", next_link=link))
-    with pytest.raises(UnexpectedAnswer, match="another shape"):
+    with pytest.raises(UnexpectedResponse, match="another shape"):
         list(speaker.apps("dev-1"))
 
 
-def test_the_same_cursor_is_followed_once(http: responses.RequestsMock, speaker: Client) -> None:
+def test_the_same_cursor_is_followed_once(
+    http: responses.RequestsMock, speaker: MarketplaceClient
+) -> None:
     links = iter(f"/rest/3/product-listing/developer-space/dev-1?x={n}&cursor=2" for n in range(9))
     http.add_callback(
         responses.GET,
         LISTING,
         lambda request: (200, {}, json.dumps(listing("a", next_link=next(links)))),
     )
-    with pytest.raises(UnexpectedAnswer, match="does not end"):
+    with pytest.raises(UnexpectedResponse, match="does not end"):
         list(speaker.apps("dev-1"))
     assert len(http.calls) == 2
 
 
 def test_a_listing_has_at_most_a_hundred_pages_more(
-    http: responses.RequestsMock, speaker: Client
+    http: responses.RequestsMock, speaker: MarketplaceClient
 ) -> None:
     numbers = iter(range(1000))
 
@@ -234,7 +239,7 @@ def test_a_listing_has_at_most_a_hundred_pages_more(
         return 200, {}, json.dumps(listing("a", next_link=link))
 
     http.add_callback(responses.GET, LISTING, answer)
-    with pytest.raises(UnexpectedAnswer, match="does not end"):
+    with pytest.raises(UnexpectedResponse, match="does not end"):
         list(speaker.apps("dev-1"))
     assert len(http.calls) == client.MAX_LISTING_PAGES + 1
 
@@ -245,24 +250,24 @@ def test_a_listing_has_at_most_a_hundred_pages_more(
 @pytest.mark.parametrize(
     ("status", "failure"),
     [
-        (400, Refused),
+        (400, MarketplaceBadRequest),
         (401, CredentialsRejected),
-        (403, Forbidden),
-        (404, NotFound),
-        (410, NotFound),
-        (301, UnexpectedAnswer),
-        (302, UnexpectedAnswer),
-        (307, UnexpectedAnswer),
-        (204, UnexpectedAnswer),
-        (418, UnexpectedAnswer),
+        (403, MarketplaceForbidden),
+        (404, MarketplaceNotFound),
+        (410, MarketplaceNotFound),
+        (301, UnexpectedResponse),
+        (302, UnexpectedResponse),
+        (307, UnexpectedResponse),
+        (204, UnexpectedResponse),
+        (418, UnexpectedResponse),
     ],
 )
 def test_a_status_that_will_not_change_is_not_tried_again(
     http: responses.RequestsMock,
-    speaker: Client,
+    speaker: MarketplaceClient,
     slept: list[float],
     status: int,
-    failure: type[MarketplaceFailure],
+    failure: type[MarketplaceError],
 ) -> None:
     http.get(VENDOR, status=status, headers={"Location": "https://evil.example/"}, json={})
     with pytest.raises(failure):
@@ -287,10 +292,14 @@ def test_a_status_that_will_not_change_is_not_tried_again(
     ],
 )
 def test_an_answer_that_nobody_can_read_says_what_it_is(
-    http: responses.RequestsMock, speaker: Client, body: bytes, content_type: str, reason: str
+    http: responses.RequestsMock,
+    speaker: MarketplaceClient,
+    body: bytes,
+    content_type: str,
+    reason: str,
 ) -> None:
     http.get(VENDOR, body=body, content_type=content_type)
-    with pytest.raises(UnexpectedAnswer) as caught:
+    with pytest.raises(UnexpectedResponse) as caught:
         speaker.developer_id("1234567")
     assert caught.value.reason == reason
     assert len(http.calls) == 1
@@ -301,7 +310,7 @@ def test_an_answer_that_nobody_can_read_says_what_it_is(
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 599])
 def test_an_unavailable_marketplace_is_asked_four_times_with_growing_pauses(
-    http: responses.RequestsMock, speaker: Client, slept: list[float], status: int
+    http: responses.RequestsMock, speaker: MarketplaceClient, slept: list[float], status: int
 ) -> None:
     http.get(VENDOR, status=status)
     with pytest.raises(MarketplaceUnavailable, match=f"it answered {status}"):
@@ -323,7 +332,7 @@ def test_an_unavailable_marketplace_is_asked_four_times_with_growing_pauses(
 )
 def test_a_network_error_is_tried_again_and_quotes_nothing(
     http: responses.RequestsMock,
-    speaker: Client,
+    speaker: MarketplaceClient,
     slept: list[float],
     error: Exception,
     reason: str,
@@ -336,7 +345,7 @@ def test_a_network_error_is_tried_again_and_quotes_nothing(
 
 
 def test_a_second_attempt_may_succeed(
-    http: responses.RequestsMock, speaker: Client, slept: list[float]
+    http: responses.RequestsMock, speaker: MarketplaceClient, slept: list[float]
 ) -> None:
     http.get(VENDOR, status=503, headers={"Retry-After": "7"})
     http.get(VENDOR, json={"developerId": "dev-1"})
@@ -346,7 +355,7 @@ def test_a_second_attempt_may_succeed(
 
 @pytest.mark.parametrize("retry_after", ["61", "3600", "Thu, 24 Sep 2026 13:00:00 GMT"])
 def test_nobody_waits_for_more_than_a_minute(
-    http: responses.RequestsMock, speaker: Client, slept: list[float], retry_after: str
+    http: responses.RequestsMock, speaker: MarketplaceClient, slept: list[float], retry_after: str
 ) -> None:
     http.get(VENDOR, status=429, headers={"Retry-After": retry_after})
     with pytest.raises(MarketplaceUnavailable):
@@ -355,7 +364,7 @@ def test_nobody_waits_for_more_than_a_minute(
 
 
 def test_the_minute_is_for_all_attempts_together(
-    http: responses.RequestsMock, speaker: Client, slept: list[float]
+    http: responses.RequestsMock, speaker: MarketplaceClient, slept: list[float]
 ) -> None:
     http.get(VENDOR, status=429, headers={"Retry-After": "25"})
     with pytest.raises(MarketplaceUnavailable) as caught:
@@ -385,10 +394,10 @@ def test_the_minute_is_for_all_attempts_together(
     ],
 )
 def test_retry_after_is_read_in_both_forms(header: str | None, seconds: float | None) -> None:
-    assert client.retry_after(header, NOON) == seconds
+    assert client.parse_retry_after(header, NOON) == seconds
 
 
 def test_a_page_gives_up_sooner_than_a_sync(settings: Settings) -> None:
-    assert client.BRIEF.attempts < client.PATIENT.attempts
-    assert client.BRIEF.total < 30
-    assert client.PATIENT.pauses <= 60
+    assert client.INTERACTIVE_RETRY_POLICY.attempts < client.BACKGROUND_RETRY_POLICY.attempts
+    assert client.INTERACTIVE_RETRY_POLICY.total < 30
+    assert client.BACKGROUND_RETRY_POLICY.max_total_delay <= 60

@@ -18,8 +18,8 @@ from pytest_django import Settings
 from config.local import service
 from engagement.models import Product
 from marketplace import client, deadlines, runs
-from marketplace.client import Credentials, Query
-from marketplace.failures import MarketplaceUnavailable, NotFound
+from marketplace.client import Credentials, LicenseQuery
+from marketplace.errors import MarketplaceNotFound, MarketplaceUnavailable
 from marketplace.models import Connection
 from marketplace.simulator.faults import Drip, Endpoint, Fault
 from marketplace.simulator.server import LOOPBACK, Simulator
@@ -43,8 +43,8 @@ DRIPS = [Drip(seconds=SECONDS), Drip(seconds=SECONDS, headers=True)]
 TOO_LONG = "its answer takes too long"
 
 
-def a_client(patience: client.Patience = IN_A_HURRY) -> client.Client:
-    return client.connect(Credentials("me", "token"), patience)
+def a_client(patience: client.RetryPolicy = IN_A_HURRY) -> client.MarketplaceClient:
+    return client.create_client(Credentials("me", "token"), patience)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def at_rest() -> Iterator[Callable[[], None]]:
     def wait() -> None:
         def is_over() -> bool:
             others = set(threading.enumerate()) - before
-            return all(one.name != deadlines.THREAD for one in others)
+            return all(one.name != deadlines.THREAD_NAME for one in others)
 
         until(is_over, "the end of the request")
 
@@ -68,22 +68,22 @@ def test_an_answer_that_drips_is_cut_off_and_nothing_goes_on_behind(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
     vendor = simulator.vendor
-    patient = client.connect(Credentials(vendor.user_name, vendor.token), IN_A_HURRY)
-    query = Query(vendor.app.product_id)
+    patient = client.create_client(Credentials(vendor.user_name, vendor.token), IN_A_HURRY)
+    query = LicenseQuery(vendor.app.product_id)
     assert len(patient.licenses(vendor.developer_id, query, 0).records) == 3
     # On the connection that the request before left open.
-    simulator.misbehave(drip)
+    simulator.add_faults(drip)
     with pytest.raises(MarketplaceUnavailable, match=TOO_LONG):
         patient.licenses(vendor.developer_id, query, 0)
     at_rest()
-    simulator.behave()
+    simulator.clear_faults()
     assert len(patient.licenses(vendor.developer_id, query, 0).records) == 3
 
 
 def test_a_slow_answer_that_is_in_time_is_used(simulator: Simulator) -> None:
-    simulator.misbehave(Drip(seconds=0.001))
+    simulator.add_faults(Drip(seconds=0.001))
     vendor = simulator.vendor
-    patient = client.connect(Credentials(vendor.user_name, vendor.token), HURRIED)
+    patient = client.create_client(Credentials(vendor.user_name, vendor.token), HURRIED)
     assert patient.developer_id(vendor.vendor_id) == vendor.developer_id
 
 
@@ -130,9 +130,9 @@ def test_a_connection_that_comes_too_late_is_shut_down_at_once(simulator: Simula
         finally:
             ended.set()
 
-    simulator.misbehave(Drip(seconds=SECONDS))
-    with pytest.raises(deadlines.DeadlinePassed):
-        deadlines.Caller().within(0.01, request)
+    simulator.add_faults(Drip(seconds=SECONDS))
+    with pytest.raises(deadlines.DeadlineExceeded):
+        deadlines.DeadlineRunner().within(0.01, request)
     go_on.set()
     assert ended.wait(timeout=20)
 
@@ -142,13 +142,13 @@ def test_what_a_request_raises_is_raised() -> None:
         raise TimeoutError("its own")
 
     with pytest.raises(TimeoutError, match="its own"):
-        deadlines.Caller().within(20.0, fail)
+        deadlines.DeadlineRunner().within(20.0, fail)
 
 
 def test_all_requests_of_a_client_share_its_time(simulator: Simulator) -> None:
     vendor = simulator.vendor
     credentials = Credentials(vendor.user_name, vendor.token)
-    late = client.connect(credentials, replace(HURRIED, total=0.0))
+    late = client.create_client(credentials, replace(HURRIED, total=0.0))
     with pytest.raises(MarketplaceUnavailable, match="its answers take too long"):
         late.developer_id(vendor.vendor_id)
     assert not simulator.asked
@@ -162,7 +162,7 @@ django.setup()
 from dataclasses import replace
 from django.conf import settings
 from marketplace import client
-from marketplace.failures import MarketplaceUnavailable, NotFound
+from marketplace.errors import MarketplaceUnavailable, NotFound
 settings.MARKETPLACE_API_URL = sys.argv[1]
 patience = replace(client.BRIEF, attempts=1, request=0.5)
 try:
@@ -175,7 +175,7 @@ except MarketplaceUnavailable as failure:
 @pytest.mark.parametrize("way", ["body", "headers", "TLS"])
 def test_deadlines_hold_in_web_workers(simulator: Simulator, dripping: int, way: str) -> None:
     """They run on gevent, where a thread is no thread."""
-    simulator.misbehave(Drip(seconds=SECONDS, headers=way == "headers"))
+    simulator.add_faults(Drip(seconds=SECONDS, headers=way == "headers"))
     address = f"https://{LOOPBACK}:{dripping}" if way == "TLS" else simulator.url
     vendor = simulator.vendor
     details = [vendor.user_name, vendor.token, vendor.vendor_id]
@@ -198,9 +198,11 @@ def test_a_form_that_gives_up_says_so_and_stores_nothing(
     headers: bool,
     at_rest: Callable[[], None],
 ) -> None:
-    brief = partial(client.connect, patience=replace(client.BRIEF, total=1.0))
-    monkeypatch.setattr(client, "connect", brief)
-    simulator.misbehave(Drip(seconds=SECONDS, on=endpoint, headers=headers))
+    brief = partial(
+        client.create_client, patience=replace(client.INTERACTIVE_RETRY_POLICY, total=1.0)
+    )
+    monkeypatch.setattr(client, "create_client", brief)
+    simulator.add_faults(Drip(seconds=SECONDS, on=endpoint, headers=headers))
     browser = logged_in(Person.objects.create_superuser("root"))
     data = {"product": acme.pk, **vars(details_of(simulator))}
     answer = browser.post(reverse("admin:marketplace_connection_add"), data)
@@ -221,9 +223,11 @@ def test_a_sync_whose_page_drips_is_put_down_and_its_worker_goes_on_with_others(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     slow, other = connect(acme, simulator), connect(globex, simulator)
-    hurried: Callable[[Credentials], client.Client] = partial(client.connect, patience=IN_A_HURRY)
+    hurried: Callable[[Credentials], client.MarketplaceClient] = partial(
+        client.create_client, patience=IN_A_HURRY
+    )
     drip = Drip(seconds=SECONDS, headers=drip.headers, offset=50, times=1)
-    simulator.misbehave(drip)
+    simulator.add_faults(drip)
     run = work(slow, client_for=hurried)
     assert (run.state, run.seen) == (RunState.WAITING, 50)
     assert TOO_LONG in run.error
@@ -233,25 +237,25 @@ def test_a_sync_whose_page_drips_is_put_down_and_its_worker_goes_on_with_others(
 
 def test_a_turn_of_a_worker_is_short() -> None:
     """A request and a turn are bounded, and several connections have their turns at once."""
-    assert client.PATIENT.request < client.PATIENT.total <= 120
-    assert service.SYNCS_AT_ONCE > 1
+    assert client.BACKGROUND_RETRY_POLICY.request < client.BACKGROUND_RETRY_POLICY.total <= 120
+    assert service.SYNC_CONCURRENCY > 1
 
 
 @pytest.mark.django_db
 def test_connections_take_turns(acme: Product, globex: Product, simulator: Simulator) -> None:
     first, second = connect(acme, simulator), connect(globex, simulator)
     simulator.feed.add(*licenses(simulator, 200))
-    work(first, NOON + runs.FIRST_DELAY, out_of_time=lambda: True)
-    assert runs.due(NOON + runs.FIRST_DELAY) == [second.pk, first.pk]
+    work(first, NOON + runs.MIN_BACKOFF, out_of_time=lambda: True)
+    assert runs.due_connection_ids(NOON + runs.MIN_BACKOFF) == [second.pk, first.pk]
 
 
 def test_the_thread_of_a_client_ends_with_it(
     simulator: Simulator, at_rest: Callable[[], None]
 ) -> None:
     vendor = simulator.vendor
-    patient = client.connect(Credentials(vendor.user_name, vendor.token), HURRIED)
+    patient = client.create_client(Credentials(vendor.user_name, vendor.token), HURRIED)
     assert patient.developer_id(vendor.vendor_id) == vendor.developer_id
-    with pytest.raises(NotFound):
+    with pytest.raises(MarketplaceNotFound):
         patient.developer_id("1")
     del patient
     at_rest()

@@ -120,7 +120,7 @@ def test_what_is_kept_until_the_end_of_a_run_goes_with_it(
     older, newer = rows_of_one(simulator)
     simulator.feed.add(newer, *licenses(simulator, 150, first=100), older)
     work(connection)
-    runs.request(connection, Kind.FULL, NOON + HOUR)
+    runs.request_sync(connection, Kind.FULL, NOON + HOUR)
     turns = iter([False, False, True])
     run = work(connection, NOON + HOUR, out_of_time=lambda: next(turns))
     assert (run.state, run.offset) == (RunState.WAITING, 150)

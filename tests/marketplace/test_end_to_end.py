@@ -18,8 +18,8 @@ import pytest
 from psycopg import sql
 
 from config.local.postgres import EmbeddedPostgres
-from marketplace.simulator.faults import Endpoint, Slow, Status
-from marketplace.simulator.records import site
+from marketplace.simulator.faults import Endpoint, ErrorStatus, Slow
+from marketplace.simulator.records import create_site
 from marketplace.simulator.server import Simulator
 from tests.start.clicking import Admin
 from tests.start.running import Up, fetch, survivors, until
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 PLANTED = "planted-token-Qw93"
 FRESH = "planted-token-Fr27"
 LICENSES = 260
-FIRST_SITE = site(1, 0)
+FIRST_SITE = create_site(1, 0)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def admin(up: Up) -> Iterator[Admin]:
 @pytest.fixture(autouse=True)
 def behaving(simulator: Simulator) -> Iterator[None]:
     yield
-    simulator.behave()
+    simulator.clear_faults()
 
 
 def details(simulator: Simulator) -> dict[str, Any]:
@@ -155,8 +155,8 @@ def test_a_changed_license_arrives_with_the_next_sync(
 def test_a_marketplace_that_limits_the_rate_is_waited_for(
     admin: Admin, simulator: Simulator
 ) -> None:
-    simulator.misbehave(
-        Status(status=429, retry_after="1", on=Endpoint.LICENSES, offset=100, times=2)
+    simulator.add_faults(
+        ErrorStatus(status=429, retry_after="1", on=Endpoint.LICENSES, offset=100, times=2)
     )
     press(admin, "full-sync")
     synced(admin, 3)
@@ -165,7 +165,7 @@ def test_a_marketplace_that_limits_the_rate_is_waited_for(
 def test_a_sync_whose_worker_is_killed_goes_on_from_its_page(
     up: Up, admin: Admin, simulator: Simulator
 ) -> None:
-    simulator.misbehave(Slow(seconds=0.5, on=Endpoint.LICENSES))
+    simulator.add_faults(Slow(seconds=0.5, on=Endpoint.LICENSES))
     simulator.asked.clear()
     press(admin, "full-sync")
     until(lambda: any(one.offset >= 150 for one in simulator.asked), "the fourth page")
@@ -174,7 +174,7 @@ def test_a_sync_whose_worker_is_killed_goes_on_from_its_page(
     os.kill(worker.pid, signal.SIGKILL)
     until(lambda: not survivors(processes), "its end")
     offsets(simulator)
-    simulator.behave()
+    simulator.clear_faults()
     until(lambda: survivors(up.named("worker --queues marketplace")), "a new worker")
     # Beat would ask within a minute; a person need not wait for it.
     press(admin, "sync")
@@ -203,12 +203,12 @@ def test_a_sync_that_runs_when_somebody_disconnects_writes_nothing_more(
 ) -> None:
     last = len(simulator.feed) - 1
     changed = simulator.feed.change(last, tier="4321 Users")
-    simulator.misbehave(Slow(seconds=0.5, on=Endpoint.LICENSES))
+    simulator.add_faults(Slow(seconds=0.5, on=Endpoint.LICENSES))
     press(admin, "full-sync")
     until(lambda: "page 2," in status(admin), "the second page")
     assert "is disconnected" in press(admin, "disconnect")
     assert syncs(admin)[0].startswith("Stopped.")
-    simulator.behave()
+    simulator.clear_faults()
 
     # Whatever was under way comes back first and finds that nobody wants it.
     def has_ended() -> bool:

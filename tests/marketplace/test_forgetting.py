@@ -3,7 +3,7 @@
 import pytest
 
 from engagement.models import Product
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
 from marketplace.models import Connection, License
 from marketplace.simulator.server import Simulator
@@ -31,9 +31,9 @@ def synced(simulator: Simulator, connection: Connection) -> Connection:
 
 
 def forget(product: Product, *, suppress: bool) -> None:
-    subject = Subject(product.pk, Scope.ACCOUNT, "site-0002")
+    subject = SubjectRef(product.pk, SubjectScope.ACCOUNT, "site-0002")
     assert forgetting.forget(subject, NOON, suppress=suppress)
-    assert forgetting.clear()
+    assert forgetting.erase_forgotten()
 
 
 def test_the_licenses_of_a_forgotten_account_are_deleted(acme: Product, synced: Connection) -> None:
@@ -60,16 +60,16 @@ def test_a_suppressed_account_stays_away_with_its_licenses(
 
 
 def test_forgetting_a_user_of_that_id_touches_no_license(acme: Product, synced: Connection) -> None:
-    forgetting.forget(Subject(acme.pk, Scope.USER, "site-0002"), NOON)
+    forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "site-0002"), NOON)
     assert License.objects.count() == 3
 
 
 def test_a_product_is_deleted_with_its_connection_and_licenses(
     acme: Product, synced: Connection
 ) -> None:
-    deletion.request(acme.pk, NOON)
+    deletion.request_deletion(acme.pk, NOON)
     # What a sync brings meanwhile is not stored.
     sync_now(synced, NOON + DAY, Kind.FULL)
     assert License.objects.count() == 3
-    assert deletion.go_on(acme.pk)
+    assert deletion.resume_deletion(acme.pk)
     assert not License.objects.exists() and not Connection.objects.exists()

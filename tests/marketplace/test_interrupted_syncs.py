@@ -14,14 +14,14 @@ from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import (
     CutOff,
     Endpoint,
+    ErrorStatus,
     Fault,
     HangUp,
     Html,
     Huge,
     Redirect,
-    Shape,
-    Status,
     Truncated,
+    WrongShape,
 )
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
@@ -56,10 +56,10 @@ def offsets(simulator: Simulator) -> list[int]:
 @pytest.mark.parametrize(
     "fault",
     [
-        Status(on=LICENSES, status=429, times=2),
-        Status(on=LICENSES, status=429, retry_after="30", times=1),
-        Status(on=LICENSES, status=500, times=3),
-        Status(on=LICENSES, status=503, retry_after="Thu, 24 Sep 2026 12:00:20 GMT", times=1),
+        ErrorStatus(on=LICENSES, status=429, times=2),
+        ErrorStatus(on=LICENSES, status=429, retry_after="30", times=1),
+        ErrorStatus(on=LICENSES, status=500, times=3),
+        ErrorStatus(on=LICENSES, status=503, retry_after="Thu, 24 Sep 2026 12:00:20 GMT", times=1),
         HangUp(on=LICENSES, times=2),
         CutOff(on=LICENSES, times=1),
     ],
@@ -68,7 +68,7 @@ def test_a_short_failure_is_retried_at_once(
     simulator: Simulator, connection: Connection, fault: Fault
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
-    simulator.misbehave(fault)
+    simulator.add_faults(fault)
     run = work(connection)
     assert (run.state, run.error, run.attempt) == (RunState.SUCCEEDED, "", 1)
     connection.refresh_from_db(fields=["last_error"])
@@ -81,8 +81,8 @@ def test_a_short_failure_is_retried_at_once(
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (Status(on=LICENSES, status=429), "it answered 429"),
-        (Status(on=LICENSES, status=503), "it answered 503"),
+        (ErrorStatus(on=LICENSES, status=429), "it answered 429"),
+        (ErrorStatus(on=LICENSES, status=503), "it answered 503"),
         (HangUp(on=LICENSES), "the connection failed"),
     ],
 )
@@ -91,7 +91,7 @@ def test_a_longer_failure_puts_the_sync_down_with_its_position(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 160))
     fault.offset = 100
-    simulator.misbehave(fault)
+    simulator.add_faults(fault)
     run = work(connection)
     assert (run.state, run.due_at) == (RunState.WAITING, NOON + 10 * MINUTES)
     assert run.error == (
@@ -103,7 +103,7 @@ def test_a_longer_failure_puts_the_sync_down_with_its_position(
     assert (connection.state, connection.last_error) == (State.ACTIVE, run.error)
     assert connection.last_error_at == NOON
 
-    simulator.behave()
+    simulator.clear_faults()
     simulator.asked.clear()
     assert work(connection, NOON + 9 * MINUTES).state == RunState.WAITING, "not yet"
     assert asked(simulator) == []
@@ -120,7 +120,7 @@ def test_a_longer_failure_puts_the_sync_down_with_its_position(
 def test_each_pause_is_twice_as_long_and_the_sixth_failure_in_a_row_is_the_last(
     simulator: Simulator, connection: Connection
 ) -> None:
-    simulator.misbehave(Status(status=503))
+    simulator.add_faults(ErrorStatus(status=503))
     now, pauses = NOON, []
     while (run := work(connection, now)).state == RunState.WAITING:
         pauses.append((run.due_at - now) / MINUTES)
@@ -131,10 +131,10 @@ def test_each_pause_is_twice_as_long_and_the_sixth_failure_in_a_row_is_the_last(
 
 def test_after_a_page_the_pauses_begin_anew(simulator: Simulator, connection: Connection) -> None:
     simulator.feed.add(*licenses(simulator, 110))
-    simulator.misbehave(Status(status=503, times=8))
+    simulator.add_faults(ErrorStatus(status=503, times=8))
     run = work(connection)
     run = work(connection, run.due_at)
-    simulator.misbehave(Status(status=503, offset=50))
+    simulator.add_faults(ErrorStatus(status=503, offset=50))
     run = work(connection, due := run.due_at)
     assert run.due_at - due == 10 * MINUTES
 
@@ -153,12 +153,12 @@ def test_after_a_page_the_pauses_begin_anew(simulator: Simulator, connection: Co
 def test_the_marketplace_says_how_long_to_leave_it_alone(
     simulator: Simulator, connection: Connection, retry_after: str, pause: timedelta
 ) -> None:
-    simulator.misbehave(Status(on=LICENSES, status=429, retry_after=retry_after))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=429, retry_after=retry_after))
     assert work(connection).due_at == NOON + pause
 
 
 def test_sync_now_ends_the_pause(simulator: Simulator, connection: Connection) -> None:
-    simulator.misbehave(Status(status=503, times=4))
+    simulator.add_faults(ErrorStatus(status=503, times=4))
     waiting = work(connection)
     run = sync_now(connection, NOON + MINUTES)
     assert (run.pk, run.state) == (waiting.pk, RunState.SUCCEEDED)
@@ -167,9 +167,9 @@ def test_sync_now_ends_the_pause(simulator: Simulator, connection: Connection) -
 def test_the_schedule_leaves_a_waiting_sync_alone(
     simulator: Simulator, connection: Connection
 ) -> None:
-    simulator.misbehave(Status(status=503))
+    simulator.add_faults(ErrorStatus(status=503))
     waiting = work(connection)
-    assert runs.request_scheduled(NOON + MINUTES) == 0
+    assert runs.request_all_syncs(NOON + MINUTES) == 0
     assert latest(connection) == waiting
 
 
@@ -180,7 +180,7 @@ def test_a_401_requires_authentication_at_once(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
-    simulator.misbehave(Status(on=LICENSES, status=401, offset=50))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=401, offset=50))
     run = work(connection)
     assert offsets(simulator) == [0, 50], "no second attempt"
     assert run.state == RunState.FAILED
@@ -198,13 +198,13 @@ def test_a_401_requires_authentication_at_once(
 def test_while_authentication_is_required_nothing_syncs(
     simulator: Simulator, connection: Connection
 ) -> None:
-    simulator.misbehave(Status(on=LICENSES, status=401, times=1))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=401, times=1))
     run = work(connection)
     simulator.asked.clear()
-    assert runs.request_scheduled(NOON + 6 * HOUR) == 0
-    assert runs.due(NOON + 6 * HOUR) == []
-    with pytest.raises(runs.NotActive, match="Enter its details again"):
-        runs.request(connection, Kind.RECENT, NOON + 6 * HOUR)
+    assert runs.request_all_syncs(NOON + 6 * HOUR) == 0
+    assert runs.due_connection_ids(NOON + 6 * HOUR) == []
+    with pytest.raises(runs.ConnectionInactive, match="Enter its details again"):
+        runs.request_sync(connection, Kind.RECENT, NOON + 6 * HOUR)
     assert work(connection, NOON + 6 * HOUR) == run
     assert asked(simulator) == []
 
@@ -216,22 +216,22 @@ INTERFACE_CHANGED = "If it stays so, its interface has changed and this service 
     ("fault", "sentence"),
     [
         (
-            Status(on=LICENSES, status=403),
+            ErrorStatus(on=LICENSES, status=403),
             "The marketplace account may not read the vendor’s license reports (403). Have it "
             "given the permission to view them, or connect with another account.",
         ),
         (
-            Status(on=LICENSES, status=404),
+            ErrorStatus(on=LICENSES, status=404),
             "The marketplace has no license reports for this vendor and app (404). If the vendor "
             "or the app has moved, enter the details again.",
         ),
         (
-            Status(on=LICENSES, status=410),
+            ErrorStatus(on=LICENSES, status=410),
             "The marketplace has no license reports for this vendor and app (410). If the vendor "
             "or the app has moved, enter the details again.",
         ),
         (
-            Status(on=LICENSES, status=400),
+            ErrorStatus(on=LICENSES, status=400),
             f"The marketplace refused the request for licenses (400). {INTERFACE_CHANGED}",
         ),
         *(
@@ -239,19 +239,19 @@ INTERFACE_CHANGED = "If it stays so, its interface has changed and this service 
             for fault, what in [
                 (Html(on=LICENSES), "it is a web page"),
                 (Truncated(on=LICENSES), "it is no complete JSON"),
-                (Shape(on=LICENSES, value=[]), "its JSON has another shape than before"),
+                (WrongShape(on=LICENSES, value=[]), "its JSON has another shape than before"),
                 (
-                    Shape(on=LICENSES, value={"licenses": None}),
+                    WrongShape(on=LICENSES, value={"licenses": None}),
                     "its JSON has another shape than before",
                 ),
                 (
-                    Shape(on=LICENSES, value={"licenses": {}}),
+                    WrongShape(on=LICENSES, value={"licenses": {}}),
                     "its JSON has another shape than before",
                 ),
                 (Redirect(on=LICENSES, to="https://evil.example/"), "it redirects elsewhere"),
                 (Huge(on=LICENSES, megabytes=21), "it is larger than 20 MB"),
                 (Huge(on=LICENSES, megabytes=200, packed=True), "it is larger than 20 MB"),
-                (Status(on=LICENSES, status=418), "it answered 418"),
+                (ErrorStatus(on=LICENSES, status=418), "it answered 418"),
             ]
         ),
     ],
@@ -260,20 +260,20 @@ def test_what_only_a_person_can_mend_ends_the_sync_and_leaves_the_connection_act
     simulator: Simulator, connection: Connection, fault: Fault, sentence: str
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
-    simulator.misbehave(fault)
+    simulator.add_faults(fault)
     run = work(connection)
     assert (run.state, run.error) == (RunState.FAILED, sentence)
     assert len(asked(simulator)) == 1
     connection.refresh_from_db()
     assert (connection.state, connection.last_error) == (State.ACTIVE, sentence)
     assert connection.last_error_at == NOON
-    assert runs.request_scheduled(NOON + 6 * HOUR) == 1, "the schedule tries again"
+    assert runs.request_all_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
 
 
 def test_an_extra_list_fails_the_sync_where_it_is_not_merely_refused(
     simulator: Simulator, connection: Connection
 ) -> None:
-    simulator.misbehave(Status(on=LICENSES, status=403, after=1))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=403, after=1))
     assert work(connection).state == RunState.FAILED
 
 
@@ -313,7 +313,7 @@ def test_a_killed_worker_leaves_a_sync_that_goes_on_from_its_page(
         work(connection, after_pages=killed_after(pages=2))
     assert latest(connection).state == RunState.RUNNING
     assert len(accounts(acme)) == 100
-    assert runs.due(NOON) == [connection.pk], "nobody holds its lock"
+    assert runs.due_connection_ids(NOON) == [connection.pk], "nobody holds its lock"
 
     simulator.asked.clear()
     run = work(connection)
@@ -327,7 +327,7 @@ def test_a_sync_that_ends_again_and_again_at_the_same_page_is_given_up(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
     runs.claim(connection.pk, NOON)
-    for _ in range(runs.STUMBLES):
+    for _ in range(runs.MAX_CRASH_COUNT):
         assert runs.claim(connection.pk, NOON) is not None
     assert runs.claim(connection.pk, NOON) is None
     run = latest(connection)
@@ -344,7 +344,7 @@ def test_a_sync_whose_worker_dies_at_a_later_page_is_given_up_too(
     simulator.feed.add(*licenses(simulator, 120))
     with pytest.raises(Killed):
         work(connection, after_pages=killed_after(pages=2))
-    for _ in range(runs.STUMBLES):
+    for _ in range(runs.MAX_CRASH_COUNT):
         # The page before the third is read again each time.
         with pytest.raises(Killed):
             work(connection, after_pages=killed_after(pages=1))
@@ -359,7 +359,7 @@ def test_a_sync_hands_its_worker_back_in_time_and_goes_on_with_the_next(
     while (run := work(connection, out_of_time=lambda: True)).state == RunState.WAITING:
         turns += 1
         assert run.due_at == NOON
-        assert runs.due(NOON) == [connection.pk]
+        assert runs.due_connection_ids(NOON) == [connection.pk]
         assert turns < 20
     assert run.state == RunState.SUCCEEDED
     assert counters(run) == {"seen": 200, "imported": 200, "accounts_created": 200}
@@ -379,7 +379,7 @@ def test_a_sync_whose_turn_is_over_asks_for_no_page_that_it_does_not_import(
 
 def test_a_resumed_sync_keeps_its_window(simulator: Simulator, connection: Connection) -> None:
     work(connection)
-    simulator.misbehave(Status(status=503, times=4))
+    simulator.add_faults(ErrorStatus(status=503, times=4))
     first = sync_now(connection, NOON + 6 * HOUR)
     simulator.asked.clear()
     run = work(connection, NOON + 48 * HOUR)
@@ -391,7 +391,7 @@ def test_a_full_sync_takes_the_place_of_one_of_changes(
     simulator: Simulator, connection: Connection
 ) -> None:
     work(connection)
-    simulator.misbehave(Status(status=503, times=4))
+    simulator.add_faults(ErrorStatus(status=503, times=4))
     recent = sync_now(connection, NOON + 6 * HOUR)
     full = sync_now(connection, NOON + 7 * HOUR, Kind.FULL)
     recent.refresh_from_db()
@@ -402,7 +402,7 @@ def test_a_full_sync_takes_the_place_of_one_of_changes(
 def test_asking_again_gives_the_sync_that_is_on_its_way(connection: Connection) -> None:
     first = latest(connection)
     for kind in (Kind.RECENT, Kind.FULL):
-        assert runs.request(connection, kind, NOON + HOUR).pk == first.pk
+        assert runs.request_sync(connection, kind, NOON + HOUR).pk == first.pk
     assert SyncRun.objects.count() == 1
 
 
@@ -410,7 +410,7 @@ def test_before_everything_was_imported_each_sync_is_a_first_one(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
-    simulator.misbehave(Html(on=LICENSES, times=1))
+    simulator.add_faults(Html(on=LICENSES, times=1))
     work(connection)
     run = sync_now(connection, NOON + HOUR)
     assert (run.kind, run.imported) == (Kind.FIRST, 1)

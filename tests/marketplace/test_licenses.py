@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 from engagement.traits import MARKETPLACE_TRAITS
 from marketplace import licenses
-from marketplace.licenses import Failed, Imported, Skipped, SkipReason
+from marketplace.licenses import InvalidRecord, ParsedLicense, SkippedRecord, SkipReason
 
 SAMPLE = json.loads((Path(__file__).parent / "fixtures" / "marketplace.json").read_text())
 CASES = {case["case"]: case["license"] for case in SAMPLE["cases"]}
 OURS = SAMPLE["configured_product_id"]
 
 
-def read(record: Any, product_id: str = OURS) -> licenses.Outcome:
-    return licenses.read(msgspec.json.encode(record), product_id)
+def read(record: Any, product_id: str = OURS) -> licenses.ParsedRecord:
+    return licenses.parse_record(msgspec.json.encode(record), product_id)
 
 
 def traits_of(record: dict[str, Any]) -> dict[str, Any]:
     outcome = read(record)
-    assert isinstance(outcome, Imported), outcome
-    return licenses.traits(outcome.fields)
+    assert isinstance(outcome, ParsedLicense), outcome
+    return licenses.account_traits(outcome.fields)
 
 
 def a_record(**fields: Any) -> dict[str, Any]:
@@ -41,11 +41,11 @@ def test_each_sample_is_read(name: str) -> None:
     record = CASES[name]
     outcome = read(record)
     if record["productId"] != OURS:
-        assert outcome == Skipped(SkipReason.OTHER_PRODUCT)
+        assert outcome == SkippedRecord(SkipReason.OTHER_PRODUCT)
     elif not (record.get("cloudId") or "").strip():
-        assert outcome == Skipped(SkipReason.NO_CLOUD_ID)
+        assert outcome == SkippedRecord(SkipReason.NO_CLOUD_ID)
     else:
-        assert isinstance(outcome, Imported)
+        assert isinstance(outcome, ParsedLicense)
         assert outcome.cloud_id == record["cloudId"]
 
 
@@ -53,9 +53,9 @@ def test_each_sample_is_read(name: str) -> None:
 def test_each_trait_is_named_after_its_fields_path_and_has_its_value(name: str) -> None:
     record = CASES[name]
     outcome = read(record)
-    if not isinstance(outcome, Imported):
+    if not isinstance(outcome, ParsedLicense):
         return
-    for trait, value in licenses.traits(outcome.fields).items():
+    for trait, value in licenses.account_traits(outcome.fields).items():
         assert trait in MARKETPLACE_TRAITS
         if trait != "am.tier.number":
             field: Any = record
@@ -225,35 +225,41 @@ def test_a_license_is_known_by_the_first_identifier_it_has(
     fields: dict[str, Any], key: str
 ) -> None:
     outcome = read(a_record(**fields))
-    assert isinstance(outcome, Imported)
+    assert isinstance(outcome, ParsedLicense)
     assert outcome.key == key
 
 
 @pytest.mark.parametrize(
     ("record", "failure"),
     [
-        (None, Failed("", "The record is not an object.")),
-        ([], Failed("", "The record is not an object.")),
-        ("text", Failed("", "The record is not an object.")),
+        (None, InvalidRecord("", "The record is not an object.")),
+        ([], InvalidRecord("", "The record is not an object.")),
+        ("text", InvalidRecord("", "The record is not an object.")),
         (
             a_record(appEntitlementNumber=None),
-            Failed(
+            InvalidRecord(
                 "",
                 "The record has none of appEntitlementNumber, licenseId, addonLicenseId: nothing "
                 "tells it from others.",
             ),
         ),
-        (a_record(appEntitlementNumber=5), Failed("", "Its appEntitlementNumber is not a text.")),
-        (a_record(cloudId=5), Failed("E-1", "Its cloudId is not a text.")),
-        (a_record(cloudId="a\0b"), Failed("E-1", "Its cloudId holds control characters.")),
-        (a_record(cloudId="c" * 513), Failed("E-1", "Its cloudId is longer than 512 characters.")),
+        (
+            a_record(appEntitlementNumber=5),
+            InvalidRecord("", "Its appEntitlementNumber is not a text."),
+        ),
+        (a_record(cloudId=5), InvalidRecord("E-1", "Its cloudId is not a text.")),
+        (a_record(cloudId="a\0b"), InvalidRecord("E-1", "Its cloudId holds control characters.")),
+        (
+            a_record(cloudId="c" * 513),
+            InvalidRecord("E-1", "Its cloudId is longer than 512 characters."),
+        ),
         (
             a_record(appEntitlementNumber="E" * 201),
-            Failed("E" * 200, "Its appEntitlementNumber is longer than 200 characters."),
+            InvalidRecord("E" * 200, "Its appEntitlementNumber is longer than 200 characters."),
         ),
     ],
 )
-def test_a_record_that_cannot_be_used_says_why(record: Any, failure: Failed) -> None:
+def test_a_record_that_cannot_be_used_says_why(record: Any, failure: InvalidRecord) -> None:
     assert read(record) == failure
 
 
@@ -270,12 +276,12 @@ def test_a_record_that_cannot_be_used_says_why(record: Any, failure: Failed) -> 
     ],
 )
 def test_what_is_no_json_is_a_failed_record(raw: bytes, reason: str) -> None:
-    assert licenses.read(raw, OURS) == Failed("", reason)
+    assert licenses.parse_record(raw, OURS) == InvalidRecord("", reason)
 
 
 def test_a_record_without_product_id_is_of_the_product_that_was_asked_for() -> None:
-    assert isinstance(read(a_record(productId=None)), Imported)
-    assert isinstance(read(a_record(productId=OURS.upper())), Imported)
+    assert isinstance(read(a_record(productId=None)), ParsedLicense)
+    assert isinstance(read(a_record(productId=OURS.upper())), ParsedLicense)
 
 
 def test_unknown_fields_do_not_make_a_license_another_one() -> None:
@@ -302,11 +308,11 @@ known_names = st.sampled_from(
 
 @given(json_values | st.dictionaries(known_names, json_values, max_size=8))
 def test_any_json_is_imported_skipped_or_failed(record: Any) -> None:
-    outcome = licenses.read(json.dumps(record).encode(), OURS)
-    if isinstance(outcome, Imported):
-        for value in licenses.traits(outcome.fields).values():
+    outcome = licenses.parse_record(json.dumps(record).encode(), OURS)
+    if isinstance(outcome, ParsedLicense):
+        for value in licenses.account_traits(outcome.fields).values():
             assert isinstance(value, str | int | float)
-        assert licenses.best({outcome.key: outcome.fields, "other": {}})
+        assert licenses.best_key({outcome.key: outcome.fields, "other": {}})
 
 
 # --- The best of several --------------------------------------------------------------------
@@ -357,18 +363,18 @@ GOOD = {
 )
 def test_the_better_license_counts(better: dict[str, Any], worse: dict[str, Any]) -> None:
     some = {"z": {**GOOD, **better}, "a": {**GOOD, **worse}}
-    assert licenses.best(some) == "z"
-    assert licenses.best(dict(reversed(some.items()))) == "z"
+    assert licenses.best_key(some) == "z"
+    assert licenses.best_key(dict(reversed(some.items()))) == "z"
 
 
 def test_between_equals_the_key_decides() -> None:
-    assert licenses.best({"E-2": GOOD, "E-1": GOOD, "E-3": GOOD}) == "E-1"
+    assert licenses.best_key({"E-2": GOOD, "E-1": GOOD, "E-3": GOOD}) == "E-1"
 
 
 def test_of_the_samples_on_one_site_the_paid_license_counts() -> None:
     names = ("same_cloud_id_a_expired_evaluation", "same_cloud_id_b_active_commercial")
     for order in permutations(names):
         read_ones = [read(CASES[name]) for name in order]
-        some = {one.key: one.fields for one in read_ones if isinstance(one, Imported)}
+        some = {one.key: one.fields for one in read_ones if isinstance(one, ParsedLicense)}
         paid = CASES["same_cloud_id_b_active_commercial"]["appEntitlementNumber"]
-        assert licenses.best(some) == paid
+        assert licenses.best_key(some) == paid

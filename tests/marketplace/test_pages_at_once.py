@@ -6,7 +6,7 @@ import pytest
 
 from engagement.models import Account, Product
 from marketplace.models import Connection, License, SyncRun
-from marketplace.simulator.faults import Endpoint, Status
+from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
     RunState,
@@ -98,7 +98,7 @@ def test_a_failure_leaves_what_was_read_before_it(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 230))
-    simulator.misbehave(Status(on=LICENSES, status=401, offset=150))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=401, offset=150))
     run = Slow(connection, answers=4).work()
     assert (run.state, run.pages) == (RunState.FAILED, 3)
     assert len(accounts(acme)) == 150
@@ -110,7 +110,7 @@ def test_refused_passes_are_noted_once_each_and_are_no_pages(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
-    simulator.misbehave(Status(on=LICENSES, status=400, after=1))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=400, after=1))
     run = Slow(connection, answers=4).work()
     assert (run.state, run.pages) == (RunState.SUCCEEDED, 1)
     assert run.note == (

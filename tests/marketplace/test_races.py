@@ -11,7 +11,7 @@ from django.db import transaction
 from engagement.models import Product
 from marketplace import connecting, locks, runs, sync
 from marketplace.models import Connection
-from marketplace.simulator.faults import Endpoint, Status
+from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
 from tests.engagement.history import group, tell
 from tests.marketplace.connections import (
@@ -67,10 +67,10 @@ class Meanwhile:
             django_connection.ensure_connection()
             self.backend = django_connection.connection.info.backend_pid
             client_for = telling(self._page_answered)
-            worker = sync.Worker(
-                client_for, lambda: NOON, after_pages=self._after_page, pages_at_once=1
+            worker = sync.SyncEnvironment(
+                client_for, lambda: NOON, on_pages_written=self._after_page, prefetch_limit=1
             )
-            sync.work(self._connection.pk, worker)
+            sync.run_sync(self._connection.pk, worker)
         finally:
             django_connection.close()
 
@@ -110,9 +110,9 @@ def test_a_late_401_does_not_undo_details_that_were_replaced_meanwhile(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
-    simulator.misbehave(Status(on=Endpoint.LICENSES, status=401, offset=50))
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=401, offset=50))
     with Meanwhile(connection).held():
-        simulator.behave()
+        simulator.clear_faults()
         simulator.replace_token()
         connect(acme, simulator, NOON)
     work(connection)
@@ -128,7 +128,7 @@ def test_a_late_401_does_not_undo_a_disconnection(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
-    simulator.misbehave(Status(on=Endpoint.LICENSES, status=401, offset=50))
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=401, offset=50))
     with Meanwhile(connection).held():
         connecting.disconnect(connection, NOON)
     assert state_of(connection) == State.DISCONNECTED
@@ -139,9 +139,9 @@ def test_a_late_failure_leaves_no_error_on_new_details(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
-    simulator.misbehave(Status(on=Endpoint.LICENSES, status=403, offset=50))
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=403, offset=50))
     with Meanwhile(connection).held():
-        simulator.behave()
+        simulator.clear_faults()
         connect(acme, simulator, NOON + HOUR)
     assert Connection.objects.get(pk=connection.pk).last_error == ""
     assert latest(connection).state == RunState.WAITING
@@ -155,7 +155,7 @@ def test_saving_another_app_while_a_sync_runs_leaves_none_of_the_old_ones_licens
     simulator.feed.add(a_license(simulator, 900, productId=other.product_id))
     with Meanwhile(connection).held():
         details = details_of(simulator, product_id=other.product_id)
-        connecting.save(acme, connecting.check(details, hurried), NOON)
+        connecting.save_connection(acme, connecting.verify_details(details, hurried), NOON)
     assert keys(acme) == set()
     work(connection)
     assert keys(acme) == {"E-0900"}
@@ -168,9 +168,9 @@ def test_a_full_sync_that_is_asked_for_stops_the_one_that_runs(
     simulator.feed.add(*licenses(simulator, 60))
     work(connection)
     simulator.feed.touch(60, NOON.date())
-    runs.request(connection, Kind.RECENT, NOON)
+    runs.request_sync(connection, Kind.RECENT, NOON)
     with Meanwhile(connection).held():
-        full = runs.request(connection, Kind.FULL, NOON)
+        full = runs.request_sync(connection, Kind.FULL, NOON)
     recent = connection.runs.get(kind=Kind.RECENT)
     assert (recent.state, recent.seen) == (RunState.STOPPED, 50)
     assert work(connection).pk == full.pk
@@ -182,7 +182,7 @@ def test_two_workers_do_not_work_on_the_same_connection(
     simulator.feed.add(*licenses(simulator, 60))
     with Meanwhile(connection).held():
         before = len(asked(simulator))
-        assert runs.due(NOON) == [], "somebody is at it"
+        assert runs.due_connection_ids(NOON) == [], "somebody is at it"
         work(connection)
         assert len(asked(simulator)) == before
     run = latest(connection)
@@ -196,14 +196,14 @@ def test_two_syncs_that_are_asked_for_at_once_are_one(
     work(connection)
 
     def ask() -> int:
-        return runs.request(connection, Kind.FULL, NOON).pk
+        return runs.request_sync(connection, Kind.FULL, NOON).pk
 
     def ask_by_schedule() -> int:
-        runs.request_scheduled(NOON)
+        runs.request_all_syncs(NOON)
         return latest(connection).pk
 
     assert len(set(at_once(ask, ask, ask_by_schedule, ask))) <= 2
-    assert runs.unfinished_of(connection).count() == 1
+    assert runs.unfinished_runs(connection).count() == 1
 
 
 def test_a_worker_that_lost_its_session_does_not_write_over_the_next_one(
@@ -227,7 +227,7 @@ def test_a_killed_workers_lock_is_free(connection: Connection) -> None:
     killed = threading.Event()
 
     def hold() -> None:
-        with locks.only_one(connection.pk) as is_free:
+        with locks.try_lock_connection(connection.pk) as is_free:
             assert is_free
             taken.set()
             assert killed.wait(timeout=20)
@@ -236,13 +236,13 @@ def test_a_killed_workers_lock_is_free(connection: Connection) -> None:
 
     holder = Eventually(hold)
     assert taken.wait(timeout=20)
-    with locks.only_one(connection.pk) as is_free:
+    with locks.try_lock_connection(connection.pk) as is_free:
         assert not is_free
-    with locks.only_one(connection.pk + 1) as is_free:
+    with locks.try_lock_connection(connection.pk + 1) as is_free:
         assert is_free, "each connection has its own"
     killed.set()
     holder.result()
-    with locks.only_one(connection.pk) as is_free:
+    with locks.try_lock_connection(connection.pk) as is_free:
         assert is_free
 
 
@@ -252,7 +252,7 @@ def test_the_first_savings_of_two_people_make_one_connection(
     saved = at_once(*[lambda: connect(acme, simulator).pk] * 3)
     assert len(set(saved)) == 1
     assert Connection.objects.get().generation == 3
-    assert runs.unfinished_of(Connection.objects.get()).count() == 1
+    assert runs.unfinished_runs(Connection.objects.get()).count() == 1
 
 
 def test_messages_that_arrive_during_a_sync_do_not_take_its_traits(

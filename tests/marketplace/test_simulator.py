@@ -13,21 +13,21 @@ from marketplace.simulator import records
 from marketplace.simulator.faults import (
     CutOff,
     Endpoint,
+    ErrorStatus,
     Fault,
     HangUp,
     Html,
     Huge,
-    Next,
+    NextLink,
     Redirect,
-    Shape,
     Shifting,
     Slow,
-    Status,
     Truncated,
+    WrongShape,
 )
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.server import Simulator
-from marketplace.simulator.vendor import vendor
+from marketplace.simulator.vendor import create_vendor
 
 TODAY = date(2026, 9, 24)
 REST = "/marketplace/rest/3"
@@ -166,8 +166,8 @@ def test_always_free_licenses_come_alone_and_on_request_only(caller: Caller) -> 
 
 
 def test_always_free_licenses_may_come_with_the_others() -> None:
-    owner = vendor()
-    feed = Feed(records.licenses(owner, 1, 600, TODAY))
+    owner = create_vendor()
+    feed = Feed(records.generate_licenses(owner, 1, 600, TODAY))
     with Simulator(feed, owner, mixes_passes=True) as simulator:
         caller = Caller(simulator)
         with caller.session:
@@ -180,7 +180,7 @@ def test_always_free_licenses_may_come_with_the_others() -> None:
 def test_special_clouds_come_when_they_are_named(caller: Caller, boundary: str) -> None:
     kind = {"fedramp_moderate": "government", "isolated_cloud": "isolated"}[boundary]
     mine = {**caller.page()[0], "cloudId": "there"}
-    caller.simulator.feed.add(records.odd(mine, kind), at=0)
+    caller.simulator.feed.add(records.add_oddity(mine, kind), at=0)
     assert "there" in [
         row.get("cloudId") for row in caller.page(cloudComplianceBoundaries=boundary)
     ]
@@ -219,25 +219,25 @@ def test_requests_are_noted_without_their_credentials(caller: Caller) -> None:
 
 def test_the_same_seed_and_day_make_the_same_licenses() -> None:
     def made(seed: int) -> list[Any]:
-        return list(records.licenses(vendor(seed), seed, 300, TODAY))
+        return list(records.generate_licenses(create_vendor(seed), seed, 300, TODAY))
 
     def numbers(rows: list[Any]) -> set[str]:
         return {row["appEntitlementNumber"] for row in rows}
 
     assert made(1) == made(1)
     assert not numbers(made(1)) & numbers(made(2))
-    assert vendor(1) != vendor(2)
+    assert create_vendor(1) != create_vendor(2)
 
 
 def test_a_site_is_named_the_same_however_many_licenses_there_are() -> None:
-    few = list(records.licenses(vendor(), 1, 20, TODAY))
-    many = list(records.licenses(vendor(), 1, 200, TODAY))
+    few = list(records.generate_licenses(create_vendor(), 1, 20, TODAY))
+    many = list(records.generate_licenses(create_vendor(), 1, 200, TODAY))
     assert many[:20] == few
-    assert few[0]["cloudId"] == records.site(1, 0).cloud_id
+    assert few[0]["cloudId"] == records.create_site(1, 0).cloud_id
 
 
 def test_generated_licenses_hold_every_oddity_and_sites_with_two_licenses() -> None:
-    rows = list(records.licenses(vendor(), 1, 1000, TODAY))
+    rows = list(records.generate_licenses(create_vendor(), 1, 1000, TODAY))
     assert len(rows) == 1000
     for kind, fields in records.ODDITIES.items():
         kept = {name: value for name, value in fields.items() if value is not records.MISSING}
@@ -268,7 +268,7 @@ def test_the_feed_changes_while_it_is_served(caller: Caller) -> None:
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410, 429, 500, 502, 503])
 def test_any_status(caller: Caller, status: int) -> None:
-    caller.simulator.misbehave(Status(status=status))
+    caller.simulator.add_faults(ErrorStatus(status=status))
     answer = caller.get(caller.vendor)
     assert answer.status_code == status
     assert answer.json()
@@ -276,13 +276,13 @@ def test_any_status(caller: Caller, status: int) -> None:
 
 @pytest.mark.parametrize("wait", ["7", "Wed, 21 Oct 2026 07:28:00 GMT"])
 def test_a_limited_rate_names_when_to_come_back_in_both_forms(caller: Caller, wait: str) -> None:
-    caller.simulator.misbehave(Status(status=429, retry_after=wait))
+    caller.simulator.add_faults(ErrorStatus(status=429, retry_after=wait))
     assert caller.get(caller.vendor).headers["Retry-After"] == wait
 
 
 def test_a_fault_befalls_its_endpoint_and_page_so_many_times(caller: Caller) -> None:
-    caller.simulator.misbehave(
-        Status(status=503, on=Endpoint.LICENSES, offset=50, after=1, times=2)
+    caller.simulator.add_faults(
+        ErrorStatus(status=503, on=Endpoint.LICENSES, offset=50, after=1, times=2)
     )
     assert caller.get(caller.vendor).status_code == 200
     assert caller.get(caller.reporting, offset=0).status_code == 200
@@ -291,43 +291,43 @@ def test_a_fault_befalls_its_endpoint_and_page_so_many_times(caller: Caller) -> 
 
 
 def test_faults_are_lifted_together(caller: Caller) -> None:
-    caller.simulator.misbehave(Status(status=500), Slow(seconds=0))
-    caller.simulator.behave()
+    caller.simulator.add_faults(ErrorStatus(status=500), Slow(seconds=0))
+    caller.simulator.clear_faults()
     assert caller.get(caller.vendor).status_code == 200
 
 
 def test_a_page_for_people(caller: Caller) -> None:
-    caller.simulator.misbehave(Html())
+    caller.simulator.add_faults(Html())
     answer = caller.get(caller.reporting)
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/html") and "<title>" in answer.text
 
 
 def test_json_that_ends_too_soon(caller: Caller) -> None:
-    caller.simulator.misbehave(Truncated())
+    caller.simulator.add_faults(Truncated())
     with pytest.raises(ValueError):
         caller.get(caller.reporting).json()
 
 
 @pytest.mark.parametrize("fault", [CutOff(), HangUp()])
 def test_connections_that_end_too_soon(caller: Caller, fault: Fault) -> None:
-    caller.simulator.misbehave(fault)
+    caller.simulator.add_faults(fault)
     with pytest.raises((requests.ConnectionError, requests.exceptions.ChunkedEncodingError)):
         caller.get(caller.reporting)
-    caller.simulator.behave()
+    caller.simulator.clear_faults()
     assert caller.get(caller.reporting).status_code == 200
 
 
 @pytest.mark.parametrize("value", [[], "text", {"licenses": "none"}, None])
 def test_json_of_another_shape(caller: Caller, value: Any) -> None:
-    caller.simulator.misbehave(Shape(value=value))
+    caller.simulator.add_faults(WrongShape(value=value))
     assert caller.get(caller.reporting).json() == value
 
 
 def test_huge_answers_as_they_are_and_packed(caller: Caller) -> None:
     for packed in (False, True):
-        caller.simulator.behave()
-        caller.simulator.misbehave(Huge(megabytes=2, packed=packed))
+        caller.simulator.clear_faults()
+        caller.simulator.add_faults(Huge(megabytes=2, packed=packed))
         answer = caller.get(caller.vendor)
         assert len(answer.content) > 2 * 1024 * 1024
         sent = int(answer.headers["Content-Length"])
@@ -335,24 +335,24 @@ def test_huge_answers_as_they_are_and_packed(caller: Caller) -> None:
 
 
 def test_being_sent_elsewhere(caller: Caller) -> None:
-    caller.simulator.misbehave(Redirect(to="http://127.0.0.1:9/"))
+    caller.simulator.add_faults(Redirect(to="http://127.0.0.1:9/"))
     answer = caller.get(caller.vendor)
     assert (answer.status_code, answer.headers["Location"]) == (302, "http://127.0.0.1:9/")
 
 
 @pytest.mark.parametrize("link", ["//evil.example/", "/../../admin", 7, "/rest/3/x\r\n"])
 def test_hostile_next_links(caller: Caller, link: Any) -> None:
-    caller.simulator.misbehave(Next(link=link))
+    caller.simulator.add_faults(NextLink(link=link))
     assert caller.get(caller.listing).json()["links"]["next"] == link
     assert caller.get(caller.reporting).json()["_links"]["next"] == {"href": link}
 
 
 def test_pages_that_overlap_and_pages_that_are_served_again(caller: Caller) -> None:
     straight = caller.page(offset=50)
-    caller.simulator.misbehave(Shifting(rows=3))
+    caller.simulator.add_faults(Shifting(rows=3))
     assert caller.page(offset=50)[3:] == straight[:-3]
-    caller.simulator.behave()
-    caller.simulator.misbehave(Shifting(rows=50))
+    caller.simulator.clear_faults()
+    caller.simulator.add_faults(Shifting(rows=50))
     assert caller.page(offset=50) == caller.page(offset=0)
 
 

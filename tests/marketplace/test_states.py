@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from engagement.models import Product
 from marketplace import connecting, runs
 from marketplace.models import Connection, SyncRun
-from marketplace.simulator.faults import Endpoint, Status
+from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
     DAY,
@@ -43,7 +43,7 @@ def token_is_stored(connection: Connection) -> bool:
 def expire(simulator: Simulator, connection: Connection, now: datetime = NOON) -> None:
     """Have the token expire and a sync find out."""
     simulator.replace_token()
-    runs.request(connection, Kind.RECENT, now)
+    runs.request_sync(connection, Kind.RECENT, now)
     work(connection, now)
     assert read(connection).state == State.REQUIRES_AUTHENTICATION
 
@@ -120,7 +120,7 @@ def test_another_app_starts_with_no_licenses_and_its_values_replace_the_old_ones
     work(connection)
     other = simulator.vendor.apps[1]
     details = details_of(simulator, product_id=other.product_id)
-    connecting.save(acme, connecting.check(details, hurried), NOON + HOUR)
+    connecting.save_connection(acme, connecting.verify_details(details, hurried), NOON + HOUR)
     assert keys(acme) == set()
     assert traits(acme, "site")["am.tier"] == "500 Users", "until they are replaced"
 
@@ -144,15 +144,15 @@ def test_disconnecting_stops_syncs_keeps_traits_and_deletes_the_token(
     if from_state == State.REQUIRES_AUTHENTICATION:
         expire(simulator, connection)
     else:
-        runs.request(connection, Kind.RECENT, NOON)
+        runs.request_sync(connection, Kind.RECENT, NOON)
     connecting.disconnect(connection, NOON + HOUR)
 
     assert read(connection).state == State.DISCONNECTED
     assert not token_is_stored(connection)
-    assert runs.unfinished_of(connection).count() == 0
-    assert runs.request_scheduled(NOON + 6 * HOUR) == 0
-    with pytest.raises(runs.NotActive):
-        runs.request(connection, Kind.FULL, NOON + 6 * HOUR)
+    assert runs.unfinished_runs(connection).count() == 0
+    assert runs.request_all_syncs(NOON + 6 * HOUR) == 0
+    with pytest.raises(runs.ConnectionInactive):
+        runs.request_sync(connection, Kind.FULL, NOON + 6 * HOUR)
     assert traits(acme, "site-0001")["am.tier"] == "10 Users"
 
 
@@ -195,7 +195,7 @@ def test_counters_that_do_not_add_up_are_refused(
 
 def test_a_connection_has_one_unfinished_sync(connection: Connection) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
-        runs.start(connection, Kind.FULL, NOON)
+        runs.create_run(connection, Kind.FULL, NOON)
 
 
 def test_a_product_has_one_connection(
@@ -211,7 +211,7 @@ def test_a_product_has_one_connection(
 
 def test_the_next_sync_is_known(simulator: Simulator, connection: Connection) -> None:
     assert runs.next_sync_at(connection, NOON + HOUR) == NOON, "due since then"
-    simulator.misbehave(Status(on=Endpoint.LICENSES, status=503, times=4))
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=503, times=4))
     work(connection)
     assert runs.next_sync_at(connection, NOON) == NOON + timedelta(minutes=10)
     work(connection, NOON + HOUR)
@@ -225,11 +225,11 @@ def test_the_next_sync_is_known(simulator: Simulator, connection: Connection) ->
 def test_testing_the_connection_uses_the_stored_token(
     simulator: Simulator, connection: Connection
 ) -> None:
-    assert connecting.test(connection, hurried) == (
+    assert connecting.verify_stored_details(connection, hurried) == (
         "The details work: the marketplace shows the licenses of Board Lens for Jira to this "
         "account of vendor 1234567."
     )
     simulator.replace_token()
     with pytest.raises(connecting.DetailsRejected, match="rejects this user name"):
-        connecting.test(connection, hurried)
+        connecting.verify_stored_details(connection, hurried)
     assert read(connection).state == State.ACTIVE, "a sync finds out"

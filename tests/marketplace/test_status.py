@@ -34,8 +34,8 @@ def a_run(connection: Connection, state: str, **fields: Any) -> SyncRun:
     )
 
 
-def of(product: Product, now: datetime = NOON + HOUR, **fields: Any) -> status.Status:
-    return status.of(a_connection(product, **fields), now)
+def of(product: Product, now: datetime = NOON + HOUR, **fields: Any) -> status.ConnectionStatus:
+    return status.connection_status(a_connection(product, **fields), now)
 
 
 # --- The state ----------------------------------------------------------------------------------
@@ -82,8 +82,8 @@ def test_a_disconnected_one_says_that_traits_stay(acme: Product) -> None:
 # --- A sync under way ---------------------------------------------------------------------------
 
 
-def progress(connection: Connection) -> status.Progress | None:
-    return status.of(connection, NOON + HOUR).progress
+def progress(connection: Connection) -> status.SyncProgress | None:
+    return status.connection_status(connection, NOON + HOUR).progress
 
 
 def test_nothing_under_way_shows_no_progress(acme: Product) -> None:
@@ -146,16 +146,16 @@ def test_each_sync_says_what_came_of_it(
 ) -> None:
     connection = a_connection(acme)
     a_run(connection, state, **fields)
-    row = status.of(connection, NOON + HOUR).history[0]
+    row = status.connection_status(connection, NOON + HOUR).history[0]
     assert row.result.endswith(result)
     assert row.level == level
 
 
 def test_the_newest_syncs_come_first_and_no_more_than_a_page_of_them(acme: Product) -> None:
     connection = a_connection(acme)
-    made = [a_run(connection, "succeeded").pk for _ in range(status.SHOWN + 5)]
-    shown = [row.run.pk for row in status.of(connection, NOON + HOUR).history]
-    assert shown == made[::-1][: status.SHOWN]
+    made = [a_run(connection, "succeeded").pk for _ in range(status.HISTORY_LENGTH + 5)]
+    shown = [row.run.pk for row in status.connection_status(connection, NOON + HOUR).history]
+    assert shown == made[::-1][: status.HISTORY_LENGTH]
 
 
 def test_failed_records_are_listed_with_their_reasons_as_far_as_they_are_kept(
@@ -165,7 +165,7 @@ def test_failed_records_are_listed_with_their_reasons_as_far_as_they_are_kept(
     run = a_run(connection, "succeeded", seen=40, unchanged=10, failed=30)
     for number in range(20):
         FailedRecord.objects.create(run=run, license_key=f"E-{number}", reason="Not readable.")
-    row = status.of(connection, NOON + HOUR).history[0]
+    row = status.connection_status(connection, NOON + HOUR).history[0]
     assert [str(record) for record in row.failures[:2]] == ["E-0", "E-1"]
     assert row.failures_left_out == 10
 
@@ -174,10 +174,10 @@ def test_the_page_costs_the_same_queries_however_long_the_history(
     acme: Product, django_assert_max_num_queries: Any
 ) -> None:
     connection = a_connection(acme)
-    for _ in range(status.SHOWN):
+    for _ in range(status.HISTORY_LENGTH):
         FailedRecord.objects.create(run=a_run(connection, "succeeded", seen=1, failed=1))
     with django_assert_max_num_queries(5):
-        status.of(connection, NOON + HOUR)
+        status.connection_status(connection, NOON + HOUR)
 
 
 @pytest.mark.parametrize(
@@ -193,4 +193,4 @@ def test_the_page_costs_the_same_queries_however_long_the_history(
     ],
 )
 def test_durations_are_said_as_people_say_them(seconds: float, said: str) -> None:
-    assert status.lasted(timedelta(seconds=seconds)) == said
+    assert status.format_duration(timedelta(seconds=seconds)) == said

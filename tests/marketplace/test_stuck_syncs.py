@@ -8,7 +8,7 @@ from pytest_django import Settings
 from engagement.models import Product
 from marketplace import connecting, runs, status
 from marketplace.models import Connection, SyncRun
-from marketplace.simulator.faults import Endpoint, Html, Status
+from marketplace.simulator.faults import Endpoint, ErrorStatus, Html
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
     DAY,
@@ -38,7 +38,7 @@ WEEK = 7 * DAY
 
 def scheduled(connection: Connection, now: datetime) -> SyncRun:
     """What the schedule starts at that time, after a worker has looked at it."""
-    assert runs.request_scheduled(now) == 1
+    assert runs.request_all_syncs(now) == 1
     return work(connection, now)
 
 
@@ -57,8 +57,8 @@ def stuck(simulator: Simulator, connection: Connection) -> Connection:
     """A connection whose weekly full sync meets a page that always fails."""
     simulator.feed.add(*licenses(simulator, 120))
     work(connection)
-    simulator.misbehave(Status(on=LICENSES, status=500, offset=100))
-    assert runs.request_scheduled(NOON + WEEK) == 1
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=500, offset=100))
+    assert runs.request_all_syncs(NOON + WEEK) == 1
     return connection
 
 
@@ -83,7 +83,7 @@ def test_a_page_that_always_fails_ends_the_sync_with_its_number_and_what_to_do(
 
 
 def test_a_page_of_another_list_is_named(simulator: Simulator, connection: Connection) -> None:
-    simulator.misbehave(Status(on=LICENSES, status=503, after=1))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=503, after=1))
     run = work_to_the_end(connection, NOON)
     assert run.error.startswith("Page 1 of the list of always free licenses could not be read")
 
@@ -96,9 +96,9 @@ def test_a_sync_that_comes_further_now_and_then_ends_after_a_day(
     while now <= NOON + 2 * DAY:
         # A page more each time.
         offset = latest(connection).offset + 50
-        simulator.misbehave(Status(on=LICENSES, status=503, offset=offset))
+        simulator.add_faults(ErrorStatus(on=LICENSES, status=503, offset=offset))
         run = work(connection, now)
-        simulator.behave()
+        simulator.clear_faults()
         if run.is_over:
             break
         assert run.due_at > now
@@ -130,7 +130,7 @@ def test_changes_arrive_while_full_syncs_fail(
     for turn in range(6):
         now += 6 * HOUR
         simulator.feed.touch(1, now.date(), tier=f"{turn + 2} Users")
-        assert runs.request_scheduled(now) == 1
+        assert runs.request_all_syncs(now) == 1
         run = work_to_the_end(stuck, now)
         kinds.append((run.kind, run.state))
         if run.state == RunState.SUCCEEDED:
@@ -145,7 +145,7 @@ def test_the_next_full_sync_starts_from_the_beginning(
 ) -> None:
     now = work_to_the_end(stuck, NOON + WEEK).finished_at
     assert now is not None
-    simulator.behave()
+    simulator.clear_faults()
     simulator.asked.clear()
     run = scheduled(stuck, now + 12 * HOUR)
     assert (run.kind, run.state, run.seen) == (Kind.FULL, RunState.SUCCEEDED, 120)
@@ -157,7 +157,7 @@ def test_sync_now_starts_one_after_a_sync_was_given_up(
 ) -> None:
     given_up = work_to_the_end(stuck, NOON + WEEK)
     assert sync_now(stuck, NOON + WEEK + 6 * HOUR).state == RunState.SUCCEEDED
-    simulator.behave()
+    simulator.clear_faults()
     run = sync_now(stuck, NOON + WEEK + 6 * HOUR, Kind.FULL)
     assert run.pk != given_up.pk
     assert (run.kind, run.state) == (Kind.FULL, RunState.SUCCEEDED)
@@ -168,7 +168,7 @@ def test_a_first_sync_that_fails_on_its_way_lets_changes_arrive_and_begins_again
 ) -> None:
     simulator.feed.add(*licenses(simulator, 120))
     simulator.feed.add(a_license(simulator, 500, lastUpdated="2026-09-24"))
-    simulator.misbehave(Html(on=LICENSES, offset=100, times=1))
+    simulator.add_faults(Html(on=LICENSES, offset=100, times=1))
     assert work(connection).state == RunState.FAILED
     run = scheduled(connection, NOON + 6 * HOUR)
     assert (run.kind, run.state) == (Kind.RECENT, RunState.SUCCEEDED)
@@ -181,16 +181,16 @@ def test_a_first_sync_that_fails_on_its_way_lets_changes_arrive_and_begins_again
 def test_a_first_sync_that_brought_nothing_is_tried_again_at_once(
     simulator: Simulator, connection: Connection
 ) -> None:
-    simulator.misbehave(Status(on=LICENSES, status=403, times=1))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=403, times=1))
     assert work(connection).state == RunState.FAILED
     assert scheduled(connection, NOON + 6 * HOUR).kind == Kind.FIRST
 
 
 def test_new_details_begin_anew(simulator: Simulator, stuck: Connection) -> None:
     work_to_the_end(stuck, NOON + WEEK)
-    simulator.behave()
-    checked = connecting.check(details_of(simulator), hurried)
-    connecting.save(stuck.product, checked, NOON + WEEK + 6 * HOUR)
+    simulator.clear_faults()
+    checked = connecting.verify_details(details_of(simulator), hurried)
+    connecting.save_connection(stuck.product, checked, NOON + WEEK + 6 * HOUR)
     assert latest(stuck).kind == Kind.FULL
 
 
@@ -210,7 +210,7 @@ def test_the_page_says_that_the_full_sync_failed(stuck: Connection) -> None:
     now = NOON + WEEK + 6 * HOUR
     scheduled(stuck, now)
     stuck.refresh_from_db()
-    shown = status.of(stuck, now)
+    shown = status.connection_status(stuck, now)
     assert (shown.level, shown.title) == ("warning", "Connected.")
     assert (shown.reason, shown.advice) == ("But the last full sync failed.", run.error)
 
@@ -258,9 +258,9 @@ def test_an_empty_list_of_always_free_licenses_is_asked_for_and_a_refused_one_is
     simulator.asked.clear()
     sync_now(connection, NOON + HOUR)
     assert lists_asked(simulator) == ["all", "always_free"]
-    simulator.misbehave(Status(on=LICENSES, status=400, after=1))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=400, after=1))
     sync_now(connection, NOON + 2 * HOUR, Kind.FULL)
-    simulator.behave()
+    simulator.clear_faults()
     simulator.asked.clear()
     sync_now(connection, NOON + 3 * HOUR)
     assert lists_asked(simulator) == ["all"]
@@ -301,5 +301,5 @@ def test_lists_of_another_app_say_nothing(
 ) -> None:
     work(connection)
     other = simulator.vendor.apps[1].product_id
-    checked = connecting.check(details_of(simulator, product_id=other), hurried)
-    assert connecting.save(acme, checked, NOON + HOUR).lists is None
+    checked = connecting.verify_details(details_of(simulator, product_id=other), hurried)
+    assert connecting.save_connection(acme, checked, NOON + HOUR).lists is None

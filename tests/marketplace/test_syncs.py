@@ -4,11 +4,11 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from engagement.models import Account, Product, StaleMark
+from engagement.models import Account, Product, RescoreRequest
 from engagement.traits import Source, read_stamp
 from marketplace import runs
 from marketplace.models import Connection, SyncRun
-from marketplace.simulator.faults import Endpoint, Next, Shifting, Status
+from marketplace.simulator.faults import Endpoint, ErrorStatus, NextLink, Shifting
 from marketplace.simulator.records import MALFORMED
 from marketplace.simulator.server import Simulator
 from tests.engagement.history import group, tell, track
@@ -186,7 +186,7 @@ def test_a_new_account_is_scored(
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
     work(connection)
-    assert StaleMark.objects.filter(product_id=acme.pk, account_id__isnull=False).exists()
+    assert RescoreRequest.objects.filter(product_id=acme.pk, account_id__isnull=False).exists()
 
 
 def test_the_traits_come_from_the_best_of_several_licenses_on_one_site(
@@ -354,7 +354,7 @@ def test_an_extra_list_that_the_marketplace_refuses_is_noted_and_left_out(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
-    simulator.misbehave(Status(on=Endpoint.LICENSES, status=400, after=1))
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=400, after=1))
     run = work(connection)
     assert run.state == RunState.SUCCEEDED
     assert run.note == (
@@ -366,7 +366,7 @@ def test_an_extra_list_that_the_marketplace_refuses_is_noted_and_left_out(
 
 
 def test_the_main_list_is_not_left_out(simulator: Simulator, connection: Connection) -> None:
-    simulator.misbehave(Status(on=Endpoint.LICENSES, status=400))
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=400))
     assert work(connection).state == RunState.FAILED
 
 
@@ -390,8 +390,8 @@ def test_where_the_next_page_is_said_to_be_does_not_matter(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
-    simulator.misbehave(
-        Next(on=Endpoint.LICENSES, offset=0, link="https://evil.example/steal", times=1)
+    simulator.add_faults(
+        NextLink(on=Endpoint.LICENSES, offset=0, link="https://evil.example/steal", times=1)
     )
     assert work(connection).state == RunState.SUCCEEDED
     assert len(accounts(acme)) == 60
@@ -399,7 +399,7 @@ def test_where_the_next_page_is_said_to_be_does_not_matter(
 
 def test_a_list_that_never_ends_is_given_up(simulator: Simulator, connection: Connection) -> None:
     simulator.feed.add(*licenses(simulator, 60))
-    simulator.misbehave(Shifting(rows=50, on=Endpoint.LICENSES))
+    simulator.add_faults(Shifting(rows=50, on=Endpoint.LICENSES))
     run = work(connection)
     assert run.state == RunState.FAILED
     assert "its list of licenses does not end" in run.error
@@ -429,15 +429,15 @@ def test_a_scheduled_sync_is_a_full_one_weekly_and_where_something_was_missed(
     connection.full_synced_at = NOON - full if full else None
     connection.last_success_at = NOON - success if success else None
     connection.save(update_fields=["full_synced_at", "last_success_at"])
-    assert runs.request_scheduled(NOON) == 1
+    assert runs.request_all_syncs(NOON) == 1
     assert latest(connection).kind == kind
     assert (latest(connection).since is None) == (kind != Kind.RECENT)
 
 
 def test_only_the_newest_syncs_are_kept(connection: Connection) -> None:
-    for hours in range(runs.RUNS_KEPT + 3):
-        runs.request(connection, Kind.RECENT, NOON + hours * HOUR)
+    for hours in range(runs.MAX_KEPT_RUNS + 3):
+        runs.request_sync(connection, Kind.RECENT, NOON + hours * HOUR)
         SyncRun.objects.filter(finished_at=None).update(
             state=RunState.SUCCEEDED, finished_at=NOON + hours * HOUR
         )
-    assert connection.runs.count() == runs.RUNS_KEPT
+    assert connection.runs.count() == runs.MAX_KEPT_RUNS

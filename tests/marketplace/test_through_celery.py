@@ -15,7 +15,7 @@ from django.utils import timezone
 from engagement.models import Product
 from marketplace import client, connecting, tasks
 from marketplace.models import Connection
-from marketplace.simulator.faults import Endpoint, Status
+from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
     RunState,
@@ -68,8 +68,8 @@ def logged() -> Iterator[StringIO]:
 
 def save(product: Product, simulator: Simulator) -> Connection:
     """Save the details as the admin does."""
-    checked = connecting.check(details_of(simulator), client.connect)
-    return connecting.save(product, checked, timezone.now())
+    checked = connecting.verify_details(details_of(simulator), client.create_client)
+    return connecting.save_connection(product, checked, timezone.now())
 
 
 def until_over(connection: Connection, number: int = 1) -> None:
@@ -115,12 +115,12 @@ def test_a_sync_that_was_put_down_is_resumed_when_its_time_has_come(
     acme: Product, simulator: Simulator, worker: None
 ) -> None:
     simulator.feed.add(*licenses(simulator, 120))
-    simulator.misbehave(Status(on=Endpoint.LICENSES, status=503, offset=50))
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=503, offset=50))
     connection = save(acme, simulator)
-    until(lambda: latest(connection).put_downs == 1, "the sync to be put down")
+    until(lambda: latest(connection).backoff_count == 1, "the sync to be put down")
     assert len(accounts(acme)) == 50
 
-    simulator.behave()
+    simulator.clear_faults()
     connection.runs.update(due_at=timezone.now())
     tasks.resume.delay()
     until_over(connection)
@@ -134,18 +134,18 @@ def test_a_token_is_found_nowhere_but_encrypted_in_its_column(
     simulator.feed.add(*licenses(simulator, 60))
     connection = save(acme, simulator)
     until_over(connection)
-    connecting.test(connection, client.connect)
+    connecting.verify_stored_details(connection, client.create_client)
     for fault in (
-        Status(on=Endpoint.LICENSES, status=403),
-        Status(on=Endpoint.LICENSES, status=503),
-        Status(on=Endpoint.LICENSES, status=401),
+        ErrorStatus(on=Endpoint.LICENSES, status=403),
+        ErrorStatus(on=Endpoint.LICENSES, status=503),
+        ErrorStatus(on=Endpoint.LICENSES, status=401),
     ):
-        simulator.misbehave(fault)
+        simulator.add_faults(fault)
         before = connection.runs.count()
         tasks.sync_all.delay()
         until(lambda before=before: connection.runs.count() > before, "a sync")  # type: ignore[misc]
         until(lambda: latest(connection).error, "its failure")
-        simulator.behave()
+        simulator.clear_faults()
         connection.runs.filter(finished_at=None).update(due_at=timezone.now())
         tasks.resume.delay()
         until_over(connection, before + 1)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from engagement.models import Product
 from marketplace import licenses as reading
 from marketplace import pages
-from marketplace.licenses import Failed, Imported, Skipped
+from marketplace.licenses import InvalidRecord, ParsedLicense, SkippedRecord
 from marketplace.models import Connection
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.records import UNREADABLE
@@ -112,7 +112,9 @@ RECORDS = (
 @settings(deadline=None)
 @given(record=RECORDS)
 def test_any_record_is_read_as_one_of_three_outcomes(record: bytes) -> None:
-    assert isinstance(reading.read(record, "prod-1"), Imported | Skipped | Failed)
+    assert isinstance(
+        reading.parse_record(record, "prod-1"), ParsedLicense | SkippedRecord | InvalidRecord
+    )
 
 
 GOOD = b'{"licenseId":"L-GOOD","cloudId":"good","x":["]",{"y":"\\"}"}]}'
@@ -124,7 +126,7 @@ def test_a_page_is_taken_apart_into_its_records(records: list[bytes], has_more: 
     links = b'"_links":{"next":{"href":"/licenses"}}' if has_more else b'"_links":{}'
     listed = b'"licenses":[' + b" , ".join(records) + b"]"
     for body in (b"{" + links + b"," + listed + b"}", b" {" + listed + b" , " + links + b"}\n"):
-        page = pages.decode(body)
+        page = pages.decode_page(body)
         assert page.has_more == has_more
         assert [bytes(record).strip() for record in page.records] == records
 
@@ -144,7 +146,7 @@ def test_a_page_is_taken_apart_into_its_records(records: list[bytes], has_more: 
 )
 def test_what_is_no_page_is_not_taken_for_one(body: bytes) -> None:
     with pytest.raises((msgspec.MsgspecError, RecursionError)):
-        pages.decode(body)
+        pages.decode_page(body)
 
 
 @pytest.mark.django_db

@@ -12,7 +12,7 @@ from tests.openapi.walking import closed
 
 @pytest.fixture(scope="session")
 def described() -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(assembly.description())
+    found: dict[str, Any] = msgspec.json.decode(assembly.render_schema())
     return found
 
 

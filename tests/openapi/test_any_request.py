@@ -19,7 +19,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from engagement.models import Product, Workspace
-from ingestion.inbox import accept
+from ingestion.inbox import group_commit
 from tests.readapi.scored import account_id, fill, user_id
 
 CHECKS = [
@@ -45,7 +45,7 @@ described = schemathesis.openapi.from_wsgi("/openapi.json", get_wsgi_application
 @pytest.fixture
 def nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The doors, with nobody who stores what they accept."""
-    monkeypatch.setattr(accept, "accept", lambda *_: None)
+    monkeypatch.setattr(group_commit, "accept", lambda *_: None)
 
 
 @pytest.fixture

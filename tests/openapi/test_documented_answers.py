@@ -13,13 +13,13 @@ from django.test import Client
 
 from config.openapi import assembly
 from engagement.models import Workspace
-from ingestion.inbox import accept
+from ingestion.inbox import group_commit
 from readapi import queries
 from tests.openapi.conftest import Shapes
 from tests.openapi.walking import Operation, media, operations
 from tests.readapi.scored import account_id, fill, user_id
 
-DESCRIBED = msgspec.json.decode(assembly.description())
+DESCRIBED = msgspec.json.decode(assembly.render_schema())
 READING = [operation for operation in operations(DESCRIBED) if operation.method == "get"]
 SENDING = [operation for operation in operations(DESCRIBED) if operation.method == "post"]
 
@@ -124,7 +124,7 @@ def test_of_sending(
     def post(body: bytes, **headers: Any) -> Any:
         return client.generic("POST", operation.path, body, "application/json", **key, **headers)
 
-    monkeypatch.setattr(accept, "accept", lambda *_: None)
+    monkeypatch.setattr(group_commit, "accept", lambda *_: None)
     examples = media(operation.said["requestBody"])["examples"]
     bodies = [msgspec.json.encode(example["value"]) for example in examples.values()]
     success = min(operation.said["responses"])
@@ -134,6 +134,8 @@ def test_of_sending(
         Asked("413", post(b" " * (2**20 + 1))),
         Asked("415", post(bodies[0], HTTP_CONTENT_ENCODING="br")),
     ]
-    monkeypatch.setattr(accept, "accept", mock.Mock(side_effect=accept.Unavailable(5)))
+    monkeypatch.setattr(
+        group_commit, "accept", mock.Mock(side_effect=group_commit.InboxUnavailable(5))
+    )
     answers.append(Asked("503", post(bodies[0])))
     check(operation, answers, shapes)

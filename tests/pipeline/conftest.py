@@ -15,7 +15,7 @@ Post = Callable[..., Response]
 
 @pytest.fixture(autouse=True)
 def unfinished_batches_are_found_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "GRACE", 0.0)
+    monkeypatch.setattr(claims, "CLAIM_GRACE_SECONDS", 0.0)
 
 
 @pytest.fixture

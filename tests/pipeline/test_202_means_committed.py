@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from engagement.core import credentials
 from engagement.database import sql
-from ingestion.inbox import accept
+from ingestion.inbox import group_commit
 from ingestion.models import InboxMessage
 from ingestion.payloads import decode, encode
 from tests.engagement.history import NOON, track
@@ -37,18 +37,18 @@ UNAVAILABLE = (503, "unavailable", None)
 
 
 @pytest.fixture(autouse=True)
-def fresh_inbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[accept.Committer]:
+def fresh_inbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[group_commit.GroupCommitter]:
     """An inbox of the test's own, which connects with the timeouts that the test sets."""
-    accept.stop()
-    committer = accept.Committer()
-    monkeypatch.setattr(accept, "_committer", committer)
+    group_commit.stop()
+    committer = group_commit.GroupCommitter()
+    monkeypatch.setattr(group_commit, "_committer", committer)
     yield committer
     committer.stop()
 
 
 @pytest.fixture
 def short_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accept, "STATEMENT_TIMEOUT", 0.3)
+    monkeypatch.setattr(group_commit, "STATEMENT_TIMEOUT", 0.3)
 
 
 @contextmanager
@@ -177,7 +177,7 @@ def test_50_requests_at_once_are_all_committed_and_share_commits(post: Post) -> 
 
 
 def test_messages_of_one_request_are_committed_together(acme_key: str) -> None:
-    accept.accept([track("ada"), track("bob"), track("cem")], acme_key, NOON)
+    group_commit.accept([track("ada"), track("bob"), track("cem")], acme_key, NOON)
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(*), count(DISTINCT xmin::text) FROM ingestion_inboxmessage")
         assert cursor.fetchone() == (3, 1)
@@ -198,8 +198,8 @@ def accept_at_once(key: str, senders: int, messages: int) -> list[bool]:
 
     def send() -> bool:
         try:
-            accept.accept([track("ada")] * messages, key, NOON)
-        except accept.Unavailable:
+            group_commit.accept([track("ada")] * messages, key, NOON)
+        except group_commit.InboxUnavailable:
             return False
         return True
 
@@ -213,7 +213,7 @@ def accept_at_once(key: str, senders: int, messages: int) -> list[bool]:
 def test_a_commit_takes_a_bounded_number_of_messages(
     monkeypatch: pytest.MonkeyPatch, acme_key: str
 ) -> None:
-    monkeypatch.setattr(accept, "GROUP_ROWS", 10)
+    monkeypatch.setattr(group_commit, "MAX_GROUP_ROWS", 10)
     assert accept_at_once(acme_key, senders=9, messages=4) == [True] * 9
     assert sum(rows_of_commits()) == 36
     assert max(rows_of_commits()) == 8
@@ -223,7 +223,7 @@ def test_a_commit_takes_a_bounded_number_of_bytes(
     monkeypatch: pytest.MonkeyPatch, acme_key: str
 ) -> None:
     one = len(encode(track("ada")))
-    monkeypatch.setattr(accept, "GROUP_BYTES", 2 * 4 * one)
+    monkeypatch.setattr(group_commit, "MAX_GROUP_BYTES", 2 * 4 * one)
     assert accept_at_once(acme_key, senders=9, messages=4) == [True] * 9
     assert sum(rows_of_commits()) == 36
     assert max(rows_of_commits()) == 8
@@ -232,7 +232,7 @@ def test_a_commit_takes_a_bounded_number_of_bytes(
 def test_what_is_larger_than_a_commit_should_be_is_committed_alone_and_whole(
     monkeypatch: pytest.MonkeyPatch, acme_key: str
 ) -> None:
-    monkeypatch.setattr(accept, "GROUP_ROWS", 3)
+    monkeypatch.setattr(group_commit, "MAX_GROUP_ROWS", 3)
     assert accept_at_once(acme_key, senders=4, messages=5) == [True] * 4
     assert rows_of_commits() == [5, 5, 5, 5]
 
@@ -241,7 +241,7 @@ def test_over_a_number_of_waiting_bytes_nobody_else_is_let_in(
     monkeypatch: pytest.MonkeyPatch, acme_key: str, post: Post
 ) -> None:
     one = len(encode(track("ada")))
-    monkeypatch.setattr(accept, "WAITING_BYTES", 4 * 4 * one)
+    monkeypatch.setattr(group_commit, "MAX_WAITING_BYTES", 4 * 4 * one)
     answers = accept_at_once(acme_key, senders=20, messages=4)
     # Those of the group that is being committed do not wait any more.
     assert 4 <= answers.count(True) <= 8
@@ -287,7 +287,7 @@ def test_who_waits_behind_a_commit_that_times_out_is_told_the_truth(
 def test_what_nobody_began_to_commit_is_not_committed_later(
     monkeypatch: pytest.MonkeyPatch, post: Post
 ) -> None:
-    monkeypatch.setattr(accept, "COMMIT_TIMEOUT", 0.3)
+    monkeypatch.setattr(group_commit, "COMMIT_TIMEOUT", 0.3)
     with table_locked():
         first = Eventually(lambda: post("/v2/track", TRACK))
         time.sleep(0.1)
@@ -314,7 +314,7 @@ def test_a_connection_killed_in_the_middle_of_a_commit_is_no_202(post: Post) -> 
 def test_a_connection_killed_while_idle_costs_no_request(
     monkeypatch: pytest.MonkeyPatch, post: Post
 ) -> None:
-    monkeypatch.setattr(accept, "IDLE_BEFORE_CHECK", 0.0)
+    monkeypatch.setattr(group_commit, "IDLE_BEFORE_CHECK", 0.0)
     assert post("/v2/track", TRACK).status_code == 202
     kill_commit_connection()
     assert post("/v2/track", TRACK).status_code == 202
@@ -330,7 +330,7 @@ def test_a_database_that_is_away_is_reported_once_and_returned_to(
     assert post("/v2/track", TRACK).status_code == 202
     assert len(waiting()) == 2
     levels = [(one.name, one.levelname) for one in caplog.records if one.levelname == "ERROR"]
-    assert levels == [("ingestion.inbox.accept", "ERROR")]
+    assert levels == [("ingestion.inbox.group_commit", "ERROR")]
 
 
 def test_the_error_in_the_log_quotes_no_message(
@@ -362,7 +362,7 @@ def test_a_full_inbox_takes_nothing_and_recovers_when_drained(
 
 
 def test_the_thread_commits_what_waits_before_it_ends(
-    fresh_inbox: accept.Committer, post: Post
+    fresh_inbox: group_commit.GroupCommitter, post: Post
 ) -> None:
     with table_locked():
         requests = [partial(post, "/v2/track", TRACK) for _ in range(10)]
@@ -384,13 +384,13 @@ def test_the_thread_takes_no_connection_from_the_pool(post: Post, settings: Sett
 
 
 def test_the_insert_is_planned_once_for_a_connection(acme_key: str) -> None:
-    rows: list[accept.Row] = [(NOON, credentials.digest(acme_key), "edk_", None, b"{}")]
+    rows: list[group_commit.InboxRow] = [(NOON, credentials.digest(acme_key), "edk_", None, b"{}")]
     plans: LiteralString = "SELECT generic_plans + custom_plans FROM pg_prepared_statements"
 
     def insert_twice() -> list[sql.Row]:
-        accept._leave_the_pool()
+        group_commit._leave_the_pool()
         for _ in range(2):
-            accept._insert(rows)
+            group_commit._insert(rows)
         return sql.fetch(plans)
 
     assert Eventually(insert_twice).result() == [(2,)]

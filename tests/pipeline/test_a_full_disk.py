@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from config import health
 from engagement import telemetry
-from ingestion.inbox import accept
-from ingestion.prometheus import DRAIN
+from ingestion.inbox import group_commit
+from ingestion.prometheus import DRAIN_COUNTER
 from tests.pipeline.conftest import Post
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -22,9 +22,9 @@ SAID = "The database's disk is full: messages are answered 503."
 
 @pytest.fixture(autouse=True)
 def fresh_inbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    accept.stop()
-    committer = accept.Committer()
-    monkeypatch.setattr(accept, "_committer", committer)
+    group_commit.stop()
+    committer = group_commit.GroupCommitter()
+    monkeypatch.setattr(group_commit, "_committer", committer)
     yield
     committer.stop()
 
@@ -48,7 +48,7 @@ def failing_with(code: str) -> Iterator[None]:
 
 
 def database() -> tuple[int, str]:
-    telemetry.add(DRAIN, 0, 0.0, timezone.now())
+    telemetry.add_run(DRAIN_COUNTER, 0, 0.0, timezone.now())
     answer = Client().get("/readyz")
     said: str = answer.json()["checks"]["database"]
     return answer.status_code, said
@@ -66,7 +66,7 @@ def test_a_full_disk_is_not_ready_until_a_message_is_stored(post: Post) -> None:
 def test_it_is_tried_again_after_a_while(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     with failing_with("53100"):
         post("/v2/track", TRACK)
-        monkeypatch.setattr(health, "DISK_FULL_SECONDS", 0.0)
+        monkeypatch.setattr(health, "DISK_FULL_COOLDOWN", 0.0)
         assert database() == (200, "ok")
 
 

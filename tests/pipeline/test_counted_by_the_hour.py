@@ -6,15 +6,15 @@ import pytest
 from django.db import DataError
 from msgspec.structs import replace
 
-from engagement.messages import Received
+from engagement.messages import ReceivedMessage
 from engagement.models import Product
-from engagement.recording.record import Outcome, record
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.record import RecordResult, record
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from ingestion import retention
-from ingestion.drain import process, quarantine
+from ingestion.drain import processing, quarantine
 from ingestion.log import hours, last_24h
-from ingestion.log.last_24h import Lately
+from ingestion.log.last_24h import Last24Hours
 from ingestion.models import DropReason, HourCount, IngestionKey
 from tests.engagement.history import NOON, identify, track
 from tests.pipeline.waiting import at_once, drain, quarantined, repeat, wait, wait_raw
@@ -22,8 +22,8 @@ from tests.pipeline.waiting import at_once, drain, quarantined, repeat, wait, wa
 HOUR = timedelta(hours=1)
 
 
-def of(product: Product, at: object = NOON) -> Lately:
-    return last_24h.of_products([product.pk], at)[product.pk]  # type: ignore[arg-type]
+def of(product: Product, at: object = NOON) -> Last24Hours:
+    return last_24h.for_products([product.pk], at)[product.pk]  # type: ignore[arg-type]
 
 
 def stored() -> dict[tuple[str, int, str], int]:
@@ -90,7 +90,7 @@ def test_a_batch_that_was_split_counts_what_it_settled_once(acme: Product, acme_
 def test_a_message_of_somebody_forgotten_counts_as_dropped_alone(
     acme: Product, acme_key: str
 ) -> None:
-    forgetting.forget(Subject(acme.pk, Scope.USER, "ada"), NOON, suppress=True)
+    forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "ada"), NOON, suppress=True)
     wait(acme_key, identify("ada"), identify("bob"))
     drain()
     assert stored() == {("Acme", 12, ""): 1, ("Acme", 12, "forgotten"): 1}
@@ -98,7 +98,7 @@ def test_a_message_of_somebody_forgotten_counts_as_dropped_alone(
 
 def test_what_waits_when_somebody_is_forgotten_is_counted_too(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada"), identify("bob"))
-    forgetting.forget(Subject(acme.pk, Scope.USER, "ada"), NOON)
+    forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "ada"), NOON)
     assert stored() == {("Acme", 12, "forgotten"): 1}
     drain()
     assert of(acme).accepted == 2
@@ -108,12 +108,12 @@ def test_counts_are_kept_for_eight_days(acme: Product, acme_key: str) -> None:
     wait(acme_key, track("ada"), received_at=NOON)
     wait(acme_key, track("ada"), received_at=NOON + HOUR)
     drain(NOON + HOUR)
-    retention.forget_old(NOON + retention.HOURS_KEPT + timedelta(minutes=1))
+    retention.delete_expired(NOON + retention.HOUR_COUNT_RETENTION + timedelta(minutes=1))
     assert stored() == {("Acme", 13, ""): 1}
 
 
 def test_the_hour_begins_on_the_hour() -> None:
-    assert hours.hour_of(NOON + timedelta(minutes=59, seconds=59, microseconds=999)) == NOON
+    assert hours.start_of_hour(NOON + timedelta(minutes=59, seconds=59, microseconds=999)) == NOON
 
 
 # --- The last day ---------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_the_hour_begins_on_the_hour() -> None:
 def test_accepted_is_recorded_dropped_quarantined_and_waiting(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(received: list[Received]) -> Outcome:
+    def refuse(received: list[ReceivedMessage]) -> RecordResult:
         if any(getattr(one.message, "event", "") == "cursed" for one in received):
             raise DataError("it is cursed")
         return record(received)
@@ -130,8 +130,8 @@ def test_accepted_is_recorded_dropped_quarantined_and_waiting(
     named = replace(track("ada"), message_id="m1")
     wait(acme_key, identify("ada"), named, named, received_at=NOON - 2 * HOUR)
     wait(acme_key, track("ada", "cursed"), received_at=NOON - HOUR)
-    monkeypatch.setattr(process, "record", refuse)
-    for attempt in range(process.MAX_ATTEMPTS):
+    monkeypatch.setattr(processing, "record", refuse)
+    for attempt in range(processing.MAX_ATTEMPTS):
         drain(NOON + timedelta(minutes=attempt))
     wait(acme_key, track("ada"), track("ada"), received_at=NOON)
 
@@ -145,8 +145,8 @@ def test_accepted_is_recorded_dropped_quarantined_and_waiting(
     assert told.waiting and (told.waiting.messages, told.waiting.oldest) == (2, NOON)
     assert told.accepted == 6
     # What moves on is in its new place alone.
-    monkeypatch.setattr(process, "record", record)
-    quarantine.try_again(quarantined())
+    monkeypatch.setattr(processing, "record", record)
+    quarantine.retry(quarantined())
     assert of(acme).in_inbox[-3:] == [0, 1, 2] and of(acme).accepted == 6
     drain()
     assert of(acme).recorded[-3:] == [2, 1, 2] and of(acme).accepted == 6
@@ -180,7 +180,7 @@ def test_an_inbox_too_deep_to_count_is_said_to_be_so(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait(acme_key, *repeat([track("ada")], 5000))
-    monkeypatch.setattr(last_24h, "PATIENCE", 0.001)
+    monkeypatch.setattr(last_24h, "COUNT_TIMEOUT_SECONDS", 0.001)
     told = of(acme)
     assert told.waiting is None and told.accepted == 0
 
@@ -194,4 +194,4 @@ def test_any_number_of_products_costs_the_same_queries(
         wait(IngestionKey.create(one, "test").secret, track("ada"))
     # Four, and the two time limits with their savepoints.
     with django_assert_num_queries(6):  # type: ignore[operator]
-        last_24h.of_products([one.pk for one in made], NOON)
+        last_24h.for_products([one.pk for one in made], NOON)

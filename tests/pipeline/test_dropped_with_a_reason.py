@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from engagement.messages import Group, Identify
 from engagement.models import Account, Product, User
-from ingestion.drain import process
-from ingestion.log.search import State, find
+from ingestion.drain import processing
+from ingestion.log.search import MessageState, find_messages
 from ingestion.models import DropCount, DroppedMessage, HourCount, IngestionKey
 from tests.engagement.history import NOON, at, group, identify, track
 from tests.pipeline.conftest import Post
@@ -298,7 +298,7 @@ def test_a_place_in_the_order_of_arrival_is_never_given_twice(acme: Product, acm
     seen = [*wait(acme_key, track("ada")), *wait(OF_NOBODY, track("ada"))]
     drain()
     seen += wait(acme_key, NAMED, REPEAT, track("ada", "\0"))
-    for attempt in range(process.MAX_ATTEMPTS):
+    for attempt in range(processing.MAX_ATTEMPTS):
         drain(NOON + timedelta(minutes=attempt))
     seen += wait(acme_key, track("ada"))
     assert sorted(set(seen)) == seen
@@ -342,7 +342,11 @@ def test_the_log_says_which_traits_were_not_kept(acme: Product, acme_key: str) -
     }
     wait(acme_key, group("initech", hours=1, **names))
     drain()
-    entry = next(one for one in find(acme, "initech", NOON).entries if one.state is State.IN_PART)
-    assert entry.told.startswith("Too many traits: not kept: an extra trait")
-    assert entry.told.endswith("… and 2 more") and len(entry.told) < 1000
+    entry = next(
+        one
+        for one in find_messages(acme, "initech", NOON).entries
+        if one.state is MessageState.PARTLY_RECORDED
+    )
+    assert entry.explanation.startswith("Too many traits: not kept: an extra trait")
+    assert entry.explanation.endswith("… and 2 more") and len(entry.explanation) < 1000
     assert "makes room" in entry.remedy

@@ -9,11 +9,11 @@ import pytest
 from django.db import OperationalError, connection
 
 from engagement.database import retries
-from engagement.messages import Message, Received, Track
+from engagement.messages import Message, ReceivedMessage, Track
 from engagement.models import Event, Membership, Product, User
 from engagement.recording import reattribution
-from engagement.recording.record import Outcome, record
-from ingestion.drain import batches, fairness, process
+from engagement.recording.record import RecordResult, record
+from ingestion.drain import batches, fairness, processing
 from ingestion.models import InboxMessage
 from tests.engagement.history import NOON, group, identify, state, track
 from tests.pipeline.waiting import (
@@ -40,13 +40,13 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]
     def interrupt(happens: Callable[[], None]) -> None:
         pending = [happens]
 
-        def record_and_then(received: Sequence[Received]) -> Outcome:
+        def record_and_then(received: Sequence[ReceivedMessage]) -> RecordResult:
             refused = record(received)
             if pending:
                 pending.pop()()
             return refused
 
-        monkeypatch.setattr(process, "record", record_and_then)
+        monkeypatch.setattr(processing, "record", record_and_then)
 
     return interrupt
 
@@ -63,13 +63,13 @@ def cut_power() -> None:
 
 def test_a_drain_goes_on_until_the_inbox_is_empty(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada"), *[track("ada")] * 24)
-    assert drain(batch_size=10) == process.Drained(25, True)
+    assert drain(batch_size=10) == processing.DrainResult(25, True)
     assert counts(acme) == {("ada", "opened"): 24}
     assert waiting() == []
 
 
 def test_an_empty_inbox_is_nothing_done(db: None) -> None:
-    assert drain() == process.Drained(0, True)
+    assert drain() == processing.DrainResult(0, True)
 
 
 def test_messages_are_recorded_in_the_order_of_arrival(
@@ -77,11 +77,11 @@ def test_messages_are_recorded_in_the_order_of_arrival(
 ) -> None:
     batches: list[list[int]] = []
 
-    def note(received: Sequence[Received]) -> Outcome:
+    def note(received: Sequence[ReceivedMessage]) -> RecordResult:
         batches.append([one.arrival for one in received])
-        return Outcome([], {})
+        return RecordResult([], {})
 
-    monkeypatch.setattr(process, "record", note)
+    monkeypatch.setattr(processing, "record", note)
     ids = wait(acme_key, *[track("ada")] * 50)
     # The table's order need not be that of arrival.
     moved = list(InboxMessage.objects.filter(pk__in=ids[:10]))
@@ -94,7 +94,9 @@ def test_messages_are_recorded_in_the_order_of_arrival(
 def test_a_drain_stops_when_its_time_is_up(acme: Product, acme_key: str) -> None:
     wait(acme_key, *[track("ada")] * 25)
     times = iter([False, False, True])
-    assert drain(out_of_time=lambda: next(times), batch_size=10) == process.Drained(20, False)
+    assert drain(out_of_time=lambda: next(times), batch_size=10) == processing.DrainResult(
+        20, False
+    )
     assert len(waiting()) == 5
     assert drain().is_empty
     assert counts(acme) == {("ada", "opened"): 25}
@@ -119,7 +121,7 @@ def test_messages_that_are_committed_late_are_found(acme: Product, acme_key: str
             InboxMessage.objects.bulk_create(rows)
             rows.clear()
 
-    assert drain(batch_size=10, after_batch=commit_late) == process.Drained(23, True)
+    assert drain(batch_size=10, after_batch=commit_late) == processing.DrainResult(23, True)
     assert counts(acme) == {("ada", "opened"): 20, ("late", "opened"): 3}
     assert list(Event.objects.order_by("arrival").values_list("arrival", flat=True))[:3] == late
 
@@ -150,11 +152,11 @@ def test_large_messages_make_small_batches(
     monkeypatch.setattr(batches, "BATCH_BYTES", 250_000)
     sizes: list[int] = []
 
-    def note(received: Sequence[Received]) -> Outcome:
+    def note(received: Sequence[ReceivedMessage]) -> RecordResult:
         sizes.append(len(received))
-        return Outcome([], {})
+        return RecordResult([], {})
 
-    monkeypatch.setattr(process, "record", note)
+    monkeypatch.setattr(processing, "record", note)
     large = identify("ada", bio="x" * 100_000)
     wait(acme_key, *[large] * 4, identify("bob", bio="x" * 300_000), *[track("ada")] * 20)
     drain()
@@ -254,8 +256,10 @@ def test_drains_side_by_side_record_each_message_once(
     sent = Counter((one.user_id, one.event) for one in messages if isinstance(one, Track))
     assert counts(acme) == sent
     # It is what one batch makes of them, in another product.
-    record([Received(globex.pk, *one) for one in zip(ids, repeat(NOON), messages, strict=False)])
-    assert reattribution.run()
+    record(
+        [ReceivedMessage(globex.pk, *one) for one in zip(ids, repeat(NOON), messages, strict=False)]
+    )
+    assert reattribution.process_requests()
     assert state(acme) == state(globex)
 
 
@@ -264,7 +268,7 @@ def test_what_another_drain_has_claimed_is_left_to_it(acme: Product, acme_key: s
     ids = wait(acme_key, *[track("ada")] * 10)
     with somebody_else() as other, other.transaction():
         other.execute("SELECT FROM ingestion_inboxmessage WHERE id = %s FOR UPDATE", [ids[0]])
-        assert drain() == process.Drained(9, True)
+        assert drain() == processing.DrainResult(9, True)
     assert waiting() == ids[:1]
 
 
@@ -274,7 +278,7 @@ def test_a_batch_that_loses_against_another_worker_goes_again(
 ) -> None:
     wait(acme_key, *[track("ada")] * 10)
     interrupted(lose_a_race)
-    assert drain() == process.Drained(10, True)
+    assert drain() == processing.DrainResult(10, True)
     assert counts(acme) == {("ada", "opened"): 10}
 
 
@@ -284,15 +288,15 @@ def test_a_drain_does_not_go_again_for_ever(
 ) -> None:
     attempts: list[int] = []
 
-    def always_lose(received: Sequence[Received]) -> None:
+    def always_lose(received: Sequence[ReceivedMessage]) -> None:
         attempts.append(len(received))
         lose_a_race()
 
-    monkeypatch.setattr(process, "record", always_lose)
+    monkeypatch.setattr(processing, "record", always_lose)
     wait(acme_key, *[track("ada")] * 10)
     with pytest.raises(OperationalError, match="deadlock"):
         drain()
-    assert attempts == [10] * (retries.RACES + 1)
+    assert attempts == [10] * (retries.MAX_CONFLICT_RETRIES + 1)
     assert set(InboxMessage.objects.values_list("attempts", flat=True)) == {0}
 
 

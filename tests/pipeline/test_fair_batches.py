@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from engagement.messages import Received
+from engagement.messages import ReceivedMessage
 from engagement.models import Product
-from engagement.recording.record import Outcome
+from engagement.recording.record import RecordResult
 from ingestion.drain import batches as limits
-from ingestion.drain import process
-from ingestion.drain.fairness import Turns
+from ingestion.drain import processing
+from ingestion.drain.fairness import FairSelector
 from ingestion.models import IngestionKey
 from tests.engagement.history import identify, track
 from tests.pipeline.waiting import drain, wait, wait_raw, waiting
@@ -24,11 +24,11 @@ def batches(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
     """The arrivals of each batch that is recorded."""
     noted: list[list[int]] = []
 
-    def note(received: Sequence[Received]) -> Outcome:
+    def note(received: Sequence[ReceivedMessage]) -> RecordResult:
         noted.append([one.arrival for one in received])
-        return Outcome([], {})
+        return RecordResult([], {})
 
-    monkeypatch.setattr(process, "record", note)
+    monkeypatch.setattr(processing, "record", note)
     return noted
 
 
@@ -125,13 +125,13 @@ def test_each_view_of_the_inbox_reads_a_row_once(
 ) -> None:
     wait(acme_key, *[track("ada")] * 100)
     looks: list[tuple[int, int]] = []
-    look = Turns._look
+    look = FairSelector._look
 
-    def note(self: Turns, view: Any, now: datetime) -> Any:
+    def note(self: FairSelector, view: Any, now: datetime) -> Any:
         looks.append((len(view.without), view.after))
         return look(self, view, now)
 
-    monkeypatch.setattr(Turns, "_look", note)
+    monkeypatch.setattr(FairSelector, "_look", note)
     drain(batch_size=20)
     assert len(batches) == 5
     end = [after for depth, after in looks if depth == 1]

@@ -9,10 +9,10 @@ from pytest_django import Settings
 
 from engagement.database import sql
 from engagement.models import Product
-from ingestion.inbox import accept, quotas
+from ingestion.inbox import group_commit, quotas
 from ingestion.log import status
 from ingestion.models import DropCount, DroppedMessage, DropReason, IngestionKey
-from ingestion.prometheus import figures
+from ingestion.prometheus import collect_metrics
 from tests.engagement.history import track
 from tests.ingestion.examples import refusal
 from tests.pipeline.conftest import Post
@@ -25,19 +25,19 @@ NOBODYS = {"HTTP_AUTHORIZATION": "Basic edk_of_nobody"}
 
 
 @pytest.fixture(autouse=True)
-def committer(monkeypatch: pytest.MonkeyPatch) -> Iterator[accept.Committer]:
+def committer(monkeypatch: pytest.MonkeyPatch) -> Iterator[group_commit.GroupCommitter]:
     """An inbox of the test's own that stores three messages without a valid key, and then none."""
-    monkeypatch.setattr(quotas, "UNKNOWN_AT_ONCE", 3.0)
+    monkeypatch.setattr(quotas, "UNKNOWN_BURST", 3.0)
     monkeypatch.setattr(quotas, "UNKNOWN_PER_SECOND", 0.0)
-    accept.stop()
-    own = accept.Committer()
-    monkeypatch.setattr(accept, "_committer", own)
+    group_commit.stop()
+    own = group_commit.GroupCommitter()
+    monkeypatch.setattr(group_commit, "_committer", own)
     yield own
     own.stop()
 
 
 def figure(name: str, **labels: str) -> float:
-    samples = [sample for one in figures(timezone.now()) for sample in one.samples]
+    samples = [sample for one in collect_metrics(timezone.now()) for sample in one.samples]
     return sum(one.value for one in samples if one.name == name and one.labels == labels)
 
 
@@ -48,7 +48,7 @@ def figure(name: str, **labels: str) -> float:
     ("authorization", "reason"), [("Basic edk_of_nobody", "unknown_key"), ("", "missing_key")]
 )
 def test_beyond_some_they_are_counted_only(
-    authorization: str, reason: str, post: Post, committer: accept.Committer, db: None
+    authorization: str, reason: str, post: Post, committer: group_commit.GroupCommitter, db: None
 ) -> None:
     headers = {"HTTP_AUTHORIZATION": authorization}
     # What an earlier test's inbox had still to count is counted by now.
@@ -65,11 +65,11 @@ def test_beyond_some_they_are_counted_only(
     assert figure("eds_messages_dropped_total", reason=reason) == 10
     assert figure("eds_messages_accepted_total") == before + 10
     assert figure("eds_messages_settled_total") == 7
-    drops = status.drops(None, timezone.now())
+    drops = status.daily_drops(None, timezone.now())
     assert {name: sum(days) for name, days in drops.by_reason.items()} == {DropReason(reason): 10}
 
 
-def test_of_a_batch_some_are_stored(post: Post, committer: accept.Committer) -> None:
+def test_of_a_batch_some_are_stored(post: Post, committer: group_commit.GroupCommitter) -> None:
     batch = {"batch": [{"type": "track", **TRACK} for _ in range(8)]}
     assert post("/segment/v1/batch", batch, **NOBODYS).status_code == 200
     assert len(waiting()) == 3
@@ -78,7 +78,7 @@ def test_of_a_batch_some_are_stored(post: Post, committer: accept.Committer) -> 
 
 
 def test_a_key_that_was_made_a_moment_ago_is_not_unknown(
-    post: Post, acme: Product, committer: accept.Committer
+    post: Post, acme: Product, committer: group_commit.GroupCommitter
 ) -> None:
     for _ in range(5):
         post("/v2/track", TRACK, **NOBODYS)
@@ -104,7 +104,7 @@ def test_a_deleted_key_is_unknown_a_minute_later(
 ) -> None:
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    keys, known = quotas.Keys(), bytes(IngestionKey.objects.get().digest)
+    keys, known = quotas.KnownKeys(), bytes(IngestionKey.objects.get().digest)
     assert keys.unknown({known}) == set()
     acme.delete()
     now += 61
@@ -122,7 +122,7 @@ def test_a_known_key_is_asked_for_once(
         return fetch(statement, parameters)
 
     monkeypatch.setattr(sql, "fetch", note)
-    keys, known = quotas.Keys(), bytes(IngestionKey.objects.get().digest)
+    keys, known = quotas.KnownKeys(), bytes(IngestionKey.objects.get().digest)
     assert keys.unknown({known, b"1", b"2"}) == {b"1", b"2"}
     assert keys.unknown({known}) == set()
     assert keys.unknown({known, b"1"}) == {b"1"}
@@ -133,7 +133,7 @@ def test_after_a_pause_some_are_stored_again(monkeypatch: pytest.MonkeyPatch) ->
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     monkeypatch.setattr(quotas, "UNKNOWN_PER_SECOND", 2.0)
-    keys = quotas.Keys()
+    keys = quotas.KnownKeys()
     assert [keys.allow(2), keys.allow(2), keys.allow(2)] == [2, 1, 0]
     now += 1.0
     assert keys.allow(5) == 2

@@ -11,22 +11,22 @@ from engagement.messages import Identify, Track
 from engagement.models import Product
 from ingestion import timestamps
 from ingestion.log import search, status
-from ingestion.log.search import Entry, State
+from ingestion.log.search import MessageState, SearchHit
 from ingestion.models import DropReason, IngestionKey
-from ingestion.payloads import Unusable
+from ingestion.payloads import UnusableMessage
 from tests.engagement.history import NOON, group, identify, track
 from tests.pipeline.waiting import drain, wait, wait_raw
 
 LATER = NOON + timedelta(minutes=3)
 
 
-def find(product: Product, term: str = "", **options: Any) -> list[Entry]:
-    found = search.find(product, term, LATER, **options)
+def find(product: Product, term: str = "", **options: Any) -> list[SearchHit]:
+    found = search.find_messages(product, term, LATER, **options)
     assert found.too_slow == []
     return found.entries
 
 
-def states(product: Product, term: str = "", **options: Any) -> list[tuple[int, State]]:
+def states(product: Product, term: str = "", **options: Any) -> list[tuple[int, MessageState]]:
     return [(entry.arrival, entry.state) for entry in find(product, term, **options)]
 
 
@@ -45,7 +45,7 @@ def test_each_message_is_found_by_each_of_its_names(acme: Product, acme_key: str
     for when in ("waiting", "recorded"):
         for term in ("ada", "org", "opened", "m1"):
             found = dict(states(acme, term))
-            expected = State.WAITING if when == "waiting" else State.RECORDED
+            expected = MessageState.WAITING if when == "waiting" else MessageState.RECORDED
             assert found[sent] == expected, (when, term)
         drain()
 
@@ -55,9 +55,9 @@ def test_whoever_is_new_is_among_the_newest_messages(acme: Product, acme_key: st
         acme_key, identify("ada", name="Ada"), group("org", name="Org"), track("ada", "opened")
     )
     drain()
-    assert states(acme) == [(one, State.RECORDED) for one in (third, second, first)]
+    assert states(acme) == [(one, MessageState.RECORDED) for one in (third, second, first)]
     identified = find(acme)[2]
-    assert identified.told == "Wrote these traits: name."
+    assert identified.explanation == "Wrote these traits: name."
     assert str(identified.message) == "identify · user ada"
 
 
@@ -79,7 +79,7 @@ def test_a_recorded_event_says_what_it_changed(acme: Product, acme_key: str) -> 
     wait(acme_key, identify("ada", group="org"), track("ada", "opened"))
     drain()
     (entry,) = find(acme, "opened")
-    assert entry.told == "Counts on 2026-09-24 for the user and account org."
+    assert entry.explanation == "Counts on 2026-09-24 for the user and account org."
     assert str(entry.message) == "track · “opened” · user ada · account org"
     assert (entry.received_at, entry.message.timestamp, entry.remedy) == (NOON, NOON, "")
 
@@ -92,44 +92,44 @@ def test_seconds_in_the_place_of_milliseconds_are_told(acme: Product, acme_key: 
     wait(acme_key, Identify("bob", SECONDS, {"name": "Bob"}))
     drain()
     (entry,) = find(acme, "opened")
-    assert (entry.state, entry.told) == (
-        State.DOUBTFUL,
+    assert (entry.state, entry.explanation) == (
+        MessageState.DOUBTFUL_TIME,
         "Recorded, but too old to score: 1970-01-21. "
         "Milliseconds are expected; this looks like seconds.",
     )
     (entry,) = find(acme, "bob")
-    assert entry.state == State.DOUBTFUL
-    assert entry.told == (
+    assert entry.state == MessageState.DOUBTFUL_TIME
+    assert entry.explanation == (
         "Wrote these traits: name. They are of 1970-01-21. "
         "Milliseconds are expected; this looks like seconds."
     )
 
 
 def test_a_timestamp_from_the_future_is_told(acme: Product, acme_key: str) -> None:
-    moved = timestamps.no_later_than_receipt(NOON + timedelta(days=3650), NOON)
+    moved = timestamps.clamp_to_receipt(NOON + timedelta(days=3650), NOON)
     wait(acme_key, identify("ada", group="org"), Track("ada", "opened", moved))
     wait(acme_key, Track("ada", "opened in time", NOON))
     drain()
     (entry,) = find(acme, "opened")
-    assert entry.state == State.DOUBTFUL
-    assert entry.told == (
+    assert entry.state == MessageState.DOUBTFUL_TIME
+    assert entry.explanation == (
         "Counts on 2026-09-24 for the user and account org. "
         "The timestamp was in the future; the time of receipt was used."
     )
     assert entry.remedy == "Set the sender's clock, or leave the timestamp out."
     (entry,) = find(acme, "opened in time")
-    assert (entry.state, entry.remedy) == (State.RECORDED, "")
+    assert (entry.state, entry.remedy) == (MessageState.RECORDED, "")
 
 
 def test_an_event_of_a_stranger_waits_for_an_identify(acme: Product, acme_key: str) -> None:
     (sent,) = wait(acme_key, track("ada", "opened"))
     drain()
     (entry,) = find(acme, "ada")
-    assert (entry.arrival, entry.state) == (sent, State.STRANGER)
+    assert (entry.arrival, entry.state) == (sent, MessageState.UNIDENTIFIED_USER)
     assert entry.remedy == "Send an identify with the userId “ada”."
     wait(acme_key, identify("ada"))
     drain()
-    assert (sent, State.RECORDED) in states(acme, "ada")
+    assert (sent, MessageState.RECORDED) in states(acme, "ada")
 
 
 def test_identifies_and_groups_are_found_by_the_traits_they_left(
@@ -142,16 +142,16 @@ def test_identifies_and_groups_are_found_by_the_traits_they_left(
         group("org", plan="free"),
     )
     drain()
-    told = {entry.arrival: entry.told for entry in find(acme, "ada")}
+    told = {entry.arrival: entry.explanation for entry in find(acme, "ada")}
     assert told == {first: "Wrote these traits: role.", second: "Wrote these traits: name."}
-    assert [entry.told for entry in find(acme, "org")] == ["Wrote these traits: plan."]
+    assert [entry.explanation for entry in find(acme, "org")] == ["Wrote these traits: plan."]
     assert [entry.arrival for entry in find(acme, "org")] == [third]
 
 
 def test_a_user_without_events_is_said_to_be_known(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada"), group("org"))
     drain()
-    user, account = (search.find(acme, term, LATER) for term in ("ada", "org"))
+    user, account = (search.find_messages(acme, term, LATER) for term in ("ada", "org"))
     assert user.user is not None and user.user.is_identified and not user.entries
     assert account.account is not None and account.account.is_identified
 
@@ -161,12 +161,12 @@ def test_a_repeat_is_dropped_and_its_first_is_named(acme: Product, acme_key: str
     wait(acme_key, identify("ada"))
     first, second = wait(acme_key, named, named)
     drain()
-    found = search.find(acme, "m1", LATER)
+    found = search.find_messages(acme, "m1", LATER)
     assert found.seen_at == NOON
-    dropped = next(entry for entry in found.entries if entry.state == State.DROPPED)
-    assert (dropped.arrival, dropped.told) == (second, "Duplicate")
+    dropped = next(entry for entry in found.entries if entry.state == MessageState.DROPPED)
+    assert (dropped.arrival, dropped.explanation) == (second, "Duplicate")
     assert "retry" in dropped.remedy
-    recorded = next(entry for entry in found.entries if entry.state == State.RECORDED)
+    recorded = next(entry for entry in found.entries if entry.state == MessageState.RECORDED)
     assert (recorded.arrival, recorded.message.message_id) == (first, "m1")
 
 
@@ -184,16 +184,16 @@ def test_a_batch_shares_its_time_and_only_a_lone_event_is_given_the_id(
 def test_what_is_quarantined_is_found_with_its_error(acme: Product, acme_key: str) -> None:
     (bad,) = quarantine(acme_key, track("ada", "\0"))
     (entry,) = find(acme, "ada")
-    assert (entry.arrival, entry.state) == (bad, State.QUARANTINED)
-    assert entry.told.startswith("Failed attempts: 3. DataError:")
+    assert (entry.arrival, entry.state) == (bad, MessageState.QUARANTINED)
+    assert entry.explanation.startswith("Failed attempts: 3. DataError:")
     assert "Try it again" in entry.remedy
 
 
 def test_what_failed_once_says_when_it_is_tried_again(acme: Product, acme_key: str) -> None:
     wait(acme_key, track("ada", "\0"))
     drain()
-    (entry,) = search.find(acme, "ada", NOON).entries
-    assert entry.told == "Failed attempts so far: 1. The next one is in 5 s."
+    (entry,) = search.find_messages(acme, "ada", NOON).entries
+    assert entry.explanation == "Failed attempts so far: 1. The next one is in 5 s."
 
 
 def test_what_is_dropped_says_why_and_what_to_do(acme: Product, acme_key: str) -> None:
@@ -202,18 +202,25 @@ def test_what_is_dropped_says_why_and_what_to_do(acme: Product, acme_key: str) -
     drain()
     for term in ("ada", "opened", ""):
         (entry,) = find(acme, term)
-        assert (entry.arrival, entry.state, entry.told) == (sent, State.DROPPED, "Revoked key")
+        assert (entry.arrival, entry.state, entry.explanation) == (
+            sent,
+            MessageState.DROPPED,
+            "Revoked key",
+        )
         assert "Make a new ingestion key" in entry.remedy
 
 
 def test_what_a_door_could_not_use_says_what_is_wrong(acme: Product, acme_key: str) -> None:
-    wait(acme_key, Unusable(DropReason.UNUSABLE, "track", "userId is missing.", "opened", "m1"))
+    wait(
+        acme_key,
+        UnusableMessage(DropReason.UNUSABLE, "track", "userId is missing.", "opened", "m1"),
+    )
     for term in ("opened", "m1"):
-        assert [entry.state for entry in find(acme, term)] == [State.WAITING]
+        assert [entry.state for entry in find(acme, term)] == [MessageState.WAITING]
     drain()
     for term in ("opened", "m1"):
         (entry,) = find(acme, term)
-        assert entry.told == "Unusable message: userId is missing."
+        assert entry.explanation == "Unusable message: userId is missing."
 
 
 def test_without_a_name_the_newest_of_all_kinds_are_shown(acme: Product, acme_key: str) -> None:
@@ -223,18 +230,18 @@ def test_without_a_name_the_newest_of_all_kinds_are_shown(acme: Product, acme_ke
     drain()
     (waits,) = wait(acme_key, track("ada"))
     assert states(acme) == [
-        (waits, State.WAITING),
-        (strange, State.STRANGER),
-        (repeated, State.DROPPED),
-        (recorded, State.RECORDED),
+        (waits, MessageState.WAITING),
+        (strange, MessageState.UNIDENTIFIED_USER),
+        (repeated, MessageState.DROPPED),
+        (recorded, MessageState.RECORDED),
     ]
 
 
 def test_the_newest_come_first_and_no_more_than_fit(acme: Product, acme_key: str) -> None:
-    ids = wait(acme_key, identify("ada"), *[track("ada")] * (search.SHOWN + 9))
+    ids = wait(acme_key, identify("ada"), *[track("ada")] * (search.MAX_RESULTS + 9))
     drain()
-    assert [entry.arrival for entry in find(acme, "ada")] == ids[: -search.SHOWN - 1 : -1]
-    assert [entry.arrival for entry in find(acme, "opened")] == ids[: -search.SHOWN - 1 : -1]
+    assert [entry.arrival for entry in find(acme, "ada")] == ids[: -search.MAX_RESULTS - 1 : -1]
+    assert [entry.arrival for entry in find(acme, "opened")] == ids[: -search.MAX_RESULTS - 1 : -1]
 
 
 def test_an_event_of_long_ago_that_came_lately_is_among_the_newest(
@@ -244,7 +251,7 @@ def test_an_event_of_long_ago_that_came_lately_is_among_the_newest(
     (sent,) = wait(acme_key, track("ada", hours=-24 * 200))
     drain()
     (entry,) = find(acme)
-    assert (entry.arrival, entry.told[:20]) == (sent, "Counts on 2026-03-08")
+    assert (entry.arrival, entry.explanation[:20]) == (sent, "Counts on 2026-03-08")
 
 
 def test_what_came_days_ago_is_found_and_what_came_months_ago_by_its_user(
@@ -255,9 +262,9 @@ def test_what_came_days_ago_is_found_and_what_came_months_ago_by_its_user(
     (lately,) = wait(acme_key, track("ada", hours=-24 * 20), received_at=old)
     (once,) = wait(acme_key, track("ada", "left", hours=-24 * 90), received_at=older)
     drain()
-    assert states(acme, "opened") == [(lately, State.RECORDED)]
+    assert states(acme, "opened") == [(lately, MessageState.RECORDED)]
     assert states(acme, "left") == []
-    assert (once, State.RECORDED) in states(acme, "ada")
+    assert (once, MessageState.RECORDED) in states(acme, "ada")
 
 
 def test_a_reason_shows_only_what_was_dropped_for_it(acme: Product, acme_key: str) -> None:
@@ -265,8 +272,8 @@ def test_a_reason_shows_only_what_was_dropped_for_it(acme: Product, acme_key: st
     _, repeated = wait(acme_key, named, named)
     drain()
     wait(acme_key, track("ada"))
-    assert states(acme, reason="duplicate") == [(repeated, State.DROPPED)]
-    assert states(acme, "ada", reason="duplicate") == [(repeated, State.DROPPED)]
+    assert states(acme, reason="duplicate") == [(repeated, MessageState.DROPPED)]
+    assert states(acme, "ada", reason="duplicate") == [(repeated, MessageState.DROPPED)]
     assert states(acme, reason="unusable") == []
 
 
@@ -279,7 +286,7 @@ def test_another_products_messages_are_not_found(
     quarantine(theirs, track("ada", "\0"))
     wait(theirs, track("ada", "opened"))
     for term in ("", "ada", "org", "opened", "m1"):
-        assert search.find(acme, term, LATER) == search.Found(), term
+        assert search.find_messages(acme, term, LATER) == search.SearchResult(), term
 
 
 def test_messages_with_unknown_keys_are_in_no_products_log(acme: Product) -> None:
@@ -297,11 +304,11 @@ def test_what_takes_too_long_is_said_and_the_rest_is_shown(
     (waits,) = wait(acme_key, track("ada", "opened"))
     slow = "SELECT pg_sleep(5), %(product)s, %(id)s, %(since)s, %(limit)s"
     monkeypatch.setattr(search, "_OF_NAME", slow)
-    monkeypatch.setattr(search, "PATIENCE", 0.2)
-    found = search.find(acme, "opened", LATER)
+    monkeypatch.setattr(search, "LOOKUP_TIMEOUT_SECONDS", 0.2)
+    found = search.find_messages(acme, "opened", LATER)
     assert found.too_slow == ["events of this name"]
     assert [entry.arrival for entry in found.entries] == [waits]
-    assert (sent, State.STRANGER) in states(acme, "ada")
+    assert (sent, MessageState.UNIDENTIFIED_USER) in states(acme, "ada")
 
 
 # --- How a product stands -------------------------------------------------------------------
@@ -317,11 +324,11 @@ def test_it_says_what_waits_is_put_aside_and_was_dropped(
     drain(LATER)
     wait(acme_key, track("ada"), received_at=LATER)
     wait(acme_key, track("ada"), received_at=NOON)
-    stands = status.of_product(acme.pk, LATER)
+    stands = status.for_product(acme.pk, LATER)
     assert (stands.waiting, stands.oldest, stands.quarantined) == (2, NOON, 1)
     assert (stands.drops.total, stands.drops.today) == (3, 3)
     assert stands.drops.by_reason == {DropReason.DUPLICATE: [0] * 29 + [3]}
-    nothing = status.of_product(globex.pk, LATER)
+    nothing = status.for_product(globex.pk, LATER)
     assert (nothing.waiting, nothing.oldest, nothing.drops.by_reason) == (0, None, {})
 
 
@@ -330,7 +337,7 @@ def test_drops_are_sorted_by_day_and_old_ones_are_left_out(acme: Product, acme_k
     for days in (0, 1, 29, 30):
         wait(acme_key, named, named)
         drain(NOON - timedelta(days=days))
-    drops = status.drops(acme.pk, NOON)
+    drops = status.daily_drops(acme.pk, NOON)
     assert drops.days[0] == (NOON - timedelta(days=29)).date()
     assert drops.days[-1] == NOON.date()
     (counts,) = drops.by_reason.values()
@@ -358,9 +365,9 @@ def test_counting_a_deep_inbox_is_given_up(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def too_slow(*_: Any) -> None:
-        raise sql.TookTooLong
+        raise sql.StatementTimeout
 
     wait_raw(acme_key, b"x")
     monkeypatch.setattr(sql, "fetch", too_slow)
-    stands = status.of_product(acme.pk, NOON)
+    stands = status.for_product(acme.pk, NOON)
     assert (stands.waiting, stands.oldest) == (None, None)

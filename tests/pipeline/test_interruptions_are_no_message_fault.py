@@ -17,11 +17,11 @@ from django.db import (
 
 from engagement import tasks as engagement_tasks
 from engagement.database import retries
-from engagement.messages import Received
+from engagement.messages import ReceivedMessage
 from engagement.models import Product
-from engagement.recording.record import Outcome, record
+from engagement.recording.record import RecordResult, record
 from ingestion import tasks
-from ingestion.drain import process
+from ingestion.drain import processing
 from ingestion.models import ClaimedBatch, InboxMessage
 from tests.engagement.history import identify, track
 from tests.pipeline.waiting import (
@@ -114,12 +114,12 @@ def fail_with(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
     """Have each batch end like this, after it was recorded."""
 
     def fail(failing: Callable[[], None]) -> None:
-        def record_and_fail(received: Sequence[Received]) -> Outcome:
+        def record_and_fail(received: Sequence[ReceivedMessage]) -> RecordResult:
             refused = record(received)
             failing()
             return refused
 
-        monkeypatch.setattr(process, "record", record_and_fail)
+        monkeypatch.setattr(processing, "record", record_and_fail)
 
     return fail
 
@@ -133,7 +133,7 @@ def test_no_attempt_is_counted(
 ) -> None:
     ids = wait(acme_key, *[track("ada")] * 5)
     fail_with(lambda: raise_in_database(sqlstate))
-    for _ in range(process.MAX_ATTEMPTS + 1):
+    for _ in range(processing.MAX_ATTEMPTS + 1):
         tasks.drain()
     assert (waiting(), quarantined()) == (ids, [])
     assert set(InboxMessage.objects.values_list("attempts", "not_before")) == {(0, None)}
@@ -171,7 +171,7 @@ def test_a_fault_of_our_own_is_not_hushed_up(
         raise TypeError("a fault")
 
     wait(acme_key, track("ada"))
-    monkeypatch.setattr(process, "settle_batch", claim)
+    monkeypatch.setattr(processing, "process_batch", claim)
     with pytest.raises(TypeError, match="a fault"):
         tasks.drain()
 

@@ -32,7 +32,7 @@ def test_message_ids_are_forgotten_after_seven_days(acme: Product, acme_key: str
     for day in range(3):
         wait(acme_key, named(f"of day {day}"), received_at=NOON + timedelta(days=day))
         drain(NOON + timedelta(days=day))
-    retention.forget_old(NOON + timedelta(days=8))
+    retention.delete_expired(NOON + timedelta(days=8))
     assert remembered() == ["of day 1", "of day 2"]
 
 
@@ -45,7 +45,7 @@ def test_how_long_message_ids_are_remembered_is_a_setting(
     wait(acme_key, named("m1"), received_at=NOON + timedelta(days=3))
     drain(NOON + timedelta(days=3))
     assert counts(acme) == {("ada", "opened"): 2}
-    retention.forget_old(NOON + timedelta(days=5, minutes=1))
+    retention.delete_expired(NOON + timedelta(days=5, minutes=1))
     assert remembered() == []
 
 
@@ -56,10 +56,10 @@ def test_a_message_id_is_remembered_while_a_repeat_of_it_may_wait(
     drain()
     # The repeat arrives the next day, and the workers are away for two weeks.
     wait(acme_key, named("m1"), received_at=NOON + timedelta(days=1))
-    retention.forget_old(NOON + timedelta(days=14))
+    retention.delete_expired(NOON + timedelta(days=14))
     drain(NOON + timedelta(days=14))
     assert counts(acme) == {("ada", "opened"): 1}
-    retention.forget_old(NOON + timedelta(days=14))
+    retention.delete_expired(NOON + timedelta(days=14))
     assert remembered() == []
 
 
@@ -71,7 +71,7 @@ def test_dropped_messages_are_forgotten_by_age(db: None, settings: Settings) -> 
     for day in range(3):
         wait(OF_NOBODY, track("ada"))
         drain(NOON + timedelta(days=day))
-    retention.forget_old(NOON + timedelta(days=31))
+    retention.delete_expired(NOON + timedelta(days=31))
     kept = DroppedMessage.objects.order_by("pk").values_list("dropped_at", flat=True)
     assert list(kept) == [NOON + timedelta(days=1), NOON + timedelta(days=2)]
     assert sum(DropCount.objects.values_list("count", flat=True)) == 3
@@ -82,10 +82,10 @@ def test_of_too_many_dropped_messages_the_newest_are_kept(
     limit: int, db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.DROPPED_LIMIT = limit
-    monkeypatch.setattr(retention, "CHUNK", 7)
+    monkeypatch.setattr(retention, "CHUNK_ROWS", 7)
     ids = wait(OF_NOBODY, *[track("ada")] * 25)
     drain()
-    retention.forget_old(NOON)
+    retention.delete_expired(NOON)
     assert [id for id, _ in dropped()] == ids[-limit:]
     assert DropCount.objects.get().count == 25
 
@@ -99,7 +99,7 @@ def test_a_flood_with_unknown_keys_pushes_out_nobodys_entries(
     _, *of_globex = wait(globex_key, *[named("m1")] * 9)
     of_nobody = wait(OF_NOBODY, *[track("ada")] * 50)
     drain()
-    retention.forget_old(NOON)
+    retention.delete_expired(NOON)
     assert [id for id, _ in dropped()] == [*of_acme, *of_globex[-5:], *of_nobody[-5:]]
 
 
@@ -112,7 +112,7 @@ def test_quarantined_messages_are_forgotten_by_age(
         for minute in range(3):
             drain(NOON + timedelta(days=day, minutes=minute))
     before = quarantined()
-    retention.forget_old(NOON + timedelta(days=90, hours=1))
+    retention.delete_expired(NOON + timedelta(days=90, hours=1))
     assert quarantined() == before[1:]
 
 
@@ -122,19 +122,19 @@ def test_quarantined_messages_are_forgotten_by_age(
 def test_what_is_left_when_time_is_up_goes_the_next_time(
     db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "CHUNK", 10)
+    monkeypatch.setattr(retention, "CHUNK_ROWS", 10)
     wait(OF_NOBODY, *[track("ada")] * 25)
     drain()
     later = NOON + timedelta(days=100)
     looks = iter([False, False, True, *[True] * 10])
-    retention.forget_old(later, lambda: next(looks))
+    retention.delete_expired(later, lambda: next(looks))
     assert len(dropped()) == 15
-    retention.forget_old(later)
+    retention.delete_expired(later)
     assert dropped() == []
 
 
 def test_what_was_recorded_stays(acme: Product, acme_key: str) -> None:
     wait(acme_key, named("m1"))
     drain()
-    retention.forget_old(NOON + timedelta(days=8))
+    retention.delete_expired(NOON + timedelta(days=8))
     assert counts(acme) == {("ada", "opened"): 1}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from django.db import DataError
 
-from ingestion.drain.batches import collector_paused, settle_or_split
+from ingestion.drain.batches import pause_gc, process_or_split
 
 
 class Large:
@@ -31,8 +31,8 @@ def test_no_attempt_holds_what_an_earlier_one_made() -> None:
             raise error from cause
 
     set_aside: list[int] = []
-    with collector_paused():
-        settle_or_split(range(8), settle, lambda one, error: set_aside.append(one))
+    with pause_gc():
+        process_or_split(range(8), settle, lambda one, error: set_aside.append(one))
         assert not gc.isenabled()
     assert set_aside == list(range(8))
     assert left == [0] * 15

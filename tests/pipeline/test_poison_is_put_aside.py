@@ -9,10 +9,10 @@ from cryptography.fernet import Fernet
 from django.db import DataError
 from pytest_django import Settings
 
-from engagement.messages import Received
+from engagement.messages import ReceivedMessage
 from engagement.models import Product
-from engagement.recording.record import Outcome, record
-from ingestion.drain import process, quarantine
+from engagement.recording.record import RecordResult, record
+from ingestion.drain import processing, quarantine
 from ingestion.models import InboxMessage, IngestionKey, QuarantinedMessage, SeenMessageId
 from ingestion.payloads import encode
 from tests.engagement.history import NOON, identify, track
@@ -40,18 +40,18 @@ POISON = {
 def mended(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Recording fails on events named ``cursed``, until this is called."""
 
-    def refuse(received: Sequence[Received]) -> Outcome:
+    def refuse(received: Sequence[ReceivedMessage]) -> RecordResult:
         if any(getattr(one.message, "event", "") == "cursed" for one in received):
             raise DataError("it is cursed")
         return record(received)
 
-    monkeypatch.setattr(process, "record", refuse)
-    return lambda: monkeypatch.setattr(process, "record", record)
+    monkeypatch.setattr(processing, "record", refuse)
+    return lambda: monkeypatch.setattr(processing, "record", record)
 
 
 def drain_at_each_attempt() -> None:
     """Drain now and whenever a message that failed is due again."""
-    for attempt in range(process.MAX_ATTEMPTS + 1):
+    for attempt in range(processing.MAX_ATTEMPTS + 1):
         drain(NOON + timedelta(minutes=attempt))
 
 
@@ -74,13 +74,13 @@ def test_one_bad_message_among_200_costs_no_other(
 def test_it_is_put_back_for_a_later_attempt(acme: Product, acme_key: str) -> None:
     (bad,) = wait_raw(acme_key, b"\xc1")
     first = InboxMessage.objects.get()
-    assert drain() == process.Drained(1, True)
+    assert drain() == processing.DrainResult(1, True)
     back = InboxMessage.objects.get()
     assert (back.pk, back.attempts, back.not_before) == (bad, 1, NOON + timedelta(seconds=5))
     kept = ("received_at", "key_digest", "key_hint", "payload")
     assert [getattr(back, name) for name in kept] == [getattr(first, name) for name in kept]
     # It is not due yet, and then the pause is twice as long.
-    assert drain(NOON + timedelta(seconds=4)) == process.Drained(0, True)
+    assert drain(NOON + timedelta(seconds=4)) == processing.DrainResult(0, True)
     drain(NOON + timedelta(seconds=5))
     back.refresh_from_db()
     assert (back.attempts, back.not_before) == (2, NOON + timedelta(seconds=15))
@@ -144,7 +144,7 @@ def test_tried_again_once_the_cause_is_mended_it_is_recorded_once(
 ) -> None:
     (bad,) = wait(acme_key, msgspec.structs.replace(track("ada", "cursed"), message_id="m1"))
     drain_at_each_attempt()
-    assert quarantine.try_again([bad]) == 1
+    assert quarantine.retry([bad]) == 1
     # The cause is still there: all attempts are made anew.
     drain()
     assert InboxMessage.objects.get().attempts == 1
@@ -152,7 +152,7 @@ def test_tried_again_once_the_cause_is_mended_it_is_recorded_once(
     assert quarantined() == [bad]
 
     mended()
-    quarantine.try_again([bad])
+    quarantine.retry([bad])
     drain()
     assert (waiting(), quarantined(), dropped()) == ([], [], [])
     assert counts(acme) == {("ada", "cursed"): 1}
@@ -165,11 +165,11 @@ def test_what_failed_before_is_tried_apart_from_the_others(
     drain()
     sizes: list[int] = []
 
-    def note(received: Sequence[Received]) -> Outcome:
+    def note(received: Sequence[ReceivedMessage]) -> RecordResult:
         sizes.append(len(received))
-        return Outcome([], {})
+        return RecordResult([], {})
 
-    monkeypatch.setattr(process, "record", note)
+    monkeypatch.setattr(processing, "record", note)
     wait(acme_key, *[track("ada")] * 50)
     drain(NOON + timedelta(minutes=1))
     assert sizes == [50]
@@ -180,12 +180,12 @@ def test_one_percent_of_bad_messages_costs_a_bounded_number_of_attempts(
 ) -> None:
     handled = 0
 
-    def record_and_count(received: Sequence[Received]) -> Outcome:
+    def record_and_count(received: Sequence[ReceivedMessage]) -> RecordResult:
         nonlocal handled
         handled += len(received)
         return record(received)
 
-    monkeypatch.setattr(process, "record", record_and_count)
+    monkeypatch.setattr(processing, "record", record_and_count)
     ids = wait(
         acme_key,
         *[track(f"user {place % 50}", "opened" if place % 100 else "\0") for place in range(3_000)],

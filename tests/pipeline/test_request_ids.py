@@ -12,9 +12,9 @@ from django.test import Client, RequestFactory
 
 from config.logs import JsonFormatter
 from engagement.core import request_ids
-from engagement.messages import Received
-from ingestion.drain import process, quarantine
-from ingestion.inbox import accept as inbox
+from engagement.messages import ReceivedMessage
+from ingestion.drain import processing, quarantine
+from ingestion.inbox import group_commit as inbox
 from ingestion.models import DroppedMessage, DropReason, InboxMessage, QuarantinedMessage
 from ingestion.payloads import decode
 from readapi import queries
@@ -30,10 +30,10 @@ TRACK = {"userId": "ada", "event": "opened", "timestamp": NOON.isoformat()}
 def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing can be recorded."""
 
-    def refuse(received: Sequence[Received]) -> list[Received]:
+    def refuse(received: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
         raise DataError("it is cursed")
 
-    monkeypatch.setattr(process, "record", refuse)
+    monkeypatch.setattr(processing, "record", refuse)
 
 
 @pytest.mark.parametrize(
@@ -55,11 +55,11 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_id_is_letters_digits_dots_dashes_and_underscores(sent: str, kept: str | None) -> None:
-    assert request_ids.given({"HTTP_X_REQUEST_ID": sent}) == kept
+    assert request_ids.from_environ({"HTTP_X_REQUEST_ID": sent}) == kept
 
 
 def test_a_request_without_the_header_has_no_id() -> None:
-    assert request_ids.given({}) is None
+    assert request_ids.from_environ({}) is None
 
 
 # --- On the way into the inbox --------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_every_answer_gives_the_id_back(method: str, path: str, body: object, st
 @pytest.mark.django_db(transaction=True)
 def test_a_503_gives_the_id_back(post: Post, monkeypatch: pytest.MonkeyPatch) -> None:
     def accept(*arguments: object) -> None:
-        raise inbox.Unavailable(7)
+        raise inbox.InboxUnavailable(7)
 
     monkeypatch.setattr(inbox, "accept", accept)
     response = post("/v2/track", TRACK, HTTP_X_REQUEST_ID=ID)
@@ -172,7 +172,7 @@ def test_a_quarantined_message_shows_its_request_and_takes_it_along_when_tried_a
     drain_at_each_attempt()
     put_aside = QuarantinedMessage.objects.get()
     assert put_aside.request_id == ID
-    quarantine.try_again([put_aside.pk])
+    quarantine.retry([put_aside.pk])
     assert InboxMessage.objects.get().request_id == ID
 
 
@@ -185,8 +185,8 @@ def test_the_worker_names_the_request_of_a_message_that_fails(
 ) -> None:
     post("/v2/track", TRACK, HTTP_X_REQUEST_ID=ID)
     drain_at_each_attempt()
-    lines = [as_json(one) for one in caplog.records if one.name == "ingestion.drain.process"]
-    assert [line["request_id"] for line in lines] == [ID] * process.MAX_ATTEMPTS
+    lines = [as_json(one) for one in caplog.records if one.name == "ingestion.drain.processing"]
+    assert [line["request_id"] for line in lines] == [ID] * processing.MAX_ATTEMPTS
 
 
 def test_a_line_about_a_request_names_it() -> None:
@@ -233,11 +233,11 @@ def test_a_fault_that_nobody_named_gets_an_id_that_leads_from_the_answer_to_the_
     assert response.status_code == status
     (fault,) = (as_json(one) for one in caplog.records if one.name == "readapi.errors")
     assert fault["request_id"] == response["X-Request-ID"]
-    assert request_ids.given({"HTTP_X_REQUEST_ID": response["X-Request-ID"]})
+    assert request_ids.from_environ({"HTTP_X_REQUEST_ID": response["X-Request-ID"]})
 
 
 def drain_at_each_attempt() -> None:
-    for attempt in range(process.MAX_ATTEMPTS + 1):
+    for attempt in range(processing.MAX_ATTEMPTS + 1):
         drain(NOON + timedelta(days=400, minutes=attempt))
 
 

@@ -5,10 +5,10 @@ from datetime import date
 import pytest
 
 from engagement.models import Product
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from ingestion.models import DropCount, DroppedMessage, DropReason, InboxMessage, SeenMessageId
-from ingestion.payloads import Unusable
+from ingestion.payloads import UnusableMessage
 from tests.engagement.history import NOON, track
 from tests.pipeline.conftest import Post
 from tests.pipeline.waiting import counts, drain, dropped, places_of, quarantined, wait, waiting
@@ -17,7 +17,7 @@ GOOD = {"type": "track", "userId": "ada", "event": "Opened"}
 NAMELESS = {"type": "track", "userId": "ada", "messageId": "m1", "properties": {"a": "planted"}}
 ANONYMOUS = {"type": "page", "anonymousId": "planted", "name": "Home", "messageId": "m2"}
 ALIAS = {"type": "alias", "userId": "planted", "previousId": "planted"}
-NOTE = Unusable(DropReason.UNUSABLE, "track", "event is required.", "Opened", "m1")
+NOTE = UnusableMessage(DropReason.UNUSABLE, "track", "event is required.", "Opened", "m1")
 
 
 def listed() -> list[tuple[str, ...]]:
@@ -71,7 +71,7 @@ def test_whole_messages_that_are_not_recorded_wait_in_the_inbox_like_others(post
 
 
 def test_they_are_counted_per_reason(acme: Product, acme_key: str) -> None:
-    alias = Unusable(DropReason.ALIAS, "alias")
+    alias = UnusableMessage(DropReason.ALIAS, "alias")
     wait(acme_key, NOTE, NOTE, alias)
     drain()
     rows = DropCount.objects.values_list("product__name", "day", "reason", "count")
@@ -95,8 +95,8 @@ def test_the_message_id_of_one_that_was_bad_may_come_again(acme: Product, acme_k
 def test_forgetting_somebody_leaves_alone_what_names_nobody(acme: Product, acme_key: str) -> None:
     # The note's message id is the user's id, by chance.
     wait(acme_key, track("m1"), NOTE)
-    forgetting.forget(Subject(acme.pk, Scope.USER, "m1"), NOON, suppress=False)
-    assert forgetting.clear()
+    forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "m1"), NOON, suppress=False)
+    assert forgetting.erase_forgotten()
     drain()
     assert sorted(reason for _, reason in dropped()) == ["forgotten", "unusable"]
 

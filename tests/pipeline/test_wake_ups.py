@@ -14,7 +14,7 @@ from engagement import tasks as engagement_tasks
 from engagement.core import wakeups as engagement_wakeups
 from engagement.models import Product
 from ingestion import tasks
-from ingestion.inbox import wakeups
+from ingestion.inbox import drain_requests
 from tests.engagement.history import track
 from tests.pipeline.conftest import Post
 from tests.pipeline.waiting import at_once, counts, wait, waiting
@@ -58,8 +58,8 @@ class Broken:
 @pytest.fixture(autouse=True)
 def nothing_published(monkeypatch: pytest.MonkeyPatch) -> None:
     # What earlier tests asked for goes out after a pause, and would be taken for what ours do.
-    deadline = time.monotonic() + 2 * wakeups.PAUSE_AFTER_FAILURE
-    while wakeups._waker._wanted.is_set():
+    deadline = time.monotonic() + 2 * drain_requests.PAUSE_AFTER_FAILURE
+    while drain_requests._waker._wanted.is_set():
         assert time.monotonic() < deadline
         time.sleep(0.02)
     monkeypatch.setattr(engagement_wakeups, "_broker_is_away", False)
@@ -83,7 +83,7 @@ def ask_for(seconds: float, request: Callable[[], None]) -> float:
 
 
 def test_a_request_wakes_a_worker_at_once() -> None:
-    wakeups.Waker().request()
+    drain_requests.DrainRequester().request()
     deadline = time.monotonic() + 2
     while not published():
         assert time.monotonic() < deadline
@@ -91,37 +91,37 @@ def test_a_request_wakes_a_worker_at_once() -> None:
 
 
 def test_many_requests_wake_at_most_five_times_a_second() -> None:
-    waker = wakeups.Waker()
+    waker = drain_requests.DrainRequester()
     took = max(at_once(*[lambda: ask_for(0.9, waker.request)] * 8))
-    time.sleep(2 * wakeups.PAUSE)
+    time.sleep(2 * drain_requests.PAUSE)
     number = published()
     # The last request is never lost: it is published after the pause.
-    assert 2 <= number <= (took + wakeups.PAUSE) / wakeups.PAUSE + 1
+    assert 2 <= number <= (took + drain_requests.PAUSE) / drain_requests.PAUSE + 1
 
 
 def test_where_messages_keep_coming_workers_are_woken_less_often(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(wakeups, "PAUSE", 0.02)
-    monkeypatch.setattr(wakeups, "LONGEST_PAUSE", 0.2)
-    waker = wakeups.Waker()
+    monkeypatch.setattr(drain_requests, "PAUSE", 0.02)
+    monkeypatch.setattr(drain_requests, "MAX_PAUSE", 0.2)
+    waker = drain_requests.DrainRequester()
     took = ask_for(1.2, waker.request)
-    time.sleep(2 * wakeups.LONGEST_PAUSE)
+    time.sleep(2 * drain_requests.MAX_PAUSE)
     # Pauses of 0.02, 0.04, 0.08 and 0.16 s, from then on of 0.2 s.
-    assert 4 <= published() <= 5 + took / wakeups.LONGEST_PAUSE
+    assert 4 <= published() <= 5 + took / drain_requests.MAX_PAUSE
 
 
 def test_without_requests_nobody_is_woken() -> None:
-    waker = wakeups.Waker()
+    waker = drain_requests.DrainRequester()
     waker.request()
-    time.sleep(2 * wakeups.PAUSE)
+    time.sleep(2 * drain_requests.PAUSE)
     assert published() == 1
-    time.sleep(2 * wakeups.PAUSE)
+    time.sleep(2 * drain_requests.PAUSE)
     assert published() == 0
 
 
 def test_a_wake_up_carries_nothing_and_expires() -> None:
-    wakeups.Waker().request()
+    drain_requests.DrainRequester().request()
     time.sleep(0.2)
     with queue() as channel:
         message = channel.basic_get("default", no_ack=True)
@@ -134,8 +134,8 @@ def test_a_wake_up_carries_nothing_and_expires() -> None:
 def test_a_broker_that_refuses_connections_delays_no_answer(
     broken: Broken, post: Post, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(wakeups, "request", wakeups.Waker().request)
-    monkeypatch.setattr(wakeups, "PAUSE_AFTER_FAILURE", 0.05)
+    monkeypatch.setattr(drain_requests, "request_drain", drain_requests.DrainRequester().request)
+    monkeypatch.setattr(drain_requests, "PAUSE_AFTER_FAILURE", 0.05)
     body = {"userId": "ada", "event": "opened"}
     assert post("/v2/track", body).status_code == 202
 
@@ -145,14 +145,14 @@ def test_a_broker_that_refuses_connections_delays_no_answer(
         return time.monotonic() - started
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(wakeups, "request", lambda: None)
+        patch.setattr(drain_requests, "request_drain", lambda: None)
         usual = seconds_of_50_answers()
     # What a busy machine takes for them alone is not the broker's fault.
     assert seconds_of_50_answers() < max(2.5, 4 * usual)
     deadline = time.monotonic() + 10
     while broken.attempts < 2:
         assert time.monotonic() < deadline
-        wakeups.request()
+        drain_requests.request_drain()
         time.sleep(0.05)
     (line,) = caplog.messages
     assert line.startswith("The broker takes no wake-ups (")
@@ -164,15 +164,15 @@ def test_a_broker_that_takes_connections_and_stays_silent_holds_nobody(address: 
     """Such as one whose machine is frozen: neither wake-ups nor beat may wait for it for ever."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         broken = Broken(tasks.drain, address.format(silent.getsockname()[1]))
-        assert not engagement_wakeups.ask(broken, tasks.EXPIRES)  # type: ignore[arg-type]
+        assert not engagement_wakeups.enqueue(broken, tasks.DRAIN_EXPIRES)  # type: ignore[arg-type]
 
 
 def test_a_broker_that_comes_back_is_used_again(
     broken: Broken, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    monkeypatch.setattr(wakeups, "PAUSE_AFTER_FAILURE", 0.05)
-    waker = wakeups.Waker()
+    monkeypatch.setattr(drain_requests, "PAUSE_AFTER_FAILURE", 0.05)
+    waker = drain_requests.DrainRequester()
     ask_for(0.3, waker.request)
     assert broken.attempts > 1
     monkeypatch.setattr(tasks, "drain", broken.task)
@@ -188,8 +188,8 @@ def test_waiting_for_the_broker_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -
     def hang(*arguments: object) -> bool:
         return release.wait(5)
 
-    monkeypatch.setattr(engagement_wakeups, "ask", hang)
-    waker = wakeups.Waker()
+    monkeypatch.setattr(engagement_wakeups, "enqueue", hang)
+    waker = drain_requests.DrainRequester()
     started = time.monotonic()
     for _ in range(1_000):
         waker.request()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engagement.messages import Group, Identify
 from engagement.models import Account, Event, EventName, Product, User
-from ingestion.errors import Refused
+from ingestion.errors import IngestionError
 from ingestion.payloads import Payload
 from tests.ingestion.examples import MINIMAL
 from tests.ingestion.test_hostile_input import CONTROL, DOORS, members, paths
@@ -63,7 +63,7 @@ bodies = st.one_of(
 def accepted(path: str, body: Any) -> list[Payload]:
     try:
         return list(DOORS[path](json.dumps(body), {}, NOW).messages)
-    except Refused:
+    except IngestionError:
         return []
 
 

@@ -9,12 +9,12 @@ import pytest
 from django.db import connection
 
 from config import keepalive
-from engagement.messages import Received
+from engagement.messages import ReceivedMessage
 from engagement.models import Product
-from engagement.recording.record import Outcome, record
+from engagement.recording.record import RecordResult, record
 from ingestion import tasks
-from ingestion.drain import claims, process
-from ingestion.drain.claims import Claims
+from ingestion.drain import claims, processing
+from ingestion.drain.claims import BatchClaimer
 from ingestion.models import ClaimedBatch, QuarantinedMessage
 from tests.engagement.history import NOON, track
 from tests.pipeline.test_interruptions_are_no_message_fault import raise_in_database
@@ -30,13 +30,13 @@ def curse(monkeypatch: pytest.MonkeyPatch) -> Curse:
     """Have this happen whenever an event named ``cursed`` was recorded with others or alone."""
 
     def set_up(happens: Callable[[], None]) -> None:
-        def record_and_then(received: Sequence[Received]) -> Outcome:
+        def record_and_then(received: Sequence[ReceivedMessage]) -> RecordResult:
             outcome = record(received)
             if any(getattr(one.message, "event", "") == "cursed" for one in received):
                 happens()
             return outcome
 
-        monkeypatch.setattr(process, "record", record_and_then)
+        monkeypatch.setattr(processing, "record", record_and_then)
 
     return set_up
 
@@ -102,10 +102,10 @@ def test_workers_that_are_killed_once_quarantine_nothing(
 ) -> None:
     """As a deployment does."""
     wait(acme_key, *[track("ada")] * number)
-    monkeypatch.setattr(process, "record", lambda received: kill_this_process())
+    monkeypatch.setattr(processing, "record", lambda received: kill_this_process())
     assert not survives(drain)
-    monkeypatch.setattr(process, "record", record)
-    assert drain() == process.Drained(number, True)
+    monkeypatch.setattr(processing, "record", record)
+    assert drain() == processing.DrainResult(number, True)
     assert counts(acme) == {("ada", "opened"): number}
     assert quarantined() == []
 
@@ -133,7 +133,7 @@ def test_a_batch_whose_transaction_is_ended_for_taking_too_long_is_divided(
     connection.close()
     assert counts(acme) == {("ada", "opened"): 30}
     assert (waiting(), quarantined()) == ([], [bad])
-    assert QuarantinedMessage.objects.get().error == claims.NOT_SURVIVED
+    assert QuarantinedMessage.objects.get().error == claims.WORKER_DIED_ERROR
 
 
 def test_a_batch_whose_statement_takes_too_long_is_divided(
@@ -149,7 +149,7 @@ def test_a_batch_whose_statement_takes_too_long_is_divided(
 def test_no_statement_of_a_batch_runs_for_ever(
     acme: Product, acme_key: str, curse: Curse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "STATEMENT_LIMIT", 1)
+    monkeypatch.setattr(claims, "STATEMENT_TIMEOUT_SECONDS", 1)
     bad = wait_with_a_cursed_one(acme_key, 1)
 
     def run_for_ever() -> None:
@@ -166,14 +166,14 @@ def test_a_limit_that_somebody_set_for_the_role_stays(
 ) -> None:
     limits: list[str] = []
 
-    def note(received: Sequence[Received]) -> Outcome:
+    def note(received: Sequence[ReceivedMessage]) -> RecordResult:
         with connection.cursor() as cursor:
             for name in ("statement_timeout", "lock_timeout"):
                 cursor.execute(f"SHOW {name}")
                 limits.append(cursor.fetchone()[0])
-        return Outcome([], {})
+        return RecordResult([], {})
 
-    monkeypatch.setattr(process, "record", note)
+    monkeypatch.setattr(processing, "record", note)
     with connection.cursor() as cursor:
         cursor.execute("SET lock_timeout = '7s'")
     wait(acme_key, track("ada"))
@@ -187,23 +187,23 @@ def test_a_limit_that_somebody_set_for_the_role_stays(
 
 def test_a_worker_whose_batch_was_taken_over_does_nothing(acme: Product, acme_key: str) -> None:
     wait(acme_key, *[track("ada")] * 5)
-    late = Claims(batch_size=10).next(NOON)
+    late = BatchClaimer(batch_size=10).next(NOON)
     assert late is not None
     assert drain().messages == 5
-    assert process.settle_batch(late, NOON) == 0
+    assert processing.process_batch(late, NOON) == 0
     assert counts(acme) == {("ada", "opened"): 5}
 
 
 def test_a_worker_that_falls_behind_its_note_is_given_a_moment(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "GRACE", 3600.0)
+    monkeypatch.setattr(claims, "CLAIM_GRACE_SECONDS", 3600.0)
     wait(acme_key, *[track("ada")] * 5)
-    late = Claims(batch_size=10).next(NOON)
+    late = BatchClaimer(batch_size=10).next(NOON)
     assert late is not None
     wait(acme_key, track("bob"))
-    assert drain() == process.Drained(1, True)
-    assert process.settle_batch(late, NOON) == 5
+    assert drain() == processing.DrainResult(1, True)
+    assert processing.process_batch(late, NOON) == 5
     assert counts(acme) == {("ada", "opened"): 5, ("bob", "opened"): 1}
     assert not ClaimedBatch.objects.exists()
 
@@ -220,4 +220,4 @@ def test_a_batch_that_is_worked_on_is_nobody_elses(
 
 
 def _another_process_finds_nothing() -> bool:
-    return at_once(drain) == [process.Drained(0, True)]
+    return at_once(drain) == [processing.DrainResult(0, True)]

@@ -14,7 +14,7 @@ from django.db import connection
 from engagement.core import credentials
 from engagement.database import sql
 from engagement.models import DailyCount, Event, EventName, Product, User
-from ingestion.drain import process
+from ingestion.drain import processing
 from ingestion.models import DroppedMessage, InboxMessage, IngestionKey, QuarantinedMessage
 from ingestion.payloads import Payload, encode
 from tests.engagement.history import NOON
@@ -37,8 +37,8 @@ def wait_raw(key: str, *payloads: bytes, received_at: datetime = NOON) -> list[i
     return [row.pk for row in rows]
 
 
-def drain(now: datetime = NOON, **options: Any) -> process.Drained:
-    return process.drain(lambda: now, **options)
+def drain(now: datetime = NOON, **options: Any) -> processing.DrainResult:
+    return processing.drain(lambda: now, **options)
 
 
 def at_once(*work: Callable[[], Result]) -> list[Result]:

@@ -116,7 +116,7 @@ def asked_of_each(work: Callable[[], Any]) -> Counter[str]:
         cursor = sql._cursor
 
         def counted() -> Any:
-            seen[routing.current().alias] += 1
+            seen[routing.current_connection().alias] += 1
             return cursor()
 
         patch.setattr(sql, "_cursor", counted)

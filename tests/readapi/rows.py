@@ -12,7 +12,7 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
-from engagement.tenure import stated
+from engagement.tenure import parse_created_at
 
 SPRING = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
 SUMMER = datetime(2026, 6, 1, 12, 0, 0, 123456, tzinfo=UTC)
@@ -60,7 +60,7 @@ def make_account(
         is_identified=True,
         first_seen_at=first_seen_at,
         last_seen_at=last_seen_at,
-        created_at=stated(traits or {}),
+        created_at=parse_created_at(traits or {}),
     )
     AccountEngagement.objects.create(
         product=workspace.product,
@@ -94,7 +94,7 @@ def make_user(
         is_identified=True,
         first_seen_at=first_seen_at,
         last_seen_at=last_seen_at,
-        created_at=stated(traits or {}),
+        created_at=parse_created_at(traits or {}),
     )
     UserEngagement.objects.create(
         product=workspace.product,

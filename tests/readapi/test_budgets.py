@@ -8,7 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from engagement.database import sql
-from engagement.models import Product, Segment, Tally, Workspace
+from engagement.models import CachedCounts, Product, Segment, Workspace
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import account_id, fill, user_id
 
@@ -33,7 +33,7 @@ def statements_of(work: Callable[[], Any]) -> int:
 def filled(acme: Product) -> Workspace:
     workspace = fill(acme)
     # However slow this machine is now, few are counted when they are asked for.
-    Tally.objects.update(seconds=0)
+    CachedCounts.objects.update(seconds=0)
     return workspace
 
 

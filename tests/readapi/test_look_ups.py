@@ -8,9 +8,9 @@ from django.db import connection
 
 from engagement.models import Account, Product, User, Workspace
 from engagement.rescoring.rescore import rescore
-from engagement.rules.trait_filters import has_trait
+from engagement.rules.trait_filters import trait_equals
 from readapi import queries
-from readapi.parameters import Match
+from readapi.parameters import Lookup
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SUMMER, make_account, make_user
@@ -205,14 +205,14 @@ def crowd(workspace: Workspace) -> None:
 
 @pytest.mark.usefixtures("crowd")
 def test_look_ups_by_e_mail_and_domain_use_their_indexes(workspace: Workspace) -> None:
-    users = queries.ranked_users(workspace, Match("email", "5@initech.example"))
+    users = queries.ranked_users(workspace, Lookup("email", "5@initech.example"))
     assert "user_email" in users.explain()
-    accounts = queries.ranked_accounts(workspace, Match("domain", "5.initech.example"))
+    accounts = queries.ranked_accounts(workspace, Lookup("domain", "5.initech.example"))
     assert "account_domain" in accounts.explain()
 
 
 @pytest.mark.usefixtures("crowd")
 def test_look_ups_by_trait_use_their_indexes(acme: Product) -> None:
-    has_five = has_trait("traits", "seats", "5")
+    has_five = trait_equals("traits", "seats", "5")
     assert "user_traits" in User.objects.filter(has_five, product=acme).explain()
     assert "account_traits" in Account.objects.filter(has_five, product=acme).explain()

@@ -256,7 +256,7 @@ def test_an_edit_between_two_pages_is_told(list_: str, acme_reads: Reads, acme: 
     first = page(acme_reads, address, workspace_id=workspace.pk, limit=2)
     second = page(acme_reads, first["_links"]["next"])
 
-    sets.request(workspace.pk)
+    sets.request_score_set(workspace.pk)
     # As long as the edit is not shown, nothing changes.
     page(acme_reads, first["_links"]["next"])
     rescore(NOON)
@@ -332,7 +332,7 @@ def test_a_page_is_one_range_of_the_ranking_index(
         (queries.ACCOUNT_RANKING, queries.ranked_accounts(workspace), "account_ranking"),
         (queries.USER_RANKING, queries.ranked_users(workspace), "user_ranking"),
     ):
-        beyond = order.beyond(rows, (4, 3), backwards=backwards)
+        beyond = order.rows_after(rows, (4, 3), backwards=backwards)
         plan = order.sort(beyond, backwards=backwards)[:21].explain()
         assert index in plan
         assert f"ROW({', '.join(order.columns)}) {compared} ROW(4, 3)" in plan

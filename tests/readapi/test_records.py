@@ -255,5 +255,5 @@ def test_a_trait_comes_back_as_it_was_sent(
 
 def test_times_are_utc_with_microseconds() -> None:
     moment = datetime(2026, 6, 1, 12, tzinfo=UTC)
-    assert serializers.time(moment) == "2026-06-01T12:00:00.000000Z"
-    assert serializers.time(moment.replace(year=987)) == "0987-06-01T12:00:00.000000Z"
+    assert serializers.format_time(moment) == "2026-06-01T12:00:00.000000Z"
+    assert serializers.format_time(moment.replace(year=987)) == "0987-06-01T12:00:00.000000Z"

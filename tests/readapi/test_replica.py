@@ -24,7 +24,7 @@ from pytest_django import DjangoDbBlocker
 from benchmarks.standby import Standby
 from config import environment, health
 from engagement.database import routing, sql
-from engagement.models import Account, Product, Segment, Tally, Workspace
+from engagement.models import Account, CachedCounts, Product, Segment, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from readapi import queries, replica, throttling
@@ -46,7 +46,7 @@ pytestmark = [
 def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[Standby]:
     with django_db_blocker.unblock():
         started = following.start(FOLDER / "replica")
-    with override_settings(DATABASE_ROUTERS=["engagement.database.routing.Router"]):
+    with override_settings(DATABASE_ROUTERS=["engagement.database.routing.ReplicaRouter"]):
         yield started
     with django_db_blocker.unblock():
         following.end(started)
@@ -127,7 +127,7 @@ def test_only_the_token_and_its_count_are_asked_of_the_primary(
     ids = {"account": account_id(acme, "initech"), "user": user_id(acme, "ann")}
     ids |= {"workspace": filled.pk, "segment": segment.pk}
     # However slow this machine is now, few are counted when they are asked for.
-    Tally.objects.update(seconds=0)
+    CachedCounts.objects.update(seconds=0)
     follower.catch_up()
     names(acme_reads, filled)  # This one also notes the token's use.
     for address, parameters, statements in EVERYTHING:
@@ -153,7 +153,7 @@ def test_the_use_of_a_token_is_noted_and_its_requests_are_counted(
     used = ApiToken.objects.get().last_used_at
     assert used is not None and timezone.now() - used < timedelta(minutes=1)
     assert Usage.objects.get().requests == 3
-    with routing.reading_from(replica.ALIAS):
+    with routing.read_from(replica.ALIAS):
         assert ApiToken.objects.get().last_used_at is None
 
 
@@ -213,10 +213,10 @@ def test_requests_side_by_side_read_where_each_of_them_says() -> None:
     seen: list[tuple[str, str]] = []
 
     def read(name: str) -> None:
-        with routing.reading_from(name) if name != "default" else nullcontext():
+        with routing.read_from(name) if name != "default" else nullcontext():
             for _ in range(3):
                 gevent.sleep()
-                seen.append((name, routing.current().alias))
+                seen.append((name, routing.current_connection().alias))
 
     gevent.joinall([gevent.spawn(read, name) for name in ("replica", "default")], raise_error=True)
     assert [name for name, _ in seen[:2]] == ["replica", "default"]
@@ -224,7 +224,7 @@ def test_requests_side_by_side_read_where_each_of_them_says() -> None:
 
 
 def test_nothing_can_be_written_there(filled: Workspace) -> None:
-    with routing.reading_from(replica.ALIAS):
+    with routing.read_from(replica.ALIAS):
         with pytest.raises(InternalError, match="read-only"):
             sql.execute("UPDATE engagement_product SET name = 'Globex'")
         # Django's own writes are routed.
@@ -241,11 +241,11 @@ def test_a_place_in_newer_scores_is_none_in_older_ones(
     """As when the next page comes from a replica that lags behind the last page's database."""
     tell(acme, group("vandelay", name="Vandelay"))
     Workspace.objects.filter(pk=frozen.pk).update(lookback_days=30)
-    sets.request(frozen.pk)
+    sets.request_score_set(frozen.pk)
     rescore(NOON)
     assert Workspace.objects.get().scores_id != frozen.scores_id
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replica, "is_set", lambda: False)
+        patch.setattr(replica, "is_configured", lambda: False)
         pages = [
             acme_reads("/v2/accounts", workspace_id=frozen.pk, limit=limit) for limit in (1, 2)
         ]
@@ -292,7 +292,7 @@ def test_a_statement_that_it_ends_is_answered_by_the_primary(
     find, sides = queries.workspace, []
 
     def slowly(*arguments: Any, **options: Any) -> Workspace:
-        sides.append(routing.current().alias)
+        sides.append(routing.current_connection().alias)
         if sides[-1] == replica.ALIAS:
             sql.fetch("SELECT pg_sleep(60)::text FROM engagement_account LIMIT 1")
         return find(*arguments, **options)

@@ -18,7 +18,7 @@ def slow(self: WorkspaceList) -> Response:
 def test_a_statement_that_takes_too_long_is_answered_503(
     client: Client, acme_token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "READING_SECONDS", 0.1)
+    monkeypatch.setattr(base, "READ_TIMEOUT_SECONDS", 0.1)
     monkeypatch.setattr(WorkspaceList, "answer", slow)
     headers = {"Authorization": f"Bearer {acme_token}"}
     answer = client.get("/v2/workspaces", headers=headers)

@@ -11,7 +11,7 @@ from django.utils import timezone
 from engagement.core import credentials
 from engagement.models import Product
 from ingestion.models import IngestionKey
-from readapi.authentication import note_use
+from readapi.authentication import record_use
 from readapi.models import ApiToken
 from tests.readapi.conftest import Reads
 
@@ -80,20 +80,20 @@ def test_use_is_noted_once_a_minute(acme: Product, django_assert_num_queries: An
         token.refresh_from_db()
         return token.last_used_at
 
-    note_use(token, NOON)
+    record_use(token, NOON)
     assert noted_at() == NOON
     with django_assert_num_queries(0):
-        note_use(token, NOON + timedelta(seconds=59))
+        record_use(token, NOON + timedelta(seconds=59))
     assert noted_at() == NOON
-    note_use(token, NOON + timedelta(seconds=61))
+    record_use(token, NOON + timedelta(seconds=61))
     assert noted_at() == NOON + timedelta(seconds=61)
 
 
 def test_of_two_requests_at_once_one_notes_the_use(acme: Product) -> None:
     first = ApiToken.create(acme, "test")
     second = ApiToken.objects.get()
-    note_use(first, NOON)
-    note_use(second, NOON + timedelta(seconds=1))
+    record_use(first, NOON)
+    record_use(second, NOON + timedelta(seconds=1))
     assert ApiToken.objects.get().last_used_at == NOON
 
 

@@ -16,7 +16,7 @@ from django_celery_beat.models import PeriodicTask
 from django_celery_beat.schedulers import DatabaseScheduler
 
 from config.celery import app, schedule
-from config.keepalive import BEAT
+from config.keepalive import BEAT_COUNTER
 from engagement import telemetry
 
 
@@ -108,12 +108,12 @@ def test_beat_notes_what_it_sent_and_nothing_when_it_sent_nothing(sent: list[str
     scheduler = started()
     PeriodicTask.objects.update(last_run_at=timezone.now() - timedelta(days=1))
     scheduler = started()
-    assert telemetry.named(BEAT) == {}
+    assert telemetry.get_counters(BEAT_COUNTER) == {}
     ticks(scheduler)
-    noted = telemetry.named(BEAT)[BEAT]
+    noted = telemetry.get_counters(BEAT_COUNTER)[BEAT_COUNTER]
     assert noted.units >= 1 and noted.last_at <= timezone.now()
     ticks(scheduler)
-    assert telemetry.named(BEAT)[BEAT].runs == 1
+    assert telemetry.get_counters(BEAT_COUNTER)[BEAT_COUNTER].runs == 1
 
 
 def test_a_database_that_is_away_does_not_end_beat(
@@ -127,7 +127,7 @@ def test_a_database_that_is_away_does_not_end_beat(
         raise Error("connection refused")
 
     with monkeypatch.context() as patch:
-        patch.setattr(telemetry, "add", refuse)
+        patch.setattr(telemetry, "add_run", refuse)
         ticks(scheduler)
     assert "ingestion.tasks.drain" in sent
-    assert telemetry.named(BEAT) == {}
+    assert telemetry.get_counters(BEAT_COUNTER) == {}

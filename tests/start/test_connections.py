@@ -95,7 +95,7 @@ def test_clients_that_never_finish_a_request_make_room(
 def test_what_a_client_sends_must_come_in_time_however_steadily() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        reader = webworker.Reader(ours)
+        reader = webworker.ClientReader(ours)
         reader.allow(0.2)
         began = time.monotonic()
         with pytest.raises(TimeoutError):

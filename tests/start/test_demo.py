@@ -19,7 +19,7 @@ from ingestion.log import last_24h
 from ingestion.models import DroppedMessage, DropReason
 from marketplace.connecting import DetailsRejected
 from marketplace.models import Connection
-from marketplace.simulator.records import site
+from marketplace.simulator.records import create_site
 from marketplace.simulator.server import Simulator
 from tests.admin.rows import a_connection
 from tests.start.clicking import Admin
@@ -37,12 +37,12 @@ def marketplace() -> Iterator[Simulator]:
 
 @pytest.mark.django_db
 def test_the_demos_product_is_made_once_and_connected(marketplace: Simulator) -> None:
-    made = demo.load(marketplace.url, NOW)
+    made = demo.connect_product(marketplace.url, NOW)
     connection = Connection.objects.get(product=made)
     assert connection.state == State.ACTIVE
     Product.objects.filter(pk=made.pk).update(name="Our demo")
 
-    assert demo.load(marketplace.url, NOW) == made
+    assert demo.connect_product(marketplace.url, NOW) == made
     assert Connection.objects.get().generation == connection.generation
     assert Product.objects.count() == 1
 
@@ -52,7 +52,7 @@ def test_a_start_without_the_demo_disconnects_it_and_another_with_it_connects_it
     marketplace: Simulator, acme: Product
 ) -> None:
     ours = a_connection(acme)
-    made = demo.load(marketplace.url, NOW)
+    made = demo.connect_product(marketplace.url, NOW)
     demo.disconnect(NOW)
     demo.disconnect(NOW)
     left = Connection.objects.defer(None).get(product=made)
@@ -60,7 +60,7 @@ def test_a_start_without_the_demo_disconnects_it_and_another_with_it_connects_it
     ours.refresh_from_db()
     assert ours.state == State.ACTIVE
 
-    assert demo.load(marketplace.url, NOW) == made
+    assert demo.connect_product(marketplace.url, NOW) == made
     assert Connection.objects.get(product=made).state == State.ACTIVE
 
 
@@ -68,20 +68,22 @@ def test_a_start_without_the_demo_disconnects_it_and_another_with_it_connects_it
 def test_nothing_is_made_where_the_marketplace_refuses_the_demo(marketplace: Simulator) -> None:
     marketplace.replace_token()
     with pytest.raises(DetailsRejected, match="token"):
-        demo.load(marketplace.url, NOW)
+        demo.connect_product(marketplace.url, NOW)
     assert not Product.objects.exists()
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo with few people."""
-    monkeypatch.setattr(demo, "CONNECTED", Size(6, 30, days=20, event_days=3))
-    others = {name: (catalog, Size(2, 10, days=20)) for name, (catalog, _) in demo.OTHERS.items()}
-    monkeypatch.setattr(demo, "OTHERS", others)
+    monkeypatch.setattr(demo, "CONNECTED_SIZE", Size(6, 30, days=20, event_days=3))
+    others = {
+        name: (catalog, Size(2, 10, days=20)) for name, (catalog, _) in demo.OTHER_PRODUCTS.items()
+    }
+    monkeypatch.setattr(demo, "OTHER_PRODUCTS", others)
 
 
 def fill(product: Product, stopping: Callable[[], bool] = lambda: False) -> None:
-    demo.fill(product, lambda: NOW, io.StringIO(), stopping)
+    demo.generate_demo_data(product, lambda: NOW, io.StringIO(), stopping)
 
 
 @pytest.mark.django_db
@@ -91,7 +93,7 @@ def test_three_products_are_filled_and_scored(acme: Product) -> None:
     fill(acme)
     assert not demo.is_empty(acme)
     products = Product.objects.order_by("pk")
-    assert [product.name for product in products] == ["Acme", *demo.OTHERS]
+    assert [product.name for product in products] == ["Acme", *demo.OTHER_PRODUCTS]
     for product in products:
         assert product.workspaces.count() == 3
         for workspace in product.workspaces.select_related("scores"):
@@ -109,7 +111,7 @@ def test_the_connected_products_customers_are_those_whose_licenses_are_served(
 ) -> None:
     fill(acme)
     known = set(Account.objects.filter(product=acme).values_list("external_id", flat=True))
-    assert known == {site(demo.SEED, number).cloud_id for number in range(6)}
+    assert known == {create_site(demo.SEED, number).cloud_id for number in range(6)}
 
 
 @pytest.mark.django_db
@@ -118,10 +120,10 @@ def test_its_products_look_as_if_their_messages_had_come_through_the_inbox(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # There are few, and some are to be dropped for either reason.
-    monkeypatch.setattr(messages, "REPEATED", 0.4)
-    monkeypatch.setattr(messages, "NAMELESS", 0.4)
+    monkeypatch.setattr(messages, "DUPLICATE_SHARE", 0.4)
+    monkeypatch.setattr(messages, "ANONYMOUS_SHARE", 0.4)
     fill(acme)
-    sent = last_24h.of_products([acme.pk], NOW)[acme.pk]
+    sent = last_24h.for_products([acme.pk], NOW)[acme.pk]
     events = Event.objects.filter(product=acme, received_at__gt=NOW - timedelta(hours=23))
     assert sum(sent.recorded) == events.count() > 0
     dropped = DroppedMessage.objects.filter(product=acme)
@@ -155,13 +157,13 @@ def test_a_start_that_is_ended_leaves_no_half_of_the_data(acme: Product) -> None
 def test_the_demo_does_not_start_beside_a_connection_to_a_real_marketplace(
     acme: Product, fields: dict[str, Any], is_refused: bool
 ) -> None:
-    demo.refuse_beside_others()
+    demo.require_no_real_connections()
     a_connection(acme, **fields)
     if is_refused:
         with pytest.raises(StartFailed, match="connected to a real one; set EDS_DATA_DIR"):
-            demo.refuse_beside_others()
+            demo.require_no_real_connections()
     else:
-        demo.refuse_beside_others()
+        demo.require_no_real_connections()
 
 
 @pytest.fixture

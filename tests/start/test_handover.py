@@ -90,7 +90,7 @@ def request(path: str, body: bytes = b"", *headers: str) -> bytes:
 class Server:
     def __init__(self, ingestion: int, pages: int) -> None:
         self.port = free_port()
-        command = gunicorn.command("127.0.0.1", self.port, ingestion, pages)
+        command = gunicorn.gunicorn_command("127.0.0.1", self.port, ingestion, pages)
         command.append("tests.start.telling:application")
         self.process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=dict(os.environ))
 
@@ -221,7 +221,7 @@ def test_what_is_no_request_is_refused(connect: Connect) -> None:
 def test_a_page_that_finds_no_room_is_told_so_at_once(connect: Connect) -> None:
     page = connect().ask(PAGE).process
     with stopped(page), selectors.DefaultSelector() as answered:
-        for _ in range(webworker.LENT_CONNECTIONS + 1):
+        for _ in range(webworker.MAX_LENT_CONNECTIONS + 1):
             client = connect()
             client.send(PAGE, b"", "X-Request-ID: here")
             answered.register(client.socket, selectors.EVENT_READ, client)
@@ -299,8 +299,12 @@ def test_the_addresses_that_accept_data_are_the_ones_that_count_as_such() -> Non
         known = doors if view and issubclass(view, IngestionView) else others
         known |= spellings(str(pattern.pattern))
     assert len(doors) > 15
-    assert {path for path in doors if handover.kind(path.encode()) != handover.INGESTION} == set()
-    assert {path for path in others if handover.kind(path.encode()) == handover.INGESTION} == set()
+    assert {
+        path for path in doors if handover.process_kind(path.encode()) != handover.INGESTION
+    } == set()
+    assert {
+        path for path in others if handover.process_kind(path.encode()) == handover.INGESTION
+    } == set()
 
 
 def spellings(pattern: str) -> set[str]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from config.json_lines import with_process
+from config.json_lines import add_process_name
 from config.local.supervisor import Console
 from tests.start.running import Up, clean_environment, fetch, free_port, until
 
@@ -24,10 +24,10 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def test_a_childs_object_gets_the_childs_name_and_its_text_becomes_an_object() -> None:
-    known = json.loads(with_process("web", '{"time": "t", "message": "m"}', NOON))
+    known = json.loads(add_process_name("web", '{"time": "t", "message": "m"}', NOON))
     assert known == {"time": "t", "message": "m", "process": "web"}
     for text in ("LOG:  checkpoint", "[1]", "12", '"text"', ""):
-        assert json.loads(with_process("postgres", text, NOON)) == {
+        assert json.loads(add_process_name("postgres", text, NOON)) == {
             "time": "2026-03-02T12:00:00.000+00:00",
             "level": "info",
             "message": text,

@@ -16,7 +16,7 @@ import pytest
 from django.conf import settings
 
 from config.local.postgres import stop_process
-from ingestion.doors.fields import ID_LENGTH
+from ingestion.doors.fields import MAX_ID_LENGTH
 from tests.openapi.conftest import Shapes, described, shapes
 from tests.openapi.walking import media, operations
 from tests.start.running import free_port, until
@@ -54,7 +54,7 @@ def get(port: int, address: str) -> tuple[int, str, bytes]:
 
 @pytest.mark.parametrize("character", ["a", "é", "漢", "🎉"])
 def test_the_longest_id_can_be_looked_up(character: str, port: int) -> None:
-    match = {"match_type": "tracking_id", "match_value": character * ID_LENGTH}
+    match = {"match_type": "tracking_id", "match_value": character * MAX_ID_LENGTH}
     query = urlencode({"workspace_id": 2**63 - 1, **match, "limit": 100, "offset": 0})
     assert get(port, f"/v2/accounts?{query}")[0] == 200
 

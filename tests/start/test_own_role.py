@@ -12,7 +12,7 @@ import pytest
 from django.conf import settings
 from django.db import ProgrammingError, connection
 
-from config import ownership
+from config.local import ownership
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from tests.database import FAST, superuser
 from tests.start.running import manage
@@ -103,9 +103,9 @@ def test_what_an_older_release_holds_is_given_over_later(
         with superuser(server, DATABASE) as operator:
             with old.transaction():
                 old.execute("LOCK TABLE held IN ACCESS SHARE MODE")
-                with pytest.raises(ownership.InUse):
-                    ownership.hand_over(operator, ROLE)
-            ownership.hand_over(operator, ROLE)
+                with pytest.raises(ownership.ObjectsInUse):
+                    ownership.transfer_ownership(operator, ROLE)
+            ownership.transfer_ownership(operator, ROLE)
         with psycopg.connect(host=str(server.socket_dir), user=ROLE, dbname=DATABASE) as service:
             service.execute("ALTER TABLE held ADD COLUMN name text")
             service.execute("INSERT INTO held (name) VALUES ('x')")

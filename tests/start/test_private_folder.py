@@ -31,7 +31,7 @@ def test_a_new_data_folder_and_its_lock_are_the_owners_alone(tmp_path: Path) -> 
     for folder in (tmp_path / "by the settings", tmp_path / "by the lock"):
         if folder.name == "by the settings":
             environment.local_secrets(folder)
-        with preflight.only_one(folder):
+        with preflight.lock_data_dir(folder):
             assert mode(folder / "up.lock") == 0o600
             assert not mode(folder) & 0o077
 
@@ -43,13 +43,13 @@ def test_an_open_folder_an_open_lock_and_open_secrets_are_closed_and_told(
     (tmp_path / "up.lock").touch()
     for name, open_mode in ((".", 0o755), ("secrets.json", 0o644), ("up.lock", 0o644)):
         (tmp_path / name).chmod(open_mode)
-    with caplog.at_level(logging.WARNING), preflight.only_one(tmp_path):
+    with caplog.at_level(logging.WARNING), preflight.lock_data_dir(tmp_path):
         assert not mode(tmp_path) & 0o067
         assert mode(tmp_path / "secrets.json") == mode(tmp_path / "up.lock") == 0o600
     said = [record.getMessage() for record in caplog.records]
     assert [str(tmp_path) in line and "open to other users" in line for line in said] == [True] * 2
     caplog.clear()
-    with preflight.only_one(tmp_path):
+    with preflight.lock_data_dir(tmp_path):
         assert caplog.records == []
 
 
@@ -57,7 +57,7 @@ def test_a_folder_that_everybody_writes_to_stays_as_it_is(tmp_path: Path) -> Non
     shared = tmp_path / "like tmp"
     shared.mkdir()
     shared.chmod(0o1777)
-    preflight.keep_private(shared)
+    preflight.restrict_permissions(shared)
     assert mode(shared) == 0o777 | stat.S_ISVTX
 
 
@@ -67,7 +67,7 @@ def test_a_private_folder_stays_private_with_a_database_in_it(reachable: Path) -
     for _ in range(2):
         assert manage(data, "migrate").returncode == 0
         assert not mode(data) & 0o067
-    with preflight.only_one(data):
+    with preflight.lock_data_dir(data):
         assert manage(data, "migrate").returncode == 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from config.local.postgres import EmbeddedPostgres, PostgresFailed
+from config.local.postgres import EmbeddedPostgres, EmbeddedPostgresError
 
 STRANGER = 65534
 
@@ -65,9 +65,9 @@ def test_a_folder_that_somebody_else_may_control_is_refused_and_left_as_it_is(
     made(server.socket_dir)
     before = server.socket_dir.stat()
     try:
-        with pytest.raises(PostgresFailed, match="another user of this machine may control"):
+        with pytest.raises(EmbeddedPostgresError, match="another user of this machine may control"):
             server.initialise()
-        with pytest.raises(PostgresFailed, match="another user of this machine may control"):
+        with pytest.raises(EmbeddedPostgresError, match="another user of this machine may control"):
             server.accepts_connections()
         after = server.socket_dir.stat()
         assert (after.st_uid, after.st_mode) == (before.st_uid, before.st_mode)

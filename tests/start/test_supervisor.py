@@ -30,7 +30,7 @@ KILLED = -signal.SIGKILL
 def child(folder: Path, name: str, waits_for: str, *, serves_others: bool = False) -> Child:
     command = [sys.executable, "-c", PROGRAM, name, waits_for]
     start = partial(spawn, command, folder)
-    return Child(name, start, signal.SIGTERM, stop_timeout=2.0, serves_others=serves_others)
+    return Child(name, start, signal.SIGTERM, stop_timeout=2.0, stops_last=serves_others)
 
 
 def endings(folder: Path, *children: Child) -> list[int | None]:

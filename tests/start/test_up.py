@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from config.local.postgres import EmbeddedPostgres
-from ingestion.tasks import EXPIRES
+from ingestion.tasks import DRAIN_EXPIRES
 from tests.start.running import Up, fetch, manage, paste, survivors, until
 
 pytestmark = pytest.mark.slow
@@ -163,7 +163,7 @@ def test_a_worker_that_hangs_in_a_task_is_replaced_and_goes_on(up: Up) -> None:
     beat = up.named("celery", "beat")[0]
     beat.suspend()
     # By then those that it asked for are over, or have expired in the queue.
-    time.sleep(EXPIRES + 1)
+    time.sleep(DRAIN_EXPIRES + 1)
     with connect(up) as other:
         other.execute("LOCK TABLE ingestion_claimedbatch IN ACCESS EXCLUSIVE MODE")
         told = manage(up.data_dir, "shell", "-c", ask)

@@ -9,13 +9,13 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from config.provisioning import create_product
-from engagement.core.progress import Progress
+from engagement.core.progress import ProgressReporter
 from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size
 from engagement.models import Product
 
 
-def number(least: int, most: int) -> Callable[[str], int]:
+def integer_between(least: int, most: int) -> Callable[[str], int]:
     """Reads an option that is a whole number from *least* to *most*."""
 
     def read(text: str) -> int:
@@ -35,22 +35,26 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--name", default="Generated", help="the product's name")
-        parser.add_argument("--accounts", type=number(1, 10_000_000), default=300)
-        parser.add_argument("--users", type=number(0, 100_000_000), default=5000)
-        parser.add_argument("--days", type=number(1, 400), default=90, help="today the last one")
+        parser.add_argument("--accounts", type=integer_between(1, 10_000_000), default=300)
+        parser.add_argument("--users", type=integer_between(0, 100_000_000), default=5000)
+        parser.add_argument(
+            "--days", type=integer_between(1, 400), default=90, help="today the last one"
+        )
         parser.add_argument(
             "--event-days",
-            type=number(0, 400),
+            type=integer_between(0, 400),
             default=0,
             help="of so many days single events besides the daily counts",
         )
         parser.add_argument(
             "--activity",
-            type=number(1, 100),
+            type=integer_between(1, 100),
             default=25,
             help="on so many percent of days an ordinary user does anything",
         )
-        parser.add_argument("--seed", type=number(0, 2**31), default=1, help="same seed, same data")
+        parser.add_argument(
+            "--seed", type=integer_between(0, 2**31), default=1, help="same seed, same data"
+        )
 
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -76,7 +80,7 @@ class Command(BaseCommand):
 
 
 def _load(product: Product, size: Size, seed: int) -> None:
-    progress = Progress(sys.stderr, size.users)
+    progress = ProgressReporter(sys.stderr, size.users)
     done = 0
 
     def scoring(how_far: str) -> bool:
@@ -84,9 +88,9 @@ def _load(product: Product, size: Size, seed: int) -> None:
         return False
 
     try:
-        for users in loading.fill(product, vocabulary.BOARDS, size, timezone.now(), seed=seed):
+        for users in loading.populate(product, vocabulary.BOARDS, size, timezone.now(), seed=seed):
             done += users
             progress.show(done, f"{done:,} users")
-        loading.score([product], timezone.now, scoring)
+        loading.score_products([product], timezone.now, scoring)
     finally:
         progress.finish()

@@ -13,7 +13,7 @@ from config.failures import StartFailed
 LOCK_TIMEOUT = "3s"
 ATTEMPTS = 5
 # Seconds in which those who waited get their turn.
-PAUSE = 5.0
+RETRY_DELAY = 5.0
 
 
 class Command(migrate.Command):
@@ -31,8 +31,8 @@ class Command(migrate.Command):
                 if not isinstance(error.__cause__, LockNotAvailable):
                     raise
             if attempt < ATTEMPTS:
-                self.stderr.write(f"A table is locked; trying again in {PAUSE:.0f} s.")
-                time.sleep(PAUSE)
+                self.stderr.write(f"A table is locked; trying again in {RETRY_DELAY:.0f} s.")
+                time.sleep(RETRY_DELAY)
         raise StartFailed(
             "a table that has to be changed is locked by a long transaction, so the migration gave "
             "up and left the service undisturbed; end that transaction (pg_stat_activity shows "

@@ -28,7 +28,7 @@ class Command(BaseCommand):
         def progress(rotation: Rotation) -> None:
             self.stdout.write(f"{rotation.column}: {rotation.seen:,} looked at")
 
-        rotations = encryption.rotate(discard_unreadable, progress)
+        rotations = encryption.reencrypt(discard_unreadable, progress)
         for one in rotations:
             self.stdout.write(_result(one))
         if lost := sum(one.unreadable for one in rotations):
@@ -40,7 +40,7 @@ class Command(BaseCommand):
 
 
 def _result(rotation: Rotation) -> str:
-    said = f"{rotation.encrypted_anew:,} encrypted anew, {rotation.up_to_date:,} up to date"
+    said = f"{rotation.reencrypted:,} encrypted anew, {rotation.up_to_date:,} up to date"
     if rotation.unreadable:
         said += f", {rotation.unreadable:,} unreadable"
     if rotation.discarded:

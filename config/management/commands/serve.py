@@ -29,13 +29,13 @@ class Command(BaseCommand):
     def handle(
         self, *args: Any, host: str, port: int, only: str | None = None, **options: Any
     ) -> None:
-        if reason := gunicorn.port_in_use(host, port):
+        if reason := gunicorn.port_error(host, port):
             raise StartFailed(reason)
         preflight.check_secrets()
         ingestion = settings.WEB_WORKERS if only != handover.PAGES else 0
         pages = settings.PAGE_WORKERS if only != handover.INGESTION else 0
         as_json = settings.LOG_FORMAT == "json"
-        command = gunicorn.command(host, port, ingestion, pages, json_lines=as_json)
+        command = gunicorn.gunicorn_command(host, port, ingestion, pages, json_lines=as_json)
         # Replaced, not called: this process has imported what the workers must patch first.
         os.chdir(settings.BASE_DIR)
         os.execv(command[0], command)

@@ -7,8 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from engagement.core.progress import Progress
-from engagement.management.products import product_named
+from engagement.core.progress import ProgressReporter
+from engagement.management.product_argument import get_product
 from engagement.models import Product
 from engagement.removal import deletion
 
@@ -25,10 +25,10 @@ class Command(BaseCommand):
         parser.add_argument("--yes", action="store_true", help="do not ask")
 
     def handle(self, *args: Any, product: str, yes: bool, **options: Any) -> None:
-        found = product_named(product)
+        found = get_product(product)
         if not yes:
             _ask(found)
-        deletion.request(found.pk, timezone.now())
+        deletion.request_deletion(found.pk, timezone.now())
         deleted = self._delete(found)
         if Product.objects.filter(pk=found.pk).exists():
             self.stdout.write("A worker is deleting the product already; it is gone soon.")
@@ -36,7 +36,7 @@ class Command(BaseCommand):
             self.stdout.write(f"Deleted the product {found.name} with {deleted:,} rows.")
 
     def _delete(self, product: Product) -> int:
-        progress, deleted = Progress(sys.stderr), product.deleted_rows
+        progress, deleted = ProgressReporter(sys.stderr), product.deleted_rows
 
         def note(rows: int) -> None:
             nonlocal deleted
@@ -44,7 +44,7 @@ class Command(BaseCommand):
             progress.show(deleted, f"{deleted:,} rows deleted")
 
         try:
-            deletion.go_on(product.pk, after_piece=note)
+            deletion.resume_deletion(product.pk, after_piece=note)
         finally:
             progress.finish()
         return deleted

@@ -6,8 +6,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
-from engagement.management.products import product_named
-from engagement.recording.suppression import Scope, Subject
+from engagement.management.product_argument import get_product
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 
 
@@ -43,24 +43,24 @@ class Command(BaseCommand):
         allow_again: bool,
         **options: Any,
     ) -> None:
-        scope = Scope.ACCOUNT if user is None else Scope.USER
+        scope = SubjectScope.ACCOUNT if user is None else SubjectScope.USER
         external_id = account if user is None else user
         if not external_id:
             raise CommandError(f"the {scope} id is empty; give the id that your application sends.")
-        subject = Subject(product_named(product).pk, scope, external_id)
+        subject = SubjectRef(get_product(product).pk, scope, external_id)
         said = _allow_again(subject) if allow_again else _forget(subject, suppress)
         self.stdout.write(said)
 
 
-def _allow_again(subject: Subject) -> str:
-    if forgetting.allow_again(subject):
+def _allow_again(subject: SubjectRef) -> str:
+    if forgetting.lift_suppression(subject):
         return f"From now on messages that name this {subject.scope} are taken again."
     return f"Nothing to do: no messages are dropped because they name this {subject.scope}."
 
 
-def _forget(subject: Subject, suppress: bool) -> str:
+def _forget(subject: SubjectRef, suppress: bool) -> str:
     known = forgetting.forget(subject, timezone.now(), suppress=suppress)
-    forgetting.clear()
+    forgetting.erase_forgotten()
     what = subject.scope.capitalize()
     lines = [
         f"{what} deleted, with everything that was kept of it. Scores follow within seconds."

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, cast
 
 from django.core.management.base import BaseCommand, CommandError
 
-from engagement.core.progress import Progress
-from engagement.management.products import product_named
+from engagement.core.progress import ProgressReporter
+from engagement.management.product_argument import get_product
 from ingestion.bulk import exporting
 
 STANDARD_OUTPUT = "-"
@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
     def handle(self, *args: Any, product: str, output: str, force: bool, **options: Any) -> None:
-        found = product_named(product)
+        found = get_product(product)
         try:
             with _written(output, force) as file:
                 lines = _write(found.pk, file)
@@ -45,10 +45,10 @@ class Command(BaseCommand):
 
 
 def _write(product_id: int, file: BinaryIO) -> int:
-    progress = Progress(sys.stderr, exporting.how_many(product_id))
+    progress = ProgressReporter(sys.stderr, exporting.estimate_lines(product_id))
     lines = 0
     try:
-        for line in exporting.export(product_id):
+        for line in exporting.export_lines(product_id):
             file.write(line)
             lines += 1
             if lines % 1000 == 0:

@@ -13,15 +13,15 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from engagement.core import credentials
-from engagement.core.progress import Progress
-from engagement.management.products import product_named
+from engagement.core.progress import ProgressReporter
+from engagement.management.product_argument import get_product
 from engagement.models import Product
 from ingestion.bulk import files, importing
-from ingestion.bulk.files import Lines, Unreadable
+from ingestion.bulk.files import LineReader, UnreadableFile
 from ingestion.models import ImportedFile, IngestionKey
 
 STANDARD_INPUT = "-"
-AFTERWARDS = (
+SCORES_FOLLOW_NOTE = (
     "Scores follow in the background while a worker runs; the Workspaces page of the admin says "
     "how far they are."
 )
@@ -63,10 +63,10 @@ class Command(BaseCommand):
         again: bool,
         **options: Any,
     ) -> None:
-        found = product_named(product) if product is not None else _product_of(key or "")
+        found = get_product(product) if product is not None else _product_of(key or "")
         imported = [self._import(name, found, problems, again) for name in files]
         if any(imported):
-            self.stdout.write(AFTERWARDS)
+            self.stdout.write(SCORES_FOLLOW_NOTE)
 
     def _import(self, name: str, product: Product, given: Path | None, again: bool) -> bool:
         """Import the file; whether there was anything to do."""
@@ -86,7 +86,7 @@ class Command(BaseCommand):
             self._run(name, imported, problems)
         except KeyboardInterrupt:
             raise _stopped(name, imported, "The import was interrupted", returncode=130) from None
-        except (Unreadable, importing.Stopped) as error:
+        except (UnreadableFile, importing.ImportStopped) as error:
             raise _stopped(name, imported, str(error)) from None
         self.stdout.write(_summary(name, imported, problems))
         return True
@@ -95,9 +95,9 @@ class Command(BaseCommand):
         with ExitStack() as stack:
             raw = _open(name, stack)
             size = None if name == STANDARD_INPUT else Path(name).stat().st_size
-            progress = Progress(sys.stderr, size)
+            progress = ProgressReporter(sys.stderr, size)
             stack.callback(progress.finish)
-            source = Lines(raw, imported.position, imported.lines)
+            source = LineReader(raw, imported.position, imported.lines)
             started, begun_with = time.monotonic(), imported.lines
 
             def note() -> None:
@@ -105,10 +105,10 @@ class Command(BaseCommand):
                 done = source.bytes_read if size is not None else 0
                 progress.show(done, f"{imported.lines:,} lines, {rate:,.0f} a second")
 
-            importing.run(imported, source, _listing(name, problems), timezone.now, note)
+            importing.run_import(imported, source, _listing(name, problems), timezone.now, note)
 
 
-def _listing(name: str, path: Path) -> importing.Report:
+def _listing(name: str, path: Path) -> importing.ProblemReporter:
     """Writes problems to the end of the file, which is there only if there are any."""
 
     def write(problems: Sequence[importing.Problem]) -> None:
@@ -131,12 +131,14 @@ def _begin(name: str, product: Product, again: bool) -> ImportedFile:
     now = timezone.now()
     if name == STANDARD_INPUT:
         # What comes by standard input has no identity; message ids tell repeats apart.
-        return importing.begin(product.pk, secrets.token_bytes(32), "stdin", now, again=False)
+        return importing.start_or_resume(
+            product.pk, secrets.token_bytes(32), "stdin", now, again=False
+        )
     try:
-        digest = files.digest(Path(name))
+        digest = files.file_digest(Path(name))
     except OSError as error:
         raise CommandError(f"{name} cannot be read ({error.strerror}).") from None
-    return importing.begin(product.pk, digest, Path(name).name, now, again=again)
+    return importing.start_or_resume(product.pk, digest, Path(name).name, now, again=again)
 
 
 def _open(name: str, stack: ExitStack) -> BinaryIO:

@@ -5,19 +5,19 @@ secret gets into a log or onto a page by them.
 """
 
 
-class MarketplaceFailure(Exception):
+class MarketplaceError(Exception):
     """A request to the marketplace did not give what was asked for."""
 
 
-class CredentialsRejected(MarketplaceFailure):
+class CredentialsRejected(MarketplaceError):
     """401: a wrong user name or token, or an expired one. Trying again is of no use."""
 
 
-class Forbidden(MarketplaceFailure):
+class MarketplaceForbidden(MarketplaceError):
     """403: signed in, but not permitted."""
 
 
-class NotFound(MarketplaceFailure):
+class MarketplaceNotFound(MarketplaceError):
     """404 or 410: there is nothing at this address."""
 
     def __init__(self, status: int) -> None:
@@ -25,11 +25,11 @@ class NotFound(MarketplaceFailure):
         self.status = status
 
 
-class Refused(MarketplaceFailure):
+class MarketplaceBadRequest(MarketplaceError):
     """400: the marketplace does not take one of the parameters."""
 
 
-class MarketplaceUnavailable(MarketplaceFailure):
+class MarketplaceUnavailable(MarketplaceError):
     """429, 5xx or no answer: the same request may succeed later, not before *retry_after* seconds
     where the marketplace said so. *reason* is the end of a sentence: "it answered 503"."""
 
@@ -39,7 +39,7 @@ class MarketplaceUnavailable(MarketplaceFailure):
         self.retry_after = retry_after
 
 
-class UnexpectedAnswer(MarketplaceFailure):
+class UnexpectedResponse(MarketplaceError):
     """An answer that nobody can read: a web page, a changed shape, one that is too large.
     *reason* is the end of a sentence: "it is a web page"."""
 

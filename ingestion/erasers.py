@@ -6,10 +6,10 @@ from typing import LiteralString
 import msgspec
 
 from engagement.database import sql
-from engagement.recording.suppression import Scope, Subject
+from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
 from ingestion.log import drops, hours
-from ingestion.log.drops import Dropped
+from ingestion.log.drops import Drop
 from ingestion.models import (
     DroppedMessage,
     DropReason,
@@ -20,10 +20,10 @@ from ingestion.models import (
 from ingestion.payloads import Payload, decode
 
 
-def take_part() -> None:
+def register_erasers() -> None:
     """Have what ingestion keeps go with whoever is forgotten and with a product."""
-    forgetting.also(clear)
-    deletion.also(clear_product)
+    forgetting.register_eraser(erase_subject)
+    deletion.register_eraser(erase_product_messages)
 
 
 # A payload holds its strings as they are, so that most messages need not be decoded. What a worker
@@ -40,40 +40,40 @@ _QUARANTINED: LiteralString = """
 """
 
 
-def clear(subject: Subject, now: datetime) -> None:
+def erase_subject(subject: SubjectRef, now: datetime) -> None:
     """Delete what waits, is quarantined or is listed as dropped and names the subject."""
     _drop_waiting(subject, now)
     _delete_quarantined(subject)
-    column = "user_external_id" if subject.scope == Scope.USER else "account_external_id"
+    column = "user_external_id" if subject.scope == SubjectScope.USER else "account_external_id"
     listed = DroppedMessage.objects.filter(product=subject.product_id)
     listed.filter(**{column: subject.external_id}).delete()
 
 
-def _drop_waiting(subject: Subject, now: datetime) -> None:
+def _drop_waiting(subject: SubjectRef, now: datetime) -> None:
     """What was accepted is accounted for: it is listed as dropped, without its details."""
     parameters = {"digests": _key_digests(subject.product_id), "id": _bytes(subject)}
     guilty: list[int] = []
-    dropped: list[Dropped] = []
+    dropped: list[Drop] = []
     for id, payload, hint, received_at in sql.fetch(_WAITING, parameters):
         message = _read(payload)
         if message is None or _names(message, subject):
             guilty.append(id)
         if message is not None and _names(message, subject):
             reason = DropReason.FORGOTTEN
-            dropped.append(Dropped(id, subject.product_id, reason, hint, message, received_at))
+            dropped.append(Drop(id, subject.product_id, reason, hint, message, received_at))
     InboxMessage.objects.filter(pk__in=guilty).delete()
-    drops.list_dropped(dropped, now)
-    hours.add([hours.counted([], [], dropped)])
+    drops.save_drops(dropped, now)
+    hours.add_counts([hours.count_by_hour([], [], dropped)])
 
 
-def _delete_quarantined(subject: Subject) -> None:
+def _delete_quarantined(subject: SubjectRef) -> None:
     found = sql.fetch(_QUARANTINED, {"product": subject.product_id, "id": _bytes(subject)})
     messages = {id: _read(payload) for id, payload in found}
     guilty = [id for id, one in messages.items() if one is None or _names(one, subject)]
     QuarantinedMessage.objects.filter(pk__in=guilty).delete()
 
 
-def _bytes(subject: Subject) -> bytes:
+def _bytes(subject: SubjectRef) -> bytes:
     return subject.external_id.encode("utf-8", "surrogatepass")
 
 
@@ -87,8 +87,8 @@ def _read(payload: bytes) -> Payload | None:
         return None
 
 
-def _names(message: Payload, subject: Subject) -> bool:
-    named = message.user_id if subject.scope == Scope.USER else message.group_id
+def _names(message: Payload, subject: SubjectRef) -> bool:
+    named = message.user_id if subject.scope == SubjectScope.USER else message.group_id
     return named == subject.external_id
 
 
@@ -102,7 +102,7 @@ _SOME_WAITING: LiteralString = """
 """
 
 
-def clear_product(product_id: int, limit: int) -> int:
+def erase_product_messages(product_id: int, limit: int) -> int:
     """Delete up to *limit* messages that wait with the product's keys; how many it were."""
     return sql.execute(_SOME_WAITING, {"digests": _key_digests(product_id), "limit": limit})
 

@@ -15,7 +15,7 @@ _UNITS = [
 ]
 
 
-def ago(at: datetime, now: datetime) -> SafeString:
+def format_ago(at: datetime, now: datetime) -> SafeString:
     """How long ago it was, with the exact time for whoever points at it."""
     return format_html(
         '<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(), localize(at), _ago(now - at)

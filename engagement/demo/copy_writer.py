@@ -11,13 +11,13 @@ from django.db import transaction
 from psycopg.types.json import Jsonb
 
 from engagement.database import sql
-from engagement.demo.population import Customer, Person
+from engagement.demo.population import Customer, DemoUser
 from engagement.models import EventName
-from engagement.tenure import stated
-from engagement.traits import stamp
+from engagement.tenure import parse_created_at
+from engagement.traits import make_stamp
 
 # So many people are in memory at once, or those of one customer.
-PEOPLE_PER_PIECE = 5_000
+PEOPLE_PER_BATCH = 5_000
 
 
 class _Place(NamedTuple):
@@ -27,7 +27,7 @@ class _Place(NamedTuple):
     arrival: int
 
 
-def write(product_id: int, customers: Iterable[Customer]) -> Iterator[int]:
+def copy_customers(product_id: int, customers: Iterable[Customer]) -> Iterator[int]:
     """Copy the customers piece by piece; yields how many people each piece had."""
     known = EventName.objects.filter(product_id=product_id)
     names = dict(known.values_list("name", "pk"))
@@ -43,7 +43,7 @@ def _pieces(customers: Iterable[Customer]) -> Iterator[list[Customer]]:
     for customer in customers:
         piece.append(customer)
         people += max(1, len(customer.people))
-        if people >= PEOPLE_PER_PIECE:
+        if people >= PEOPLE_PER_BATCH:
             yield piece
             piece, people = [], 0
     yield piece
@@ -139,11 +139,11 @@ def _accounts(
 def _subject(
     product_id: int,
     place: _Place,
-    told: Customer | Person,
+    told: Customer | DemoUser,
     first_at: datetime,
     last_at: datetime,
 ) -> sql.Row:
-    written = list(stamp(told.seen_at, place.arrival))
+    written = list(make_stamp(told.seen_at, place.arrival))
     return (
         place.id,
         product_id,
@@ -153,40 +153,40 @@ def _subject(
         True,
         first_at,
         last_at,
-        stated(told.traits),
+        parse_created_at(told.traits),
     )
 
 
-def _last_seen(person: Person) -> datetime:
+def _last_seen(person: DemoUser) -> datetime:
     # Days come in their order, but the kinds of a day in any.
-    if not person.done:
+    if not person.event_uses:
         return person.seen_at
-    last_day = person.done[-1].last_at.date()
-    latest = max(done.last_at for done in person.done if done.last_at.date() == last_day)
+    last_day = person.event_uses[-1].last_at.date()
+    latest = max(done.last_at for done in person.event_uses if done.last_at.date() == last_day)
     return max(person.seen_at, latest)
 
 
 def _counts(
     product_id: int,
-    people: Sequence[Person],
+    people: Sequence[DemoUser],
     users: Sequence[int],
     homes: Sequence[int],
     names: dict[str, int],
 ) -> Iterator[sql.Row]:
     for person, user, home in zip(people, users, homes, strict=True):
-        for event, last_at, count, _ in person.done:
+        for event, last_at, count, _ in person.event_uses:
             yield product_id, user, last_at.date(), names[event], home, count, last_at
 
 
 def _events(
     product_id: int,
-    people: Sequence[Person],
+    people: Sequence[DemoUser],
     users: Sequence[int],
     homes: Sequence[int],
     names: dict[str, int],
 ) -> Iterator[tuple[int, int, datetime, int, int]]:
     for person, user, home in zip(people, users, homes, strict=True):
-        for event, _, _, times in person.done:
+        for event, _, _, times in person.event_uses:
             for at in times:
                 yield product_id, user, at, home, names[event]
 

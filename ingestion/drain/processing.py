@@ -17,25 +17,25 @@ from django.db import Error, transaction
 from django.db.models import Q
 
 from engagement.database import locks, retries, sql
-from engagement.messages import Received, Statement
+from engagement.messages import ReceivedMessage, Statement
 from engagement.recording.record import record
 from ingestion.drain import claims, message_ids, quarantine
-from ingestion.drain.batches import BATCH_SIZE, collector_paused, settle_or_split
-from ingestion.drain.claims import Claim, Claims
+from ingestion.drain.batches import BATCH_SIZE, pause_gc, process_or_split
+from ingestion.drain.claims import BatchClaimer, Claim
 from ingestion.log import drops, hours, texts
-from ingestion.log.drops import Dropped
+from ingestion.log.drops import Drop
 from ingestion.models import DropReason, InboxMessage, IngestionKey
-from ingestion.payloads import Payload, Unusable, decode
+from ingestion.payloads import Payload, UnusableMessage, decode
 
 logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 3
 # Before the second attempt; before each further one twice as long.
-RETRY_PAUSE = timedelta(seconds=5)
-KEY_USE_WRITTEN_EVERY = timedelta(minutes=1)
+RETRY_BACKOFF = timedelta(seconds=5)
+KEY_USE_WRITE_INTERVAL = timedelta(minutes=1)
 
 
-class Claimed(NamedTuple):
+class ClaimedMessage(NamedTuple):
     """A message taken out of the inbox, in the transaction that settles it."""
 
     id: int
@@ -47,7 +47,7 @@ class Claimed(NamedTuple):
     request_id: str | None
 
 
-class Drained(NamedTuple):
+class DrainResult(NamedTuple):
     """What a drain did. ``is_empty`` is whether its last look found no more than it took."""
 
     messages: int
@@ -60,64 +60,64 @@ def drain(
     out_of_time: Callable[[], bool] = lambda: False,
     after_batch: Callable[[], None] = lambda: None,
     batch_size: int = BATCH_SIZE,
-) -> Drained:
+) -> DrainResult:
     """Settle the messages that wait, until it has taken all or *out_of_time* says to stop.
 
     *after_batch* is called after each committed batch. Raises what the database raises where that
     is no message's fault; the batch then waits as before.
     """
-    work = Claims(batch_size)
+    work = BatchClaimer(batch_size)
     settled = 0
     while not out_of_time():
         claim = work.next(clock())
         if claim is None:
-            return Drained(settled, True)
+            return DrainResult(settled, True)
         if messages := _settle_claim(claim, clock):
             settled += messages
             after_batch()
-    return Drained(settled, False)
+    return DrainResult(settled, False)
 
 
 def _settle_claim(claim: Claim, clock: Callable[[], datetime]) -> int:
     """Settle the batch; how many messages it were. What the database could not do just now counts
     against no message, but what it ended for taking too long is tried in smaller batches."""
     try:
-        return retries.after_races(partial(settle_batch, claim, clock()))
+        return retries.retry_on_conflict(partial(process_batch, claim, clock()))
     except Error as error:
-        if retries.was_too_dear(error):
-            claims.give_up(claim)
+        if retries.is_timeout(error):
+            claims.split_or_release(claim)
             return 0
         if retries.is_transient(error):
             # Where this fails, too, the batch has one attempt less.
             with suppress(Error):
-                claims.give_back(claim)
+                claims.cancel_attempt(claim)
         raise
 
 
-def settle_batch(claim: Claim, now: datetime) -> int:
+def process_batch(claim: Claim, now: datetime) -> int:
     """Settle each message of the batch: recorded, dropped, quarantined, or put back for another
     attempt. One transaction. How many there were; none where another worker took the batch over."""
-    with collector_paused(), transaction.atomic(durable=True):
-        if not claims.hold(claim):
+    with pause_gc(), transaction.atomic(durable=True):
+        if not claims.try_lock(claim):
             return 0
         claimed = _take(claim)
         # For the whole of the batch: whoever forgets somebody then also finds what is put aside.
         senders = _senders({bytes(one.key_digest) for one in claimed})
-        settled: list[hours.Counts] = []
+        settled: list[hours.HourlyCounts] = []
         # Apart, because what failed before would spoil the batch again.
         for together in (
             [one for one in claimed if not one.attempts],
             [one for one in claimed if one.attempts],
         ):
             if together:
-                settle_or_split(
+                process_or_split(
                     together,
                     lambda some: settled.append(_settle(some, senders, now)),
                     lambda one, error: _put_aside(one, error, now),
                 )
-        claims.finish(claim)
+        claims.delete_claim(claim)
         # Last, because workers wait for each other at the counts until they have committed.
-        hours.add(settled)
+        hours.add_counts(settled)
     return len(claimed)
 
 
@@ -132,15 +132,15 @@ _TAKE: LiteralString = """
 """
 
 
-def _take(claim: Claim) -> list[Claimed]:
+def _take(claim: Claim) -> list[ClaimedMessage]:
     rows = sql.fetch(_TAKE, {"claim": claim.id})
-    return sorted(map(Claimed._make, rows), key=itemgetter(0))
+    return sorted(map(ClaimedMessage._make, rows), key=itemgetter(0))
 
 
 # --- Failures -------------------------------------------------------------------------------
 
 
-def _put_aside(one: Claimed, error: Exception, now: datetime) -> None:
+def _put_aside(one: ClaimedMessage, error: Exception, now: datetime) -> None:
     """Put the message back for another attempt or, after the last one, into quarantine."""
     attempts = one.attempts + 1
     # The error's text may quote the message, so it goes to the quarantine and not into the log.
@@ -153,13 +153,13 @@ def _put_aside(one: Claimed, error: Exception, now: datetime) -> None:
         extra={"request_id": one.request_id},
     )
     if attempts < MAX_ATTEMPTS:
-        pause = RETRY_PAUSE * 2 ** (attempts - 1)
+        pause = RETRY_BACKOFF * 2 ** (attempts - 1)
         InboxMessage.objects.create(
             **{**one._asdict(), "attempts": attempts}, not_before=now + pause
         )
         return
     told = _storable(f"{type(error).__name__}: {error}")
-    quarantine.put(one._asdict(), attempts, told, now)
+    quarantine.add(one._asdict(), attempts, told, now)
 
 
 def _storable(text: str) -> str:
@@ -170,7 +170,7 @@ def _storable(text: str) -> str:
 # --- Settling -------------------------------------------------------------------------------
 
 
-class Sender(NamedTuple):
+class SenderKey(NamedTuple):
     """The key that a message came with, as the database knows it; ``product_id`` is None where the
     product is being deleted."""
 
@@ -181,24 +181,24 @@ class Sender(NamedTuple):
 
 
 def _settle(
-    claimed: Sequence[Claimed], senders: dict[bytes, Sender], now: datetime
-) -> hours.Counts:
+    claimed: Sequence[ClaimedMessage], senders: dict[bytes, SenderKey], now: datetime
+) -> hours.HourlyCounts:
     """Record the messages or list them as dropped, and count them. Raises where one of them cannot
     be handled."""
-    recorded: list[Received] = []
-    dropped: list[Dropped] = []
+    recorded: list[ReceivedMessage] = []
+    dropped: list[Drop] = []
     for one in claimed:
         message = decode(one.payload)
         sender = senders.get(bytes(one.key_digest))
         if sender is None or sender.product_id is None or sender.revoked_at is not None:
             dropped.append(_without_key(one, sender, message))
-        elif isinstance(message, Unusable):
+        elif isinstance(message, UnusableMessage):
             dropped.append(_unusable(one, sender.product_id, message))
         else:
-            recorded.append(Received(sender.product_id, one.id, one.received_at, message))
-    recorded, repeated = message_ids.without_repeats(recorded)
+            recorded.append(ReceivedMessage(sender.product_id, one.id, one.received_at, message))
+    recorded, repeated = message_ids.split_duplicates(recorded)
     forgotten, crowded_out = record(recorded)
-    in_part: list[Dropped] = []
+    in_part: list[Drop] = []
     if repeated or forgotten or crowded_out:
         arrived = {one.id: one for one in claimed}
         for reason, some in ((DropReason.DUPLICATE, repeated), (DropReason.FORGOTTEN, forgotten)):
@@ -209,18 +209,18 @@ def _settle(
             if one.arrival in crowded_out
         ]
     # Last, because workers wait for each other at the counts: each adds to the same few rows.
-    drops.list_dropped([*dropped, *in_part], now)
+    drops.save_drops([*dropped, *in_part], now)
     used = {bytes(one.key_digest) for one in claimed}
     _note_use([sender for digest, sender in senders.items() if digest in used], now)
-    return hours.counted(recorded, forgotten, dropped)
+    return hours.count_by_hour(recorded, forgotten, dropped)
 
 
-def _senders(digests: set[bytes]) -> dict[bytes, Sender]:
+def _senders(digests: set[bytes]) -> dict[bytes, SenderKey]:
     """Whose keys these are. Their products are held until the transaction ends."""
     keys = list(IngestionKey.objects.filter(digest__in=digests).defer("secret"))
-    held = locks.hold_products({key.product_id for key in keys})
+    held = locks.share_lock_products({key.product_id for key in keys})
     return {
-        bytes(key.digest): Sender(
+        bytes(key.digest): SenderKey(
             key.pk,
             key.product_id if key.product_id in held else None,
             key.revoked_at,
@@ -230,42 +230,43 @@ def _senders(digests: set[bytes]) -> dict[bytes, Sender]:
     }
 
 
-def _without_key(one: Claimed, sender: Sender | None, message: Payload) -> Dropped:
+def _without_key(one: ClaimedMessage, sender: SenderKey | None, message: Payload) -> Drop:
     product_id = sender.product_id if sender else None
     if product_id is not None:
         reason = DropReason.REVOKED_KEY
     elif sender is not None:
         reason = DropReason.DELETED_PRODUCT
     else:
-        reason = drops.reason_without_key(bytes(one.key_digest))
+        reason = drops.invalid_key_reason(bytes(one.key_digest))
     return _not_recorded(one, product_id, reason, message)
 
 
-def _unusable(one: Claimed, product_id: int, message: Unusable) -> Dropped:
+def _unusable(one: ClaimedMessage, product_id: int, message: UnusableMessage) -> Drop:
     return _not_recorded(one, product_id, message.reason, message)
 
 
-def _dropped(one: Received, reason: DropReason, arrived: Claimed) -> Dropped:
+def _dropped(one: ReceivedMessage, reason: DropReason, arrived: ClaimedMessage) -> Drop:
     return _not_recorded(arrived, one.product_id, reason, one.message)
 
 
-def _in_part(one: Received, names: Sequence[str], arrived: Claimed) -> Dropped:
+def _in_part(one: ReceivedMessage, names: Sequence[str], arrived: ClaimedMessage) -> Drop:
     """The message is recorded and counts as such; listed is what of it is not."""
     dropped = _dropped(one, DropReason.TOO_MANY_TRAITS, arrived)
-    return msgspec.structs.replace(dropped, detail=texts.without_traits(names))
+    return msgspec.structs.replace(dropped, detail=texts.describe_dropped_traits(names))
 
 
 def _not_recorded(
-    one: Claimed, product_id: int | None, reason: DropReason, message: Statement | Unusable
-) -> Dropped:
-    return Dropped(
-        one.id, product_id, reason, one.key_hint, message, one.received_at, one.request_id
-    )
+    one: ClaimedMessage,
+    product_id: int | None,
+    reason: DropReason,
+    message: Statement | UnusableMessage,
+) -> Drop:
+    return Drop(one.id, product_id, reason, one.key_hint, message, one.received_at, one.request_id)
 
 
-def _note_use(senders: Sequence[Sender], now: datetime) -> None:
+def _note_use(senders: Sequence[SenderKey], now: datetime) -> None:
     """Note when keys were last used, at most once a minute for each."""
-    before = now - KEY_USE_WRITTEN_EVERY
+    before = now - KEY_USE_WRITE_INTERVAL
     used = [
         sender.key_id
         for sender in senders

@@ -9,12 +9,12 @@ from ingestion import tasks
 # Seconds between two wake-ups of one process. Where messages keep coming the pause grows to the
 # longest: a drain of a few messages costs almost as much as one of a thousand.
 PAUSE = 0.2
-LONGEST_PAUSE = 1.0
+MAX_PAUSE = 1.0
 # After a failure the broker is left alone for so many seconds.
 PAUSE_AFTER_FAILURE = 5.0
 
 
-class Waker:
+class DrainRequester:
     """Publishes wake-ups from a thread of its own: a slow broker must not delay an answer."""
 
     def __init__(self) -> None:
@@ -39,12 +39,12 @@ class Waker:
     def _run(self) -> None:
         pause = PAUSE
         while True:
-            pause = min(2 * pause, LONGEST_PAUSE) if self._wanted.is_set() else PAUSE
+            pause = min(2 * pause, MAX_PAUSE) if self._wanted.is_set() else PAUSE
             self._wanted.wait()
             self._wanted.clear()
-            taken = wakeups.ask(tasks.drain, tasks.EXPIRES)
+            taken = wakeups.enqueue(tasks.drain, tasks.DRAIN_EXPIRES)
             time.sleep(pause if taken else PAUSE_AFTER_FAILURE)
 
 
-_waker = Waker()
-request = _waker.request
+_waker = DrainRequester()
+request_drain = _waker.request

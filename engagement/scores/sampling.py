@@ -8,14 +8,14 @@ from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 
 # So many pieces of the range of ids are looked at.
-PIECES = 100
+ID_RANGES = 100
 
 
-class Sample(NamedTuple):
+class SubjectSample(NamedTuple):
     """The ids of subjects; each stands for ``one_in`` of the set. Exactly 1.0: they are all."""
 
     ids: list[int]
-    one_in: float
+    scale: float
 
 
 _ENDS: LiteralString = f"""
@@ -42,7 +42,7 @@ _OF: dict[Scope, tuple[LiteralString, LiteralString]] = {
 }
 
 
-def pick(score_set: ScoreSet, scope: Scope, total: int, wanted: int) -> Sample:
+def sample_subjects(score_set: ScoreSet, scope: Scope, total: int, wanted: int) -> SubjectSample:
     """About *wanted* of the set's *total* users or accounts, or all where there are no more.
 
     Pieces from all of the range of ids, so that whoever came early and whoever came late are both
@@ -52,12 +52,12 @@ def pick(score_set: ScoreSet, scope: Scope, total: int, wanted: int) -> Sample:
     of = {"product": score_set.product_id, "score_set": score_set.pk}
     ((low, high),) = sql.fetch(ends, of)
     if low is None:
-        return Sample([], 1.0)
+        return SubjectSample([], 1.0)
     ids = range(low, high + 1)
     width, starts = _pieces(ids, min(1.0, wanted / total))
     rows = sql.fetch(picked, {**of, "starts": starts, "width": width})
     covered = min(1.0, width * len(starts) / len(ids))
-    return Sample([id for (id,) in rows], 1 / covered)
+    return SubjectSample([id for (id,) in rows], 1 / covered)
 
 
 def _pieces(ids: range, share: float) -> tuple[int, list[int]]:
@@ -66,7 +66,7 @@ def _pieces(ids: range, share: float) -> tuple[int, list[int]]:
     Somewhere in each of the range's equal parts, because every tenth id may be of one kind; and
     always in the same places, so that who looks twice sees the same.
     """
-    part = -(-len(ids) // PIECES)
+    part = -(-len(ids) // ID_RANGES)
     width = max(1, round(part * share))
     random = Random(ids.start)
     return width, [start + random.randint(0, part - width) for start in ids[::part]]

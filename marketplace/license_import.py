@@ -9,44 +9,51 @@ import msgspec
 from django.db import transaction
 
 from engagement.database import sql
-from engagement.messages import Group, Received
+from engagement.messages import Group, ReceivedMessage
 from engagement.recording import suppression
 from engagement.recording.record import record
 from engagement.traits import Source, read_stamp
 from marketplace import duplicates, licenses, runs
-from marketplace.duplicates import Stored
-from marketplace.licenses import Failed, Fields, Imported, Outcome, Skipped, SkipReason
+from marketplace.duplicates import StoredLicense
+from marketplace.licenses import (
+    Fields,
+    InvalidRecord,
+    ParsedLicense,
+    ParsedRecord,
+    SkippedRecord,
+    SkipReason,
+)
 from marketplace.models import FailedRecord, SyncRun
 
 # A sync lists so many records that it could not use, and counts the others.
-FAILED_LISTED = 100
+MAX_FAILED_RECORDS = 100
 
 
-class Account(NamedTuple):
+class AccountState(NamedTuple):
     """An account as it stands; ``ours`` are the names of the traits that syncs wrote, and
     ``written_at`` is when one did last."""
 
     traits: dict[str, Any]
-    ours: set[str]
+    synced_traits: set[str]
     written_at: datetime | None
 
 
 def import_pages(
-    run: SyncRun, product_id: int, outcomes: Sequence[Outcome], step: runs.Step, now: datetime
+    run: SyncRun, product_id: int, outcomes: Sequence[ParsedRecord], step: runs.Step, now: datetime
 ) -> None:
     """Store what the pages say and how far the run comes with them, all or nothing.
 
     Raises what ``runs.hold`` and the database raise.
     """
     with transaction.atomic(durable=True):
-        runs.hold(run)
+        runs.lock_run(run)
         outcomes = _without_forgotten(product_id, outcomes)
-        found = [outcome for outcome in outcomes if isinstance(outcome, Imported)]
-        known = duplicates.stored(product_id, {license.key for license in found})
-        choice = duplicates.choose(run, product_id, found, known)
+        found = [outcome for outcome in outcomes if isinstance(outcome, ParsedLicense)]
+        known = duplicates.fetch_stored(product_id, {license.key for license in found})
+        choice = duplicates.decide(run, product_id, found, known)
         counted = Counter(pages=step.pages) + _tally(outcomes, len(choice.changed))
         counted += _store(run, product_id, choice.changed, known, now)
-        duplicates.remember(run, choice)
+        duplicates.save_pending(run, choice)
         _list_failed(run, outcomes)
         runs.advance(run, step, counted)
 
@@ -59,9 +66,9 @@ def import_pending(run: SyncRun, product_id: int, now: datetime) -> None:
     is_over = False
     while not is_over:
         with transaction.atomic(durable=True):
-            runs.hold(run)
-            rows = duplicates.undecided(run, product_id)
-            known = duplicates.stored(product_id, rows)
+            runs.lock_run(run)
+            rows = duplicates.resolve_pending(run, product_id)
+            known = duplicates.fetch_stored(product_id, rows)
             counted = Counter(imported=len(rows))
             counted += _store(run, product_id, rows, known, now)
             # They were counted as unchanged when they came.
@@ -75,8 +82,8 @@ def import_pending(run: SyncRun, product_id: int, now: datetime) -> None:
 def _store(
     run: SyncRun,
     product_id: int,
-    changed: dict[str, Imported],
-    known: Mapping[str, Stored],
+    changed: dict[str, ParsedLicense],
+    known: Mapping[str, StoredLicense],
     now: datetime,
 ) -> Counter[str]:
     """Write the licenses and the traits of their accounts; what the counters grow by."""
@@ -88,40 +95,40 @@ def _store(
     return _write_traits(product_id, cloud_ids, changed, run, now)
 
 
-def _without_forgotten(product_id: int, outcomes: Sequence[Outcome]) -> list[Outcome]:
+def _without_forgotten(product_id: int, outcomes: Sequence[ParsedRecord]) -> list[ParsedRecord]:
     """The outcomes; licenses of accounts that are suppressed are skipped."""
-    named = {outcome.cloud_id for outcome in outcomes if isinstance(outcome, Imported)}
-    forgotten = suppression.suppressed(product_id, suppression.Scope.ACCOUNT, named)
+    named = {outcome.cloud_id for outcome in outcomes if isinstance(outcome, ParsedLicense)}
+    forgotten = suppression.suppressed_ids(product_id, suppression.SubjectScope.ACCOUNT, named)
     return [
-        Skipped(SkipReason.FORGOTTEN)
-        if isinstance(outcome, Imported) and outcome.cloud_id in forgotten
+        SkippedRecord(SkipReason.FORGOTTEN)
+        if isinstance(outcome, ParsedLicense) and outcome.cloud_id in forgotten
         else outcome
         for outcome in outcomes
     ]
 
 
-def _tally(outcomes: Sequence[Outcome], imported: int) -> Counter[str]:
+def _tally(outcomes: Sequence[ParsedRecord], imported: int) -> Counter[str]:
     """What the run's counters grow by."""
     kinds = Counter(type(outcome) for outcome in outcomes)
     without = sum(
-        isinstance(outcome, Skipped) and outcome.reason == SkipReason.NO_CLOUD_ID
+        isinstance(outcome, SkippedRecord) and outcome.reason == SkipReason.NO_CLOUD_ID
         for outcome in outcomes
     )
     return Counter(
         seen=len(outcomes),
         imported=imported,
-        unchanged=kinds[Imported] - imported,
-        skipped=kinds[Skipped],
-        failed=kinds[Failed],
+        unchanged=kinds[ParsedLicense] - imported,
+        skipped=kinds[SkippedRecord],
+        failed=kinds[InvalidRecord],
         without_cloud_id=without,
     )
 
 
-def _list_failed(run: SyncRun, outcomes: Iterable[Outcome]) -> None:
-    failed = [outcome for outcome in outcomes if isinstance(outcome, Failed)]
+def _list_failed(run: SyncRun, outcomes: Iterable[ParsedRecord]) -> None:
+    failed = [outcome for outcome in outcomes if isinstance(outcome, InvalidRecord)]
     if not failed:
         return
-    room = FAILED_LISTED - FailedRecord.objects.filter(run=run).count()
+    room = MAX_FAILED_RECORDS - FailedRecord.objects.filter(run=run).count()
     FailedRecord.objects.bulk_create(
         FailedRecord(run=run, license_key=one.key, reason=one.reason) for one in failed[:room]
     )
@@ -140,7 +147,7 @@ _WRITE: LiteralString = """
 """
 
 
-def _write(product_id: int, changed: dict[str, Imported], run: SyncRun) -> None:
+def _write(product_id: int, changed: dict[str, ParsedLicense], run: SyncRun) -> None:
     # Sorted by the key, as every batch is.
     rows = [changed[key] for key in sorted(changed)]
     sql.execute(
@@ -179,7 +186,7 @@ _ARRIVALS: LiteralString = """
 def _write_traits(
     product_id: int,
     cloud_ids: Collection[str],
-    changed: Mapping[str, Imported],
+    changed: Mapping[str, ParsedLicense],
     run: SyncRun,
     now: datetime,
 ) -> Counter[str]:
@@ -201,7 +208,9 @@ def _write_traits(
     return counted
 
 
-def _wanted(named: dict[str, Any], changed: Mapping[str, Imported]) -> dict[str, dict[str, Any]]:
+def _wanted(
+    named: dict[str, Any], changed: Mapping[str, ParsedLicense]
+) -> dict[str, dict[str, Any]]:
     """The traits of each account, from all of its licenses: those at hand and the others."""
     found: dict[str, dict[str, Fields]] = defaultdict(dict)
     for license in changed.values():
@@ -209,24 +218,25 @@ def _wanted(named: dict[str, Any], changed: Mapping[str, Imported]) -> dict[str,
     for cloud_id, key, fields in sql.fetch(_OTHER_LICENSES, {**named, "keys": list(changed)}):
         found[cloud_id][key] = msgspec.json.decode(fields)
     return {
-        cloud_id: licenses.traits(some[licenses.best(some)]) for cloud_id, some in found.items()
+        cloud_id: licenses.account_traits(some[licenses.best_key(some)])
+        for cloud_id, some in found.items()
     }
 
 
-def _accounts(named: dict[str, Any]) -> dict[str, Account]:
+def _accounts(named: dict[str, Any]) -> dict[str, AccountState]:
     return {
         external_id: _account(msgspec.json.decode(traits), msgspec.json.decode(stamps))
         for external_id, traits, stamps in sql.fetch(_ACCOUNTS, named)
     }
 
 
-def _account(traits: dict[str, Any], stamps: dict[str, Any]) -> Account:
+def _account(traits: dict[str, Any], stamps: dict[str, Any]) -> AccountState:
     written = {name: read_stamp(stamp) for name, stamp in stamps.items() if name[:3] == "am."}
     ours = {name: one.at for name, one in written.items() if one.source is Source.MARKETPLACE}
-    return Account(traits, set(ours), max(ours.values(), default=None))
+    return AccountState(traits, set(ours), max(ours.values(), default=None))
 
 
-def _patch(wanted: dict[str, Any], account: Account | None) -> dict[str, Any]:
+def _patch(wanted: dict[str, Any], account: AccountState | None) -> dict[str, Any]:
     """What has to change so that the account has these traits from us, and no others from us.
 
     What somebody else wrote becomes ours even where it says the same: it stays then. Nobody but
@@ -237,13 +247,13 @@ def _patch(wanted: dict[str, Any], account: Account | None) -> dict[str, Any]:
     patch = {
         name: value
         for name, value in wanted.items()
-        if name not in account.ours or account.traits.get(name) != value
+        if name not in account.synced_traits or account.traits.get(name) != value
     }
-    gone = account.ours & account.traits.keys() - wanted.keys()
+    gone = account.synced_traits & account.traits.keys() - wanted.keys()
     return patch | dict.fromkeys(gone)
 
 
-def _counter(account: Account | None, run: SyncRun) -> str:
+def _counter(account: AccountState | None, run: SyncRun) -> str:
     """The counter that an account's change belongs to; "" where this run has counted it before."""
     if account is None:
         return "accounts_created"
@@ -258,7 +268,9 @@ def _record(product_id: int, patches: dict[str, dict[str, Any]], now: datetime) 
     arrivals = [row[0] for row in sql.fetch(_ARRIVALS, {"number": len(patches)}, prepare=True)]
     record(
         [
-            Received(product_id, arrival, now, Group(cloud_id, now, patch), Source.MARKETPLACE)
+            ReceivedMessage(
+                product_id, arrival, now, Group(cloud_id, now, patch), Source.MARKETPLACE
+            )
             for arrival, (cloud_id, patch) in zip(arrivals, patches.items(), strict=True)
         ]
     )

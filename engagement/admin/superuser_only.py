@@ -17,11 +17,16 @@ from django_celery_beat.models import (
 from engagement.admin.lookups import BoundedLookups
 from engagement.admin.scoping import ReadOnly, SuperusersOnly
 
-EDITABLE: list[type[Model]] = [AdminUser, Group]
+EDITABLE_MODELS: list[type[Model]] = [AdminUser, Group]
 # Kinds of schedules: a task's own page says when it runs.
-HIDDEN: list[type[Model]] = [IntervalSchedule, CrontabSchedule, SolarSchedule, ClockedSchedule]
+HIDDEN_MODELS: list[type[Model]] = [
+    IntervalSchedule,
+    CrontabSchedule,
+    SolarSchedule,
+    ClockedSchedule,
+]
 # One wrong click in the list of tasks would stop recording for everybody, so they are for looking.
-TASKS: dict[str, Any] = {
+TASK_ADMIN_OPTIONS: dict[str, Any] = {
     "actions": None,
     # Its own template has a script in it, which the content security policy forbids. All that it
     # does is to say a crontab in words, as a field of the page does.
@@ -32,13 +37,13 @@ TASKS: dict[str, Any] = {
 }
 
 
-def close_to_members() -> None:
+def restrict_to_superusers() -> None:
     """Register each of these models again, with the admin it has, for superusers only."""
-    for model in HIDDEN:
+    for model in HIDDEN_MODELS:
         admin.site.unregister(model)
-    for model in EDITABLE:
+    for model in EDITABLE_MODELS:
         _register_again(model, (SuperusersOnly, BoundedLookups), {})
-    _register_again(PeriodicTask, (ReadOnly, SuperusersOnly, BoundedLookups), TASKS)
+    _register_again(PeriodicTask, (ReadOnly, SuperusersOnly, BoundedLookups), TASK_ADMIN_OPTIONS)
 
 
 def _register_again(

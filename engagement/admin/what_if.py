@@ -7,27 +7,29 @@ from datetime import date
 from typing import Any, NamedTuple, cast
 
 from engagement.admin.condition_forms import RuleForm
-from engagement.admin.links import page_of
-from engagement.admin.previews import SECONDS, name_of
+from engagement.admin.previews import PREVIEW_TIMEOUT_SECONDS, display_name
+from engagement.admin.subject_urls import subject_url
 from engagement.database import sql
 from engagement.metric_names import Scope
 from engagement.models import EventName, ScoreSet, Workspace
 from engagement.rescoring import what_if
-from engagement.rescoring.what_if import Definition, Place, Rankings
+from engagement.rescoring.what_if import RankedSubject, RankingPreview, ScoringDefinition
 
-TITLES: dict[Scope, str] = {"account": "Accounts", "user": "Users"}
-NOT_SCORED = "The workspace is not scored yet; look again in a moment."
-TOO_LONG = (
+SCOPE_TITLES: dict[Scope, str] = {"account": "Accounts", "user": "Users"}
+NOT_SCORED_MESSAGE = "The workspace is not scored yet; look again in a moment."
+TIMED_OUT_MESSAGE = (
     "Computing the effect takes too long to wait for it here. Saving computes it in the "
     "background, and the scores of before the change are shown until it is done."
 )
-NOTHING_CHANGED = "Nothing is changed that would move anybody: these rank highest now."
-CHANGE_SOMETHING = "These rank highest now. Change something above to see how they would move."
-TOO_MANY_USERS = "These accounts have too many users to be scored while you wait."
-EXACT = "Computed for everybody, as saving would."
+NOTHING_CHANGED_MESSAGE = "Nothing is changed that would move anybody: these rank highest now."
+CHANGE_SOMETHING_MESSAGE = (
+    "These rank highest now. Change something above to see how they would move."
+)
+TOO_MANY_USERS_MESSAGE = "These accounts have too many users to be scored while you wait."
+EXACT_MESSAGE = "Computed for everybody, as saving would."
 
 
-class Row(NamedTuple):
+class RankingRow(NamedTuple):
     """A line of a ranking; ``kind`` of its move is "up", "down", "new", "leaves" or nothing."""
 
     rank: int
@@ -39,59 +41,61 @@ class Row(NamedTuple):
     said: str = ""
 
 
-class Side(NamedTuple):
+class RankingTable(NamedTuple):
     title: str
-    rows: list[Row]
+    rows: list[RankingRow]
 
 
 @dataclass(frozen=True)
-class Compared:
+class RankingComparison:
     title: str
-    sides: list[Side]
+    sides: list[RankingTable]
     # Where not everybody was looked at.
     note: str = ""
 
 
 @dataclass(frozen=True)
-class Effect:
+class WhatIfEffect:
     """``faults`` say what of the form cannot be used, one sentence each."""
 
     text: str
-    rankings: list[Compared] = field(default_factory=list)
+    rankings: list[RankingComparison] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
 
-def as_it_is(score_set: ScoreSet | None) -> Effect:
+def unchanged_effect(score_set: ScoreSet | None) -> WhatIfEffect:
     """The highest ranks, of a form that nobody has changed yet."""
     if score_set is None:
-        return Effect(NOT_SCORED)
-    return Effect(CHANGE_SOMETHING, _as_they_are(score_set))
+        return WhatIfEffect(NOT_SCORED_MESSAGE)
+    return WhatIfEffect(CHANGE_SOMETHING_MESSAGE, _as_they_are(score_set))
 
 
-def of_form(
+def form_effect(
     score_set: ScoreSet | None,
     form: RuleForm,
     weights: Any,
     today: date,
-) -> Effect:
+) -> WhatIfEffect:
     """What saving the form would change. Both are bound and nothing of them is saved."""
     if score_set is None:
-        return Effect(NOT_SCORED)
+        return WhatIfEffect(NOT_SCORED_MESSAGE)
     if faults := list(_faults(form, weights)):
-        return Effect("The effect shows once this is put right:", faults=faults)
+        return WhatIfEffect("The effect shows once this is put right:", faults=faults)
     asked = _definition(form, weights)
-    if asked == what_if.definition_of(score_set):
-        return Effect(NOTHING_CHANGED, _as_they_are(score_set))
-    ends = time.monotonic() + SECONDS
+    if asked == what_if.scoring_definition(score_set):
+        return WhatIfEffect(NOTHING_CHANGED_MESSAGE, _as_they_are(score_set))
+    ends = time.monotonic() + PREVIEW_TIMEOUT_SECONDS
     try:
-        with sql.time_limit(SECONDS):
-            tried = what_if.try_out(score_set, asked, today, lambda: time.monotonic() > ends)
-    except sql.TookTooLong:
-        return Effect(TOO_LONG)
-    is_exact = all(one.looked_at is None for one in tried.values())
-    return Effect(
-        EXACT if is_exact else "",
-        [_compared(scope, tried.get(scope), score_set.workspace_id) for scope in TITLES],
+        with sql.statement_timeout(PREVIEW_TIMEOUT_SECONDS):
+            tried = what_if.preview_ranking(
+                score_set, asked, today, lambda: time.monotonic() > ends
+            )
+    except sql.StatementTimeout:
+        return WhatIfEffect(TIMED_OUT_MESSAGE)
+    is_exact = all(one.sample_size is None for one in tried.values())
+    return WhatIfEffect(
+        EXACT_MESSAGE if is_exact else "",
+        [_compared(scope, tried.get(scope), score_set.workspace_id) for scope in SCOPE_TITLES],
     )
 
 
@@ -113,7 +117,7 @@ def _faults(form: RuleForm, weights: Any) -> Iterator[str]:
             yield from (f"Weight of “{name}”: {error}" for error in errors)
 
 
-def _definition(form: RuleForm, weights: Any) -> Definition:
+def _definition(form: RuleForm, weights: Any) -> ScoringDefinition:
     # An empty row says nothing.
     filled_in = [
         row.cleaned_data
@@ -125,7 +129,7 @@ def _definition(form: RuleForm, weights: Any) -> Definition:
     product = workspace.product_id
     known = EventName.objects.filter(product_id=product, name__in=given)
     exact = set(known.values_list("name", flat=True))
-    return Definition(
+    return ScoringDefinition(
         form.cleaned_data["lookback_days"],
         form.cleaned_data["default_weight"],
         workspace.audience,
@@ -136,31 +140,35 @@ def _definition(form: RuleForm, weights: Any) -> Definition:
 # --- In words -------------------------------------------------------------------------------
 
 
-def _as_they_are(score_set: ScoreSet) -> list[Compared]:
-    now = what_if.highest(score_set)
+def _as_they_are(score_set: ScoreSet) -> list[RankingComparison]:
+    now = what_if.current_ranking(score_set)
     return [
-        Compared(
-            title, [Side("Now", [_row(place, score_set.workspace_id) for place in now[scope]])]
+        RankingComparison(
+            title,
+            [RankingTable("Now", [_row(place, score_set.workspace_id) for place in now[scope]])],
         )
-        for scope, title in TITLES.items()
+        for scope, title in SCOPE_TITLES.items()
     ]
 
 
-def _compared(scope: Scope, found: Rankings | None, workspace_id: int) -> Compared:
+def _compared(scope: Scope, found: RankingPreview | None, workspace_id: int) -> RankingComparison:
     if found is None:
-        return Compared(TITLES[scope], [], TOO_MANY_USERS)
+        return RankingComparison(SCOPE_TITLES[scope], [], TOO_MANY_USERS_MESSAGE)
     now = [_row(place, workspace_id, *_leaving(place)) for place in found.now]
-    then = [_row(place, workspace_id, *_moved(place)) for place in found.then]
+    then = [_row(place, workspace_id, *_moved(place)) for place in found.with_change]
     note = ""
-    if found.looked_at is not None:
+    if found.sample_size is not None:
         note = (
-            f"Estimated from {found.looked_at:,} {scope}s: those who rank highest now, and others "
-            "picked evenly from all. Scores are about right; who ranks far below may be missing."
+            f"Estimated from {found.sample_size:,} {scope}s: those who rank highest now, and "
+            "others picked evenly from all. Scores are about right; who ranks far below may "
+            "be missing."
         )
-    return Compared(TITLES[scope], [Side("Now", now), Side("With the change", then)], note)
+    return RankingComparison(
+        SCOPE_TITLES[scope], [RankingTable("Now", now), RankingTable("With the change", then)], note
+    )
 
 
-def _moved(place: Place) -> tuple[str, str, str]:
+def _moved(place: RankedSubject) -> tuple[str, str, str]:
     if place.other_rank is None:
         return "new", "new", "not ranked now"
     by = place.other_rank - place.rank
@@ -173,15 +181,15 @@ def _moved(place: Place) -> tuple[str, str, str]:
     )
 
 
-def _leaving(place: Place) -> tuple[str, str, str]:
+def _leaving(place: RankedSubject) -> tuple[str, str, str]:
     if place.other_rank is None:
         return "leaves", "out", "would not be ranked"
-    if place.other_rank > what_if.SHOWN:
+    if place.other_rank > what_if.RANKS_SHOWN:
         return "leaves", f"→ {place.other_rank}", f"would rank {place.other_rank}"
     return "", "", ""
 
 
-def _row(place: Place, workspace_id: int, *move: str) -> Row:
+def _row(place: RankedSubject, workspace_id: int, *move: str) -> RankingRow:
     scope: Scope = "account" if place.subject._meta.model_name == "account" else "user"
-    url = page_of(place.subject, scope, workspace_id)
-    return Row(place.rank, name_of(place.subject), url, place.score, *move)
+    url = subject_url(place.subject, scope, workspace_id)
+    return RankingRow(place.rank, display_name(place.subject), url, place.score, *move)

@@ -9,13 +9,13 @@ from typing import Any
 
 from django import forms
 
-CONFLICT = (
+CONFLICT_MESSAGE = (
     "Somebody else changed this to {current} after you opened this page. Nothing was saved. Save "
     "again to set it to {own}, or enter {current} to keep theirs."
 )
 
 
-def remember_shown(form: "forms.ModelForm[Any]", names: Iterable[str]) -> None:
+def add_hidden_initials(form: "forms.ModelForm[Any]", names: Iterable[str]) -> None:
     """Send the fields with the values that they are shown with."""
     for name in names:
         if name in form.fields:
@@ -23,7 +23,7 @@ def remember_shown(form: "forms.ModelForm[Any]", names: Iterable[str]) -> None:
             form.fields[name].show_hidden_initial = sent or not form.is_bound
 
 
-def tell_conflicts(form: "forms.ModelForm[Any]", names: Iterable[str]) -> None:
+def add_conflict_errors(form: "forms.ModelForm[Any]", names: Iterable[str]) -> None:
     """Refuse what somebody else changed, too; once, because then the person knows of it."""
     for name in names:
         if name not in form.cleaned_data or not form.fields[name].show_hidden_initial:
@@ -32,7 +32,7 @@ def tell_conflicts(form: "forms.ModelForm[Any]", names: Iterable[str]) -> None:
         shown, own = str(form.data.get(sent)), str(form.cleaned_data[name])
         current = str(getattr(form.instance, name))
         if own != shown and current not in (shown, own):
-            form.add_error(name, CONFLICT.format(current=current, own=own))
+            form.add_error(name, CONFLICT_MESSAGE.format(current=current, own=own))
             seen: Any = form.data.copy()  # type: ignore[attr-defined]
             seen[sent] = current
             form.data = seen

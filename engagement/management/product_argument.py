@@ -5,7 +5,7 @@ from django.core.management.base import CommandError
 from engagement.models import Product
 
 
-def product_named(text: str) -> Product:
+def get_product(text: str) -> Product:
     """The product with this id, or else with this name; CommandError where that is not one."""
     if text.isascii() and text.isdigit() and len(text) < 19:
         found = Product.objects.filter(pk=int(text)).first()

@@ -19,23 +19,23 @@ from django.utils import timezone
 from engagement import telemetry
 from engagement.core import credentials
 from engagement.database import sql
-from ingestion.inbox import wakeups
-from ingestion.inbox.quotas import Keys, Shares
+from ingestion.inbox import drain_requests
+from ingestion.inbox.quotas import KeyQuotas, KnownKeys
 from ingestion.log import drops
 from ingestion.models import DropReason, IngestionKey
 from ingestion.payloads import Payload, encode
-from ingestion.prometheus import ACCEPT, COUNT
+from ingestion.prometheus import ACCEPT_COUNTER, UNKNOWN_KEY_COUNTER
 
 logger = logging.getLogger(__name__)
 
 # received_at, key digest, key hint, request id, payload
-Row: TypeAlias = tuple[datetime, bytes, str, str | None, bytes]
+InboxRow: TypeAlias = tuple[datetime, bytes, str, str | None, bytes]
 
 # A group takes no more than one INSERT can carry in a moment; a larger part makes a group alone.
-GROUP_ROWS = 10_000
-GROUP_BYTES = 4 * 1024 * 1024
+MAX_GROUP_ROWS = 10_000
+MAX_GROUP_BYTES = 4 * 1024 * 1024
 # Over so many bytes that wait to be committed a process takes no more, whoever sends them.
-WAITING_BYTES = 32 * 1024 * 1024
+MAX_WAITING_BYTES = 32 * 1024 * 1024
 
 RETRY_AFTER_FAILURE = 2
 RETRY_AFTER_FULL = 30
@@ -46,14 +46,14 @@ COMMIT_TIMEOUT = 10.0
 # A connection that was idle for longer is asked for a sign of life before it is relied on.
 IDLE_BEFORE_CHECK = 1.0
 # A statement that ran so often keeps its plan: planning is a third of a small INSERT's time.
-PREPARED_AFTER = 5
+PREPARE_THRESHOLD = 5
 # So many seconds pass between two additions to the count of what was accepted.
-TALLY_EVERY = 10.0
+COUNTS_WRITE_INTERVAL = 10.0
 # PostgreSQL's code for a file that it could not extend.
 DISK_FULL = "53100"
 
 
-class Unavailable(Exception):
+class InboxUnavailable(Exception):
     """The messages could not be committed; the sender should try again in *retry_after* seconds."""
 
     def __init__(self, retry_after: int) -> None:
@@ -77,13 +77,13 @@ def accept(
     _committer.commit(
         [(received_at, digest, hint, request_id, encode(message)) for message in messages]
     )
-    wakeups.request()
+    drain_requests.request_drain()
 
 
 class _Part:
     """The rows of one sender."""
 
-    def __init__(self, rows: list[Row]) -> None:
+    def __init__(self, rows: list[InboxRow]) -> None:
         self.rows = rows
         self.bytes = sum(len(payload) for *_, payload in rows)
         self.retry_after: int | None = None
@@ -105,7 +105,7 @@ class _Group:
 
     def has_room(self, part: _Part) -> bool:
         rows, size = self.rows + len(part.rows), self.bytes + part.bytes
-        return rows <= GROUP_ROWS and size <= GROUP_BYTES
+        return rows <= MAX_GROUP_ROWS and size <= MAX_GROUP_BYTES
 
     def add(self, part: _Part) -> None:
         self.parts.append(part)
@@ -118,7 +118,7 @@ class _Group:
         self.bytes -= part.bytes
 
 
-class Committer:
+class GroupCommitter:
     """Commits what concurrent requests hand in, group by group, in a thread of its own.
 
     In a gevent worker the thread is a greenlet, and handing over costs next to nothing.
@@ -134,11 +134,11 @@ class Committer:
         self._used_at = 0.0
         self._failing = False
         self._disk_full_at: float | None = None
-        self._shares = Shares()
-        self._keys = Keys()
+        self._shares = KeyQuotas()
+        self._keys = KnownKeys()
         self._tally = _Tally()
 
-    def commit(self, rows: list[Row]) -> None:
+    def commit(self, rows: list[InboxRow]) -> None:
         """Return once the rows are committed; raise Unavailable if that failed."""
         part = _Part(rows)
         with self._lock:
@@ -149,14 +149,14 @@ class Committer:
         self._arrived.set()
         if not group.settled.wait(COMMIT_TIMEOUT):
             self._withdraw(group, part)
-            raise Unavailable(RETRY_AFTER_FAILURE)
+            raise InboxUnavailable(RETRY_AFTER_FAILURE)
         if part.retry_after is not None:
-            raise Unavailable(part.retry_after)
+            raise InboxUnavailable(part.retry_after)
 
     def _group_for(self, part: _Part) -> _Group:
         """The group that gathers, or a new one behind it where the part finds no room in it."""
-        if sum(group.bytes for group in self._waiting) + part.bytes > WAITING_BYTES:
-            raise Unavailable(RETRY_AFTER_FAILURE)
+        if sum(group.bytes for group in self._waiting) + part.bytes > MAX_WAITING_BYTES:
+            raise InboxUnavailable(RETRY_AFTER_FAILURE)
         if not self._waiting or not self._waiting[-1].has_room(part):
             self._waiting.append(_Group())
         return self._waiting[-1]
@@ -167,7 +167,7 @@ class Committer:
             if group in self._waiting:
                 group.remove(part)
 
-    def met_a_full_disk(self, within: float) -> bool:
+    def saw_full_disk(self, within: float) -> bool:
         """Whether the last commit failed for want of disk space, so many seconds ago at most."""
         at = self._disk_full_at
         return at is not None and time.monotonic() - at < within
@@ -208,13 +208,13 @@ class Committer:
     def _settle(self, group: _Group) -> None:
         try:
             self._prepare_connection()
-            self._shares.count_if_due()
+            self._shares.refresh_if_due()
             unknown = self._keys.unknown({part.key_digest for part in group.parts})
             accepted = _Accepted()
             for part in group.parts:
                 if part.key_digest in unknown:
                     self._admit_some(part, accepted)
-                elif self._shares.is_used_up(part.key_digest):
+                elif self._shares.is_exceeded(part.key_digest):
                     part.retry_after = RETRY_AFTER_FULL
                 else:
                     accepted.add(part.key_digest, part.rows)
@@ -235,10 +235,10 @@ class Committer:
     def _admit_some(self, part: _Part, accepted: "_Accepted") -> None:
         """Store as many messages with an unknown key as are allowed, and count the others."""
         number = 0
-        if not self._shares.is_used_up(part.key_digest):
+        if not self._shares.is_exceeded(part.key_digest):
             number = self._keys.allow(len(part.rows))
         accepted.add(part.key_digest, part.rows[:number])
-        accepted.counted[drops.reason_without_key(part.key_digest)] += len(part.rows) - number
+        accepted.counted[drops.invalid_key_reason(part.key_digest)] += len(part.rows) - number
 
     def _note_success(self) -> None:
         if self._failing:
@@ -274,7 +274,7 @@ def _leave_the_pool() -> None:
     own = connection.copy()
     own.settings_dict["OPTIONS"].pop("pool", None)
     # Django otherwise has the driver keep no plan, whatever a statement asks for.
-    own.settings_dict["OPTIONS"]["prepare_threshold"] = PREPARED_AFTER
+    own.settings_dict["OPTIONS"]["prepare_threshold"] = PREPARE_THRESHOLD
     connections[DEFAULT_DB_ALIAS] = own
 
 
@@ -291,7 +291,7 @@ _INSERT_WITH_IDS: LiteralString = """
 """
 
 
-def _insert(rows: list[Row]) -> None:
+def _insert(rows: list[InboxRow]) -> None:
     # One statement outside any transaction block: it is committed when it returns.
     received, digests, hints, request_ids, payloads = zip(*rows, strict=True)
     columns = {
@@ -312,11 +312,11 @@ class _Accepted:
     """What became of the messages that are answered with 202: rows, or counted by reason."""
 
     def __init__(self) -> None:
-        self.rows: list[Row] = []
+        self.rows: list[InboxRow] = []
         self.keys: Counter[bytes] = Counter()
         self.counted: Counter[DropReason] = Counter()
 
-    def add(self, key_digest: bytes, rows: list[Row]) -> None:
+    def add(self, key_digest: bytes, rows: list[InboxRow]) -> None:
         self.rows += rows
         self.keys[key_digest] += len(rows)
 
@@ -343,7 +343,7 @@ class _Tally:
         """Seconds until the count is to be written; None where there is nothing to write."""
         if not self._messages:
             return None
-        return max(0.0, self._since + TALLY_EVERY - time.monotonic())
+        return max(0.0, self._since + COUNTS_WRITE_INTERVAL - time.monotonic())
 
     def write_if_due(self) -> None:
         if self.due_in() == 0.0:
@@ -364,16 +364,18 @@ class _Tally:
 
     @transaction.atomic(durable=True)
     def _add_up(self, now: datetime) -> None:
-        telemetry.add(ACCEPT, self._messages, 0.0, now)
+        telemetry.add_run(ACCEPT_COUNTER, self._messages, 0.0, now)
         if self._dropped:
-            telemetry.add(COUNT, self._dropped.total(), 0.0, now)
-            drops.count({(None, reason): number for reason, number in self._dropped.items()}, now)
+            telemetry.add_run(UNKNOWN_KEY_COUNTER, self._dropped.total(), 0.0, now)
+            drops.add_counts(
+                {(None, reason): number for reason, number in self._dropped.items()}, now
+            )
 
 
-_committer = Committer()
+_committer = GroupCommitter()
 stop = _committer.stop
 
 
-def met_a_full_disk(within: float) -> bool:
+def saw_full_disk(within: float) -> bool:
     """Whether this process's last commit failed because the database's disk is full."""
-    return _committer.met_a_full_disk(within)
+    return _committer.saw_full_disk(within)

@@ -3,11 +3,14 @@
 from django.db import models
 
 
-class Chore(models.Model):
+class DailyJob(models.Model):
     """A chore, and the UTC day on which it was last done."""
 
     name = models.CharField(max_length=50, primary_key=True)
     day = models.DateField(null=True)
+
+    class Meta:
+        db_table = "engagement_chore"
 
     def __str__(self) -> str:
         return self.name

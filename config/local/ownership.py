@@ -10,7 +10,7 @@ from psycopg import errors
 LOCK_TIMEOUT = "3s"
 ATTEMPTS = 5
 # It is held by somebody, or has just been dropped, as old partitions are.
-PASSING = (errors.LockNotAvailable, errors.DeadlockDetected, errors.UndefinedTable)
+TRANSIENT_ERRORS = (errors.LockNotAvailable, errors.DeadlockDetected, errors.UndefinedTable)
 # What is in the schemas of PostgreSQL itself is the superuser's. So is nothing that we make.
 _OURS = """
     nspname <> 'information_schema' AND nspname NOT LIKE 'pg\\_%%' AND {owner} = 10
@@ -48,11 +48,11 @@ _STATEMENTS = f"""
 """
 
 
-class InUse(Exception):
+class ObjectsInUse(Exception):
     """Something could not be given to the role, because somebody else holds it."""
 
 
-def hand_over(connection: psycopg.Connection[Any], role: str) -> None:
+def transfer_ownership(connection: psycopg.Connection[Any], role: str) -> None:
     """Give the connection's database and what the superuser owns in it to the role.
 
     One by one, so that nothing is locked for longer than a moment; what is in use is tried again,
@@ -65,7 +65,7 @@ def hand_over(connection: psycopg.Connection[Any], role: str) -> None:
         if not statements:
             return
         for (statement,) in statements:
-            with suppress(*PASSING):
+            with suppress(*TRANSIENT_ERRORS):
                 connection.execute(statement)
     if connection.execute(_STATEMENTS, {"role": role}).fetchone():
-        raise InUse
+        raise ObjectsInUse

@@ -11,19 +11,26 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from marketplace.simulator.faults import Answer, AnyFault, Endpoint, Fault, Faults, refusal
-from marketplace.simulator.feed import COMMERCIAL, Feed, Query, without_insights
-from marketplace.simulator.vendor import Vendor
+from marketplace.simulator.faults import (
+    AnyFault,
+    Endpoint,
+    Fault,
+    Faults,
+    SimulatedResponse,
+    error_response,
+)
+from marketplace.simulator.feed import COMMERCIAL, Feed, FeedQuery, without_insights
+from marketplace.simulator.vendor import SimulatedVendor
 
-PAGE = 50
+PAGE_SIZE = 50
 # Small, so that a vendor with a handful of apps has several pages of them.
-LISTING_PAGE = 2
+LISTING_PAGE_SIZE = 2
 BOUNDARIES = {COMMERCIAL, "fedramp_moderate", "isolated_cloud"}
-CONTROL = "/simulator"
+CONTROL_PREFIX = "/simulator"
 
 
 @dataclass(frozen=True)
-class Asked:
+class RecordedRequest:
     """A request as the simulator got it; the credentials are not kept."""
 
     endpoint: Endpoint | None
@@ -41,13 +48,13 @@ class Asked:
 class Marketplace:
     """The addresses of one vendor."""
 
-    def __init__(self, feed: Feed, vendor: Vendor, *, mixes_passes: bool = False) -> None:
+    def __init__(self, feed: Feed, vendor: SimulatedVendor, *, mixes_passes: bool = False) -> None:
         self.feed = feed
         self.vendor = vendor
         # Whether always free licenses come with all the others instead of alone.
         self.mixes_passes = mixes_passes
         self.faults = Faults()
-        self.asked: deque[Asked] = deque(maxlen=10_000)
+        self.asked: deque[RecordedRequest] = deque(maxlen=10_000)
 
     # --- Changing it while it runs ------------------------------------------------------------
 
@@ -56,26 +63,26 @@ class Marketplace:
         self.vendor = replace(self.vendor, token=token or f"simulated-token-{secrets.token_hex(6)}")
         return self.vendor.token
 
-    def misbehave(self, *faults: Fault) -> None:
+    def add_faults(self, *faults: Fault) -> None:
         """Have these faults befall requests, on top of those that already do."""
         self.faults.add(*faults)
 
-    def behave(self) -> None:
+    def clear_faults(self) -> None:
         """Lift all faults."""
         self.faults.clear()
 
     # --- Answering ----------------------------------------------------------------------------
 
-    def answer(self, target: str, headers: dict[str, str]) -> Answer:
+    def answer(self, target: str, headers: dict[str, str]) -> SimulatedResponse:
         parts = urlsplit(target)
         given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
         endpoint, reply = self._address(parts.path, given)
-        asked = Asked(endpoint, parts.path, given, _without_credentials(headers))
-        faults = self.faults.that_befall(endpoint, asked.offset)
+        asked = RecordedRequest(endpoint, parts.path, given, _without_credentials(headers))
+        faults = self.faults.matching(endpoint, asked.offset)
         if self._knows(headers.get("Authorization", "")):
-            answer = reply(sum(fault.shift(asked.offset // PAGE) for fault in faults))
+            answer = reply(sum(fault.shift(asked.offset // PAGE_SIZE) for fault in faults))
         else:
-            answer = refusal(401)
+            answer = error_response(401)
         for fault in faults:
             answer = fault.befall(answer)
         self.asked.append(replace(asked, status=answer.status))
@@ -88,7 +95,7 @@ class Marketplace:
 
     def _address(
         self, path: str, given: dict[str, str]
-    ) -> tuple[Endpoint | None, Callable[[int], Answer]]:
+    ) -> tuple[Endpoint | None, Callable[[int], SimulatedResponse]]:
         """Which address this is, and what it answers with a list that has moved by some rows."""
         match path.removeprefix("/marketplace/rest/3/").split("/"):
             case ["developer-space", "vendor", number]:
@@ -97,27 +104,27 @@ class Marketplace:
                 return Endpoint.LISTING, lambda _: self._listing(space, given)
             case ["reporting", "developer-space", space, "licenses"]:
                 return Endpoint.LICENSES, lambda moved: self._licenses(space, given, moved)
-        return None, lambda _: refusal(404, "No such address.")
+        return None, lambda _: error_response(404, "No such address.")
 
-    def _vendor(self, number: str) -> Answer:
+    def _vendor(self, number: str) -> SimulatedResponse:
         if number != self.vendor.vendor_id:
-            return refusal(404, f"No developer space for vendor {number}")
-        return Answer.of({"developerId": self.vendor.developer_id})
+            return error_response(404, f"No developer space for vendor {number}")
+        return SimulatedResponse.of({"developerId": self.vendor.developer_id})
 
-    def _listing(self, space: str, given: dict[str, str]) -> Answer:
+    def _listing(self, space: str, given: dict[str, str]) -> SimulatedResponse:
         """A page of the vendor's apps; its cursor carries what the first request asked for."""
         if space != self.vendor.developer_id:
-            return refusal(403, "You do not have permission to view this developer space.")
+            return error_response(403, "You do not have permission to view this developer space.")
         try:
             is_private, start = _read_cursor(given.get("cursor", ""))
         except ValueError:
-            return refusal(400, "cursor: is not one of ours")
+            return error_response(400, "cursor: is not one of ours")
         is_private = is_private or given.get("includePrivate") == "true"
         apps = [app for app in self.vendor.apps if is_private or app.state == "PUBLIC"]
-        own = f"/rest/3/product-listing/developer-space/{space}?limit={PAGE}"
+        own = f"/rest/3/product-listing/developer-space/{space}?limit={PAGE_SIZE}"
         links = {"self": own}
-        if start + LISTING_PAGE < len(apps):
-            links["next"] = f"{own}&cursor={_cursor(is_private, start + LISTING_PAGE)}"
+        if start + LISTING_PAGE_SIZE < len(apps):
+            links["next"] = f"{own}&cursor={_cursor(is_private, start + LISTING_PAGE_SIZE)}"
         items = [
             {
                 "productId": app.product_id,
@@ -128,20 +135,20 @@ class Marketplace:
                 "approvalStatus": "APPROVED",
                 "revision": 1,
             }
-            for app in apps[start : start + LISTING_PAGE]
+            for app in apps[start : start + LISTING_PAGE_SIZE]
         ]
-        return Answer.of({"links": links, "items": items})
+        return SimulatedResponse.of({"links": links, "items": items})
 
-    def _licenses(self, space: str, given: dict[str, str], moved: int) -> Answer:
+    def _licenses(self, space: str, given: dict[str, str], moved: int) -> SimulatedResponse:
         if space != self.vendor.developer_id:
-            return refusal(403, "You do not have permission to view this developer space.")
+            return error_response(403, "You do not have permission to view this developer space.")
         try:
             query = _query(given)
-            offset, limit = int(given.get("offset", 0)), int(given.get("limit", PAGE))
+            offset, limit = int(given.get("offset", 0)), int(given.get("limit", PAGE_SIZE))
         except ValueError as error:
-            return refusal(400, str(error))
-        if offset < 0 or not 1 <= limit <= PAGE:
-            return refusal(400, f"limit: must be between 1 and {PAGE}")
+            return error_response(400, str(error))
+        if offset < 0 or not 1 <= limit <= PAGE_SIZE:
+            return error_response(400, f"limit: must be between 1 and {PAGE_SIZE}")
         rows = self.feed.matching(query)
         if query.always_free and self.mixes_passes:
             rows = [*self.feed.matching(query._replace(always_free=False)), *rows]
@@ -149,28 +156,32 @@ class Marketplace:
         page = rows[start : start + limit]
         if given.get("withDataInsights") != "true":
             page = [without_insights(row) for row in page]
-        return Answer(body=_page(page, has_more=start + limit < len(rows), offset=offset + limit))
+        return SimulatedResponse(
+            body=_page(page, has_more=start + limit < len(rows), offset=offset + limit)
+        )
 
     # --- Being told what to do ----------------------------------------------------------------
 
-    def control(self, target: str, body: bytes) -> Answer:
+    def control(self, target: str, body: bytes) -> SimulatedResponse:
         """``POST /simulator/…``: what a person or another process changes while it runs."""
         try:
-            match urlsplit(target).path.removeprefix(CONTROL):
+            match urlsplit(target).path.removeprefix(CONTROL_PREFIX):
                 case "/misbehave":
-                    self.misbehave(msgspec.json.decode(body, type=AnyFault))
+                    self.add_faults(msgspec.json.decode(body, type=AnyFault))
                 case "/behave":
-                    self.behave()
+                    self.clear_faults()
                 case "/replace-token":
-                    return Answer.of({"token": self.replace_token(body.decode().strip() or None)})
+                    return SimulatedResponse.of(
+                        {"token": self.replace_token(body.decode().strip() or None)}
+                    )
                 case "/touch":
                     told = msgspec.json.decode(body, type=_Touch)
                     self.feed.touch(told.licenses, told.on, **told.fields)
                 case _:
-                    return refusal(404, "No such address.")
+                    return error_response(404, "No such address.")
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            return refusal(400, str(error))
-        return Answer.of({"faults": self.faults.current()})
+            return error_response(400, str(error))
+        return SimulatedResponse.of({"faults": self.faults.current()})
 
 
 class _Touch(msgspec.Struct, forbid_unknown_fields=True):
@@ -181,14 +192,14 @@ class _Touch(msgspec.Struct, forbid_unknown_fields=True):
     fields: dict[str, Any] = {}
 
 
-def _query(given: dict[str, str]) -> Query:
+def _query(given: dict[str, str]) -> FeedQuery:
     """What the parameters ask for; ValueError for what the marketplace refuses. Unknown ones are
     ignored, as there."""
     boundary = given.get("cloudComplianceBoundaries", COMMERCIAL)
     if boundary not in BOUNDARIES:
         raise ValueError(f"cloudComplianceBoundaries: must be one of {sorted(BOUNDARIES)}")
     since = given.get("lastUpdated")
-    return Query(
+    return FeedQuery(
         given.get("productId"),
         date.fromisoformat(since) if since else None,
         given.get("showLifeTimeFreeLicenses") == "true",

@@ -8,12 +8,12 @@ import json
 CODE = "uri_too_long"
 
 
-def message(limit: int) -> str:
+def error_message(limit: int) -> str:
     return f"The method and the address must be at most {limit:,} bytes. Ask for a shorter value."
 
 
-def response(limit: int) -> bytes:
-    body = json.dumps({"error": {"code": CODE, "message": message(limit)}}).encode()
+def error_response(limit: int) -> bytes:
+    body = json.dumps({"error": {"code": CODE, "message": error_message(limit)}}).encode()
     head = (
         "HTTP/1.1 414 URI Too Long\r\n"
         "Connection: close\r\n"

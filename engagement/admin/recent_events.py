@@ -8,12 +8,12 @@ from engagement.database import sql
 from engagement.models import EventName, Workspace
 from engagement.segments import event_counts
 
-LISTED = 50
+MAX_EVENTS = 50
 # The page waits for it.
-SECONDS = 1.0
+RECENT_EVENTS_TIMEOUT_SECONDS = 1.0
 
 
-class SeenEvent(NamedTuple):
+class RecentEvent(NamedTuple):
     """``weight`` is None where the workspace gives it none of its own; ``share`` of the most
     frequent event, in percent."""
 
@@ -24,34 +24,34 @@ class SeenEvent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SeenEvents:
+class RecentEvents:
     """The most frequent events; ``others`` is how many names are not among them."""
 
-    events: list[SeenEvent]
+    events: list[RecentEvent]
     others: int = 0
     note: str = ""
-    days: int = event_counts.DAYS
+    days: int = event_counts.RECENT_DAYS
 
 
-def seen_events(workspace: Workspace, today: date) -> SeenEvents:
+def load_recent_events(workspace: Workspace, today: date) -> RecentEvents:
     """What is listed beside the weights, most frequent first."""
     if workspace.scores is None:
-        return SeenEvents([], note="The workspace is not scored yet; look again in a moment.")
+        return RecentEvents([], note="The workspace is not scored yet; look again in a moment.")
     try:
-        with sql.time_limit(SECONDS):
-            counted = event_counts.lately(workspace.scores, today)
-    except sql.TookTooLong:
-        return SeenEvents([], note="Counting the events takes too long to wait for it here.")
+        with sql.statement_timeout(RECENT_EVENTS_TIMEOUT_SECONDS):
+            counted = event_counts.count_recent_events(workspace.scores, today)
+    except sql.StatementTimeout:
+        return RecentEvents([], note="Counting the events takes too long to wait for it here.")
     names = EventName.objects.filter(product_id=workspace.product_id)
     weights = dict(workspace.weights.values_list("event_name_id", "weight"))
     order = sorted(counted.counts, key=lambda name_id: (-counted.counts[name_id], name_id))
     # What has a weight of its own and is rare or gone is worth knowing too.
-    listed = [*order[:LISTED], *(one for one in weights if one not in order[:LISTED])]
+    listed = [*order[:MAX_EVENTS], *(one for one in weights if one not in order[:MAX_EVENTS])]
     known = names.in_bulk(listed)
     most = max(counted.counts.values(), default=1) or 1
-    return SeenEvents(
+    return RecentEvents(
         [
-            SeenEvent(
+            RecentEvent(
                 known[name_id].name,
                 _words(counted.counts.get(name_id, 0), counted.is_estimate),
                 round(100 * counted.counts.get(name_id, 0) / most, 1),

@@ -8,12 +8,12 @@ from typing import LiteralString, TypeAlias
 from django.db import transaction
 
 from engagement.database import sql
-from engagement.demo.population import Customer, Person
-from engagement.messages import Counted, Group, Identify, Received, Track
+from engagement.demo.population import Customer, DemoUser
+from engagement.messages import CountStatement, Group, Identify, ReceivedMessage, Track
 from engagement.recording.record import record
 
 # What is told of a population.
-Told: TypeAlias = Group | Identify | Counted | Track
+DemoMessage: TypeAlias = Group | Identify | CountStatement | Track
 
 MESSAGES_PER_BATCH = 10_000
 
@@ -22,12 +22,12 @@ _ARRIVALS: LiteralString = """
 """
 
 
-def write(product_id: int, customers: Iterable[Customer]) -> Iterator[int]:
+def write_as_messages(product_id: int, customers: Iterable[Customer]) -> Iterator[int]:
     """Record the customers batch by batch; yields how many people each batch had."""
-    messages: list[Told] = []
+    messages: list[DemoMessage] = []
     people = 0
     for customer in customers:
-        messages += said(customer)
+        messages += customer_messages(customer)
         people += len(customer.people)
         if len(messages) >= MESSAGES_PER_BATCH:
             _record(product_id, messages)
@@ -37,7 +37,7 @@ def write(product_id: int, customers: Iterable[Customer]) -> Iterator[int]:
     yield people
 
 
-def said(customer: Customer) -> Iterator[Told]:
+def customer_messages(customer: Customer) -> Iterator[DemoMessage]:
     """What the product would have sent of the customer, in the order of introduction."""
     yield Group(customer.external_id, customer.seen_at, customer.traits)
     for person in customer.people:
@@ -45,25 +45,25 @@ def said(customer: Customer) -> Iterator[Told]:
     yield from chain.from_iterable(_did(person, customer) for person in customer.people)
 
 
-def _did(person: Person, customer: Customer) -> Iterator[Told]:
+def _did(person: DemoUser, customer: Customer) -> Iterator[DemoMessage]:
     user, account = person.external_id, customer.external_id
-    for event, last_at, count, times in person.done:
+    for event, last_at, count, times in person.event_uses:
         if not times:
-            yield Counted(user, event, last_at, count, account)
+            yield CountStatement(user, event, last_at, count, account)
         for at in times:
             yield Track(user, event, at)
 
 
-def _record(product_id: int, messages: list[Told]) -> None:
+def _record(product_id: int, messages: list[DemoMessage]) -> None:
     arrivals = sql.fetch(_ARRIVALS, {"count": len(messages)})
     with transaction.atomic():
         record(
             [
-                Received(product_id, arrival, _at(message), message)
+                ReceivedMessage(product_id, arrival, _at(message), message)
                 for message, (arrival,) in zip(messages, arrivals, strict=True)
             ]
         )
 
 
-def _at(message: Told) -> datetime:
-    return message.last_at if isinstance(message, Counted) else message.timestamp
+def _at(message: DemoMessage) -> datetime:
+    return message.last_at if isinstance(message, CountStatement) else message.timestamp

@@ -3,7 +3,7 @@
 from django.db import models
 
 
-class Measure(models.Model):
+class OperationCounter(models.Model):
     """How often something was done, how many units of work that was, and how long it took.
 
     The totals only grow, so that a monitor can take rates of them.
@@ -14,6 +14,9 @@ class Measure(models.Model):
     units = models.BigIntegerField(default=0)
     seconds = models.FloatField(default=0.0)
     last_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "engagement_measure"
 
     def __str__(self) -> str:
         return self.name
