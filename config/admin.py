@@ -20,7 +20,7 @@ class ServiceAdminSite(AdminSite):
     ) -> TemplateResponse:
         # What it imports registers itself with this site, so it comes later.
         home = import_module("config.dashboard.home")
-        return super().index(request, {**home.context(request), **(extra_context or {})})
+        return super().index(request, {**home.home_context(request), **(extra_context or {})})
 
     def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
         apps: list[Any] = super().get_app_list(request, app_label)

@@ -98,9 +98,9 @@ def _make_lifeline(**_: Any) -> None:
 def _check_secrets(**_: Any) -> None:
     """A worker without the right keys does not start: its syncs would fail one after the other."""
     # Django's models are ready only now.
-    readiness = import_module("config.preflight")
+    preflight = import_module("config.preflight")
     try:
-        readiness.check_secrets()
+        preflight.check_secrets()
     except StartFailed as failure:
         sys.exit(f"error: {failure}")
     finally:

@@ -301,7 +301,7 @@ def _move(examined: Iterable[EventAttribution]) -> set[ChangedCount]:
         },
     )
     taken = _counted(moving, "account_id")
-    added = _counted(moving, "rightful_id")
+    added = _counted(moving, "correct_account_id")
     daily_counts.subtract(taken)
     daily_counts.add(added)
     days = daily_counts.earliest_days({**taken, **added})
