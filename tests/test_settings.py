@@ -6,8 +6,8 @@ from pathlib import Path
 
 from django.conf import settings
 
-READERS = {"address", "broker", "text", "required", "integer", "flag", "choice", "words"}
-READERS.add("report_address")
+READERS = {"http_url", "broker_url", "text", "required_text", "integer", "flag", "choice"}
+READERS |= {"comma_separated", "report_url"}
 
 
 def read_by_the_settings() -> set[str]:

@@ -370,7 +370,7 @@ def test_what_takes_too_long_is_not_waited_for(
     root: Client, acme_rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = Q(IsNull(Func(Value(1.0), function="pg_sleep"), False))
-    monkeypatch.setattr("engagement.segments.members.combined", lambda *_: slow)
+    monkeypatch.setattr("engagement.segments.members.combine", lambda *_: slow)
     monkeypatch.setattr("engagement.admin.previews.PREVIEW_TIMEOUT_SECONDS", 0.05)
     monkeypatch.setattr("engagement.admin.segments.COUNT_TIMEOUT_SECONDS", 0.05)
     html = root.get(page(acme_rows.segment)).content.decode()
