@@ -11,8 +11,7 @@ from typing import Any
 
 from kombu import Queue
 
-from config import environment, keepalive
-from config.celery import broker
+from config import broker, environment, keepalive
 from config.local.postgres import EmbeddedPostgres
 
 BASE_DIR = Path(__file__).resolve().parent.parent

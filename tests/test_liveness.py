@@ -13,8 +13,8 @@ from django.db import Error, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from benchmarks.networks import Namespaces, why_not
-from config import environment, keepalive
-from config.celery import app, broker
+from config import broker, environment, keepalive
+from config.celery import app
 from config.settings import _connected
 from tests.start.external import External, external
 from tests.start.running import until

@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from pgmq.install import get_embedded_install_sql
 
-from config.celery import broker
+from config import broker
 
 # Any number will do, as long as nothing else in the database takes the same advisory lock.
 INSTALL_LOCK = 0x70676D71

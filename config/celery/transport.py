@@ -17,7 +17,7 @@ POLL_INTERVAL = 0.5
 
 
 class Transport(pgmq.Transport):
-    """The transport that the scheme of ``config.celery.broker.URL`` stands for."""
+    """The transport that the scheme of ``config.broker.URL`` stands for."""
 
     # Two workers may set the queues up at the same moment: whoever comes second begins anew, as
     # after a lost connection, instead of ending.

@@ -1,6 +1,7 @@
 """Celery's broker on the service's own PostgreSQL: kombu's ``pgmq`` transport.
 
-The messages carry no data, they only wake a worker, so the queue may be lost and made anew.
+The messages carry no data. They only wake a worker, so the queue may be lost and created again.
+The settings import this module, so it must not import ``config.celery``, which reads them.
 """
 
 from typing import Any
