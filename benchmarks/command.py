@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from django.core.management.base import CommandError
+
 from benchmarks import report
 from benchmarks.service import Failed
-from config.failures import StartFailed
 
 Figures = dict[str, Any]
 
@@ -28,7 +29,7 @@ def run_command(
     options = parser.parse_args()
     try:
         figures = measure(options)
-    except (Failed, StartFailed) as error:
+    except (Failed, CommandError) as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
         sys.exit(130)

@@ -1,6 +1,6 @@
 """A service for the length of a benchmark: temporary data folder, PostgreSQL, roles, all local.
 
-Nothing here imports Django: the roles run as in production, each in processes of its own.
+Nothing here reads the settings: the roles run as in production, each in processes of its own.
 """
 
 import http.client

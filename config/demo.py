@@ -13,10 +13,10 @@ from datetime import datetime
 from functools import partial
 from typing import IO
 
+from django.core.management.base import CommandError
 from django.db import transaction
 from django.db.models import QuerySet
 
-from config.failures import StartFailed
 from config.provisioning import create_product
 from engagement.core.progress import ProgressReporter
 from engagement.demo import loading, vocabulary
@@ -68,27 +68,27 @@ class DemoMarketplace:
         return [sys.executable, "manage.py", "marketplace_simulator", *given]
 
     def wait_until_ready(self, process: "subprocess.Popen[bytes]") -> None:
-        """Return once *process*, which runs the command, listens; StartFailed where it ended."""
+        """Return once *process*, which runs the command, listens; CommandError where it ended."""
         deadline = time.monotonic() + START_TIMEOUT
         while time.monotonic() < deadline and process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex((LOOPBACK, self.port)) == 0:
                     return
             time.sleep(0.05)
-        raise StartFailed(
+        raise CommandError(
             "the demo's marketplace does not start; start the service without --demo."
         )
 
 
 def require_no_real_connections() -> None:
-    """StartFailed where a product is connected to another marketplace than the demo's.
+    """CommandError where a product is connected to another marketplace than the demo's.
 
     The demo would ask its own marketplace for that one's licenses, with that one's token.
     """
     live = Connection.objects.exclude(state=Connection.State.DISCONNECTED)
     others = live.exclude(pk__in=_ours().values("pk"))
     if others.exists():
-        raise StartFailed(
+        raise CommandError(
             "the demo replaces the marketplace by a simulated one, and products of this service "
             "are connected to a real one; set EDS_DATA_DIR to another folder for the demo."
         )

@@ -1,11 +1,12 @@
-"""Runs a management command with the database it needs and errors that people can read."""
+"""Runs a management command with the database it needs and with errors that people can read."""
 
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management import execute_from_command_line
+from django.core.management import CommandError, execute_from_command_line
+from django.core.management.base import SystemCheckError
 from django.db import OperationalError, ProgrammingError
 
 from config.management.commands.generate_key import Command as GenerateKey
@@ -14,39 +15,49 @@ from config.management.commands.generate_key import Command as GenerateKey
 WITHOUT_DATABASE = {None, "help", "version", "--help", "--version", "-h", "up", "check"}
 WITHOUT_DATABASE |= {"collectstatic", "startapp", "diffsettings"}
 WITHOUT_DATABASE |= {"marketplace_simulator"}
+# Django answers these itself, and they take no options.
+WITHOUT_OPTIONS = {"help", "version"}
 
 
 def run_command(arguments: list[str]) -> None:
-    """Run the command line *arguments*; a failure a person can mend is one sentence, status 1."""
+    """Run the command line *arguments*; print an expected failure as one sentence, and exit."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
-    from config.failures import StartFailed
-
     command = arguments[1] if len(arguments) > 1 else None
     if command == "generate_key":
-        # Before there are settings: those of production cannot be without a key.
+        # It must work before there are settings: in production they need its key.
         GenerateKey().run_from_argv(arguments)
         return
     try:
         with _database(command):
             _execute(arguments)
-    except (ImproperlyConfigured, StartFailed) as error:
+    except SystemCheckError as error:
+        # It is a report of several lines.
+        sys.exit(str(error))
+    except CommandError as error:
+        if "--traceback" in arguments:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.returncode)
+    except ImproperlyConfigured as error:
         sys.exit(f"error: {error}")
     except OperationalError as error:
         sys.exit(f"error: the database cannot be used: {single_line(error)}")
 
 
 def _execute(arguments: list[str]) -> None:
-    from config.failures import StartFailed
-
+    program, *rest = arguments
+    if rest and not rest[0].startswith("-") and rest[0] not in WITHOUT_OPTIONS:
+        # Without it Django prints a CommandError itself, behind the name of the class.
+        rest.insert(1, "--traceback")
     try:
-        execute_from_command_line(arguments)
+        execute_from_command_line([program, *rest])
     except ProgrammingError:
-        # Django's models are ready only now.
+        # Models can be imported only now.
         from config import preflight
 
         if not preflight.has_pending_migrations():
             raise
-        raise StartFailed(
+        raise CommandError(
             "the database's tables are not those of this release; "
             "run `python manage.py migrate` first."
         ) from None

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.db import Error, OperationalError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from config.celery import queue_schema
-from config.failures import StartFailed
 from engagement.core import encryption
 
 logger = logging.getLogger(__name__)
@@ -25,7 +25,7 @@ SECRET_FILES = ("secrets.json", "credentials.json")
 
 @contextmanager
 def lock_data_dir(data_dir: Path) -> Iterator[None]:
-    """Hold the data folder for this process; StartFailed where another start holds it.
+    """Hold the data folder for this process; CommandError where another start holds it.
 
     The lock goes with the process, however it ends.
     """
@@ -34,7 +34,7 @@ def lock_data_dir(data_dir: Path) -> Iterator[None]:
         data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "w")
     except OSError as error:
-        raise StartFailed(
+        raise CommandError(
             f"the data folder {data_dir} cannot be written ({error.strerror}); "
             "set EDS_DATA_DIR to a folder that can."
         ) from None
@@ -42,7 +42,7 @@ def lock_data_dir(data_dir: Path) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StartFailed(
+            raise CommandError(
                 f"the service already runs on the data folder {data_dir}; "
                 "stop it first, or set EDS_DATA_DIR to another folder."
             ) from None
@@ -80,23 +80,23 @@ def _close(path: Path, most: int) -> None:
 
 
 def check_database() -> None:
-    """Connect once; StartFailed where the database cannot be used, with the reason."""
+    """Connect once; CommandError where the database cannot be used, with the reason."""
     try:
         connection.ensure_connection()
     except OperationalError as error:
-        raise StartFailed(
+        raise CommandError(
             f"the database cannot be reached ({_first_line(error)}); check DATABASE_URL."
         ) from None
     version = connection.pg_version // 10_000  # type: ignore[attr-defined]
     if version < MIN_POSTGRES_VERSION:
-        raise StartFailed(
+        raise CommandError(
             f"the database is PostgreSQL {version}; version {MIN_POSTGRES_VERSION} or newer is "
             "needed."
         )
 
 
 def check_secrets() -> None:
-    """StartFailed where stored secrets cannot be decrypted with the keys that there are.
+    """CommandError where stored secrets cannot be decrypted with the keys that there are.
 
     A database that cannot be asked, because it is away or has no tables yet, is no reason not to
     start: whatever needs a secret then says so itself.
@@ -107,7 +107,7 @@ def check_secrets() -> None:
         return
     if lost:
         places = ", ".join(f"{number:,} in {column}" for column, number in lost.items())
-        raise StartFailed(
+        raise CommandError(
             f"stored secrets cannot be decrypted ({places}): the key that encrypted them is not in "
             "EDS_ENCRYPTION_KEYS. Add it again; if it is lost, `python manage.py "
             "rotate_encryption_keys --discard-unreadable` discards them."

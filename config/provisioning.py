@@ -4,10 +4,10 @@ import json
 from dataclasses import asdict, dataclass
 
 from django.core.exceptions import ValidationError
+from django.core.management.base import CommandError
 from django.core.validators import ProhibitNullCharactersValidator
 from django.db import transaction
 
-from config.failures import StartFailed
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
@@ -45,7 +45,7 @@ _LABELS = {
 
 
 def create_product(name: str) -> ProvisionedProduct:
-    """A product with its Default workspace, a key and a token; StartFailed for a name unfit."""
+    """A product with its Default workspace, a key and a token; CommandError for a name unfit."""
     name = _checked(name)
     with transaction.atomic():
         product = Product.create_with_workspace(name)
@@ -64,4 +64,4 @@ def _checked(name: str) -> str:
         return str(field.clean(name.strip(), None))
     except ValidationError as error:
         reason = " ".join(error.messages)
-        raise StartFailed(f"a product cannot have this name: {reason}") from None
+        raise CommandError(f"a product cannot have this name: {reason}") from None

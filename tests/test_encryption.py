@@ -13,7 +13,6 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from config import preflight
-from config.failures import StartFailed
 from engagement.core import encryption
 from engagement.core.fields import DecryptionError
 from engagement.models import Product
@@ -247,7 +246,7 @@ def test_without_the_right_key_it_does_not_and_says_why(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
-    with pytest.raises(StartFailed) as caught:
+    with pytest.raises(CommandError) as caught:
         preflight.check_secrets()
     said = str(caught.value)
     assert "1 in marketplace.Connection.api_token" in said
@@ -268,7 +267,7 @@ def test_neither_the_web_role_nor_a_worker_starts_without_the_right_key(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
-    with pytest.raises(StartFailed, match="stored secrets cannot be decrypted"):
+    with pytest.raises(CommandError, match="stored secrets cannot be decrypted"):
         call_command("serve", port=free_port())
     with pytest.raises(SystemExit, match="error: stored secrets cannot be decrypted"):
         worker_init.send(sender=None)

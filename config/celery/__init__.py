@@ -24,10 +24,10 @@ from celery.signals import (
 )
 from celery.worker.consumer import Consumer
 from django.core.exceptions import ImproperlyConfigured
+from django.core.management.base import CommandError
 from django.db import close_old_connections, connections
 from kombu import Connection
 
-from config.failures import StartFailed
 from config.parent_death import ParentDeathPipe
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
@@ -101,7 +101,7 @@ def _check_secrets(**_: Any) -> None:
     preflight = import_module("config.preflight")
     try:
         preflight.check_secrets()
-    except StartFailed as failure:
+    except CommandError as failure:
         sys.exit(f"error: {failure}")
     finally:
         # The pool's processes must not inherit the connection.

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.core.management.base import CommandError
 from django.db import transaction
 
-from config.failures import StartFailed
 from config.provisioning import create_product
 from engagement.models import Product
 from ingestion.admin.snippets import build_snippets
@@ -65,7 +65,7 @@ def _keep(path: Path, credentials: dict[str, Any]) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        raise StartFailed(
+        raise CommandError(
             f"{path} cannot be written ({error.strerror}); set EDS_DATA_DIR to a folder that can."
         ) from error
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import IO, Any
 
 import psycopg
+from django.core.management.base import CommandError
 
-from config.failures import StartFailed
 from config.local import ownership
 from config.parent_death import exit_with_parent
 
@@ -58,7 +58,7 @@ SERVER_OPTIONS = {
 }
 
 
-class EmbeddedPostgresError(StartFailed):
+class EmbeddedPostgresError(CommandError):
     """The embedded PostgreSQL cannot be used; the message says why and what to do."""
 
 

@@ -10,11 +10,11 @@ from functools import partial
 from typing import IO
 
 from django.conf import settings
+from django.core.management.base import CommandError
 from django.db import connections
 from django.utils import timezone
 
 from config import demo, preflight
-from config.failures import StartFailed
 from config.local import first_start
 from config.local.postgres import EmbeddedPostgres
 from config.local.supervisor import Child, Console, Supervisor, python_module, spawn
@@ -27,12 +27,12 @@ SYNC_CONCURRENCY = 4
 
 
 def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> None:
-    """Run the service until Ctrl-C or SIGTERM; StartFailed where it cannot start."""
+    """Run the service until Ctrl-C or SIGTERM; CommandError where it cannot start."""
     console = Console(output, as_json=_as_json())
     supervisor = Supervisor(console)
     with preflight.lock_data_dir(settings.DATA_DIR), supervisor.signals():
         if reason := gunicorn.port_error(host, port):
-            raise StartFailed(reason)
+            raise CommandError(reason)
         try:
             made = _prepare(supervisor, console)
             variables = _prepare_demo(supervisor, console) if with_demo else _leave_demo()

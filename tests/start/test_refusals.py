@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 from cryptography.fernet import Fernet
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 import manage as manage_py
-from config import preflight
-from config.failures import StartFailed
+from config import main, preflight
+from config.management.commands import serve
 from engagement.models import Product
 from tests.start.running import free_port, manage
 
@@ -154,13 +154,27 @@ def test_an_old_python_can_read_the_command_line_that_tells_it() -> None:
 def test_a_database_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     old = SimpleNamespace(ensure_connection=lambda: None, pg_version=150_004)
     monkeypatch.setattr(preflight, "connection", old)
-    with pytest.raises(StartFailed, match="PostgreSQL 15; version 16 or newer is needed"):
+    with pytest.raises(CommandError, match="PostgreSQL 15; version 16 or newer is needed"):
         preflight.check_database()
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ["", "   ", "x" * 201, "nul\x00"])
 def test_a_product_with_an_unfit_name(name: str) -> None:
-    with pytest.raises(StartFailed, match="cannot have this name"):
+    with pytest.raises(CommandError, match="cannot have this name"):
         call_command("create_product", name)
     assert not Product.objects.exists()
+
+
+def test_a_command_that_fails_prints_one_sentence_and_its_own_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise CommandError("interrupted; nothing was kept.", returncode=130)
+
+    monkeypatch.setattr(serve.Command, "handle", interrupted)
+    monkeypatch.setattr(main, "WITHOUT_DATABASE", {"serve"})
+    with pytest.raises(SystemExit) as end:
+        main.run_command(["manage.py", "serve", "--port", "8001"])
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "error: interrupted; nothing was kept.\n"

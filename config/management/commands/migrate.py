@@ -3,11 +3,10 @@
 import time
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from psycopg.errors import LockNotAvailable
-
-from config.failures import StartFailed
 
 # A statement that waits for a table's lock makes everybody wait who comes after it.
 LOCK_TIMEOUT = "3s"
@@ -20,7 +19,7 @@ class Command(migrate.Command):
     help = f"{migrate.Command.help} Gives up a lock after {LOCK_TIMEOUT} and tries again."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Migrate; StartFailed where somebody holds a lock through all attempts.
+        """Migrate; CommandError where somebody holds a lock through all attempts.
 
         What was migrated until then stays so, and the next call goes on from there.
         """
@@ -33,7 +32,7 @@ class Command(migrate.Command):
             if attempt < ATTEMPTS:
                 self.stderr.write(f"A table is locked; trying again in {RETRY_DELAY:.0f} s.")
                 time.sleep(RETRY_DELAY)
-        raise StartFailed(
+        raise CommandError(
             "a table that has to be changed is locked by a long transaction, so the migration gave "
             "up and left the service undisturbed; end that transaction (pg_stat_activity shows "
             "it) or wait for it, and run `python manage.py migrate` again."

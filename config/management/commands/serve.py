@@ -5,10 +5,9 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from config import preflight
-from config.failures import StartFailed
 from config.server import gunicorn, handover
 
 
@@ -30,7 +29,7 @@ class Command(BaseCommand):
         self, *args: Any, host: str, port: int, only: str | None = None, **options: Any
     ) -> None:
         if reason := gunicorn.port_error(host, port):
-            raise StartFailed(reason)
+            raise CommandError(reason)
         preflight.check_secrets()
         ingestion = settings.WEB_WORKERS if only != handover.PAGES else 0
         pages = settings.PAGE_WORKERS if only != handover.INGESTION else 0
