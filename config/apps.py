@@ -20,13 +20,13 @@ class ServiceConfig(AppConfig):
     verbose_name = "Service"
 
     def ready(self) -> None:
-        # Tasks declared with @shared_task belong to this application from now on.
+        # Tasks declared with @shared_task belong to this Celery application from now on.
         import_module("config.celery")
         connection_created.connect(keepalive.configure_connection)
-        # Sent only for apps with models, which this one has none of.
+        # Django sends this only for apps with models, and this app has none.
         post_migrate.connect(_install_queues, sender=apps.get_app_config("ingestion"))
 
 
 def _install_queues(**_: Any) -> None:
-    # Imported when needed: only a migration needs the broker's SQL.
+    # Only a migration needs the broker's SQL.
     import_module("config.celery.queue_schema").install()

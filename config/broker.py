@@ -11,11 +11,11 @@ from psycopg.conninfo import make_conninfo
 
 from config import keepalive
 
-# What CELERY_BROKER_URL is unless it is given. The address is in the options.
+# The default of CELERY_BROKER_URL. The address itself is in the transport options.
 SCHEME = "own-database"
 URL = f"{SCHEME}://database"
 TRANSPORT_ALIASES[SCHEME] = "config.celery.transport:Transport"
-# What a DATABASE_URL may say beyond the address, and the driver passes on to the server.
+# Options that a DATABASE_URL may have besides the address.
 LIBPQ_OPTIONS = (
     *("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "options"),
     *keepalive.POSTGRES_OPTIONS,
@@ -23,22 +23,22 @@ LIBPQ_OPTIONS = (
 
 
 class SecretString(str):
-    """A string that may hold a password: it does not show itself in reports of the settings."""
+    """A string that may hold a password, and so does not show its value in reports of settings."""
 
     def __repr__(self) -> str:
         return "'***'"
 
 
 def transport_options(url: str, database: dict[str, Any]) -> dict[str, Any]:
-    """The options of the transport that *url* stands for; *database* are Django's settings."""
+    """Return the transport options for *url*; *database* is Django's entry in DATABASES."""
     if url == URL:
-        return _of_own_database(database)
+        return _own_database_options(database)
     if url.startswith(("redis", "sentinel")):
         return keepalive.REDIS_OPTIONS
     return {}
 
 
-def _of_own_database(database: dict[str, Any]) -> dict[str, Any]:
+def _own_database_options(database: dict[str, Any]) -> dict[str, Any]:
     address = {
         "host": database.get("HOST"),
         "port": database.get("PORT"),
@@ -47,18 +47,18 @@ def _of_own_database(database: dict[str, Any]) -> dict[str, Any]:
         "password": database.get("PASSWORD"),
         **{name: database["OPTIONS"].get(name) for name in LIBPQ_OPTIONS},
     }
-    given = {name: str(value) for name, value in address.items() if value}
+    parameters = {name: str(value) for name, value in address.items() if value}
     return {
-        "conn_string": SecretString(make_conninfo("", **given)),
-        # The SQL is installed by `migrate`; there is no extension to create.
+        "conn_string": SecretString(make_conninfo("", **parameters)),
+        # `migrate` installs the SQL, so there is no extension to create.
         "init_extension": False,
         "use_notify": True,
-        # Each wake-up is worth a notification: the sender already holds back the excess.
+        # Notify of each wake-up. The sender already limits their number.
         "notify_throttle_interval_ms": 0,
-        # Read without blocking and wait for a notification instead: a long poll blocks one queue
-        # after the other, so a message in the second waits until the first one's poll is over.
+        # Read without blocking, and wait for a notification. Long polls run one queue after the
+        # other, so a message in the second queue would wait for the end of the first poll.
         "wait_time_seconds": 0,
-        # An unreachable database fails a publish within so many seconds.
+        # Seconds until publishing to an unreachable database fails.
         "pool_timeout": 3.0,
         "pool_size": 2,
     }

@@ -1,6 +1,6 @@
-"""Reads settings from environment variables and says plainly what is wrong with one.
+"""Reads settings from environment variables, with errors that say what is wrong and what to do.
 
-Only ``config.settings`` uses this: nothing else in the service reads the environment.
+Only ``config.settings`` uses it. Nothing else in the service reads the environment.
 """
 
 import json
@@ -23,7 +23,7 @@ def text(name: str, default: str = "") -> str:
 
 
 def required_text(name: str, why: str) -> str:
-    """The variable's value; ImproperlyConfigured with *why* it is needed where it is not set."""
+    """Return the variable's value. If it is not set, raise ImproperlyConfigured with *why*."""
     value = text(name)
     if not value:
         raise ImproperlyConfigured(f"{name} is not set: {why}")
@@ -62,14 +62,14 @@ def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
 
 
 def http_url(name: str, default: str) -> str:
-    """The address of an HTTP server, without a slash at its end."""
+    """Return the address of an HTTP server, without a trailing slash."""
     value = text(name, default)
     try:
         parts = urlsplit(value)
-        usable = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+        is_valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
     except ValueError:
-        usable = False
-    if not usable or set("?#@") & set(value):
+        is_valid = False
+    if not is_valid or set("?#@") & set(value):
         raise ImproperlyConfigured(
             f"{name} must look like https://host or https://host/path, without a user name."
         )
@@ -77,21 +77,21 @@ def http_url(name: str, default: str) -> str:
 
 
 def report_url(name: str) -> str:
-    """The address that browsers report to; empty where there is none. It goes into a header."""
+    """Return the address that browsers report to, or "". It must be safe in a header."""
     value = text(name)
     if value and not re.fullmatch(r"https?://[!#-+\--:<-~]+", value):
         raise ImproperlyConfigured(
-            f"{name} must look like https://host/path, without spaces, commas and semicolons."
+            f"{name} must look like https://host/path, without spaces, commas, or semicolons."
         )
     return value
 
 
 def broker_url(name: str, default: str) -> str:
-    """The address of a broker of a kind that Celery knows, or several between semicolons."""
+    """Return the address of a broker that Celery supports, or several separated by semicolons."""
     value = text(name, default)
-    for one in value.split(";"):
-        if urlsplit(one.strip()).scheme.split("+")[0] not in TRANSPORT_ALIASES:
-            # The address itself stays out of the message: it may hold a password.
+    for url in value.split(";"):
+        if urlsplit(url.strip()).scheme.split("+")[0] not in TRANSPORT_ALIASES:
+            # The message leaves out the address, which may hold a password.
             raise ImproperlyConfigured(
                 f"{name} must look like redis://host:6379/0 or amqp://user:password@host:5672//."
             )
@@ -99,27 +99,31 @@ def broker_url(name: str, default: str) -> str:
 
 
 def comma_separated(name: str, default: str = "") -> list[str]:
-    """A comma-separated list; empty items are left out."""
-    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+    """Return the items of a comma-separated list, without empty ones."""
+    return _items(text(name, default))
+
+
+def _items(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
 
 
 def fernet_keys(name: str, value: str) -> list[str]:
-    """Comma-separated Fernet keys; the first encrypts, all of them decrypt."""
-    keys = [key.strip() for key in value.split(",") if key.strip()]
+    """Return comma-separated Fernet keys. The first encrypts, all of them decrypt."""
+    keys = _items(value)
     for key in keys:
         try:
             Fernet(key)
         except ValueError:
-            # The key itself stays out of the message: it is a secret.
+            # The message leaves out the key, which is a secret.
             raise ImproperlyConfigured(
-                f"{name} holds something that is no Fernet key (32 random bytes in URL-safe "
+                f"{name} holds a value that is not a Fernet key (32 random bytes in URL-safe "
                 "base64). `python manage.py generate_key` prints a new one."
             ) from None
     return keys
 
 
 def database(name: str, url: str) -> dict[str, Any]:
-    """Django's database settings for *url*, the variable's value: a PostgreSQL database."""
+    """Return Django's settings of the PostgreSQL database at *url*, the variable's value."""
     if urlsplit(url).scheme not in {"postgres", "postgresql"}:
         raise ImproperlyConfigured(
             f"{name} must look like postgresql://user:password@host:5432/name."
@@ -127,7 +131,7 @@ def database(name: str, url: str) -> dict[str, Any]:
     try:
         parsed: dict[str, Any] = dict(dj_database_url.parse(url))
     except Exception:
-        # The parser's own message may quote the address with its password.
+        # The parser's message may quote the address with its password.
         raise ImproperlyConfigured(
             f"{name} cannot be read; it must look like "
             "postgresql://user:password@host:5432/name, with special characters of the "
@@ -139,10 +143,10 @@ def database(name: str, url: str) -> dict[str, Any]:
 
 
 def local_secrets(data_dir: Path) -> dict[str, str]:
-    """The secrets of a service on one machine, made on the first start.
+    """Return the secrets of a service on one machine. Create them on the first start.
 
-    They live in ``secrets.json`` in the data folder, readable by its owner only. A service with
-    a DATABASE_URL of its own gets its secrets from the environment instead.
+    ``secrets.json`` in the data folder keeps them, readable by its owner only. A service with a
+    DATABASE_URL gets its secrets from the environment instead.
     """
     path = data_dir / "secrets.json"
     try:
@@ -157,21 +161,21 @@ def local_secrets(data_dir: Path) -> dict[str, str]:
         ) from None
     else:
         with os.fdopen(descriptor, "w") as file:
-            made = {
+            created = {
                 "secret_key": secrets.token_urlsafe(50),
                 "encryption_key": Fernet.generate_key().decode(),
             }
-            json.dump(made, file)
+            json.dump(created, file)
     try:
         stored: dict[str, str] = json.loads(path.read_text())
         return {name: stored[name] for name in ("secret_key", "encryption_key")}
     except (ValueError, KeyError, OSError):
         raise ImproperlyConfigured(
-            f"{path} is damaged or cannot be read. It holds the keys to encrypted values: restore "
+            f"{path} is damaged or cannot be read. It holds the keys of encrypted values. Restore "
             "it from a backup, or delete it to start with new keys."
         ) from None
 
 
-def child_environment(more: Mapping[str, str]) -> dict[str, str]:
-    """The environment that a child process gets: ours, with *more* on top."""
-    return {**os.environ, **more}
+def child_environment(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a child process: ours, with *variables* on top."""
+    return {**os.environ, **variables}

@@ -1,4 +1,4 @@
-"""Passwords hashed without holding up other requests."""
+"""Hashes passwords without delaying other requests."""
 
 from typing import Any
 
@@ -7,15 +7,17 @@ from django.db import connections
 from gevent import monkey
 from gevent.threadpool import ThreadPool
 
-# So many hashes are computed at once in a web process; more wait.
+# Hashes that a web process computes at once. More wait.
 MAX_CONCURRENT_HASHES = 2
 
 _threads: ThreadPool | None = None
 
 
 class Pbkdf2Hasher(PBKDF2PasswordHasher):
-    """Django's own hashes. In a web process, which serves all requests in one thread, each is
-    computed in another one: it takes half a second, in which it needs no Python."""
+    """Django's hasher, which uses a thread of its own in a web process.
+
+    A web process serves all requests in one thread. A hash takes half a second outside the GIL.
+    """
 
     def encode(self, password: str, salt: str, iterations: int | None = None) -> str:
         if not monkey.is_module_patched("threading"):
@@ -26,9 +28,9 @@ class Pbkdf2Hasher(PBKDF2PasswordHasher):
 
 
 def release_connections() -> None:
-    """Leave the database to others, where this thread is in the middle of nothing.
+    """Give up this thread's connections, unless they are in a transaction.
 
-    There are ten connections for a process, and guesses at passwords may wait for long.
+    A process has ten connections, and guessed passwords may wait long for their hash.
     """
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:

@@ -1,4 +1,4 @@
-"""What monitors and load balancers ask: is it alive, is it ready, and how is it doing?"""
+"""The endpoints for monitors and load balancers: /healthz, /readyz, and /metrics."""
 
 import hmac
 from collections.abc import Iterable, Iterator
@@ -25,36 +25,35 @@ from readapi import prometheus as readapi
 from readapi import replica
 from readapi.errors import ReplicaUnavailable
 
-# Beat asks for a drain every few seconds; without one for so long nobody records.
+# Beat asks for a drain every few seconds.
 MAX_DRAIN_AGE = timedelta(seconds=60)
-# A machine that met a full disk is out of the load balancer for so long, and then tries again.
+# Seconds for which a machine that met a full disk stays out of the load balancer.
 DISK_FULL_COOLDOWN = 30.0
 
-# Beat notes every ten seconds that it sends something. New messages are recorded without it, so an
-# upgrade that restarts it slowly takes no machine out of the load balancer.
+# Beat saves a heartbeat every ten seconds. New messages are recorded without it, so a slow restart
+# in an upgrade takes no machine out of the load balancer.
 MAX_BEAT_AGE = timedelta(minutes=5)
-# Scores are computed every few seconds; one statement of that may run for a minute.
+# Scores are computed every few seconds. A statement may run for a minute.
 MAX_SCORING_AGE = timedelta(minutes=10)
-# Clocks of several machines differ by less. What is dated further ahead is from a clock that was
-# wrong, and says nothing.
+# Clocks of machines differ by less. A time further ahead is from a wrong clock, and is ignored.
 MAX_CLOCK_SKEW = timedelta(seconds=60)
 
-# The entries of DATABASES that were seen with all migrations applied.
+# The database aliases on which all migrations are applied.
 _migrated: set[str] = set()
 
 
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """This process answers. It says nothing of the database: restarting would not mend that."""
+    """Answer 200 if this process works. Ignore the database: a restart would not repair it."""
     return HttpResponse("ok\n", content_type="text/plain; charset=utf-8")
 
 
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    """Whether requests can be served: 200, or 503 with what is wrong in words."""
+    """Answer 200 if requests can be served, or else 503 with what is wrong."""
     checks = _checks(timezone.now())
-    wrong = [said for said in checks.values() if said != "ok"]
-    return JsonResponse({"ready": not wrong, "checks": checks}, status=503 if wrong else 200)
+    is_ready = all(result == "ok" for result in checks.values())
+    return JsonResponse({"ready": is_ready, "checks": checks}, status=200 if is_ready else 503)
 
 
 def _checks(now: datetime) -> dict[str, str]:
@@ -63,15 +62,15 @@ def _checks(now: datetime) -> dict[str, str]:
     except Error:
         return {"database": "The database cannot be reached."}
     try:
-        checks = {"database": _database(), "migrations": _migrations()} | _work(now)
+        checks = {"database": _database(), "migrations": _migrations()} | _roles(now)
     except Error as error:
         return {"database": f"The database does not answer ({type(error).__name__})."}
     return checks | ({"replica": _replica()} if replica.is_configured() else {})
 
 
 def _database() -> str:
-    # A full disk still answers whoever only reads. Once no messages come any more, because the load
-    # balancer sends them elsewhere, somebody has to try again.
+    # A database with a full disk still answers reads. When the load balancer sends messages
+    # elsewhere, no message shows that there is room again, so try again after a while.
     if group_commit.saw_full_disk(within=DISK_FULL_COOLDOWN):
         return "The database's disk is full: messages are answered 503."
     return "ok"
@@ -97,7 +96,7 @@ def _replica() -> str:
 
 
 def _is_migrated(alias: str) -> bool:
-    """Looked at until all are applied: from then on this code has the tables it needs."""
+    """Return whether all migrations are applied. A positive answer is kept for good."""
     if alias not in _migrated:
         executor = MigrationExecutor(connections[alias])
         if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
@@ -105,32 +104,31 @@ def _is_migrated(alias: str) -> bool:
     return alias in _migrated
 
 
-def _work(now: datetime) -> dict[str, str]:
-    """Whether the other roles do their work, by what they note in the database: they may be on any
-    machine."""
-    known = telemetry.get_counters(
+def _roles(now: datetime) -> dict[str, str]:
+    """Check by their operation counters whether the other roles work, on whatever machine."""
+    counters = telemetry.get_counters(
         ingestion.DRAIN_COUNTER, engagement.RESCORE, keepalive.BEAT_COUNTER
     )
-    seen = {name: measure.last_at for name, measure in known.items()}
+    last_runs = {name: counter.last_at for name, counter in counters.items()}
 
-    def within(name: str, longest: timedelta) -> bool:
-        return name in seen and now - longest <= seen[name] <= now + MAX_CLOCK_SKEW
+    def is_recent(name: str, max_age: timedelta) -> bool:
+        return name in last_runs and now - max_age <= last_runs[name] <= now + MAX_CLOCK_SKEW
 
     checks = dict.fromkeys(("drain", "scoring", "beat"), "ok")
-    if not within(ingestion.DRAIN_COUNTER, MAX_DRAIN_AGE):
+    if not is_recent(ingestion.DRAIN_COUNTER, MAX_DRAIN_AGE):
         checks["drain"] = (
-            "The inbox has not been drained for a minute: messages are accepted and wait. "
+            "The inbox has not been drained for a minute: messages are accepted, and wait. "
             "Check that a worker and beat are running."
         )
-    # What was never seen is starting, or of a release that does not say so.
-    if engagement.RESCORE in seen and not within(engagement.RESCORE, MAX_SCORING_AGE):
+    # A role without a counter is starting, or is of a release that does not save one.
+    if engagement.RESCORE in last_runs and not is_recent(engagement.RESCORE, MAX_SCORING_AGE):
         checks["scoring"] = (
             "Nothing has been scored for ten minutes: readers see old scores. "
             "Check that a worker of the queue scoring is running."
         )
-    if keepalive.BEAT_COUNTER in seen and not within(keepalive.BEAT_COUNTER, MAX_BEAT_AGE):
+    if keepalive.BEAT_COUNTER in last_runs and not is_recent(keepalive.BEAT_COUNTER, MAX_BEAT_AGE):
         checks["beat"] = (
-            "Beat has sent nothing for five minutes: license syncs, retention and deletion on "
+            "Beat has sent nothing for five minutes: license syncs, retention, and deletion on "
             "request wait. Check that beat is running and reaches the broker."
         )
     return checks
@@ -138,30 +136,30 @@ def _work(now: datetime) -> dict[str, str]:
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Counts and durations for Prometheus, of the whole service, whichever process is asked.
+    """Return the whole service's operational metrics for Prometheus.
 
-    It answers only where EDS_METRICS_TOKEN is set, and only to those who send it as a bearer token.
+    This requires EDS_METRICS_TOKEN, and a request that sends it as a bearer token.
     """
     token = settings.METRICS_TOKEN
-    given = request.headers.get("Authorization", "")
+    authorization = request.headers.get("Authorization", "")
     if not token:
         return HttpResponse("Metrics are off: set EDS_METRICS_TOKEN.\n", status=404)
-    if not hmac.compare_digest(given.encode(), f"Bearer {token}".encode()):
+    if not hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode()):
         return HttpResponse(
             "Send the metrics token as `Authorization: Bearer …`.\n",
             status=401,
             headers={"WWW-Authenticate": "Bearer"},
         )
     registry = CollectorRegistry()
-    registry.register(_Figures(timezone.now()))
+    registry.register(_MetricsCollector(timezone.now()))
     try:
         return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
     except Error:
-        return HttpResponse("The database cannot be asked at the moment.\n", status=503)
+        return HttpResponse("The database is unavailable. Try again later.\n", status=503)
 
 
-class _Figures(Collector):
-    """The figures of all apps, read from the database when they are asked for."""
+class _MetricsCollector(Collector):
+    """The operational metrics of all apps, read from the database on each scrape."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now

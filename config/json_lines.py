@@ -1,5 +1,7 @@
-"""Log lines that are JSON objects. It imports neither Django nor the service, because gunicorn's
-master process uses it."""
+"""Log lines as JSON objects.
+
+This imports neither Django nor the service, because gunicorn's master process uses it.
+"""
 
 import json
 import logging
@@ -10,21 +12,20 @@ from gunicorn.glogging import Logger
 
 
 def json_line(time: datetime, level: str, **fields: Any) -> str:
-    """One object: time (ISO 8601 UTC), level, and the fields."""
-    at = time.astimezone(UTC).isoformat(timespec="milliseconds")
-    return json.dumps({"time": at, "level": level, **fields}, ensure_ascii=False)
+    """Return a JSON object with the time (ISO 8601, UTC), the level, and the fields."""
+    timestamp = time.astimezone(UTC).isoformat(timespec="milliseconds")
+    return json.dumps({"time": timestamp, "level": level, **fields}, ensure_ascii=False)
 
 
 class JsonLineFormatter(logging.Formatter):
-    """One object a line: time, level, logger and message, the line's own fields, and the
-    traceback."""
+    """Formats a record as time, level, logger, message, its ``fields``, and its traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = self.fields(record)
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
-        at = datetime.fromtimestamp(record.created, UTC)
-        return json_line(at, record.levelname.lower(), **fields)
+        time = datetime.fromtimestamp(record.created, UTC)
+        return json_line(time, record.levelname.lower(), **fields)
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         return {
@@ -35,7 +36,7 @@ class JsonLineFormatter(logging.Formatter):
 
 
 class GunicornLogger(Logger):  # type: ignore[misc]
-    """Gunicorn's own lines, as JSON objects."""
+    """Writes gunicorn's own lines as JSON objects."""
 
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
@@ -43,12 +44,12 @@ class GunicornLogger(Logger):  # type: ignore[misc]
             handler.setFormatter(JsonLineFormatter())
 
 
-def add_process_name(name: str, said: str, now: datetime) -> str:
-    """What a process wrote, as an object with its name: its own object, or one around its text."""
+def add_process_name(name: str, line: str, now: datetime) -> str:
+    """Return a process's line as a JSON object with its name. Wrap the line if it is text."""
     try:
-        found = json.loads(said)
+        fields = json.loads(line)
     except ValueError:
-        found = None
-    if isinstance(found, dict):
-        return json.dumps({**found, "process": name}, ensure_ascii=False)
-    return json_line(now, "info", message=said, process=name)
+        fields = None
+    if isinstance(fields, dict):
+        return json.dumps({**fields, "process": name}, ensure_ascii=False)
+    return json_line(now, "info", message=line, process=name)

@@ -1,9 +1,9 @@
-"""How a connection notices that the machine at its other end is gone without a word.
+"""Settings by which a connection detects that the machine at its other end is gone.
 
-A process that ends says so; a machine that loses its power or its network does not. Without what is
-set here PostgreSQL would keep such a machine's transaction, with the messages that it claimed and
-the rows that it locked, for a quarter of an hour or for two hours, and a client that waits for an
-answer would wait as long.
+A process that ends closes its connections. A machine that loses its power or its network does not.
+By default PostgreSQL would keep the transaction of such a machine, with the messages that it
+claimed and the rows that it locked, for 15 minutes or two hours. A client that waits for a response
+would wait as long.
 """
 
 import json
@@ -14,17 +14,17 @@ from weakref import WeakSet
 import psycopg
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-# Seconds. Whoever is silent is asked for a sign of life, and given up when there was none for so
-# long, or when what was sent was not acknowledged for so long.
+# Seconds. An idle connection is probed, and closed if probes or sent data are not acknowledged
+# within the timeout.
 KEEPALIVE_IDLE = 5
 KEEPALIVE_INTERVAL = 5
 KEEPALIVE_TIMEOUT = 15
 KEEPALIVE_COUNT = KEEPALIVE_TIMEOUT // KEEPALIVE_INTERVAL - 1
-# A machine that answers, with a process that hangs in the middle of a transaction, is given more.
+# Seconds for a process that hangs in a transaction on a machine that still responds.
 IDLE_IN_TRANSACTION_TIMEOUT = 60
 
-# Our end of a connection to PostgreSQL, in the words of the driver, which leaves them aside where
-# the connection is a Unix socket. What DATABASE_URL says about them goes before.
+# libpq's options for our end of a connection to PostgreSQL. It ignores them on a Unix socket.
+# Values in DATABASE_URL take precedence.
 POSTGRES_OPTIONS = {
     "keepalives_idle": KEEPALIVE_IDLE,
     "keepalives_interval": KEEPALIVE_INTERVAL,
@@ -32,7 +32,7 @@ POSTGRES_OPTIONS = {
     "tcp_user_timeout": KEEPALIVE_TIMEOUT * 1000,
 }
 
-# And of one to Redis. Not every system knows all of these.
+# The same for a connection to Redis. Not every system has all of these options.
 REDIS_OPTIONS = {
     "socket_keepalive": True,
     "socket_keepalive_options": {
@@ -46,41 +46,41 @@ REDIS_OPTIONS = {
         if hasattr(socket, name)
     },
 }
-# Seconds between two signs of life that a worker and RabbitMQ give each other.
+# Seconds between two heartbeats of a worker and RabbitMQ.
 AMQP_HEARTBEAT = 10
-# The measure of what beat has sent: its sign of life, for whoever asks on whatever machine.
+# The operation counter of the tasks that beat sent. It is beat's heartbeat for all machines.
 BEAT_COUNTER = "beat"
 
-# PostgreSQL's end of our connections.
-_OF_POSTGRES = {
+# The settings of PostgreSQL's end of our connections.
+_SERVER_SETTINGS = {
     "tcp_keepalives_idle": KEEPALIVE_IDLE,
     "tcp_keepalives_interval": KEEPALIVE_INTERVAL,
     "tcp_keepalives_count": KEEPALIVE_COUNT,
     "tcp_user_timeout": KEEPALIVE_TIMEOUT * 1000,
     "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT * 1000,
 }
-# What somebody has set for the server, the database or the role stays. A statement, because
-# PgBouncer refuses connections that bring settings along.
-_TELL: LiteralString = """
+# It keeps what an operator has set for the server, the database, or the role. It is a statement,
+# because PgBouncer refuses connections with startup options.
+_SET_CONFIG: LiteralString = """
     SELECT set_config(name, value, false)
-    FROM json_each_text(%(settings)s) AS ours (name, value) JOIN pg_settings USING (name)
+    FROM json_each_text(%(settings)s) AS desired (name, value) JOIN pg_settings USING (name)
     WHERE source = 'default'
 """
 
-_told: "WeakSet[psycopg.Connection[Any]]" = WeakSet()
+_configured: "WeakSet[psycopg.Connection[Any]]" = WeakSet()
 
 
 def configure_connection(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    """Have PostgreSQL notice, too. Receives Django's ``connection_created``."""
+    """Configure PostgreSQL's end of a new connection. Receives Django's ``connection_created``."""
     raw: psycopg.Connection[Any] = connection.connection
-    # One that is borrowed from a pool once more has been told.
-    if raw not in _told:
+    # A connection from a pool may have been configured before.
+    if raw not in _configured:
         with connection.wrap_database_errors:
             configure_raw_connection(raw)
-        _told.add(raw)
+        _configured.add(raw)
 
 
 def configure_raw_connection(raw: "psycopg.Connection[Any]") -> None:
-    """The same for a connection that is not Django's. Raises the driver's errors."""
+    """Do the same for a connection that is not Django's. Raises the driver's errors."""
     with psycopg.Cursor(raw) as cursor:
-        cursor.execute(_TELL, {"settings": json.dumps(_OF_POSTGRES)})
+        cursor.execute(_SET_CONFIG, {"settings": json.dumps(_SERVER_SETTINGS)})

@@ -1,4 +1,4 @@
-"""What the log looks like, and what is kept out of it."""
+"""The log's JSON format, and a filter for lines that it leaves out."""
 
 import logging
 from typing import Any
@@ -8,7 +8,7 @@ from engagement.core import request_ids
 
 
 class JsonFormatter(JsonLineFormatter):
-    """JSON lines that carry the id of the request that they are about, where there is one."""
+    """Adds the request id to the JSON lines about a request."""
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         fields = super().fields(record)
@@ -18,14 +18,14 @@ class JsonFormatter(JsonLineFormatter):
 
 
 def _request_id(record: logging.LogRecord) -> str | None:
-    """From the line itself, or from the request that it is about, as Django passes it on."""
+    """Return the request id of the record itself, or of the request that Django attached."""
     request = getattr(record, "request", None)
     headers = getattr(request, "META", {})
     return getattr(record, "request_id", None) or request_ids.from_environ(headers)
 
 
 class UnavailableFilter(logging.Filter):
-    """Drops Django's line for each answer of 503: who misses something reports it once."""
+    """Drops Django's line for each 503 response. The cause is logged where it is noticed."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return getattr(record, "status_code", None) != 503

@@ -1,4 +1,4 @@
-"""Children that do not outlive their parent, however it dies."""
+"""Ends child processes when their parent dies, even by SIGKILL."""
 
 import ctypes
 import os
@@ -10,39 +10,39 @@ PR_SET_PDEATHSIG = 1
 
 
 def exit_with_parent(signal_number: int) -> Callable[[], None]:
-    """A ``preexec_fn``: Linux sends the child this signal when its parent dies, however it dies.
+    """Return a ``preexec_fn`` that has Linux signal the child when its parent dies.
 
-    Without it a supervisor killed with SIGKILL would leave its children running. Linux counts the
-    *thread* that started the child as the parent, so start such children from the main thread.
-    Elsewhere this does nothing.
+    Without it a supervisor killed with SIGKILL would leave its children running. For Linux the
+    parent is the *thread* that started the child, so start such children from the main thread. On
+    other systems this does nothing.
     """
     if not sys.platform.startswith("linux"):
         return lambda: None
-    # Loaded before the fork: afterwards only async-signal-safe work is allowed.
+    # Load it before the fork. Afterwards only async-signal-safe calls are allowed.
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     return lambda: prctl(PR_SET_PDEATHSIG, signal_number)
 
 
 class ParentDeathPipe:
-    """A pipe whose writing end only the parent holds: when it closes, the parent is gone.
+    """A pipe whose writing end only the parent holds, so that its end shows the parent's death.
 
-    For children that a library forks in a thread of its own, where the signal above would come
-    when that thread ends. Make one in the parent before it forks.
+    It is for children that a library forks in a thread, where the signal above would already come
+    at the end of that thread. Create it in the parent before the fork.
     """
 
     def __init__(self) -> None:
         self._owner = os.getpid()
         self._reader, self._writer = os.pipe()
 
-    def hold(self) -> None:
-        """Call once in each forked child: it ends at once when the parent does.
+    def exit_with_parent(self) -> None:
+        """End this process as soon as its parent ends. Call it once in each forked child.
 
-        In the parent itself, where a pool has no processes of its own, it does nothing.
+        It does nothing in the parent itself, where a pool without processes calls it.
         """
         if os.getpid() == self._owner:
             return
         os.close(self._writer)
-        threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
+        threading.Thread(target=self._watch, name="parent death", daemon=True).start()
 
     def _watch(self) -> None:
         os.read(self._reader, 1)

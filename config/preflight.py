@@ -1,4 +1,4 @@
-"""What must be in order before the service starts: its database and its tables."""
+"""The checks before the service starts: data folder, database, tables, and secrets."""
 
 import fcntl
 import logging
@@ -19,15 +19,15 @@ from engagement.core import encryption
 logger = logging.getLogger(__name__)
 
 MIN_POSTGRES_VERSION = 16
-# What the service keeps in its data folder for itself.
+# Files in the data folder that only the service may read.
 SECRET_FILES = ("secrets.json", "credentials.json")
 
 
 @contextmanager
 def lock_data_dir(data_dir: Path) -> Iterator[None]:
-    """Hold the data folder for this process; CommandError where another start holds it.
+    """Lock the data folder for this process. Raise CommandError if another one holds it.
 
-    The lock goes with the process, however it ends.
+    The lock ends with the process, however it ends.
     """
     path = data_dir / "up.lock"
     try:
@@ -52,26 +52,26 @@ def lock_data_dir(data_dir: Path) -> Iterator[None]:
 
 
 def restrict_permissions(data_dir: Path) -> None:
-    """Close the data folder and its secrets to other users, where they are ours to close.
+    """Deny other users the data folder and its secrets, as far as we own them.
 
-    A folder that everybody writes to, such as /tmp, stays as it is.
+    A folder that is open to all on purpose, such as /tmp, stays as it is.
     """
     # Root's PostgreSQL runs as another user, whose group passes through the folder.
-    _close(data_dir, 0o710 if os.geteuid() == 0 else 0o700)
+    _restrict_mode(data_dir, 0o710 if os.geteuid() == 0 else 0o700)
     for name in SECRET_FILES:
-        _close(data_dir / name, 0o600)
+        _restrict_mode(data_dir / name, 0o600)
 
 
-def _close(path: Path, most: int) -> None:
-    """Take from the path's mode what goes beyond *most*, and say so in the log."""
+def _restrict_mode(path: Path, max_mode: int) -> None:
+    """Remove permissions beyond *max_mode* from the path, and log it."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except FileNotFoundError:
         return
-    mode = stat.S_IMODE(found.st_mode)
-    is_ours = found.st_uid == os.geteuid() and not stat.S_ISLNK(found.st_mode)
-    if mode & ~most and is_ours and not mode & stat.S_ISVTX:
-        path.chmod(mode & most)
+    mode = stat.S_IMODE(status.st_mode)
+    is_ours = status.st_uid == os.geteuid() and not stat.S_ISLNK(status.st_mode)
+    if mode & ~max_mode and is_ours and not mode & stat.S_ISVTX:
+        path.chmod(mode & max_mode)
         logger.warning(
             "%s was open to other users of this machine (mode %04o); it is now closed to them.",
             path,
@@ -80,7 +80,7 @@ def _close(path: Path, most: int) -> None:
 
 
 def check_database() -> None:
-    """Connect once; CommandError where the database cannot be used, with the reason."""
+    """Connect once. Raise CommandError with the reason if the database cannot be used."""
     try:
         connection.ensure_connection()
     except OperationalError as error:
@@ -96,39 +96,39 @@ def check_database() -> None:
 
 
 def check_secrets() -> None:
-    """CommandError where stored secrets cannot be decrypted with the keys that there are.
+    """Raise CommandError if stored secrets cannot be decrypted with the configured keys.
 
-    A database that cannot be asked, because it is away or has no tables yet, is no reason not to
-    start: whatever needs a secret then says so itself.
+    A database that is down or has no tables yet does not prevent the start: what needs a secret
+    reports the failure itself.
     """
     try:
-        lost = encryption.count_unreadable()
+        unreadable = encryption.count_unreadable()
     except Error:
         return
-    if lost:
-        places = ", ".join(f"{number:,} in {column}" for column, number in lost.items())
+    if unreadable:
+        counts = ", ".join(f"{count:,} in {column}" for column, count in unreadable.items())
         raise CommandError(
-            f"stored secrets cannot be decrypted ({places}): the key that encrypted them is not in "
+            f"stored secrets cannot be decrypted ({counts}): the key that encrypted them is not in "
             "EDS_ENCRYPTION_KEYS. Add it again; if it is lost, `python manage.py "
             "rotate_encryption_keys --discard-unreadable` discards them."
         )
 
 
 def has_pending_migrations() -> bool:
-    """Whether there are migrations that the database has not seen."""
+    """Return whether there are migrations that are not applied to the database."""
     executor = MigrationExecutor(connection)
     return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))
 
 
 def migrate() -> bool:
-    """Bring the tables up to date; whether there was anything to do."""
-    outdated = has_pending_migrations()
-    if outdated:
+    """Apply pending migrations. Return whether there were any."""
+    is_outdated = has_pending_migrations()
+    if is_outdated:
         call_command("migrate", verbosity=0, interactive=False)
     queue_schema.install()
-    return outdated
+    return is_outdated
 
 
 def _first_line(error: BaseException) -> str:
-    """The driver's reason without its hints; it names host and port and never a password."""
+    """Return the driver's reason without its hints. It names host and port, and no password."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

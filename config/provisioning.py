@@ -1,4 +1,4 @@
-"""Products that are ready to use: with a workspace, an ingestion key and a read token."""
+"""Creates products that are ready to use, with a workspace, an ingestion key, and a read token."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ CREDENTIAL_NAME = "first"
 
 @dataclass(frozen=True)
 class ProvisionedProduct:
-    """What a program needs to send to a product and to read from it."""
+    """The credentials and ids for sending to a product and reading from it."""
 
     product_id: int
     workspace_id: int
@@ -31,7 +31,7 @@ class ProvisionedProduct:
         return json.dumps(self.as_dict())
 
     def as_text(self) -> str:
-        """A line for each, for people."""
+        """Return a line for each value, for people."""
         lines = [f"  {label + ':':<15}{getattr(self, key)}" for key, label in _LABELS.items()]
         return "\n".join(lines)
 
@@ -45,8 +45,11 @@ _LABELS = {
 
 
 def create_product(name: str) -> ProvisionedProduct:
-    """A product with its Default workspace, a key and a token; CommandError for a name unfit."""
-    name = _checked(name)
+    """Create a product with its Default workspace, a key, and a token.
+
+    Raise CommandError if the name cannot be used.
+    """
+    name = _validated(name)
     with transaction.atomic():
         product = Product.create_with_workspace(name)
         return ProvisionedProduct(
@@ -57,7 +60,7 @@ def create_product(name: str) -> ProvisionedProduct:
         )
 
 
-def _checked(name: str) -> str:
+def _validated(name: str) -> str:
     field = Product._meta.get_field("name")
     try:
         ProhibitNullCharactersValidator()(name)

@@ -1,4 +1,4 @@
-"""The whole HTTP surface of the service."""
+"""All URLs of the service."""
 
 from django.contrib import admin
 from django.templatetags.static import static
@@ -38,7 +38,7 @@ urlpatterns = [
     path("v2/segments/<int:segment_id>", readapi.SegmentDetail.as_view()),
     path("v2/segments/<int:segment_id>/members", readapi.SegmentMembers.as_view()),
     path("v1/accounts", readapi.LegacyAccountView.as_view()),
-    # Below every API path, because it takes whatever is left under these prefixes.
+    # After all API paths, because it matches every other path under these prefixes.
     re_path(r"^(?:v[12]|segment)(?:/|$)", readapi.UnknownPathView.as_view()),
     path("openapi.json", pages.openapi, name="openapi"),
     path("docs", pages.docs),

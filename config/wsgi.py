@@ -10,9 +10,8 @@ from config.server.handler import LenientHandler
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 
-# Each client's connection is served by a greenlet of its own, and Django keeps a database
-# connection for each of those: a thousand idle clients would hold a thousand. So the web role
-# borrows one per request from a pool instead.
+# A greenlet serves each client, and Django would keep a database connection for each greenlet: a
+# thousand idle clients would hold a thousand. So the web role borrows one from a pool per request.
 POOLS = {"default": settings.WEB_DATABASE_POOL, "replica": settings.WEB_REPLICA_POOL}
 for name, database in settings.DATABASES.items():
     database["CONN_MAX_AGE"] = 0
@@ -20,5 +19,5 @@ for name, database in settings.DATABASES.items():
 
 django.setup(set_prefix=False)
 application = LenientHandler()
-# Django loads the views with the first request, which would wait for that.
+# Django would load the views with the first request and delay it.
 import_module(settings.ROOT_URLCONF)

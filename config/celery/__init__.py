@@ -1,7 +1,7 @@
-"""Celery: the workers that record and score in the background.
+"""The Celery application of the workers and of beat.
 
-Everything is configured by ``config.settings``, so plain ``celery -A config worker`` and
-``celery -A config beat`` are all that production needs.
+``config.settings`` configures everything, so production needs no options beyond
+``celery -A config worker`` and ``celery -A config beat``.
 """
 
 import os
@@ -37,10 +37,10 @@ MAX_RECONNECT_DELAY = 5
 
 
 class PersistentConnection(Connection):
-    """Looks for a broker that is away every five seconds at the latest.
+    """A connection that tries to reach a missing broker at least every five seconds.
 
-    Celery waits two seconds longer each time, up to half a minute: nothing would be recorded for
-    so long after the broker is back.
+    Celery waits two seconds longer after each attempt, up to half a minute. Recording would start
+    that late after the broker is back. No setting changes it.
     """
 
     def ensure_connection(self, *arguments: Any, **options: Any) -> "PersistentConnection":
@@ -56,9 +56,9 @@ class PersistentAMQP(AMQP):
 
 
 class CeleryApp(Celery):
-    """The Celery application. Its publishers do not listen: only workers need notifications.
+    """The Celery application, whose publishers do not listen for notifications.
 
-    A listener that never reads would hold PostgreSQL's notification queue.
+    A listener that never reads would fill PostgreSQL's notification queue.
     """
 
     amqp_cls = "config.celery:PersistentAMQP"
@@ -71,10 +71,10 @@ class CeleryApp(Celery):
 
 
 class QuietConsumer(Consumer):
-    """A worker that does not chat with other workers.
+    """A consumer without heartbeats, gossip, and mingling.
 
-    Heartbeats, gossip and mingling only serve remote control and monitors, which we do not use,
-    and each costs the broker messages every two seconds.
+    They serve remote control and monitors, which we do not use, and cost the broker messages every
+    two seconds. Celery has options for them on its command line, but no settings.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -85,63 +85,63 @@ class QuietConsumer(Consumer):
 
 @setup_logging.connect
 def _keep_logging(**_: Any) -> None:
-    """Having a receiver makes Celery keep to Django's LOGGING, levels and formats included."""
+    """Do nothing. A receiver of this signal makes Celery keep Django's LOGGING."""
 
 
 @worker_init.connect
-def _make_lifeline(**_: Any) -> None:
-    global _lifeline
-    _lifeline = ParentDeathPipe()
+def _open_parent_death_pipe(**_: Any) -> None:
+    global _parent_death
+    _parent_death = ParentDeathPipe()
 
 
 @worker_init.connect
 def _check_secrets(**_: Any) -> None:
-    """A worker without the right keys does not start: its syncs would fail one after the other."""
-    # Django's models are ready only now.
+    """Exit if the worker lacks the right keys, because each of its syncs would fail."""
+    # Models can be imported only now.
     preflight = import_module("config.preflight")
     try:
         preflight.check_secrets()
-    except CommandError as failure:
-        sys.exit(f"error: {failure}")
+    except CommandError as error:
+        sys.exit(f"error: {error}")
     finally:
         # The pool's processes must not inherit the connection.
         connections.close_all()
 
 
 @worker_process_init.connect
-def _hold_lifeline(**_: Any) -> None:
-    """A pool process ends with its worker, even in the middle of a task (which rolls back)."""
-    if _lifeline is not None:
-        _lifeline.hold()
+def _exit_with_parent(**_: Any) -> None:
+    """Have the pool process end with its worker, even in a task. The task rolls back."""
+    if _parent_death is not None:
+        _parent_death.exit_with_parent()
 
 
 @beat_init.connect
-def _end_beat_from_within(**_: Any) -> None:
-    """A signal interrupts what beat does, and beat then writes its schedule and ends.
+def _interrupt_beat_with_signals(**_: Any) -> None:
+    """Have a signal interrupt beat, which then saves its schedule and ends.
 
-    Celery's own handler writes it at once. In the middle of a statement it would wait for a
-    connection that its own process holds, for ever.
+    Celery's handler saves the schedule itself. In the middle of a statement it would wait forever
+    for the connection that this process is using.
     """
     signals.update(SIGTERM=default_int_handler, SIGINT=default_int_handler)
 
 
 @task_prerun.connect
-def _leave_dead_connections(**_: Any) -> None:
-    """A task begins with a connection that works, also after the database was restarted.
+def _close_dead_connections(**_: Any) -> None:
+    """Close dead connections before each task, for example after a restart of the database.
 
-    With CELERY_DB_REUSE_MAX Celery itself looks after connections every so many tasks only.
+    With CELERY_DB_REUSE_MAX Celery itself checks connections only once in that many tasks.
     """
     close_old_connections()
 
 
-# Celery warns root because of pickle, which we do not accept (CELERY_ACCEPT_CONTENT).
+# Celery warns root of pickle, which we do not accept (CELERY_ACCEPT_CONTENT).
 warnings.filterwarnings("ignore", category=SecurityWarning)
 
-_lifeline: ParentDeathPipe | None = None
+_parent_death: ParentDeathPipe | None = None
 app = CeleryApp("engagement")
 try:
     app.config_from_object("django.conf:settings", namespace="CELERY", force=True)
 except ImproperlyConfigured as error:
-    # Only Celery's own command line gets here with settings that nobody has read yet.
+    # On Celery's own command line this is the first access to the settings.
     sys.exit(f"error: {error}")
 app.autodiscover_tasks()

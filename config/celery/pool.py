@@ -1,4 +1,4 @@
-"""Celery's pool of processes, made to survive the sudden death of one of them."""
+"""Celery's prefork pool, made to survive the sudden death of a process."""
 
 import logging
 import os
@@ -13,13 +13,12 @@ logger = logging.getLogger(__name__)
 
 
 class Pool(prefork.TaskPool):
-    """The prefork pool. Where a process was killed, the whole worker starts anew, in place.
+    """The prefork pool, which restarts the whole worker in place after a process was killed.
 
-    With a broker that Celery does not read in an event loop, the queue in our database among
-    them, the processes take their tasks from one pipe under one lock, and an idle one holds the
-    lock while it waits. Killed then, for example by the kernel short of memory, it leaves the
-    others waiting for ever. Nothing is lost by starting anew: whatever was under way rolls back,
-    and beat asks for it again.
+    Some brokers, such as the queue in our database, are not read in an event loop. Then the
+    processes take their tasks from one pipe under one lock, and an idle process holds the lock
+    while it waits. If the kernel kills it for lack of memory, the others wait forever. A restart
+    loses nothing: the tasks in progress roll back, and beat asks for them again.
     """
 
     def on_start(self) -> None:
@@ -30,12 +29,12 @@ class Pool(prefork.TaskPool):
 
 
 def restart_worker_if_killed(process: Any) -> None:
-    """Replace this worker by a new one with the same command line, unless it is stopping."""
+    """Replace this worker by one with the same command line, unless it is stopping."""
     is_stopping = state.should_stop is not None or state.should_terminate is not None
     if process.exitcode in (EX_OK, EX_RECYCLE) or is_stopping:
         return
-    logger.warning("A process of the pool was killed; the worker starts anew.")
+    logger.warning("A process of the pool was killed; the worker restarts.")
     for handler in logging.getLogger().handlers:
         handler.flush()
-    # The other processes end with it: what they hold of this one is closed by the exec.
+    # The exec closes the parent death pipe, so the other processes end.
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -1,4 +1,4 @@
-"""Installs the ``pgmq`` schema: the queues of the broker on the service's own PostgreSQL."""
+"""Installs the ``pgmq`` schema, which holds the broker's queues in the service's database."""
 
 from typing import Any
 
@@ -8,18 +8,18 @@ from pgmq.install import get_embedded_install_sql
 
 from config import broker
 
-# Any number will do, as long as nothing else in the database takes the same advisory lock.
+# An arbitrary number that no other advisory lock in the database uses.
 INSTALL_LOCK = 0x70676D71
 
 
 def install() -> None:
-    """Create the queues' schema in the database, unless it is there or another broker is used."""
+    """Create the schema, unless it exists or the service uses another broker."""
     if settings.CELERY_BROKER_URL != broker.URL:
         return
     with transaction.atomic(), connection.cursor() as cursor:
         if _is_installed(cursor):
             return
-        # The script cannot be repeated, so whoever waited for the lock looks again.
+        # The script cannot run twice, so check again after waiting for the lock.
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [INSTALL_LOCK])
         if not _is_installed(cursor):
             cursor.execute(get_embedded_install_sql())

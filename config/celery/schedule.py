@@ -1,4 +1,4 @@
-"""Beat's schedule, which is in the database."""
+"""Beat's scheduler, which keeps its schedule in the database."""
 
 import logging
 import signal
@@ -17,85 +17,86 @@ from engagement import telemetry
 
 logger = logging.getLogger(__name__)
 
-# Seconds between two attempts to read the schedule of a database that is away.
+# Seconds between two attempts to read the schedule while the database is down.
 DATABASE_RETRY_DELAY = 2.0
 # Seconds between two signs of life.
 HEARTBEAT_INTERVAL = 10.0
-# A clock that is kept right is set back by less.
+# Time synchronization sets a clock back by less.
 CLOCK_TOLERANCE = timedelta(seconds=5)
 
 
 class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
-    """The schedule of django-celery-beat, for a database that is away and a clock that is wrong.
+    """The scheduler of django-celery-beat, made to survive a missing database and a wrong clock.
 
-    Celery's own beat ends with a traceback when it starts before its database does. And once its
-    clock has been ahead, it is silent until the time that it had then.
+    Celery's beat ends with a traceback if it starts before its database. After its clock was
+    ahead, it sends nothing until that time is reached again.
     """
 
     _sent = 0
-    _noted_at = float("-inf")
+    _saved_at = float("-inf")
 
     def setup_schedule(self) -> None:
-        with _signals_end_the_process():
+        with _default_signal_handlers():
             self._wait_for_the_database()
             super().setup_schedule()
-            self._leave_the_future()
+            self._reset_future_runs()
 
-    def tick(self, *given: Any, **options: Any) -> float:
-        self._leave_the_future()
-        delay: float = super().tick(*given, **options)
-        self._note_what_was_sent()
+    def tick(self, *arguments: Any, **options: Any) -> float:
+        self._reset_future_runs()
+        delay: float = super().tick(*arguments, **options)
+        self._save_heartbeat()
         return delay
 
-    def _leave_the_future(self) -> None:
-        """Have what has run in the future have run now: the clock was ahead then."""
+    def _reset_future_runs(self) -> None:
+        """Set last runs that lie in the future to now. They are from a clock that was ahead."""
         now = timezone.now()
         entries = (self._schedule or {}).values()
         ahead = [entry for entry in entries if entry.last_run_at > now + CLOCK_TOLERANCE]
         for entry in ahead:
             entry.last_run_at = entry.model.last_run_at = now
             entry.model.no_changes = True
-            # It is saved with the others that have run.
+            # It is saved together with the other entries that have run.
             self._dirty.add(entry.name)
         if ahead:
             logger.warning("The clock was ahead: %d entries had run in the future.", len(ahead))
-            # The times at which entries are due and the schedule is read are of that clock, too.
+            # These times are from that clock, too.
             self._heap = None
             self._last_full_sync = datetime.min
 
-    def apply_async(self, *given: Any, **options: Any) -> Any:
-        result = super().apply_async(*given, **options)
+    def apply_async(self, *arguments: Any, **options: Any) -> Any:
+        result = super().apply_async(*arguments, **options)
         self._sent += 1
         return result
 
-    def _note_what_was_sent(self) -> None:
-        """Write down how many tasks were sent, if any were and the last time is over."""
+    def _save_heartbeat(self) -> None:
+        """Save how many tasks were sent, if there were any and the interval is over."""
         started = time.monotonic()
-        if not self._sent or started < self._noted_at + HEARTBEAT_INTERVAL:
+        if not self._sent or started < self._saved_at + HEARTBEAT_INTERVAL:
             return
         try:
             telemetry.add_run(keepalive.BEAT_COUNTER, self._sent, 0.0, timezone.now())
         except Error as error:
-            logger.warning("Beat could not note that it is alive (%s).", type(error).__name__)
+            logger.warning("Beat could not save its heartbeat (%s).", type(error).__name__)
         else:
             self._sent = 0
-        self._noted_at = started
+        self._saved_at = started
 
     def _wait_for_the_database(self) -> None:
-        waited = False
-        while reason := self._what_is_missing():
-            if not waited:
+        has_waited = False
+        while reason := self._schedule_error():
+            if not has_waited:
                 logger.error(
                     "The schedule cannot be read (%s); beat tries again every %.0f seconds.",
                     reason,
                     DATABASE_RETRY_DELAY,
                 )
-            waited = True
+            has_waited = True
             time.sleep(DATABASE_RETRY_DELAY)
-        if waited:
+        if has_waited:
             logger.info("The schedule can be read now.")
 
-    def _what_is_missing(self) -> str:
+    def _schedule_error(self) -> str:
+        """Return why the schedule cannot be read, or an empty string."""
         try:
             self.Changes.last_change()
         except Error as error:
@@ -104,12 +105,15 @@ class Scheduler(DatabaseScheduler):  # type: ignore[misc]  # it has no types
 
 
 @contextmanager
-def _signals_end_the_process() -> Iterator[None]:
-    """Celery's own handlers save the schedule first, and so wait for the database, too."""
+def _default_signal_handlers() -> Iterator[None]:
+    """Restore the default signal handlers for the block.
+
+    Celery's handlers save the schedule first, so they would also wait for the database.
+    """
     numbers = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
+    handlers = {number: signal.signal(number, signal.SIG_DFL) for number in numbers}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)

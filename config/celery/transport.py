@@ -1,5 +1,5 @@
-"""Celery's transport over the service's own database: kombu's ``pgmq``, quick to stop, and with
-connections as the service's own.
+"""The transport over the service's database: kombu's ``pgmq``, which stops quickly and connects as
+the service does.
 """
 
 from typing import Any
@@ -11,26 +11,26 @@ from psycopg_pool import ConnectionPool
 
 from config import keepalive
 
-# Seconds. A worker looks at its signals this often, and reads its queues even where no
-# notification came.
+# Seconds. A worker handles its signals this often, and reads its queues even without a
+# notification.
 POLL_INTERVAL = 0.5
 
 
 class Transport(pgmq.Transport):
-    """The transport that the scheme of ``config.broker.URL`` stands for."""
+    """The transport for the scheme of ``config.broker.URL``."""
 
-    # Two workers may set the queues up at the same moment: whoever comes second begins anew, as
-    # after a lost connection, instead of ending.
+    # Two workers may create the queues at the same moment. The second one then reconnects, as after
+    # a lost connection, and does not end.
     connection_errors = (*pgmq.Transport.connection_errors, psycopg.errors.DuplicateObject)
 
     def drain_events(self, connection: Any, timeout: Any = None, **options: Any) -> None:
-        # The driver waits for notifications in C, where signals are not seen: a worker that is
-        # asked to stop would answer after four seconds.
+        # The driver waits for notifications in C, where Python handles no signals. Without the
+        # limit a worker would take four seconds to begin to stop.
         within = min(timeout or POLL_INTERVAL, POLL_INTERVAL)
         super().drain_events(connection, timeout=within)  # type: ignore[no-untyped-call]
 
-    # The library keeps host, name and password of an address and leaves out whatever else it says:
-    # encryption, certificates, time limits. So it is given connections that are made already.
+    # The library keeps only host, database, user and password of a connection string. It drops
+    # encryption, certificates and timeouts, so we make its connections.
 
     def _create_pgmq_client(self) -> PGMQueue:
         options = self._options()
@@ -39,7 +39,7 @@ class Transport(pgmq.Transport):
             min_size=1,
             max_size=options["pool_size"],
             timeout=options["pool_timeout"],
-            # Whoever asks after that begins anew. By itself it tries again less and less often.
+            # Left alone the pool retries ever more rarely. After this a request starts anew.
             reconnect_timeout=options["pool_timeout"],
             configure=_configure,
             open=True,
@@ -52,8 +52,8 @@ class Transport(pgmq.Transport):
         )
 
     def _options(self) -> dict[str, Any]:
-        broker: Any = self.client
-        options: dict[str, Any] = broker.transport_options
+        client: Any = self.client
+        options: dict[str, Any] = client.transport_options
         return options
 
     def _get_notify_waiter(self) -> Any:

@@ -1,4 +1,4 @@
-"""How gunicorn serves the web role: ``python manage.py serve``.
+"""Gunicorn's configuration for the web role: ``python manage.py serve``.
 
 The master process imports neither Django nor the database driver. Each worker patches itself
 for gevent before it loads the application, so nothing is imported unpatched.
@@ -19,42 +19,40 @@ if TYPE_CHECKING:
 
 wsgi_app = "config.wsgi:application"
 worker_class = "config.server.webworker.WebWorker"
-# A worker serves at most so many connections at once; more wait in the listen queue.
+# Connections that a worker serves at once. More wait in the listen queue.
 worker_connections = 1000
-# Files that a worker has open besides its connections.
+# Open files of a worker, apart from its connections.
 RESERVED_FILES = 200
-# Seconds. A load balancer must give up an idle connection before we do, or it would send a
-# request into one that closes; theirs usually wait 60.
+# Seconds. A load balancer must close an idle connection before we do, or it may send a request
+# into one that is closing. Load balancers usually wait for 60 s.
 keepalive = 75
 timeout = 60
 graceful_timeout = 5
-# Bytes, the most that gunicorn can: a look-up of 512 characters takes up to 6,144 in an address.
-limit_request_line = 8190
-# The service logs what matters; a line per request costs more than many requests do.
+# Bytes, gunicorn's maximum. An id of 512 characters takes up to 6,144 bytes in an address.
+limit_request_line = handover.MAX_REQUEST_LINE
+# A line per request would cost more than many requests do.
 accesslog = None
 loglevel = "warning"
 control_socket_disable = True
-# No header steers the server: not where the application is mounted, and not whether a request came
-# by HTTPS. X-Forwarded-* still reach Django, which trusts them only where EDS_HTTPS is set.
+# No header may change the mount point (SCRIPT_NAME) or the scheme of a request. X-Forwarded-*
+# still reach Django, which trusts them only where EDS_HTTPS is set.
 forwarder_headers = ""
 header_map = "drop"
 secure_scheme_headers: dict[str, str] = {}
 
-# Linux spreads new connections evenly over sockets that share a port; elsewhere one takes all.
+# Linux spreads new connections over the sockets that share a port. Other systems use only one.
 HAS_BALANCED_REUSEPORT = sys.platform == "linux"
-
-
-# How the command line tells the master how many of its workers serve pages.
+# The variable that tells the master how many of its workers serve pages.
 PAGE_PROCESSES = "PAGE_PROCESSES"
 
 
 def gunicorn_command(
     host: str, port: int, ingestion: int, pages: int, *, json_lines: bool = False
 ) -> list[str]:
-    """The command line that serves on the address with so many processes of each kind.
+    """Return the command line that serves with *ingestion* and *pages* processes on one port.
 
-    With both they share the port. Ingestion processes alone answer 404 to everything else; page
-    processes alone accept data as well, so that none is lost that was sent to the wrong place.
+    Ingestion processes alone answer 404 to page requests. Page processes alone also accept data,
+    so a wrong routing rule loses none.
     """
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     options = ["--config", "python:config.server.gunicorn", "--bind", address]
@@ -65,20 +63,20 @@ def gunicorn_command(
 
 
 class WorkerPlan:
-    """Which worker serves what, by slot. One that dies leaves its slot to its replacement.
+    """The kind of each worker, by slot. The replacement of a dead worker takes over its slot.
 
-    Ingestion processes come first. A server that is told nothing has processes for everything.
+    The first slots are for ingestion. Without PAGE_PROCESSES every worker serves everything.
     """
 
-    def __init__(self, workers: int, told: dict[str, str]) -> None:
+    def __init__(self, workers: int, variables: dict[str, str]) -> None:
         self.slots = workers
-        pages = int(told.get(PAGE_PROCESSES, workers))
+        pages = int(variables.get(PAGE_PROCESSES, workers))
         self.ingestion = workers - pages
         self.pages = handover.HandoverQueue() if self.ingestion and pages else None
 
     @property
     def listening(self) -> int:
-        """How many processes take connections from the port."""
+        """The number of processes that accept connections on the port."""
         return self.ingestion or self.slots
 
     def kind(self, slot: int) -> str:
@@ -90,15 +88,15 @@ class WorkerPlan:
 def on_starting(server: "Arbiter") -> None:
     """Open a listening socket for each worker, before gunicorn opens one for all of them.
 
-    With one shared socket a worker that is awake takes most connections. With a socket for each
-    the kernel spreads them. They belong to the master, so connections that wait for a worker
-    that was killed are served by its replacement.
+    On a shared socket the worker that is awake takes most connections. With a socket for each
+    worker the kernel spreads them. The sockets belong to the master, so the replacement of a
+    killed worker serves the connections that waited for it.
     """
     server.plan = WorkerPlan(server.cfg.workers, server.cfg.env)
     _allow_files(2 * server.cfg.worker_connections + RESERVED_FILES)
     if not HAS_BALANCED_REUSEPORT:
         return
-    from gunicorn.sock import create_sockets  # not for other platforms' start
+    from gunicorn.sock import create_sockets  # needed on Linux only
 
     server.cfg.set("reuse_port", True)
     for _ in range(server.plan.listening):
@@ -107,9 +105,9 @@ def on_starting(server: "Arbiter") -> None:
 
 
 def _allow_files(number: int) -> None:
-    """Let the workers open so many files, as far as the system lets us decide.
+    """Raise the limit of open files to *number*, or as far as the system permits.
 
-    A connection with a page process takes two, and many systems allow 1,024 at first.
+    A lent connection takes two files, and the default of many systems is 1,024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY:
@@ -119,10 +117,10 @@ def _allow_files(number: int) -> None:
 
 
 def pre_fork(server: "Arbiter", worker: "Worker") -> None:
-    """Give the new worker the slot, and so the socket, that fewest others serve."""
+    """Give the new worker the slot, and so the socket, that the fewest workers have."""
     plan: WorkerPlan = server.plan
-    served = [other.slot for other in server.WORKERS.values()]
-    worker.slot = min(range(plan.slots), key=served.count)
+    taken_slots = [other.slot for other in server.WORKERS.values()]
+    worker.slot = min(range(plan.slots), key=taken_slots.count)
     worker.kind, worker.pages = plan.kind(worker.slot), plan.pages
     worker.address = server.LISTENERS[0].getsockname()
     if worker.slot >= plan.listening:
@@ -139,10 +137,10 @@ def post_fork(server: "Arbiter", worker: "Worker") -> None:
 
 
 def port_error(host: str, port: int) -> str:
-    """Why nobody can listen on the address, in a sentence; empty where somebody can."""
+    """Return why the address cannot be listened on, or an empty string if it can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
-        # As a server that starts: connections that were just closed do not stand in its way.
+        # As servers do: recently closed connections do not block the port.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))

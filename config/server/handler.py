@@ -1,4 +1,4 @@
-"""Django's entry for WSGI, which takes whatever a client calls its content type."""
+"""Django's WSGI handler, made tolerant of malformed content types."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ from django.core.handlers.wsgi import WSGIHandler, WSGIRequest
 
 
 class LenientRequest(WSGIRequest):
-    """A request whose content type need not make sense."""
+    """A request whose Content-Type may be malformed."""
 
     def _set_content_type_params(self, meta: dict[str, Any]) -> None:
         try:
             super()._set_content_type_params(meta)  # type: ignore[misc]
         except ValueError:
-            # Django only expects names of encodings that nobody knows. One that can be no name,
-            # such as NUL written as charset*=utf-8''%00, would be answered with 500.
+            # Django handles unknown charsets but not impossible ones, such as a NUL written as
+            # charset*=utf-8''%00. They would cause a 500.
             self.content_type, self.content_params = "", {}
 
 

@@ -1,4 +1,4 @@
-"""The application as ingestion processes serve it: without its pages."""
+"""The application without its pages, as ingestion processes serve it."""
 
 import json
 from collections.abc import Callable, Iterable
@@ -11,9 +11,9 @@ Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 def refuse_pages(application: Application, *, has_page_processes: bool) -> Application:
-    """The application without its pages.
+    """Wrap the application so that it refuses page requests.
 
-    A page is 503 where the page processes have no room for it, and 404 where there are none.
+    The response is 503 if the page processes are full, and 404 if there are none.
     """
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -21,9 +21,9 @@ def refuse_pages(application: Application, *, has_page_processes: bool) -> Appli
             return application(environ, start_response)
         if has_page_processes:
             headers = [("Retry-After", "2")]
-            message = "Too many requests wait for an answer. Try again in 2 s."
+            message = "Too many requests are waiting. Try again in 2 s."
             return _refuse(environ, start_response, "503 Unavailable", message, headers)
-        message = "This server accepts data and nothing else. Ask one that serves pages."
+        message = "This server only accepts data. Send this request to a server of pages."
         return _refuse(environ, start_response, "404 Not Found", message, [])
 
     return serve
@@ -36,7 +36,7 @@ def _refuse(
     message: str,
     headers: list[tuple[str, str]],
 ) -> Iterable[bytes]:
-    """Answer with an error in the shape of the read API's."""
+    """Return an error in the read API's format."""
     code = status.partition(" ")[2].lower().replace(" ", "_")
     body = json.dumps({"error": {"code": code, "message": message}}).encode()
     headers += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]

@@ -1,6 +1,6 @@
-"""The response to a request line that is longer than the server reads, in the shape of all errors.
+"""The 414 response to a request line that is too long, in the format of all API errors.
 
-It never reaches Django: the server refuses the line before it knows what was asked.
+The request never reaches Django: the server refuses it before it has parsed the line.
 """
 
 import json

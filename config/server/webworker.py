@@ -24,16 +24,17 @@ from config.server import gunicorn, handover, uri_too_long
 
 logger = logging.getLogger(__name__)
 
-# Seconds that a client may take for the head of a request once it began, and then for its body;
-# and that it may be silent in the middle of either or not take what we send.
+# Seconds for the head of a request, counted from its first byte, and then for its body.
 HEAD_TIMEOUT = 10
 BODY_TIMEOUT = 60
+# Seconds for which a client may send nothing in the middle of a request, or take nothing of a
+# response.
 SILENCE_TIMEOUT = 30
-# So many places for new connections are kept free, at the cost of those that wait the longest.
+# Places kept free for new connections. The connections that have waited longest make room.
 SPARE_CONNECTIONS = 50
-# An ingestion process has at most so many connections with the page processes.
+# Connections that an ingestion process may lend to page processes at once.
 MAX_LENT_CONNECTIONS = 500
-# What of a body that nobody wanted is read away, so that the client sees our answer.
+# Limits for reading and discarding an unwanted body, so that the client sees our response.
 LINGER_BYTES = 8 * 1024 * 1024
 LINGER_SECONDS = 2.0
 READ_SIZE = 64 * 1024
@@ -42,9 +43,9 @@ DISCONNECT_ERRNOS = {errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF,
 
 
 class ClientReader(SocketUnreader):  # type: ignore[misc]
-    """Reads from a client that may take only so long, and knows whether we wait for it.
+    """Reads from a client until a deadline, and knows whether we are waiting for the client.
 
-    *data* was read already.
+    *data* has already been read.
     """
 
     def __init__(self, client: Any, data: bytes = b"") -> None:
@@ -55,7 +56,7 @@ class ClientReader(SocketUnreader):  # type: ignore[misc]
         self._deadline = 0.0
 
     def allow(self, seconds: float) -> None:
-        """What is read from now on must come within so many seconds."""
+        """Set the deadline of all further reads."""
         self._deadline = time.monotonic() + seconds
 
     def chunk(self, size_hint: int | None = None) -> bytes:
@@ -72,17 +73,17 @@ class ClientReader(SocketUnreader):  # type: ignore[misc]
             self.sock.settimeout(SILENCE_TIMEOUT)
 
     def kind_of_request(self) -> str:
-        """The kind of the request that is about to be parsed."""
+        """Return the kind of the next request, without consuming it."""
         head = data = self.read()
         while (kind := handover.process_kind_of_head(head)) is None and data:
             data = self.read()
             head += data
-        # As unread() does with an empty buffer, for a third of its time.
+        # The same as unread() with an empty buffer, in a third of the time.
         self.buf.write(head)
         return kind or handover.ANY
 
     def wait_for_request(self, seconds: float) -> None:
-        """Wait for the first byte of a request; TimeoutError where none comes."""
+        """Wait for the first byte of a request. Raise TimeoutError if none comes."""
         if self.buf.getbuffer().nbytes:
             return
         self.is_idle = self.is_waiting = True
@@ -95,26 +96,26 @@ class ClientReader(SocketUnreader):  # type: ignore[misc]
 class WebWorker(GeventWorker):  # type: ignore[misc]
     """Serves HTTP/1 connections, each in a greenlet of its own.
 
-    After each request a connection gives way to the others. gevent switches only where a read
-    would block, so a client that keeps its next request ready would be served on and on while
-    others wait for seconds.
+    After each request a connection yields to the others. gevent switches only where a read would
+    block, so a client that always has its next request ready would keep the others waiting for
+    seconds.
 
-    Where its connections become too many it closes those that wait for their clients, whoever began
-    to wait first: clients that hold connections without using them cannot keep others out.
+    When a worker has too many connections, it closes the one that has waited longest for its
+    client. So clients that hold connections without using them cannot keep others out.
 
-    An ingestion process lends the connections of other requests to page processes, which take no
-    connections of their own.
+    An ingestion process lends the connections of page requests to page processes, which accept no
+    connections themselves.
     """
 
-    # Set by config.server.gunicorn before the fork: what this process serves, the server's address,
-    # and the queue where it has processes of both kinds.
+    # config.server.gunicorn sets these before the fork: the kind of this process, the server's
+    # address, and the queue if there are processes of both kinds.
     kind = handover.ANY
     address: Any = None
     pages: handover.HandoverQueue | None = None
     wsgi: Any
 
     def init_process(self) -> None:
-        # In the order in which they began to wait for their request.
+        # Ordered by the time at which they began to wait for a request.
         self._open: dict[Any, ClientReader] = {}
         self._pool = Pool(self.worker_connections)
         self._lent = 0
@@ -123,15 +124,15 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
 
     def load_wsgi(self) -> None:
         super().load_wsgi()
-        # gevent itself would write the traceback line by line, in no format.
+        # gevent would write the traceback to standard error, past the logging format.
         gevent.get_hub().print_exception = _log_failure  # type: ignore[method-assign,assignment]
         if self.kind == handover.INGESTION:
-            # It imports Django, which only a process that is patched may do.
+            # This imports Django, so it must come after gevent's patches.
             from config.server.ingestion_only import refuse_pages
 
             self.wsgi = refuse_pages(self.wsgi, has_page_processes=self.pages is not None)
-        # What is loaded stays. Without this every full collection looks through all of it, and
-        # all requests wait for some 50 ms.
+        # Without this each full collection would visit everything that is loaded, and delay all
+        # requests by some 50 ms.
         gc.collect()
         gc.freeze()
 
@@ -145,7 +146,7 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
             server.close()
         borrower.kill()
         for client in [client for client, reader in self._open.items() if reader.is_idle]:
-            _read_no_more(client)
+            _stop_reading(client)
         with _within(self.cfg.graceful_timeout):
             self._pool.join()
 
@@ -159,12 +160,12 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         return server
 
     def _borrow(self) -> None:
-        """Serve what ingestion processes lend, where this is a page process."""
+        """Serve the connections that ingestion processes lend, if this is a page process."""
         while self.pages and self.kind == handover.PAGES:
             wait_read(self.pages.fileno())
             if loan := self.pages.take():
                 self._pool.spawn(self._serve_loan, loan)
-            # One at a time, so that a process that has nothing else to do takes the next one.
+            # Yield, so that an idle process can take the next one.
             gevent.sleep(0)
 
     def handle_exit(self, sig: int, frame: Any) -> None:
@@ -181,9 +182,9 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
                 gevent.sleep(0)
 
     def _serve_loan(self, loan: handover.LentConnection) -> None:
-        """Answer one request."""
+        """Answer one request on a lent connection."""
         reader = ClientReader(loan.client, loan.data)
-        # The client may have gone, and then has no address.
+        # A client that has disconnected has no address.
         with closing(loan), suppress(OSError):
             addr = loan.client.getpeername()
             with self._connection(reader, addr) as parser:
@@ -194,7 +195,7 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
 
     @contextmanager
     def _connection(self, reader: ClientReader, addr: Any) -> Iterator[RequestParser]:
-        """The parser of the connection, which is closed afterwards whatever happens."""
+        """Yield the connection's parser, and close the connection afterwards."""
         client = reader.sock
         if self._pool.free_count() < SPARE_CONNECTIONS:
             self._make_room()
@@ -215,20 +216,19 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
             util.close(client)
 
     def _make_room(self) -> None:
-        """Close the connection that has waited for its client for the longest time, if any does."""
+        """Close the connection that has waited longest for its client, if any is waiting."""
         for client, reader in self._open.items():
             if reader.is_waiting:
                 del self._open[client]
-                _read_no_more(client)
+                _stop_reading(client)
                 return
 
     def _has_request(self, reader: ClientReader) -> bool:
-        """Wait for the connection's next request; False or TimeoutError where it gets no more."""
+        """Wait for the connection's next request. Return False if this process is stopping."""
         if not self.alive:
             return False
         self._note(reader)
         reader.wait_for_request(self.cfg.keepalive)
-        # TimeoutError, as from a socket: whoever calls us closes the connection.
         reader.allow(HEAD_TIMEOUT)
         return True
 
@@ -237,79 +237,77 @@ class WebWorker(GeventWorker):  # type: ignore[misc]
         self._open[reader.sock] = reader
 
     def _answer(self, parser: Any, reader: ClientReader, addr: Any) -> bool:
-        """Answer the next request; whether the connection goes on afterwards."""
+        """Answer the next request. Return whether the connection stays open."""
         request = next(parser)
         reader.allow(BODY_TIMEOUT)
         self.handle_request(self.address, request, reader.sock, addr)
         return self._finish(parser, reader)
 
     def _lend(self, reader: ClientReader) -> bool:
-        """Have a page process answer the next request; False where it is to be answered here.
+        """Have a page process answer the next request. Return False if this process must do it.
 
-        Raises StopIteration where the connection ends with it.
+        Raise StopIteration if the page process closed the connection.
         """
         if not self.pages or reader.kind_of_request() != handover.PAGES:
             return False
         data = reader.take_buffered()
-        room = self._lent < MAX_LENT_CONNECTIONS
-        reply = self.pages.lend(reader.sock, data) if room else None
+        has_room = self._lent < MAX_LENT_CONNECTIONS
+        reply = self.pages.lend(reader.sock, data) if has_room else None
         if reply is None:
             reader.unread(data)
             return False
         self._lent += 1
         try:
-            more = handover.wait_until_returned(reply)
+            next_data = handover.wait_until_returned(reply)
         finally:
             self._lent -= 1
-        if more is None:
+        if next_data is None:
             raise StopIteration
-        reader.unread(more)
+        reader.unread(next_data)
         return True
 
     def _finish(self, parser: Any, reader: ClientReader) -> bool:
-        """Read what is left of the body; False where that is too much and the connection ends."""
-        client = reader.sock
+        """Read the rest of the body. Return False if it is too long for the connection to stay."""
         reader.allow(LINGER_SECONDS)
         if parser.finish_body(deadline=time.monotonic() + LINGER_SECONDS):
             return True
-        _throw_away(client)
+        _discard_input(reader.sock)
         return False
 
     def handle_error(self, request: Any, client: Any, addr: Any, error: BaseException) -> None:
         if not isinstance(error, errors.LimitRequestLine):
             super().handle_error(request, client, addr, error)
             return
-        # It may have gone already.
+        # The client may have disconnected.
         with suppress(OSError):
             client.sendall(uri_too_long.error_response(self.cfg.limit_request_line))
-            _throw_away(client)
+            _discard_input(client)
 
 
-def _throw_away(client: Any) -> None:
-    """Read what the client still sends, for a while, so that it sees our answer.
+def _discard_input(client: Any) -> None:
+    """Read and discard what the client still sends, for a limited time.
 
-    Closing while unread data waits would reset the connection, and the client could lose the
-    answer that told it why.
+    Closing with unread data would reset the connection, and the client could lose our response.
     """
     with _within(LINGER_SECONDS):
         client.shutdown(socket.SHUT_WR)
-        left = LINGER_BYTES
-        while left > 0 and (data := client.recv(READ_SIZE)):
-            left -= len(data)
+        remaining = LINGER_BYTES
+        while remaining > 0 and (data := client.recv(READ_SIZE)):
+            remaining -= len(data)
 
 
 def _log_failure(context: object, *failure: Any) -> None:
-    """What a greenlet raised and nobody caught."""
+    """Log an exception that a greenlet did not catch."""
     logger.error("%r failed", context, exc_info=failure)
 
 
-def _read_no_more(client: Any) -> None:
-    """Have the connection end as if its client had closed it; what it sent before is read."""
-    # It may have gone already.
+def _stop_reading(client: Any) -> None:
+    """End the connection as if its client had closed it. What it sent before can still be read."""
+    # The client may have disconnected.
     with suppress(OSError):
         client.shutdown(socket.SHUT_RD)
 
 
 def _within(seconds: float) -> Any:
-    """A block that is left silently once its time is up."""
+    """Return a context manager that leaves its block silently after *seconds*."""
     return gevent.Timeout(seconds, False)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def test_messages_of_a_worker_that_hangs_are_recorded_by_another(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(keepalive._OF_POSTGRES, "idle_in_transaction_session_timeout", 300)
+    monkeypatch.setitem(keepalive._SERVER_SETTINGS, "idle_in_transaction_session_timeout", 300)
     wait(acme_key, identify("ada"), track("ada"))
     with closing(connection.copy()) as hung:
         hung.ensure_connection()

@@ -125,7 +125,7 @@ def test_a_message_alone_is_tried_three_times(acme_key: str, curse: Curse) -> No
 def test_a_batch_whose_transaction_is_ended_for_taking_too_long_is_divided(
     acme: Product, acme_key: str, curse: Curse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(keepalive._OF_POSTGRES, "idle_in_transaction_session_timeout", 200)
+    monkeypatch.setitem(keepalive._SERVER_SETTINGS, "idle_in_transaction_session_timeout", 200)
     connection.close()
     bad = wait_with_a_cursed_one(acme_key, 30)
     curse(lambda: time.sleep(0.5))
