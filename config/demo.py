@@ -1,7 +1,7 @@
-"""The demo of ``up --demo``: products to look at, with invented data and nothing to set up.
+"""The demo of ``up --demo``: products with generated data, and nothing to set up.
 
-The licenses of one of them come from a simulated marketplace that runs beside the service.
-Everything here may be done again on each start.
+The licenses of one product come from a simulated marketplace that runs beside the service.
+Everything here is safe to repeat on each start.
 """
 
 import socket
@@ -32,12 +32,12 @@ from marketplace.simulator.server import LOOPBACK
 from marketplace.simulator.vendor import create_vendor
 
 PRODUCT_NAME = "Board Lens (demo)"
-# Some sites have two licenses, and some customers have a license and do nothing with it.
+# Some sites have two licenses, and some customers do not use theirs.
 LICENSES = 190
-# A vendor that nobody meets who starts a simulator by hand.
+# A seed whose vendor differs from that of a simulator started by hand.
 SEED = 2026
 VENDOR = create_vendor(SEED)
-# What the products have: 300 customers with 5,000 people, of whom single events are recent only.
+# The products have 300 customers and 5,000 users together. Single events are recent only.
 DAYS, EVENT_DAYS = 90, 7
 CONNECTED_SIZE = Size(160, 2800, DAYS, EVENT_DAYS)
 OTHER_PRODUCTS = {
@@ -45,12 +45,12 @@ OTHER_PRODUCTS = {
     "Fieldnote (demo)": (vocabulary.NOTES, Size(50, 700, DAYS, EVENT_DAYS)),
 }
 USER_COUNT = CONNECTED_SIZE.users + sum(size.users for _, size in OTHER_PRODUCTS.values())
-# Seconds that the simulated marketplace may take until it listens.
+# Seconds within which the simulated marketplace must listen.
 START_TIMEOUT = 30.0
 
 
 class DemoMarketplace:
-    """Where the demo's marketplace listens, and the command that runs it."""
+    """The address of the demo's marketplace, and the command that runs it."""
 
     def __init__(self) -> None:
         with socket.socket() as probe:
@@ -64,11 +64,11 @@ class DemoMarketplace:
     @property
     def command(self) -> list[str]:
         options = {"licenses": LICENSES, "seed": SEED, "port": self.port, "verbosity": 0}
-        given = [f"--{name}={value}" for name, value in options.items()]
-        return [sys.executable, "manage.py", "marketplace_simulator", *given]
+        arguments = [f"--{name}={value}" for name, value in options.items()]
+        return [sys.executable, "manage.py", "marketplace_simulator", *arguments]
 
     def wait_until_ready(self, process: "subprocess.Popen[bytes]") -> None:
-        """Return once *process*, which runs the command, listens; CommandError where it ended."""
+        """Return when *process*, which runs the command, listens. CommandError if it ended."""
         deadline = time.monotonic() + START_TIMEOUT
         while time.monotonic() < deadline and process.poll() is None:
             with socket.socket() as probe:
@@ -81,21 +81,20 @@ class DemoMarketplace:
 
 
 def require_no_real_connections() -> None:
-    """CommandError where a product is connected to another marketplace than the demo's.
+    """Raise CommandError if a product is connected to the real marketplace.
 
-    The demo would ask its own marketplace for that one's licenses, with that one's token.
+    The demo would send that product's token to its own marketplace.
     """
     live = Connection.objects.exclude(state=Connection.State.DISCONNECTED)
-    others = live.exclude(pk__in=_ours().values("pk"))
-    if others.exists():
+    if live.exclude(pk__in=_ours().values("pk")).exists():
         raise CommandError(
-            "the demo replaces the marketplace by a simulated one, and products of this service "
-            "are connected to a real one; set EDS_DATA_DIR to another folder for the demo."
+            "the demo simulates the marketplace, and products of this service are connected to a "
+            "real one; set EDS_DATA_DIR to another folder for the demo."
         )
 
 
 def connect_product(marketplace_url: str, now: datetime) -> Product:
-    """Make the demo's data where there is none yet, and have its product connected."""
+    """Connect the demo's product to its marketplace. Create the product if there is none."""
     connection = _ours().select_related("product").first()
     if connection is not None and connection.state == Connection.State.ACTIVE:
         return connection.product
@@ -107,7 +106,7 @@ def connect_product(marketplace_url: str, now: datetime) -> Product:
 
 
 def is_empty(connected: Product) -> bool:
-    """Whether the demo's data is still to be made."""
+    """Return whether the demo's data still has to be generated."""
     return not User.objects.filter(product=connected).exists()
 
 
@@ -117,18 +116,18 @@ def generate_demo_data(
     output: IO[str],
     stopping: Callable[[], bool] = lambda: False,
 ) -> None:
-    """Give *connected*, whose licenses come from the simulated marketplace, invented data, make
-    the other products, and have all of them scored.
+    """Generate the data of *connected*, create the other products, and score all of them.
 
-    The data is made wholly or not at all: not where *stopping* asks to end.
+    *connected* is the product with the simulated marketplace. The data is committed as a whole, and
+    not at all if *stopping* returns true.
     """
     progress, done = ProgressReporter(output, USER_COUNT), 0
     try:
         with transaction.atomic():
-            products = [connected, *_make_others()]
-            for people in _fill(products, clock()):
-                done += people
-                progress.show(done, f"{done:,} of {USER_COUNT:,} people")
+            products = [connected, *_create_others()]
+            for user_count in _fill(products, clock()):
+                done += user_count
+                progress.show(done, f"{done:,} of {USER_COUNT:,} users")
                 if stopping():
                     transaction.set_rollback(True)
                     return
@@ -142,11 +141,11 @@ def generate_demo_data(
         progress.finish()
 
 
-def _make_others() -> list[Product]:
-    known = Product.objects.filter(name__in=OTHER_PRODUCTS).values_list("name", flat=True)
-    missing = OTHER_PRODUCTS.keys() - set(known)
-    made = [create_product(name).product_id for name in OTHER_PRODUCTS if name in missing]
-    return list(Product.objects.filter(pk__in=made).order_by("pk"))
+def _create_others() -> list[Product]:
+    names = Product.objects.filter(name__in=OTHER_PRODUCTS).values_list("name", flat=True)
+    missing = OTHER_PRODUCTS.keys() - set(names)
+    created = [create_product(name).product_id for name in OTHER_PRODUCTS if name in missing]
+    return list(Product.objects.filter(pk__in=created).order_by("pk"))
 
 
 def _fill(products: list[Product], now: datetime) -> Iterator[int]:
@@ -164,20 +163,20 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
 
 
 def _site(number: int) -> Company:
-    """The customer to whom licenses of the simulated marketplace belong."""
-    at, like = create_site(SEED, number), vocabulary.company(number)
-    return like._replace(
-        external_id=at.cloud_id, name=at.company, domain=at.hostname, country=at.country
+    """Return the customer that owns licenses of the simulated marketplace."""
+    site, company = create_site(SEED, number), vocabulary.company(number)
+    return company._replace(
+        external_id=site.cloud_id, name=site.company, domain=site.hostname, country=site.country
     )
 
 
 def _customer_of(seed: int) -> Callable[[int], Company]:
-    """Other customers for each product."""
+    """Return a source of customers that differ from those of other seeds."""
     return lambda number: vocabulary.company(1000 * (seed + 1) + number)
 
 
 def disconnect(now: datetime) -> None:
-    """Have nothing of the demo ask the real marketplace, which knows nothing of it."""
+    """Disconnect the demo's product, because the real marketplace does not know it."""
     for connection in _ours().exclude(state=Connection.State.DISCONNECTED):
         connecting.disconnect(connection, now)
 

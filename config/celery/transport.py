@@ -39,7 +39,7 @@ class Transport(pgmq.Transport):
             min_size=1,
             max_size=options["pool_size"],
             timeout=options["pool_timeout"],
-            # Left alone the pool retries ever more rarely. After this a request starts anew.
+            # Left alone the pool retries ever more rarely. After this a request starts again.
             reconnect_timeout=options["pool_timeout"],
             configure=_configure,
             open=True,

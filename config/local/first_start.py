@@ -1,4 +1,4 @@
-"""The first start: an admin login, a product, its credentials, and how to try them."""
+"""The first start: creates an admin login and a product, and says how to try them."""
 
 import json
 import os
@@ -21,12 +21,12 @@ PRODUCT_NAME = "My product"
 
 @dataclass(frozen=True)
 class FirstStart:
-    """What was made on the first start, as it is kept in ``credentials.json``."""
+    """The credentials that the first start created, as ``credentials.json`` keeps them."""
 
     credentials: dict[str, Any]
 
     def instructions(self, address: str) -> str:
-        """The credentials and curl lines for a person, for a service at *address*."""
+        """Return the credentials and curl commands for a person, for a service at *address*."""
         lines = build_snippets(address, self.credentials["ingestion_key"])[0].code
         return INSTRUCTIONS.format(address=address, lines=lines, **self.credentials)
 
@@ -36,10 +36,10 @@ def credentials_path(data_dir: Path) -> Path:
 
 
 def create_first_start(data_dir: Path) -> FirstStart | None:
-    """Make the login and the product of a first start; None where there has been one before.
+    """Create the login and the product. Return None if this is not the first start.
 
-    The credentials are on disk before they are committed: a crash in between leaves a file that
-    the next start writes anew, never credentials that nobody knows.
+    The credentials are on disk before they are committed. A crash in between leaves a file that the
+    next start overwrites, and never credentials that nobody knows.
     """
     users = get_user_model()._default_manager
     with transaction.atomic():
@@ -47,14 +47,14 @@ def create_first_start(data_dir: Path) -> FirstStart | None:
             return None
         password = secrets.token_urlsafe(12)
         get_user_model().objects.create_superuser(ADMIN_LOGIN, password=password)
-        made = {"admin_login": ADMIN_LOGIN, "admin_password": password}
-        made |= create_product(PRODUCT_NAME).as_dict()  # type: ignore[arg-type]
-        _keep(credentials_path(data_dir), made)
-    return FirstStart(made)
+        credentials = {"admin_login": ADMIN_LOGIN, "admin_password": password}
+        credentials |= create_product(PRODUCT_NAME).as_dict()  # type: ignore[arg-type]
+        _save(credentials_path(data_dir), credentials)
+    return FirstStart(credentials)
 
 
-def _keep(path: Path, credentials: dict[str, Any]) -> None:
-    """Write the file, readable by its owner only."""
+def _save(path: Path, credentials: dict[str, Any]) -> None:
+    """Write the file so that only its owner can read it."""
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
@@ -71,20 +71,20 @@ def _keep(path: Path, credentials: dict[str, Any]) -> None:
 
 
 CREATED_MESSAGE = (
-    "This is the first start. It made an admin login and a product with its credentials."
+    "This is the first start. It created an admin login and a product with its credentials."
 )
 INSTRUCTIONS = """
-This is the first start. It made an admin login and a product with its credentials:
+This is the first start. It created an admin login and a product with its credentials:
 
   admin          {address}/admin/   login {admin_login}   password {admin_password}
   ingestion key  {ingestion_key}
   read token     {api_token}
   workspace id   {workspace_id}
 
-Send something:
+Send some data:
 
 {lines}
-Read the scores some seconds later:
+Read the scores a few seconds later:
 
 curl -H 'Authorization: Bearer {api_token}' \\
   '{address}/v2/accounts?workspace_id={workspace_id}'

@@ -1,4 +1,4 @@
-"""Makes an ordinary role the owner of a database and of all that is in it."""
+"""Makes an ordinary role the owner of a database and of everything in it."""
 
 from contextlib import suppress
 from typing import Any
@@ -6,17 +6,17 @@ from typing import Any
 import psycopg
 from psycopg import errors
 
-# As for migrations: whoever waits for the lock on a table lets nobody else use it.
+# As for migrations: a statement that waits for a table's lock blocks all others on that table.
 LOCK_TIMEOUT = "3s"
 ATTEMPTS = 5
-# It is held by somebody, or has just been dropped, as old partitions are.
+# The object is in use, or was dropped in the meantime, as old partitions are.
 TRANSIENT_ERRORS = (errors.LockNotAvailable, errors.DeadlockDetected, errors.UndefinedTable)
-# What is in the schemas of PostgreSQL itself is the superuser's. So is nothing that we make.
+# PostgreSQL's own schemas belong to the superuser. Nothing of ours is in them.
 _OURS = """
     nspname <> 'information_schema' AND nspname NOT LIKE 'pg\\_%%' AND {owner} = 10
 """
-# For each object of the superuser (role 10, whatever its name) the statement that gives it away.
-# What belongs to another object, such as the sequence of an id, goes with that.
+# A statement for each object of the superuser (role 10, whatever its name) that transfers it.
+# Dependent objects, such as the sequence of an id, follow the object that they belong to.
 _STATEMENTS = f"""
     SELECT format('ALTER DATABASE %%I OWNER TO %%I', datname, %(role)s::text)
     FROM pg_database WHERE datname = current_database() AND datdba = 10
@@ -49,15 +49,15 @@ _STATEMENTS = f"""
 
 
 class ObjectsInUse(Exception):
-    """Something could not be given to the role, because somebody else holds it."""
+    """An object could not be transferred, because another session is using it."""
 
 
 def transfer_ownership(connection: psycopg.Connection[Any], role: str) -> None:
-    """Give the connection's database and what the superuser owns in it to the role.
+    """Transfer the connection's database, and what the superuser owns in it, to the role.
 
-    One by one, so that nothing is locked for longer than a moment; what is in use is tried again,
-    and InUse raised where it stays so. Safe to repeat: an older release that runs in between makes
-    tables as the superuser.
+    Objects are transferred one by one, so each is locked only for a moment. Those in use are tried
+    again, and at last ObjectsInUse is raised. It is safe to repeat, which is needed after an older
+    release has created tables as the superuser.
     """
     connection.execute(f"SET lock_timeout = '{LOCK_TIMEOUT}'")
     for _ in range(ATTEMPTS):

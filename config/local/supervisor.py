@@ -1,4 +1,4 @@
-"""Runs the service's processes as children: starts them, brings them back, stops them in order."""
+"""Runs the service's processes as children: starts, restarts, and stops them."""
 
 import os
 import signal
@@ -19,26 +19,26 @@ from config.json_lines import add_process_name
 from config.local.postgres import signal_process, wait_or_kill
 from config.parent_death import exit_with_parent
 
-# How often children are looked at, in seconds.
+# Seconds between two checks of the children.
 POLL_INTERVAL = 0.1
-# A crashed child waits for this long and each time twice as long, up to the longest.
+# Seconds before a crashed child restarts. They double with each crash.
 MIN_BACKOFF, MAX_BACKOFF = 0.5, 10.0
-# Whoever ran for so many seconds before it crashed is not in a loop of crashes.
+# Seconds after which a crash counts as the first again.
 BACKOFF_RESET_AFTER = 30.0
-COLOURS = {
+COLORS = {
     **{"up": 37, "postgres": 34, "web": 32, "beat": 36, "market": 33},
     **{"worker": 35, "scoring": 94, "syncs": 95},
 }
-NAME_WIDTH = max(map(len, COLOURS))
+NAME_WIDTH = max(map(len, COLORS))
 
 StartProcess = Callable[[], "subprocess.Popen[bytes]"]
 
 
 @dataclass
 class Child:
-    """A process that should run. *start* makes it; *stop_signal* asks it to end.
+    """A process that should run. *start* creates it, *stop_signal* asks it to end.
 
-    What *serves_others* is stopped after them.
+    A child that serves the others *stops_last*.
     """
 
     name: str
@@ -53,31 +53,33 @@ class Child:
 
 
 class Console:
-    """Prints the lines of all children on one stream, each behind the name of its child, or as a
-    JSON object that holds the name."""
+    """Prints the lines of all children on one stream.
+
+    Each line has the name of its child as a prefix, or is a JSON object with the name.
+    """
 
     def __init__(self, stream: IO[str], *, as_json: bool = False) -> None:
         self._stream = stream
         self._as_json = as_json
         self._lock = threading.Lock()
-        # A person reads it; anything else may keep it, as the log of a container does.
+        # Only a person reads a terminal. Anything else may be kept, as the log of a container is.
         self.is_terminal = stream.isatty()
 
     def say(self, text: str) -> None:
-        """A line of the supervisor's own."""
+        """Print a text of the supervisor's own."""
         for line in text.splitlines():
             self.line("up", line)
 
     def plain(self, text: str) -> None:
-        """Text for a person, without a prefix, so that it can be copied."""
+        """Print a text for a person, without a prefix, so that it can be copied."""
         if self._as_json and not self.is_terminal:
             self.say(text)
         else:
             self._write(text + "\n")
 
     def output(self) -> IO[str]:
-        """A stream for whatever writes its own lines."""
-        return _Spoken(self) if self._as_json else self._stream
+        """Return a stream for code that writes its own lines."""
+        return _ConsoleStream(self) if self._as_json else self._stream
 
     def line(self, name: str, line: str) -> None:
         if self._as_json:
@@ -85,11 +87,11 @@ class Console:
             return
         prefix = f"{name:<{NAME_WIDTH}} |"
         if self.is_terminal:
-            prefix = f"\x1b[{COLOURS.get(name, 37)}m{prefix}\x1b[0m"
+            prefix = f"\x1b[{COLORS.get(name, 37)}m{prefix}\x1b[0m"
         self._write(f"{prefix} {line}\n")
 
     def follow(self, name: str, output: IO[bytes]) -> None:
-        """Print what arrives on *output*, line by line, from a thread."""
+        """Start a thread that prints the lines of *output*."""
 
         def copy() -> None:
             with output:
@@ -99,14 +101,14 @@ class Console:
         threading.Thread(target=copy, name=f"{name} output", daemon=True).start()
 
     def _write(self, text: str) -> None:
-        # Whoever read our output may be gone; the service goes on without it.
+        # The reader of our output may be gone. The service continues without it.
         with self._lock, suppress(OSError):
             self._stream.write(text)
             self._stream.flush()
 
 
-class _Spoken(StringIO):
-    """A stream whose lines a console says."""
+class _ConsoleStream(StringIO):
+    """A stream that prints its lines on a console."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -120,8 +122,8 @@ class _Spoken(StringIO):
 class Supervisor:
     """Keeps children running until a signal asks it to stop.
 
-    Everything here happens in the main thread: children carry a parent death signal, which is
-    tied to the thread that started them.
+    Use it in the main thread only, because the parent death signal of a child is tied to the thread
+    that started it.
     """
 
     def __init__(self, console: Console) -> None:
@@ -136,31 +138,32 @@ class Supervisor:
         def stop(number: int, _: object) -> None:
             self.stopping = True
 
-        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        handlers = {number: signal.signal(number, stop) for number in numbers}
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in handlers.items():
                 signal.signal(number, handler)
 
     def start(self, child: Child) -> None:
-        """Start the child and watch over it from now on."""
+        """Start the child, and restart it whenever it crashes."""
         self.children.append(child)
         self._launch(child)
 
     def start_later(self, child: Child, seconds: float) -> None:
-        """Start the child only when so many seconds have passed; otherwise as ``start``."""
+        """Do the same as ``start`` after a delay."""
         self.children.append(child)
         child.due_at = time.monotonic() + seconds
 
     def run(self) -> None:
-        """Bring crashed children back until a signal arrives."""
+        """Restart crashed children until a signal arrives."""
         while not self.stopping:
             self.check()
             time.sleep(POLL_INTERVAL)
 
     def check(self) -> None:
-        """Look at each child once."""
+        """Check each child once."""
         now = time.monotonic()
         for child in self.children:
             if child.process is None:
@@ -170,10 +173,10 @@ class Supervisor:
                 self._schedule_restart(child, now)
 
     def stop(self) -> None:
-        """Stop all children with whatever they started.
+        """Stop all children and their descendants.
 
-        All at once, because workers take seconds to end; then those that serve the others, the
-        last started first.
+        All stop at once, because workers take seconds. Those that serve the others stop afterwards,
+        the last started first.
         """
         if self.children:
             self.console.say("Stopping.")
@@ -191,7 +194,7 @@ class Supervisor:
     def _schedule_restart(self, child: Child, now: float) -> None:
         assert child.process is not None
         ending = _ending(child.process.returncode)
-        # What a crashed child started must not get in the way of its replacement.
+        # Descendants of a crashed child must not disturb its replacement.
         kill_group(child.process.pid)
         child.process = None
         child.crash_count = (
@@ -199,11 +202,11 @@ class Supervisor:
         )
         delay = min(MIN_BACKOFF * 2 ** (child.crash_count - 1), MAX_BACKOFF)
         child.due_at = now + delay
-        self.console.say(f"{child.name} {ending}; it is started again in {delay:g} s.")
+        self.console.say(f"{child.name} {ending}; it restarts in {delay:g} s.")
 
 
 def _stop(children: list[Child]) -> None:
-    """Ask all of them to end before waiting for the first."""
+    """Ask all children to end, and then wait for them."""
     running = [(child, child.process) for child in children if child.process is not None]
     for child, process in running:
         signal_process(process, child.stop_signal)
@@ -217,9 +220,9 @@ def _stop(children: list[Child]) -> None:
 def spawn(
     command: list[str], folder: Path, variables: Mapping[str, str] | None = None
 ) -> "subprocess.Popen[bytes]":
-    """Start the command in *folder* and a process group of its own; its output goes to a pipe.
+    """Start the command in *folder*, in its own process group, with its output in a pipe.
 
-    It gets this process's environment with the *variables* on top.
+    Its environment is this process's with *variables* on top.
     """
     return subprocess.Popen(
         command,
@@ -229,8 +232,8 @@ def spawn(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
-        # Not a polite signal: a worker would first finish its task, long after its database went.
-        # Whatever is cut off rolls back.
+        # On SIGTERM a worker would finish its task first, long after its database is gone. A task
+        # that is cut off rolls back.
         preexec_fn=exit_with_parent(signal.SIGKILL),
     )
 
@@ -240,7 +243,7 @@ def python_module(*arguments: str) -> list[str]:
 
 
 def kill_group(pid: int) -> None:
-    """End what is left of the process group that *pid* led."""
+    """Kill what is left of the process group of *pid*."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)
 

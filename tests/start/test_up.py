@@ -50,7 +50,7 @@ def test_the_first_start_keeps_the_credentials_and_tells_no_log(up: Up) -> None:
     for name in SECRETS:
         assert kept[name] not in up.text
     path = up.data_dir / "credentials.json"
-    assert f"The password, the key and the token are in {path}." in up.text
+    assert f"The password, the key, and the token are in {path}." in up.text
     mode = stat.S_IMODE((up.data_dir / "credentials.json").stat().st_mode)
     assert mode == 0o600
 
@@ -127,7 +127,7 @@ def test_a_killed_celery_worker_is_brought_back_and_its_pool_is_gone(up: Up) -> 
     os.kill(worker.pid, signal.SIGKILL)
     until(lambda: not survivors(pool), "the end of the pool")
     until(lambda: survivors(up.named("worker --queues default")), "a new worker")
-    assert any("worker was ended by SIGKILL; it is started again" in line for line in up.output)
+    assert any("worker was ended by SIGKILL; it restarts" in line for line in up.output)
 
 
 def scored_events(up: Up) -> int:

@@ -9,7 +9,7 @@ from config.provisioning import create_product
 
 
 class Command(BaseCommand):
-    help = "Create a product with a workspace, an ingestion key and a read token; print them."
+    help = "Create a product with a workspace, an ingestion key, and a read token, and print them."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -17,7 +17,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *args: Any, name: str, json: bool, **options: Any) -> None:
-        made = create_product(name)
+        product = create_product(name)
         self.stdout.write(
-            made.as_json() if json else f"Created the product {name}.\n{made.as_text()}"
+            product.as_json() if json else f"Created the product {name}.\n{product.as_text()}"
         )

@@ -1,4 +1,4 @@
-"""``python manage.py generate_data``: a product with invented users, accounts and events."""
+"""``python manage.py generate_data``: a product with generated users, accounts, and events."""
 
 import sys
 from argparse import ArgumentParser, ArgumentTypeError
@@ -16,7 +16,7 @@ from engagement.models import Product
 
 
 def integer_between(least: int, most: int) -> Callable[[str], int]:
-    """Reads an option that is a whole number from *least* to *most*."""
+    """Return a parser of options that are whole numbers from *least* to *most*."""
 
     def read(text: str) -> int:
         if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
@@ -28,8 +28,8 @@ def integer_between(least: int, most: int) -> Callable[[str], int]:
 
 class Command(BaseCommand):
     help = (
-        "Make a product with invented accounts and users who follow believable stories, from a "
-        "handful to millions, and score them. It prints the product's key and token in the end."
+        "Create a product with generated accounts and users who behave plausibly, from a handful "
+        "to millions, and score them. Prints the product's key and token at the end."
     )
     requires_system_checks = []
 
@@ -38,19 +38,19 @@ class Command(BaseCommand):
         parser.add_argument("--accounts", type=integer_between(1, 10_000_000), default=300)
         parser.add_argument("--users", type=integer_between(0, 100_000_000), default=5000)
         parser.add_argument(
-            "--days", type=integer_between(1, 400), default=90, help="today the last one"
+            "--days", type=integer_between(1, 400), default=90, help="days of data, up to today"
         )
         parser.add_argument(
             "--event-days",
             type=integer_between(0, 400),
             default=0,
-            help="of so many days single events besides the daily counts",
+            help="days with single events besides the daily counts",
         )
         parser.add_argument(
             "--activity",
             type=integer_between(1, 100),
             default=25,
-            help="on so many percent of days an ordinary user does anything",
+            help="percentage of days on which an ordinary user is active",
         )
         parser.add_argument(
             "--seed", type=integer_between(0, 2**31), default=1, help="same seed, same data"
@@ -66,17 +66,17 @@ class Command(BaseCommand):
             min(options["event_days"], options["days"]),
             options["activity"] / 100,
         )
-        made = create_product(name)
+        provisioned = create_product(name)
         try:
-            _load(Product.objects.get(pk=made.product_id), size, seed)
+            _load(Product.objects.get(pk=provisioned.product_id), size, seed)
         except KeyboardInterrupt:
             raise CommandError(
-                f"interrupted. `python manage.py delete_product {made.product_id}` deletes what "
-                "was made until then.",
+                f"interrupted. `python manage.py delete_product {provisioned.product_id}` deletes "
+                "what was created until then.",
                 returncode=130,
             ) from None
-        said = f"{name} has {size.accounts:,} accounts and {size.users:,} users, and is scored."
-        self.stdout.write(made.as_json() if json else f"{said}\n{made.as_text()}")
+        summary = f"{name} has {size.accounts:,} accounts and {size.users:,} users, and is scored."
+        self.stdout.write(provisioned.as_json() if json else f"{summary}\n{provisioned.as_text()}")
 
 
 def _load(product: Product, size: Size, seed: int) -> None:

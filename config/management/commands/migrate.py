@@ -1,4 +1,4 @@
-"""``python manage.py migrate``: Django's, but it never makes a running service wait for long."""
+"""``python manage.py migrate``: Django's command, which never blocks a running service for long."""
 
 import time
 from typing import Any
@@ -8,20 +8,20 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from psycopg.errors import LockNotAvailable
 
-# A statement that waits for a table's lock makes everybody wait who comes after it.
+# A statement that waits for a table's lock blocks all that come after it.
 LOCK_TIMEOUT = "3s"
 ATTEMPTS = 5
-# Seconds in which those who waited get their turn.
+# Seconds for the statements that waited meanwhile.
 RETRY_DELAY = 5.0
 
 
 class Command(migrate.Command):
-    help = f"{migrate.Command.help} Gives up a lock after {LOCK_TIMEOUT} and tries again."
+    help = f"{migrate.Command.help} Waits {LOCK_TIMEOUT} for a lock, then tries again."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Migrate; CommandError where somebody holds a lock through all attempts.
+        """Migrate. Raise CommandError if another session holds a lock through all attempts.
 
-        What was migrated until then stays so, and the next call goes on from there.
+        Completed migrations stay applied, and the next call continues from there.
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:

@@ -1,4 +1,4 @@
-"""``python manage.py rotate_encryption_keys``: all stored secrets under the first key."""
+"""``python manage.py rotate_encryption_keys``: encrypts all stored secrets with the first key."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -11,8 +11,8 @@ from engagement.core.encryption import Rotation
 
 class Command(BaseCommand):
     help = (
-        "Encrypt all stored secrets with the first of EDS_ENCRYPTION_KEYS. Afterwards the other "
-        "keys may go. May run beside the service, and again after it was interrupted."
+        "Encrypt all stored secrets with the first of EDS_ENCRYPTION_KEYS. Afterwards you can "
+        "remove the other keys. It may run beside the service, and again after an interruption."
     )
     requires_system_checks = []
 
@@ -20,29 +20,29 @@ class Command(BaseCommand):
         parser.add_argument(
             "--discard-unreadable",
             action="store_true",
-            help="discard secrets whose key is lost: keys and tokens go on working but cannot be "
-            "shown again, marketplace connections need their details again",
+            help="discard secrets whose key is lost: keys and tokens still work but cannot be "
+            "shown again, and marketplace connections need their details again",
         )
 
     def handle(self, *args: Any, discard_unreadable: bool, **options: Any) -> None:
         def progress(rotation: Rotation) -> None:
-            self.stdout.write(f"{rotation.column}: {rotation.seen:,} looked at")
+            self.stdout.write(f"{rotation.column}: {rotation.seen:,} checked")
 
         rotations = encryption.reencrypt(discard_unreadable, progress)
-        for one in rotations:
-            self.stdout.write(_result(one))
-        if lost := sum(one.unreadable for one in rotations):
+        for rotation in rotations:
+            self.stdout.write(_result(rotation))
+        if unreadable := sum(rotation.unreadable for rotation in rotations):
             raise CommandError(
-                f"{lost:,} secrets cannot be decrypted with any key in EDS_ENCRYPTION_KEYS. Add "
-                "the key that encrypted them, or discard them with --discard-unreadable."
+                f"{unreadable:,} secrets cannot be decrypted with any key in EDS_ENCRYPTION_KEYS. "
+                "Add the key that encrypted them, or discard them with --discard-unreadable."
             )
-        self.stdout.write("All secrets have the first key; the other keys may go.")
+        self.stdout.write("All secrets have the first key. You can remove the other keys.")
 
 
 def _result(rotation: Rotation) -> str:
-    said = f"{rotation.reencrypted:,} encrypted anew, {rotation.up_to_date:,} up to date"
+    counts = f"{rotation.reencrypted:,} encrypted again, {rotation.up_to_date:,} up to date"
     if rotation.unreadable:
-        said += f", {rotation.unreadable:,} unreadable"
+        counts += f", {rotation.unreadable:,} unreadable"
     if rotation.discarded:
-        said += f", {rotation.discarded:,} discarded"
-    return f"{rotation.column}: {said}."
+        counts += f", {rotation.discarded:,} discarded"
+    return f"{rotation.column}: {counts}."

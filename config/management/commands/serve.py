@@ -21,8 +21,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--only",
             choices=(handover.INGESTION, handover.PAGES),
-            help="accept data and nothing else, or serve the read API and the admin; "
-            "for load balancers that tell them apart by path",
+            help="only accept data, or only serve the read API and the admin; for load balancers "
+            "that route by path",
         )
 
     def handle(
@@ -35,6 +35,6 @@ class Command(BaseCommand):
         pages = settings.PAGE_WORKERS if only != handover.INGESTION else 0
         as_json = settings.LOG_FORMAT == "json"
         command = gunicorn.gunicorn_command(host, port, ingestion, pages, json_lines=as_json)
-        # Replaced, not called: this process has imported what the workers must patch first.
+        # Replace this process: it has imported modules that the workers must patch first.
         os.chdir(settings.BASE_DIR)
         os.execv(command[0], command)

@@ -10,14 +10,14 @@ from config.local.service import run
 
 
 class Command(BaseCommand):
-    help = "Run everything: PostgreSQL (unless DATABASE_URL), web, worker and beat. Ctrl-C stops."
+    help = "Run everything: PostgreSQL (without DATABASE_URL), web, workers, beat. Ctrl-C stops it."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
         parser.add_argument("--port", type=int, default=8000, help="port to listen on")
         parser.add_argument(
-            "--demo", action="store_true", help="with invented data and a simulated marketplace"
+            "--demo", action="store_true", help="with generated data and a simulated marketplace"
         )
 
     def handle(self, *args: Any, host: str, port: int, demo: bool, **options: Any) -> None:
