@@ -1,4 +1,4 @@
-"""Both ends of a connection notice that the machine at the other one is gone without a word."""
+"""Both ends of a connection detect that the machine at the other end is gone."""
 
 import os
 import socket
@@ -61,7 +61,7 @@ def shown(database: BaseDatabaseWrapper, name: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.django_db
-def test_our_end_and_postgres_ask_for_signs_of_life(server: External) -> None:
+def test_both_ends_of_a_connection_send_keepalives(server: External) -> None:
     with connected(server.url) as database:
         assert option(database.connection, "TCP_KEEPIDLE") == 5
         assert option(database.connection, "TCP_KEEPINTVL") == 5
@@ -71,7 +71,7 @@ def test_our_end_and_postgres_ask_for_signs_of_life(server: External) -> None:
 
 @pytest.mark.slow
 @pytest.mark.django_db
-def test_what_the_address_says_goes_before(server: External) -> None:
+def test_options_in_the_database_url_take_precedence(server: External) -> None:
     given = "keepalives_idle=77&options=-c%20idle_in_transaction_session_timeout%3D5s"
     with connected(f"{server.url}?{given}") as database:
         assert option(database.connection, "TCP_KEEPIDLE") == 77
@@ -80,7 +80,7 @@ def test_what_the_address_says_goes_before(server: External) -> None:
 
 
 @pytest.mark.django_db
-def test_a_unix_socket_needs_none_of_it_and_hangs_no_longer() -> None:
+def test_a_unix_socket_has_only_the_timeout_of_idle_transactions() -> None:
     assert shown(connection, "tcp_user_timeout") == "0"
     assert shown(connection, "idle_in_transaction_session_timeout") == "1min"
 
@@ -97,7 +97,7 @@ def test_a_connection_is_configured_once() -> None:
 
 
 @pytest.mark.slow
-def test_the_queue_in_our_database_has_connections_of_the_same_kind(server: External) -> None:
+def test_the_queue_uses_the_same_connection_options(server: External) -> None:
     database = _connected(environment.database("DATABASE_URL", f"{server.url}?sslmode=disable"))
     with queue_in(database) as transport:
         listening = transport._get_notify_waiter()
@@ -112,7 +112,7 @@ def test_the_queue_in_our_database_has_connections_of_the_same_kind(server: Exte
 
 
 @pytest.mark.slow
-def test_its_connections_end_with_it(server: External) -> None:
+def test_the_queue_closes_its_pool(server: External) -> None:
     with queue_in(_connected(environment.database("DATABASE_URL", server.url))) as transport:
         pool = transport._get_pgmq_client().pool
     assert pool.closed
@@ -129,7 +129,7 @@ def queue_in(database: dict[str, Any]) -> Iterator[Any]:
         transport.close_connection(None)
 
 
-def test_two_workers_that_make_its_queues_at_once_try_again() -> None:
+def test_two_workers_that_create_queues_at_once_reconnect() -> None:
     broker_of_ours = app.connection_for_read(broker.URL)
     assert issubclass(psycopg.errors.DuplicateObject, broker_of_ours.connection_errors)
 
@@ -138,7 +138,7 @@ def test_two_workers_that_make_its_queues_at_once_try_again() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "sentinel"])
-def test_our_end_of_a_connection_to_redis_does(scheme: str) -> None:
+def test_connections_to_redis_send_keepalives(scheme: str) -> None:
     given = broker.transport_options(f"{scheme}://127.0.0.1:6379/0", {})
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host, port = listener.getsockname()
@@ -149,7 +149,7 @@ def test_our_end_of_a_connection_to_redis_does(scheme: str) -> None:
             assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
 
 
-def test_rabbitmq_has_signs_of_life_of_its_own() -> None:
+def test_rabbitmq_needs_no_transport_options() -> None:
     assert broker.transport_options("amqp://broker//", {}) == {}
 
 
@@ -159,7 +159,7 @@ def test_rabbitmq_has_signs_of_life_of_its_own() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
 @pytest.mark.django_db
-def test_a_machine_that_is_cut_off_holds_nothing_for_long() -> None:
+def test_a_disconnected_machine_soon_loses_its_locks() -> None:
     network = Namespaces(["worker"])
     with (
         network.made(),
@@ -173,14 +173,14 @@ def test_a_machine_that_is_cut_off_holds_nothing_for_long() -> None:
             held.set_autocommit(False)
             cursor.execute("DELETE FROM work RETURNING message")
             network.cut_off("worker")
-            until(lambda: is_free(other), "PostgreSQL to give the worker up")
+            until(lambda: is_free(other), "the end of the worker's transaction")
             # The worker, too, is not left waiting.
             with pytest.raises(Error):
                 cursor.execute("SELECT 1")
 
 
 def is_free(database: BaseDatabaseWrapper) -> bool:
-    """Whether somebody else may take the message."""
+    """Return whether another session can lock the message."""
     with database.cursor() as cursor:
         cursor.execute("SELECT FROM work FOR UPDATE SKIP LOCKED")
         return bool(cursor.fetchall())

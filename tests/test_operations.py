@@ -1,4 +1,4 @@
-"""What monitors and load balancers are told."""
+"""/healthz, /readyz, and /metrics."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from ingestion.inbox import group_commit
 from ingestion.prometheus import ACCEPT_COUNTER, DRAIN_COUNTER
 from tests.engagement.history import identify, track
 
-SECRET = "let-the-monitor-in"
+SECRET = "metrics-token"
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def monitor(settings: Any) -> Client:
 
 
 @pytest.fixture
-def away(monkeypatch: pytest.MonkeyPatch) -> None:
+def missing_database(monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that cannot be reached."""
 
     def refuse() -> None:
@@ -45,39 +45,39 @@ def away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def unchecked_migrations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_migrated", set())
 
 
-def drained(ago: timedelta = timedelta()) -> None:
+def add_drain(ago: timedelta = timedelta()) -> None:
     telemetry.add_run(DRAIN_COUNTER, 0, 0.0, timezone.now() - ago)
 
 
-def test_alive_needs_no_database(client: Client) -> None:
+def test_healthz_needs_no_database(client: Client) -> None:
     # The database fixture is missing on purpose: a query would fail this test.
-    answer = client.get("/healthz")
-    assert (answer.status_code, answer.content) == (200, b"ok\n")
+    response = client.get("/healthz")
+    assert (response.status_code, response.content) == (200, b"ok\n")
 
 
 @pytest.mark.django_db
-def test_ready_is_a_database_with_its_tables_and_a_drain(
-    client: Client, not_looked_at: None
+def test_readyz_checks_the_database_its_tables_and_the_roles(
+    client: Client, unchecked_migrations: None
 ) -> None:
-    drained()
-    answer = client.get("/readyz")
-    assert answer.status_code == 200
+    add_drain()
+    response = client.get("/readyz")
+    assert response.status_code == 200
     names = ("database", "migrations", "drain", "scoring", "beat")
-    assert answer.json() == {"ready": True, "checks": dict.fromkeys(names, "ok")}
+    assert response.json() == {"ready": True, "checks": dict.fromkeys(names, "ok")}
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("ago", [None, timedelta(seconds=61)])
 def test_without_a_recent_drain_it_is_not_ready(client: Client, ago: timedelta | None) -> None:
     if ago is not None:
-        drained(ago)
-    answer = client.get("/readyz")
-    assert answer.status_code == 503
-    assert "Check that a worker and beat are running." in answer.json()["checks"]["drain"]
+        add_drain(ago)
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert "Check that a worker and beat are running." in response.json()["checks"]["drain"]
 
 
 SILENT = [
@@ -93,22 +93,22 @@ SILENT = [
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(("name", "ago", "check", "advice"), SILENT)
-def test_without_a_sign_of_life_of_beat_or_of_scoring_it_is_not_ready(
+def test_without_a_recent_heartbeat_it_is_not_ready(
     client: Client, name: str, ago: timedelta, check: str, advice: str
 ) -> None:
-    drained()
+    add_drain()
     telemetry.add_run(name, 0, 0.0, timezone.now())
     assert client.get("/readyz").status_code == 200
     OperationCounter.objects.filter(name=name).update(last_at=timezone.now() - ago)
-    answer = client.get("/readyz")
-    assert answer.status_code == 503
-    assert advice in answer.json()["checks"][check]
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert advice in response.json()["checks"][check]
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", [DRAIN_COUNTER, BEAT_COUNTER, RESCORE])
-def test_a_sign_of_life_from_a_clock_that_was_ahead_says_nothing(client: Client, name: str) -> None:
-    drained()
+def test_a_heartbeat_from_a_clock_that_was_ahead_is_ignored(client: Client, name: str) -> None:
+    add_drain()
     telemetry.add_run(name, 0, 0.0, timezone.now() + timedelta(days=40))
     assert client.get("/readyz").status_code == 503
     # The next one is from a clock that is right again.
@@ -117,48 +117,48 @@ def test_a_sign_of_life_from_a_clock_that_was_ahead_says_nothing(client: Client,
 
 
 @pytest.mark.django_db
-def test_missing_migrations_are_named(client: Client, not_looked_at: None) -> None:
-    drained()
+def test_missing_migrations_are_reported(client: Client, unchecked_migrations: None) -> None:
+    add_drain()
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM django_migrations WHERE app = 'readapi'")
-    answer = client.get("/readyz")
-    assert answer.status_code == 503
-    assert "python manage.py migrate" in answer.json()["checks"]["migrations"]
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert "python manage.py migrate" in response.json()["checks"]["migrations"]
 
 
-def test_a_database_that_is_away_is_named(client: Client, away: None) -> None:
-    answer = client.get("/readyz")
-    assert answer.status_code == 503
-    assert answer.json()["checks"] == {"database": "The database cannot be reached."}
+def test_a_missing_database_is_reported(client: Client, missing_database: None) -> None:
+    response = client.get("/readyz")
+    assert response.status_code == 503
+    assert response.json()["checks"] == {"database": "The database cannot be reached."}
 
 
-def test_health_is_told_to_any_host_and_without_a_cookie(client: Client, settings: Any) -> None:
+def test_healthz_responses_any_host_without_a_cookie(client: Client, settings: Any) -> None:
     settings.ALLOWED_HOSTS = ["eds.example.com"]
     settings.SECURE_SSL_REDIRECT = True
-    answer = client.get("/healthz", headers={"host": "10.0.0.7:8000"})
-    assert (answer.status_code, dict(answer.cookies)) == (200, {})
+    response = client.get("/healthz", headers={"host": "10.0.0.7:8000"})
+    assert (response.status_code, dict(response.cookies)) == (200, {})
 
 
 @pytest.mark.parametrize("address", ["/healthz", "/readyz", "/metrics"])
-def test_they_are_only_read(client: Client, address: str) -> None:
+def test_the_endpoints_are_read_only(client: Client, address: str) -> None:
     assert client.post(address).status_code == 405
 
 
 # --- Metrics ------------------------------------------------------------------------------
 
 
-def test_metrics_are_off_unless_asked_for(client: Client) -> None:
-    answer = client.get("/metrics")
-    assert answer.status_code == 404
-    assert b"EDS_METRICS_TOKEN" in answer.content
+def test_metrics_are_off_by_default(client: Client) -> None:
+    response = client.get("/metrics")
+    assert response.status_code == 404
+    assert b"EDS_METRICS_TOKEN" in response.content
 
 
 @pytest.mark.parametrize("given", ["", "Bearer", "Bearer wrong", SECRET, "Bearer ü"])
 def test_metrics_need_the_token(given: str, settings: Any) -> None:
     settings.METRICS_TOKEN = SECRET
-    answer = Client().get("/metrics", headers={"authorization": given})
-    assert answer.status_code == 401
-    assert SECRET.encode() not in answer.content
+    response = Client().get("/metrics", headers={"authorization": given})
+    assert response.status_code == 401
+    assert SECRET.encode() not in response.content
 
 
 def read(monitor: Client) -> dict[str, float]:
@@ -169,9 +169,9 @@ def read(monitor: Client) -> dict[str, float]:
 
 @pytest.mark.django_db
 def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
-    found = read(monitor)
-    assert set(found.values()) == {0.0}
-    assert {re.sub(r"\{.*", "", name) for name in found} == {
+    metrics = read(monitor)
+    assert set(metrics.values()) == {0.0}
+    assert {re.sub(r"\{.*", "", name) for name in metrics} == {
         "eds_messages_accepted_total",
         "eds_messages_settled_total",
         "eds_messages_dropped_total",
@@ -191,16 +191,16 @@ def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
 
 
 @pytest.fixture
-def tallied(transactional_db: None) -> Iterator[None]:
-    """Leaves what other tests had accepted out of the count, and ends the inbox's thread."""
+def clean_counters(transactional_db: None) -> Iterator[None]:
+    """Remove the counters of other tests, and end the inbox's thread."""
     group_commit.stop()
     OperationCounter.objects.all().delete()
     yield
     group_commit.stop()
 
 
-def test_what_is_accepted_waits_and_is_settled(
-    tallied: None, monitor: Client, acme: Product, acme_key: str
+def test_metrics_follow_a_message_from_the_inbox_to_its_end(
+    clean_counters: None, monitor: Client, acme: Product, acme_key: str
 ) -> None:
     now = timezone.now()
     group_commit.accept([identify("ann"), track("ann")], acme_key, now - timedelta(seconds=30))
@@ -222,16 +222,16 @@ def test_what_is_accepted_waits_and_is_settled(
 
 
 @pytest.mark.django_db
-def test_measures_add_up() -> None:
+def test_operation_counters_add_up() -> None:
     now = timezone.now()
     telemetry.add_run(ACCEPT_COUNTER, 5, 0.5, now)
     telemetry.add_run(ACCEPT_COUNTER, 7, 0.25, now - timedelta(seconds=9))
-    measure = OperationCounter.objects.get(name=ACCEPT_COUNTER)
-    assert (measure.runs, measure.units, measure.seconds, measure.last_at) == (2, 12, 0.75, now)
+    counter = OperationCounter.objects.get(name=ACCEPT_COUNTER)
+    assert (counter.runs, counter.units, counter.seconds, counter.last_at) == (2, 12, 0.75, now)
 
 
 @pytest.mark.django_db
-def test_work_that_fails_is_not_measured() -> None:
+def test_failed_operations_are_not_counted() -> None:
     with pytest.raises(ValueError), telemetry.track_operation(DRAIN_COUNTER, timezone.now):
         raise ValueError
     assert not OperationCounter.objects.exists()

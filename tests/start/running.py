@@ -23,9 +23,9 @@ from django.conf import settings
 from config.local.first_start import FirstStart
 
 NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "MARKETPLACE_API_URL", "EDS_")
-# What is waited for comes within seconds, but for a machine that has much else to do.
+# Seconds. A busy machine may need that long for what usually takes a few.
 PATIENCE = 90.0
-Found = TypeVar("Found")
+T = TypeVar("T")
 
 
 def free_port() -> int:
@@ -55,14 +55,14 @@ def manage(
     )
 
 
-def until(look: Callable[[], Found], what: str, patience: float = PATIENCE) -> Found:
-    """The first true thing that *look* returns."""
+def until(look: Callable[[], T], what: str, patience: float = PATIENCE) -> T:
+    """Call *look* until it returns a true value, and return that."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
-        if found := look():
-            return found
+        if result := look():
+            return result
         time.sleep(0.05)
-    raise AssertionError(f"waited {patience:.0f} s in vain for {what}")
+    raise AssertionError(f"waited {patience:.0f} s for {what}")
 
 
 class Up:
@@ -127,7 +127,7 @@ class Up:
 
     def named(self, *words: str) -> list[psutil.Process]:
         """Processes whose command line holds all of the words, the oldest first."""
-        return [one for one in self.processes() if words_in(one, words)]
+        return [process for process in self.processes() if words_in(process, words)]
 
     def end(self, number: int = signal.SIGTERM) -> int:
         """Send the signal and return the exit status."""
@@ -146,8 +146,8 @@ def words_in(process: psutil.Process, words: tuple[str, ...]) -> bool:
 
 
 def survivors(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Those that still run; a dead one that nobody has reaped yet does not."""
-    return [one for one in processes if one.is_running() and not _is_zombie(one)]
+    """Return the processes that still run. Zombies do not."""
+    return [process for process in processes if process.is_running() and not _is_zombie(process)]
 
 
 def _is_zombie(process: psutil.Process) -> bool:
@@ -160,7 +160,7 @@ def _is_zombie(process: psutil.Process) -> bool:
 def fetch(
     url: str, method: str = "GET", headers: dict[str, str] | None = None, body: bytes | None = None
 ) -> tuple[int, bytes]:
-    """Status and body; status 0 where nobody answers."""
+    """Return status and body; status 0 if there is no response."""
     request = urllib.request.Request(url, data=body, headers=headers or {}, method=method)
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
@@ -173,7 +173,7 @@ def fetch(
 
 
 def paste(curl_line: str) -> tuple[int, bytes]:
-    """Do what the curl command says, as a shell would read it."""
+    """Send the request of the curl command, parsed as by a shell."""
     # shlex keeps the line break that a shell would take out.
     words = iter(shlex.split(curl_line.replace("\\\n", " "))[1:])
     method, headers, body, url = "GET", {}, None, ""

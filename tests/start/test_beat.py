@@ -1,4 +1,4 @@
-"""The scheduler ends when it is told to, and goes on whatever its clock says."""
+"""Beat stops on a signal, and continues after its clock was wrong."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ from engagement import telemetry
 
 @pytest.fixture
 def in_beat() -> Iterator[None]:
-    """The handlers of signals are those of a scheduler that has started."""
+    """Install the signal handlers of a running scheduler."""
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     beat_init.send(sender=None)
     yield
@@ -32,18 +32,18 @@ def in_beat() -> Iterator[None]:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_interrupts_a_statement_and_the_schedule_can_be_written_then(
+def test_a_signal_interrupts_a_statement_and_leaves_the_connection_usable(
     in_beat: None, number: signal.Signals
 ) -> None:
     with pytest.raises(KeyboardInterrupt), transaction.atomic(), connection.cursor() as cursor:
-        told_soon(number)
+        send_soon(number)
         cursor.execute("SELECT pg_sleep(30)")
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
 
 
-def told_soon(number: signal.Signals) -> None:
-    """The signal comes in a fifth of a second."""
+def send_soon(number: signal.Signals) -> None:
+    """Send the signal in a fifth of a second."""
     threading.Timer(0.2, os.kill, (os.getpid(), number)).start()
 
 
@@ -55,13 +55,13 @@ DAYS_AHEAD = timedelta(days=40)
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch, transactional_db: None) -> list[str]:
     """The names of the tasks that beat sends. Beat closes connections that are in a transaction."""
-    found: list[str] = []
+    names: list[str] = []
 
     def send(self: Any, entry: Any, *given: Any, **options: Any) -> None:
-        found.append(entry.task)
+        names.append(entry.task)
 
     monkeypatch.setattr(DatabaseScheduler, "apply_async", send)
-    return found
+    return names
 
 
 def started() -> schedule.Scheduler:
@@ -72,13 +72,13 @@ def started() -> schedule.Scheduler:
 
 
 def ticks(scheduler: schedule.Scheduler) -> None:
-    """Have the scheduler send all that is due now."""
+    """Have the scheduler send all tasks that are due."""
     for _ in range(50):
         if scheduler.tick():
             return
 
 
-def test_a_beat_that_starts_after_its_clock_was_ahead_goes_on_at_once(sent: list[str]) -> None:
+def test_beat_resets_a_schedule_from_the_future_when_it_starts(sent: list[str]) -> None:
     started()
     PeriodicTask.objects.update(last_run_at=timezone.now() + DAYS_AHEAD)
     scheduler = started()
@@ -89,36 +89,36 @@ def test_a_beat_that_starts_after_its_clock_was_ahead_goes_on_at_once(sent: list
     assert max(saved) <= timezone.now()
 
 
-def test_a_beat_whose_clock_was_ahead_sends_again_what_is_due(sent: list[str]) -> None:
+def test_beat_sends_what_is_due_after_its_clock_was_ahead(sent: list[str]) -> None:
     beat: Any = started()
     ticks(beat)
     # What is left of the time at which beat's clock was ahead.
     for entry in beat.schedule.values():
         entry.last_run_at = entry.model.last_run_at = timezone.now() + DAYS_AHEAD
-    beat._heap = [one._replace(time=one.time + DAYS_AHEAD.total_seconds()) for one in beat._heap]
+    beat._heap = [
+        event._replace(time=event.time + DAYS_AHEAD.total_seconds()) for event in beat._heap
+    ]
     beat.tick()
-    due = {one.entry.task: one.time - time.time() for one in beat._heap}
-    # As if everything had run just now.
+    due = {event.entry.task: event.time - time.time() for event in beat._heap}
+    # As if everything had just run.
     assert due["ingestion.tasks.drain"] <= 5
     assert due["ingestion.tasks.maintain"] <= 600
     assert all(entry.last_run_at <= timezone.now() for entry in beat.schedule.values())
 
 
-def test_beat_notes_what_it_sent_and_nothing_when_it_sent_nothing(sent: list[str]) -> None:
+def test_beat_saves_a_heartbeat_only_when_it_sent_tasks(sent: list[str]) -> None:
     scheduler = started()
     PeriodicTask.objects.update(last_run_at=timezone.now() - timedelta(days=1))
     scheduler = started()
     assert telemetry.get_counters(BEAT_COUNTER) == {}
     ticks(scheduler)
-    noted = telemetry.get_counters(BEAT_COUNTER)[BEAT_COUNTER]
-    assert noted.units >= 1 and noted.last_at <= timezone.now()
+    heartbeat = telemetry.get_counters(BEAT_COUNTER)[BEAT_COUNTER]
+    assert heartbeat.units >= 1 and heartbeat.last_at <= timezone.now()
     ticks(scheduler)
     assert telemetry.get_counters(BEAT_COUNTER)[BEAT_COUNTER].runs == 1
 
 
-def test_a_database_that_is_away_does_not_end_beat(
-    sent: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_beat_survives_a_missing_database(sent: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     started()
     PeriodicTask.objects.update(last_run_at=timezone.now() - timedelta(days=1))
     scheduler = started()

@@ -20,7 +20,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 @pytest.mark.parametrize("kind", ["amqp", "redis"])
 @pytest.mark.parametrize("role", [app.connection_for_read, app.connection_for_write])
-def test_it_looks_every_few_seconds_for_however_long_the_broker_is_away(
+def test_it_retries_every_few_seconds_until_the_broker_is_back(
     kind: str, role: type, slept: list[float]
 ) -> None:
     announced: list[float] = []

@@ -16,7 +16,7 @@ from config.local.postgres import stop_process
 from config.server import webworker
 from tests.start.running import free_port, until
 
-# One worker that takes so many connections, of which it keeps fifty free.
+# The connections of the one worker. It keeps fifty of them free.
 CONNECTIONS = 60
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 HEAD = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n"
@@ -74,7 +74,7 @@ def test_idle_connections_make_room_for_new_ones(port: int, stack: ExitStack) ->
     assert is_answered(idle[-1])
 
 
-def test_a_connection_in_use_is_not_the_one_that_goes(port: int, stack: ExitStack) -> None:
+def test_an_active_connection_stays_open(port: int, stack: ExitStack) -> None:
     busy = connect(port, stack, REQUEST)
     for _ in range(4 * CONNECTIONS):
         assert is_answered(connect(port, stack, REQUEST))
@@ -92,7 +92,7 @@ def test_clients_that_never_finish_a_request_make_room(
     assert is_answered(connect(port, stack, REQUEST))
 
 
-def test_what_a_client_sends_must_come_in_time_however_steadily() -> None:
+def test_a_slow_but_steady_client_times_out() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         reader = webworker.ClientReader(ours)

@@ -106,7 +106,9 @@ def recorded(server: External) -> Any:
         return database.execute("SELECT sum(count) FROM engagement_dailycount").fetchone()
 
 
-def test_they_say_what_is_missing_and_work_once_it_is_there(roles: Roles, server: External) -> None:
+def test_the_roles_report_the_missing_database_and_work_when_it_is_back(
+    roles: Roles, server: External
+) -> None:
     status, _, retry_after = roles.ask("POST", "/v2/track", TRACK)
     assert (status, retry_after) == (503, "2")
     status, body, _ = roles.ask("GET", "/readyz")

@@ -36,7 +36,7 @@ def marketplace() -> Iterator[Simulator]:
 
 
 @pytest.mark.django_db
-def test_the_demos_product_is_made_once_and_connected(marketplace: Simulator) -> None:
+def test_the_demo_product_is_created_once_and_connected(marketplace: Simulator) -> None:
     made = demo.connect_product(marketplace.url, NOW)
     connection = Connection.objects.get(product=made)
     assert connection.state == State.ACTIVE
@@ -65,7 +65,7 @@ def test_a_start_without_the_demo_disconnects_it_and_another_with_it_connects_it
 
 
 @pytest.mark.django_db
-def test_nothing_is_made_where_the_marketplace_refuses_the_demo(marketplace: Simulator) -> None:
+def test_nothing_is_created_if_the_marketplace_refuses_the_demo(marketplace: Simulator) -> None:
     marketplace.replace_token()
     with pytest.raises(DetailsRejected, match="token"):
         demo.connect_product(marketplace.url, NOW)
@@ -136,7 +136,7 @@ def test_its_products_look_as_if_their_messages_had_come_through_the_inbox(
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("small")
-def test_a_start_that_is_ended_leaves_no_half_of_the_data(acme: Product) -> None:
+def test_an_interrupted_start_leaves_no_data(acme: Product) -> None:
     fill(acme, stopping=lambda: True)
     assert demo.is_empty(acme)
     assert Product.objects.get() == acme

@@ -1,4 +1,4 @@
-"""What computes does not keep data from being accepted: pages have processes of their own."""
+"""Page processes keep pages that compute from delaying data."""
 
 import json
 import os
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 class Answer(NamedTuple):
-    """What the application said, or the error instead."""
+    """A response of the application, or an error."""
 
     status: int
     headers: dict[str, str]
@@ -114,7 +114,7 @@ def serving(ingestion: int, pages: int) -> Iterator[Server]:
 
 @contextmanager
 def stopped(process: int) -> Iterator[None]:
-    """A process that does not run, as if it computed all the time."""
+    """Suspend a process, as if it computed all the time."""
     os.kill(process, signal.SIGSTOP)
     try:
         yield
@@ -178,7 +178,7 @@ def test_a_connection_may_mix_what_it_asks_for(connect: Connect) -> None:
     assert len(pages) == len(doors) == 1 and pages != doors
 
 
-def test_requests_that_are_sent_at_once_are_answered_in_their_order(connect: Connect) -> None:
+def test_pipelined_requests_are_answered_in_order(connect: Connect) -> None:
     client = connect()
     asked = [(PAGE, 3), (DOOR, 5), (PAGE, 0), (PAGE, 7), (DOOR, 1)]
     client.socket.sendall(b"".join(request(path, b"a" * length) for path, length in asked))
@@ -187,9 +187,7 @@ def test_requests_that_are_sent_at_once_are_answered_in_their_order(connect: Con
 
 
 @pytest.mark.parametrize("length", [1, 7_000, 500_000])
-def test_a_body_comes_along_whether_it_was_sent_before_or_comes_later(
-    length: int, connect: Connect
-) -> None:
+def test_a_body_is_handed_over_in_any_number_of_pieces(length: int, connect: Connect) -> None:
     client = connect()
     assert client.ask(PAGE, b"a" * length).read == length
     sent = request(PAGE, b"a" * length)
@@ -201,16 +199,16 @@ def test_a_body_comes_along_whether_it_was_sent_before_or_comes_later(
     assert client.ask(DOOR, b"a").read == 1
 
 
-def test_a_connection_that_is_to_end_ends(connect: Connect) -> None:
+def test_connection_close_is_respected(connect: Connect) -> None:
     client = connect()
     assert client.ask(PAGE, b"", "Connection: close").status == 200
     assert client.is_closed()
 
 
-def test_what_is_no_request_is_refused(connect: Connect) -> None:
-    for said in (b"\r\nnonsense\r\n\r\n", b"GET " + b"/a" * 9000 + b" HTTP/1.1\r\n\r\n"):
+def test_invalid_requests_are_refused(connect: Connect) -> None:
+    for data in (b"\r\nnonsense\r\n\r\n", b"GET " + b"/a" * 9000 + b" HTTP/1.1\r\n\r\n"):
         client = connect()
-        client.socket.sendall(said)
+        client.socket.sendall(data)
         assert client.read().status in (400, 414)
     broken = connect()
     broken.socket.sendall(b"GET /admin/ HTTP/1.1\r\nContent-Length: x\r\n\r\n")
@@ -218,7 +216,7 @@ def test_what_is_no_request_is_refused(connect: Connect) -> None:
     assert broken.is_closed()
 
 
-def test_a_page_that_finds_no_room_is_told_so_at_once(connect: Connect) -> None:
+def test_a_page_request_without_room_gets_503_at_once(connect: Connect) -> None:
     page = connect().ask(PAGE).process
     with stopped(page), selectors.DefaultSelector() as answered:
         for _ in range(webworker.MAX_LENT_CONNECTIONS + 1):
@@ -260,7 +258,7 @@ def test_a_killed_ingestion_process_is_replaced(connect: Connect, server: Server
     assert connect().ask(PAGE).status == 200
 
 
-def test_it_stops_once_what_is_under_way_is_answered() -> None:
+def test_it_stops_after_the_requests_in_progress() -> None:
     with serving(1, 1) as server:
         client, idle = Client(server.port), Client(server.port)
         assert idle.ask(PAGE).status == 200
@@ -270,8 +268,8 @@ def test_it_stops_once_what_is_under_way_is_answered() -> None:
         client.socket.sendall(b"b")
         assert client.read().read == 2
         assert server.process.wait(20) == 0
-        for one in (client, idle):
-            one.close()
+        client.close()
+        idle.close()
 
 
 @pytest.mark.parametrize(("ingestion", "pages", "page"), [(1, 0, 404), (0, 1, 200)])
@@ -287,7 +285,7 @@ def test_a_server_of_one_kind(ingestion: int, pages: int, page: int) -> None:
         client.close()
 
 
-def test_the_addresses_that_accept_data_are_the_ones_that_count_as_such() -> None:
+def test_process_kind_agrees_with_the_ingestion_urls() -> None:
     doors: set[str] = set()
     others: set[str] = set()
     for pattern in get_resolver().url_patterns:

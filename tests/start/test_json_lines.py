@@ -23,7 +23,7 @@ from tests.start.running import Up, clean_environment, fetch, free_port, until
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
-def test_a_childs_object_gets_the_childs_name_and_its_text_becomes_an_object() -> None:
+def test_lines_of_children_become_objects_with_their_name() -> None:
     known = json.loads(add_process_name("web", '{"time": "t", "message": "m"}', NOON))
     assert known == {"time": "t", "message": "m", "process": "web"}
     for text in ("LOG:  checkpoint", "[1]", "12", '"text"', ""):
@@ -35,7 +35,7 @@ def test_a_childs_object_gets_the_childs_name_and_its_text_becomes_an_object() -
         }
 
 
-def test_what_up_says_is_an_object_for_each_line() -> None:
+def test_lines_of_up_become_objects() -> None:
     output = StringIO()
     console = Console(output, as_json=True)
     console.say("Stopping.")

@@ -37,7 +37,7 @@ NOT_OURS = """
         "CREATE ROLE another",
     ],
 )
-def test_a_statement_of_the_services_cannot_leave_its_database(statement: str) -> None:
+def test_the_service_cannot_reach_beyond_its_database(statement: str) -> None:
     with connection.cursor() as cursor, pytest.raises(ProgrammingError, match="permission denied"):
         cursor.execute(statement)
 
@@ -62,7 +62,7 @@ def data() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_database_of_an_older_release_is_given_to_the_role_with_all_that_is_in_it(
+def test_a_database_of_an_older_release_is_transferred_to_the_role(
     data: Path,
 ) -> None:
     server = EmbeddedPostgres(data / "postgres", FAST)
@@ -93,9 +93,7 @@ def test_a_database_of_an_older_release_is_given_to_the_role_with_all_that_is_in
 
 
 @pytest.mark.slow
-def test_what_an_older_release_holds_is_given_over_later(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_objects_in_use_are_transferred_later(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ownership, "LOCK_TIMEOUT", "10ms")
     server = EmbeddedPostgres(data / "postgres", FAST)
     with running(server), superuser(server, DATABASE) as old:

@@ -36,7 +36,7 @@ def test_a_new_data_folder_and_its_lock_are_the_owners_alone(tmp_path: Path) -> 
             assert not mode(folder) & 0o077
 
 
-def test_an_open_folder_an_open_lock_and_open_secrets_are_closed_and_told(
+def test_open_permissions_are_removed_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     environment.local_secrets(tmp_path)
@@ -53,7 +53,7 @@ def test_an_open_folder_an_open_lock_and_open_secrets_are_closed_and_told(
         assert caplog.records == []
 
 
-def test_a_folder_that_everybody_writes_to_stays_as_it_is(tmp_path: Path) -> None:
+def test_a_shared_folder_stays_as_it_is(tmp_path: Path) -> None:
     shared = tmp_path / "like tmp"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -72,7 +72,7 @@ def test_a_private_folder_stays_private_with_a_database_in_it(reachable: Path) -
 
 
 @pytest.mark.slow
-def test_postgresqls_own_user_reaches_its_files_and_nobody_else_does(reachable: Path) -> None:
+def test_only_postgresqls_user_reaches_its_files(reachable: Path) -> None:
     data = reachable / "data"
     data.mkdir(mode=0o700)
     server = EmbeddedPostgres(data / "postgres")

@@ -86,7 +86,7 @@ def test_an_unreachable_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_database_that_is_none(tmp_path: Path, something_else: int) -> None:
+def test_a_server_that_is_not_postgresql(tmp_path: Path, something_else: int) -> None:
     url = f"postgresql://eds:{PASSWORD}@127.0.0.1:{something_else}/eds"
     said = refusal(tmp_path, "up", "--port", str(free_port()), DATABASE_URL=url, **SECRETS)
     assert "the database cannot be reached" in said
@@ -116,7 +116,7 @@ def test_a_missing_secret_with_a_database_of_ones_own(tmp_path: Path, missing: s
         ),
     ],
 )
-def test_a_setting_that_cannot_be(tmp_path: Path, given: dict[str, str], said: str) -> None:
+def test_an_invalid_setting(tmp_path: Path, given: dict[str, str], said: str) -> None:
     assert said in refusal(tmp_path, "serve", **given)
 
 
@@ -147,7 +147,7 @@ def test_a_python_too_old(found: tuple[int, ...], monkeypatch: pytest.MonkeyPatc
         manage_py.main()
 
 
-def test_an_old_python_can_read_the_command_line_that_tells_it() -> None:
+def test_an_old_python_can_parse_manage_py() -> None:
     ast.parse(Path(manage_py.__file__).read_text(), feature_version=(3, 6))
 
 
@@ -160,7 +160,7 @@ def test_a_database_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("name", ["", "   ", "x" * 201, "nul\x00"])
-def test_a_product_with_an_unfit_name(name: str) -> None:
+def test_a_product_with_an_invalid_name(name: str) -> None:
     with pytest.raises(CommandError, match="cannot have this name"):
         call_command("create_product", name)
     assert not Product.objects.exists()

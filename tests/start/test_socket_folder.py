@@ -59,7 +59,7 @@ FOREIGN = [open_to_everybody, link, file, *([strangers] if os.geteuid() == 0 els
 
 @pytest.mark.slow
 @pytest.mark.parametrize("made", FOREIGN)
-def test_a_folder_that_somebody_else_may_control_is_refused_and_left_as_it_is(
+def test_a_folder_of_another_user_is_refused_and_unchanged(
     server: EmbeddedPostgres, made: Callable[[Path], None]
 ) -> None:
     made(server.socket_dir)
@@ -76,7 +76,7 @@ def test_a_folder_that_somebody_else_may_control_is_refused_and_left_as_it_is(
 
 
 @pytest.mark.slow
-def test_the_folder_is_postgresqls_own_and_can_be_used_again(server: EmbeddedPostgres) -> None:
+def test_the_folder_is_private_and_reusable(server: EmbeddedPostgres) -> None:
     for _ in range(2):
         server.initialise()
         found = server.socket_dir.lstat()

@@ -99,7 +99,7 @@ def test_another_product_can_be_made_while_it_runs(up: Up) -> None:
     }
 
 
-def test_a_monitor_that_asks_for_heads_leaves_no_line(up: Up) -> None:
+def test_head_requests_leave_no_log_line(up: Up) -> None:
     said = len(up.output)
     for path in ("healthz", "readyz", "admin/login/"):
         assert fetch(f"http://127.0.0.1:{up.port}/{path}", "HEAD") == (200, b"")
@@ -140,7 +140,7 @@ def scored_events(up: Up) -> int:
     return events
 
 
-def test_killed_pool_processes_do_not_keep_the_others_from_their_tasks(up: Up) -> None:
+def test_killed_pool_processes_do_not_block_the_others(up: Up) -> None:
     posts = up.curl_lines()[:-2]
     for _ in range(2):
         worker = until(lambda: up.named("worker --queues default"), "the worker")[0]
