@@ -12,8 +12,8 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,6 +21,7 @@ import psutil
 from django.conf import settings
 
 from config.local.first_start import FirstStart
+from config.local.postgres import stop_process
 
 NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "MARKETPLACE_API_URL", "EDS_")
 # Seconds. A busy machine may need that long for what usually takes a few.
@@ -33,6 +34,25 @@ def free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def web_worker(*options: str) -> Iterator[int]:
+    """Run the web server with one worker and an application that answers ok. Yield its port."""
+    port = free_port()
+    command = [sys.executable, "-m", "gunicorn", "--config", "python:config.server.gunicorn"]
+    command += ["--bind", f"127.0.0.1:{port}", "--workers", "1", *options]
+    process = subprocess.Popen([*command, "tests.start.idle:application"], cwd=settings.BASE_DIR)
+    try:
+        until(lambda: listens(port), "the server")
+        yield port
+    finally:
+        stop_process(process, signal.SIGTERM, timeout=10)
 
 
 def clean_environment(data_dir: Path, **settings_given: str) -> dict[str, str]:

@@ -1,20 +1,14 @@
 """Clients that hold connections without using them do not keep others out."""
 
-import os
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from django.conf import settings
 
-from config.local.postgres import stop_process
 from config.server import webworker
-from tests.start.running import free_port, until
+from tests.start.running import web_worker
 
 # The connections of the one worker. It keeps fifty of them free.
 CONNECTIONS = 60
@@ -26,27 +20,14 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    port = free_port()
-    command = [sys.executable, "-m", "gunicorn", "--config", "python:config.server.gunicorn"]
-    command += ["--bind", f"127.0.0.1:{port}", "--workers", "1"]
-    command += ["--worker-connections", str(CONNECTIONS), "tests.start.idle:application"]
-    process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=dict(os.environ))
-    try:
-        until(lambda: listens(port), "the server")
+    with web_worker("--worker-connections", str(CONNECTIONS)) as port:
         yield port
-    finally:
-        stop_process(process, signal.SIGTERM, timeout=10)
 
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def connect(port: int, stack: ExitStack, said: bytes) -> socket.socket:

@@ -19,7 +19,7 @@ from django.urls import URLPattern, get_resolver
 from config.local.postgres import stop_process
 from config.server import gunicorn, handover, webworker
 from ingestion.views import IngestionView
-from tests.start.running import free_port, survivors, until
+from tests.start.running import free_port, listens, survivors, until
 
 PAGE, DOOR, HEALTH = "/v2/users", "/v2/track", "/healthz"
 
@@ -97,16 +97,12 @@ class Server:
     def workers(self) -> list[psutil.Process]:
         return survivors(psutil.Process(self.process.pid).children())
 
-    def listens(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
-
 
 @contextmanager
 def serving(ingestion: int, pages: int) -> Iterator[Server]:
     server = Server(ingestion, pages)
     try:
-        until(server.listens, "the server")
+        until(lambda: listens(server.port), "the server")
         yield server
     finally:
         stop_process(server.process, signal.SIGTERM, timeout=10)

@@ -1,10 +1,5 @@
-"""Each id can be looked up, however long its address is, and a longer address is told in JSON."""
+"""Each id can be looked up, however long its address is, and a longer address gets a JSON error."""
 
-import os
-import signal
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from http.client import HTTPConnection
@@ -13,13 +8,11 @@ from urllib.parse import urlencode
 
 import msgspec
 import pytest
-from django.conf import settings
 
-from config.local.postgres import stop_process
 from ingestion.doors.fields import MAX_ID_LENGTH
 from tests.openapi.conftest import Shapes, described, shapes
 from tests.openapi.walking import media, operations
-from tests.start.running import free_port, until
+from tests.start.running import web_worker
 
 pytestmark = pytest.mark.slow
 
@@ -28,21 +21,8 @@ __all__ = ["described", "shapes"]
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """A server as we run it, with an application that answers anything with ok."""
-    port = free_port()
-    command = [sys.executable, "-m", "gunicorn", "--config", "python:config.server.gunicorn"]
-    command += ["--bind", f"127.0.0.1:{port}", "--workers", "1", "tests.start.idle:application"]
-    process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=dict(os.environ))
-    try:
-        until(lambda: listens(port), "the server")
+    with web_worker() as port:
         yield port
-    finally:
-        stop_process(process, signal.SIGTERM, timeout=10)
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def get(port: int, address: str) -> tuple[int, str, bytes]:
