@@ -64,8 +64,8 @@ class CeleryApp(Celery):
     amqp_cls = "config.celery:PersistentAMQP"
 
     def connection_for_write(self, url: str | None = None, **options: Any) -> Connection:
-        given = options.pop("transport_options", None) or {}
-        options["transport_options"] = {**self.conf.broker_publish_options, **given}
+        own_options = options.pop("transport_options", None) or {}
+        options["transport_options"] = {**self.conf.broker_publish_options, **own_options}
         connection: Connection = super().connection_for_write(url, **options)
         return connection
 

@@ -21,18 +21,18 @@ LEFT = "<!doctype html><title>Left</title>"
 
 class QuietFiles(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None:
-        """Which files a page asked for is of no interest."""
+        """Log nothing."""
 
 
 class Site:
-    """An application's pages, bundled as its makers bundle them."""
+    """An application's pages, bundled as a developer would bundle them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         (folder / "left.html").write_text(LEFT)
 
     def add(self, program: Path) -> str:
-        """A page that runs the program; its path."""
+        """Add a page that runs the program. Return its path."""
         bundle = ["node_modules/.bin/esbuild", str(program), "--bundle", "--format=esm"]
         bundle += ["--log-level=warning", f"--outfile={self._folder / program.stem}.js"]
         subprocess.run(bundle, cwd=HERE, check=True, timeout=60)
@@ -42,7 +42,7 @@ class Site:
 
     @contextmanager
     def served(self) -> Iterator[str]:
-        """The site's own address."""
+        """Serve the site. Yield its address."""
         handler = partial(QuietFiles, directory=str(self._folder))
         server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         server.daemon_threads = True
@@ -58,7 +58,7 @@ class Site:
 
 @contextmanager
 def page_open(chromium: str, url: str, says: dict[str, Any]) -> Iterator[None]:
-    """While a browser of its own has the page open, with what it is to do after the #."""
+    """Keep the page open in a new browser, with its instructions in the fragment."""
     profile = tempfile.mkdtemp(prefix="eds-chromium-")
     command = [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run"]
     command += ["--disable-background-networking", "--disable-dev-shm-usage"]

@@ -1,7 +1,7 @@
-"""A running service, and what the clients need that Python's packages do not bring.
+"""A running service, and the tools that the clients need besides Python packages.
 
-``tests/clients/run`` installs all of it and has missing tools fail. Without that they are skipped:
-the rest of the tests needs nothing but Python.
+``tests/clients/run`` installs them, and makes the tests fail if one is missing. Otherwise such
+tests are skipped, because all other tests need only Python.
 """
 
 import os
@@ -21,10 +21,10 @@ HOW = "run tests/clients/run once, which installs it"
 
 
 def need(found: object, what: str) -> None:
-    """Fail where the tools are promised, and skip elsewhere."""
+    """Without the tool, fail if it is required, or else skip."""
     if not found:
-        tell = pytest.fail if os.environ.get("CLIENTS") == "required" else pytest.skip
-        tell(f"{what} is not installed; {HOW}")
+        end = pytest.fail if os.environ.get("CLIENTS") == "required" else pytest.skip
+        end(f"{what} is not installed; {HOW}")
 
 
 @pytest.fixture(scope="session")
@@ -63,5 +63,5 @@ def chromium() -> str:
 
 @pytest.fixture
 def prefix() -> str:
-    """What the ids of a test start with: all tests share one service."""
+    """The prefix of a test's ids. All tests share one service."""
     return f"{uuid4().hex[:8]}-"

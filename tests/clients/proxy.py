@@ -1,4 +1,4 @@
-"""Stands between a client and the service: sees what is said, and can lose the answers."""
+"""A proxy between a client and the service, which records requests and can drop responses."""
 
 import http.client
 import threading
@@ -19,7 +19,7 @@ class Exchange(NamedTuple):
 
 
 class Proxy:
-    """Passes everything on. Of the first *lose* answers to a POST the client hears nothing."""
+    """Forwards everything, except the first *lose* responses to a POST."""
 
     def __init__(self, address: str, lose: int = 0) -> None:
         self.seen: list[Exchange] = []
@@ -42,8 +42,8 @@ class Proxy:
             serving.join()
 
     def statuses(self) -> list[int]:
-        """Of the POSTs, in the order of their answers."""
-        return [one.status for one in self.seen if one.method == "POST"]
+        """Return the statuses of the POSTs, in the order of their responses."""
+        return [exchange.status for exchange in self.seen if exchange.method == "POST"]
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         proxy = self
@@ -57,7 +57,7 @@ class Proxy:
             do_OPTIONS = do_GET = do_POST
 
             def log_message(self, format: str, *args: object) -> None:
-                """Tests say themselves what they saw."""
+                """Log nothing."""
 
         return Handler
 

@@ -1,4 +1,4 @@
-"""The server SDKs, each in a process of its own that reads calls and makes them."""
+"""The server SDKs, each in a process that reads calls and makes them."""
 
 import json
 import subprocess
@@ -20,19 +20,19 @@ PROGRAMS: dict[str, list[str]] = {
     "@rudderstack/rudder-sdk-node": [*NODE, "rudder"],
 }
 SDKS = list(PROGRAMS)
-# Longer than any of them waits between two attempts.
+# Seconds, longer than the longest pause between two attempts.
 PATIENCE = 150.0
 
 
 class Sending:
-    """An SDK at work; it must not give up anything."""
+    """A running SDK, which must not give up on any message."""
 
     def __init__(self, sdk: str, process: "subprocess.Popen[str]") -> None:
         self._sdk = sdk
         self._process = process
 
     def wait(self) -> None:
-        """Return once it has sent everything."""
+        """Return when it has sent everything."""
         output, _ = self._process.communicate(timeout=PATIENCE)
         assert self._process.returncode == 0, f"{self._sdk}: {output}"
 
@@ -41,7 +41,7 @@ class Sending:
 def sending(
     sdk: str, address: str, key: str, calls: Sequence[Call], pause: float = 0.0
 ) -> Iterator[Sending]:
-    """Have the SDK make the calls, with so many seconds between them."""
+    """Have the SDK make the calls, with *pause* seconds between them."""
     process = subprocess.Popen(
         [*PROGRAMS[sdk], address, key, str(pause)],
         stdin=subprocess.PIPE,
@@ -52,7 +52,7 @@ def sending(
     try:
         assert process.stdin is not None
         process.stdin.writelines(json.dumps(call) + "\n" for call in calls)
-        # What is read is few enough for the pipe to hold it.
+        # The calls fit into the pipe's buffer.
         process.stdin.close()
         process.stdin = None
         yield Sending(sdk, process)

@@ -1,4 +1,4 @@
-"""The service as it runs for people, what arrived in it, and what can happen to it."""
+"""A running service, the data that arrived in it, and the failures that a test can cause."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ _DROPPED: LiteralString = "SELECT reason, sum(count)::int FROM ingestion_dropcou
 
 
 class Happened(NamedTuple):
-    """An event as it is stored, by the customers' names."""
+    """A stored event, with the ids and names that its sender used."""
 
     user: str
     event: str
@@ -45,7 +45,7 @@ class Happened(NamedTuple):
 
 
 class Service:
-    """``up``, and a connection of the test's own to its database."""
+    """``up``, and a connection to its database."""
 
     def __init__(self, up: Up) -> None:
         self.up = up
@@ -63,29 +63,29 @@ class Service:
     # --- What arrived ------------------------------------------------------------------------
 
     def users(self, prefix: str) -> dict[str, Any]:
-        """The traits of each user whose id starts so."""
+        """Return the traits of the users whose ids have the prefix."""
         return dict(self._database.execute(_USERS, [prefix]).fetchall())
 
     def accounts(self, prefix: str) -> dict[str, Any]:
         return dict(self._database.execute(_ACCOUNTS, [prefix]).fetchall())
 
     def events(self, prefix: str) -> list[Happened]:
-        """What the users did whose ids start so, in the order of time."""
+        """Return the events of the users whose ids have the prefix, in order of time."""
         return [Happened(*row) for row in self._database.execute(_EVENTS, [prefix]).fetchall()]
 
     def counts(self, prefix: str) -> Counter[tuple[str, str]]:
-        return Counter((one.user, one.event) for one in self.events(prefix))
+        return Counter((event.user, event.event) for event in self.events(prefix))
 
     def dropped(self) -> Counter[str]:
-        """How many messages were ever dropped for each reason."""
+        """Return the number of dropped messages for each reason."""
         return Counter(dict(self._database.execute(_DROPPED).fetchall()))
 
     def until_arrived(self, prefix: str, number: int) -> None:
-        """Return once at least so many events have arrived."""
+        """Return when at least *number* events have arrived."""
         until(lambda: len(self.events(prefix)) >= number, f"{number} events", PATIENCE)
 
     def until_events(self, prefix: str, number: int) -> None:
-        """Return once so many events have arrived and nothing waits any more."""
+        """Return when *number* events have arrived and the inbox is empty."""
         self.until_arrived(prefix, number)
         self.until_drained()
 
@@ -100,7 +100,7 @@ class Service:
 
     @contextmanager
     def outage(self) -> Iterator[None]:
-        """While nothing can be committed: every message is answered 503."""
+        """Make commits fail inside the block, so that the service answers 503."""
         self._database.execute("ALTER TABLE ingestion_inboxmessage RENAME TO elsewhere")
         try:
             yield
@@ -108,7 +108,7 @@ class Service:
             self._database.execute("ALTER TABLE elsewhere RENAME TO ingestion_inboxmessage")
 
     def kill_the_web_role(self) -> None:
-        """Kill the web server and its workers as a crash does; ``up`` starts them again."""
+        """Kill the web server with its workers. ``up`` restarts it."""
         web = self.up.named("gunicorn")
         assert web
         for process in web:
