@@ -79,6 +79,12 @@ def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) ->
             stream.write_row(row)
 
 
+def arrays(rows: Iterable[Sequence[Any]], *names: str) -> dict[str, list[Any]]:
+    """The columns of *rows* as arrays, by name: parameters for a statement with ``unnest``."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
 def _cursor() -> psycopg.Cursor[Row]:
     connection = routing.current_connection()
     # As Django's own cursors begin: a connection that was idle may have died meanwhile.
