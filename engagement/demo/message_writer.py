@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from django.db import transaction
 
+from engagement.database import locks
 from engagement.database.arrivals import take_arrivals
 from engagement.demo.population import Customer, DemoUser
 from engagement.messages import CountStatement, Group, Identify, ReceivedMessage, Track
@@ -53,6 +54,7 @@ def _did(person: DemoUser, customer: Customer) -> Iterator[DemoMessage]:
 def _record(product_id: int, messages: list[DemoMessage]) -> None:
     arrivals = take_arrivals(len(messages))
     with transaction.atomic():
+        locks.share_lock_products([product_id])
         record(
             [
                 ReceivedMessage(product_id, arrival, _at(message), message)

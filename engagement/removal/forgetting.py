@@ -25,7 +25,7 @@ from engagement.models import (
 )
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import attribution, reattribution
-from engagement.recording.subjects import lock_users_for_update
+from engagement.recording.resolve import lock_users_for_update
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.scores import rescore_queue
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engagement.database import sql
 from engagement.messages import Group, Message, ReceivedMessage
 from engagement.models import Account, Product, User
-from engagement.recording import subjects, trait_limits
+from engagement.recording import stored_traits, trait_limits
 from engagement.recording.record import RecordResult, record
 from engagement.recording.trait_limits import (
     MAX_BYTES,
@@ -159,7 +159,7 @@ def test_who_has_more_already_keeps_it_and_gets_no_new_ones(acme: Product) -> No
 def test_new_traits_of_who_has_megabytes_are_refused_unread(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subjects, "OVERSIZED_BYTES", 500)
+    monkeypatch.setattr(stored_traits, "OVERSIZED_BYTES", 500)
     tell(acme, group("initech", **many(0, 250, "old")))
     rows = 0
     fetch = sql.fetch
@@ -187,8 +187,8 @@ def test_many_subjects_with_many_traits_are_written_in_portions(
     names = [f"a{number}" for number in range(7)]
     tell(acme, *(group(name, **many(0, 200)) for name in names))
     tell(acme, *(identify(name, **many(0, 200)) for name in names))
-    monkeypatch.setattr(subjects, "CHUNK_BYTES", 3 * 2 * MAX_BYTES)
-    monkeypatch.setattr(subjects, "DECOMPRESSION_FACTOR", 1_000_000)
+    monkeypatch.setattr(stored_traits, "CHUNK_BYTES", 3 * 2 * MAX_BYTES)
+    monkeypatch.setattr(stored_traits, "DECOMPRESSION_FACTOR", 1_000_000)
     read: list[int] = []
     fetch = sql.fetch
 
