@@ -31,7 +31,7 @@ PEOPLE = [f"user {number}" for number in range(10)]
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What takes a minute elsewhere takes a moment here."""
     monkeypatch.setattr(pace, "STATEMENT_SECONDS", 0.5)
-    monkeypatch.setattr(pace, "_at_once", pace.MAX_SUBJECTS_PER_STATEMENT)
+    monkeypatch.setattr(pace, "_chunk_size", pace.MAX_SUBJECTS_PER_STATEMENT)
     for module in (benchmarks, past_benchmarks, counts):
         monkeypatch.setattr(module, "SECONDS", 0.5)
 
