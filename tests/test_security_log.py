@@ -29,8 +29,8 @@ SECRET = "correct horse battery staple"
 def quickly_checked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     # Other tests may have written this minute's lines.
-    monkeypatch.setattr(security_log, "_slowed", LogRateLimiter())
-    monkeypatch.setattr(security_log, "_refused", LogRateLimiter())
+    monkeypatch.setattr(security_log, "_throttled", LogRateLimiter())
+    monkeypatch.setattr(security_log, "_rejected", LogRateLimiter())
 
 
 @pytest.fixture
