@@ -9,8 +9,8 @@ from typing import LiteralString
 from engagement.database import sql
 from engagement.models import OperationCounter
 
-# last_at is the latest time of all processes. A time that is a minute ahead is from a wrong clock.
-# Without replacing it nobody would see for that long that nothing happens any more.
+# last_at is the latest time of all processes. One more than a minute ahead is from a wrong clock.
+# Left there, it would hide for that long that the operation no longer runs.
 _ADD: LiteralString = """
     INSERT INTO engagement_measure AS m (name, runs, units, seconds, last_at)
     VALUES (%(name)s, 1, %(units)s, %(seconds)s, %(now)s)

@@ -6,7 +6,7 @@ accounts.
 The lock on a product keeps recording apart from forgetting and deletion. Each transaction that
 records messages first takes it with ``share_lock_products``. A transaction that forgets a subject
 or deletes a product takes it with ``lock_product``, which waits for all of these and lets none
-begin. So a recording sees either nothing or all of what the other transaction did.
+start. So a recording sees either nothing or all of what the other transaction did.
 """
 
 from collections.abc import Collection
@@ -29,12 +29,12 @@ def try_lock_scoring(product_id: int) -> bool:
 
 
 def lock_scoring(product_id: int) -> None:
-    """Wait until nobody scores the product, and let nobody begin until this transaction ends."""
+    """Wait until no other transaction scores the product; none starts until this one ends."""
     sql.fetch(_WAIT, {"class": SCORING, "product": product_id % 2**31})
 
 
 def lock_claiming() -> None:
-    """Wait until nobody claims messages, and let nobody begin until this transaction ends."""
+    """Wait until no other transaction claims messages; none starts until this one ends."""
     sql.fetch(_WAIT, {"class": CLAIMING, "product": 0})
 
 
@@ -62,7 +62,7 @@ _LOCK_PRODUCT: LiteralString = """
 def share_lock_products(product_ids: Collection[int]) -> set[int]:
     """Lock those of the products that are not being deleted. Returns their ids.
 
-    Until this transaction ends nobody forgets a subject of theirs or deletes one of them.
+    Until this transaction ends, no other one deletes them or forgets a user or account of theirs.
     """
     if not product_ids:
         return set()
@@ -70,6 +70,8 @@ def share_lock_products(product_ids: Collection[int]) -> set[int]:
 
 
 def lock_product(product_id: int) -> bool:
-    """Wait until nobody shares the product's lock, and let nobody take it until this transaction
-    ends. Returns whether the product exists."""
+    """Wait until no other transaction shares the product's lock; none takes it until this one ends.
+
+    Returns whether the product exists.
+    """
     return bool(sql.fetch(_LOCK_PRODUCT, {"product": product_id}))

@@ -118,7 +118,7 @@ class User(Subject):
 
 
 class Membership(models.Model):
-    """A user is in an account since a time. Of two at the same time the later arrival counts."""
+    """A user belongs to an account from a time on. Of two at one time the later arrival counts."""
 
     pk = models.CompositePrimaryKey("product_id", "user_id", "occurred_at", "account_id")
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)

@@ -22,7 +22,7 @@ from engagement.scores.rescore_queue import ChangedCount
 
 
 class MembershipRecord(NamedTuple):
-    """A user is in an account at a time. Of two at the same time the later arrival counts."""
+    """A user belongs to an account from a time on. Of two at one time the later arrival counts."""
 
     at: datetime
     arrival: int

@@ -56,7 +56,7 @@ _SET_LAST_AT: LiteralString = """
             %(products)b::bigint[], %(users)b::bigint[], %(days)b::date[], %(names)b::bigint[],
             %(accounts)b::bigint[])
             AS k(product_id, user_id, day, event_name_id, account_id)),
-    found AS MATERIALIZED (
+    latest AS MATERIALIZED (
         SELECT w.product_id, w.user_id, w.day, e.event_name_id, e.account_id,
                max(e.occurred_at) AS last_at
         FROM (SELECT DISTINCT product_id, user_id, day FROM wanted) w
@@ -71,7 +71,7 @@ _SET_LAST_AT: LiteralString = """
     INSERT INTO engagement_dailycount AS d
         (product_id, user_id, day, event_name_id, account_id, count, last_at)
     SELECT product_id, user_id, day, event_name_id, account_id, 0, last_at
-    FROM found
+    FROM latest
     WHERE (product_id, user_id, day, event_name_id, account_id) IN (SELECT * FROM wanted)
     ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
     SET last_at = EXCLUDED.last_at

@@ -31,8 +31,8 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
 
     The caller must have locked the messages' products in this transaction
     (``locks.share_lock_products``), and have dropped the messages of products that the lock did
-    not return. Until the transaction ends the lock keeps anybody from forgetting a subject or
-    deleting a product whose messages are recorded here.
+    not return. Until the transaction ends, the lock keeps others from deleting these products and
+    from forgetting their users and accounts.
 
     Creates and merges users and accounts, stores memberships, adds events and daily counts, and
     enqueues the subjects whose scores change. Raises what the database raises: the caller decides

@@ -28,7 +28,7 @@ class SubjectRef(NamedTuple):
 
 
 class Suppression(NamedTuple):
-    """The last arrival of a message that takes no effect, and whether later messages do neither."""
+    """The last arrival that takes no effect, and whether all later ones take none, either."""
 
     up_to: int
     is_suppressed: bool
@@ -76,7 +76,11 @@ def suppressed_ids(product_id: int, scope: SubjectScope, external_ids: Collectio
         return set()
     subjects = [SubjectRef(product_id, scope, external_id) for external_id in external_ids]
     suppressions = _find_suppressions(subjects)
-    return {subject.external_id for subject, found in suppressions.items() if found.is_suppressed}
+    return {
+        subject.external_id
+        for subject, suppression in suppressions.items()
+        if suppression.is_suppressed
+    }
 
 
 # --- Forgotten subjects ---------------------------------------------------------------------

@@ -20,22 +20,24 @@ from engagement.scores.rescore_queue import ChangedCount, RescoreItem
 
 def write(batch: Batch, rows: BatchRows) -> None:
     """Write memberships, events, users, and accounts, and enqueue what must be rescored."""
-    previous = {key: rows.users[key].member_of for key in rows.written_users}
-    moved = _write_memberships(batch, rows)
-    introduced = _identify(batch, rows.users)
-    counted, days = events.write_events(batch, rows)
+    previous_accounts = {key: rows.users[key].member_of for key in rows.written_users}
+    moved_counts = _write_memberships(batch, rows)
+    introduced_users = _identify(batch, rows.users)
+    new_counts, days = events.write_events(batch, rows)
     _write_users(batch, rows)
-    joined = attribution.all_accounts_of(user for user in introduced if not user.is_new)
-    identified = _write_accounts(batch, rows, {account_id for _, account_id in joined})
+    entered_accounts = attribution.all_accounts_of(
+        user for user in introduced_users if not user.is_new
+    )
+    identified_accounts = _write_accounts(batch, rows, {id for _, id in entered_accounts})
     rescore_queue.enqueue(
-        _changed_counts(introduced, moved | counted)
+        _changed_counts(introduced_users, moved_counts | new_counts)
         | {
             rescore_queue.rescore_account(*account)
-            for account in (*joined, *identified, *rows.complete_accounts)
+            for account in (*entered_accounts, *identified_accounts, *rows.complete_accounts)
         }
         | _changed_details(batch, rows)
-        | _changed_days(days, introduced)
-        | _changed_members(previous, rows.users)
+        | _changed_days(days, introduced_users)
+        | _changed_members(previous_accounts, rows.users)
     )
 
 
@@ -59,15 +61,15 @@ def _identify(batch: Batch, users: dict[ExternalKey, UserState]) -> list[UserSta
 
     The accounts of identified users are identified, too.
     """
-    introduced = []
+    introduced_users = []
     for key, update in batch.users.items():
         if update.is_identified and not users[key].is_identified:
             users[key].is_identified = True
-            introduced.append(users[key])
+            introduced_users.append(users[key])
     for membership in batch.memberships:
         if users[membership.user].is_identified:
             batch.accounts[membership.account].is_identified = True
-    return introduced
+    return introduced_users
 
 
 # --- Users ----------------------------------------------------------------------------------
@@ -167,10 +169,10 @@ _WRITE_ACCOUNTS: LiteralString = """
 """
 
 
-def _write_accounts(batch: Batch, rows: BatchRows, joined: set[int]) -> list[tuple[int, int]]:
-    """Write the accounts of the batch that are not complete yet, and identify those in *joined*.
+def _write_accounts(batch: Batch, rows: BatchRows, entered: set[int]) -> list[tuple[int, int]]:
+    """Write the accounts of the batch that are not complete yet, and identify those in *entered*.
 
-    *joined* are accounts that the batch does not name, but that newly identified users were in.
+    *entered* are accounts that newly identified users were in. The batch need not name them.
     Returns (product id, account id) of the accounts that were not identified before.
     """
     complete = {account_id for _, account_id in rows.complete_accounts}
@@ -179,18 +181,18 @@ def _write_accounts(batch: Batch, rows: BatchRows, joined: set[int]) -> list[tup
         for key, update in batch.accounts.items()
         if (account_id := rows.account_ids[key]) not in complete
     }
-    if not updates and not joined:
+    if not updates and not entered:
         return []
-    locked = sql.fetch(_LOCK_ACCOUNTS, {"ids": [*updates, *joined]})
-    if joined:
-        sql.execute(_IDENTIFY_ACCOUNTS, {"ids": list(joined)})
+    locked = sql.fetch(_LOCK_ACCOUNTS, {"ids": [*updates, *entered]})
+    if entered:
+        sql.execute(_IDENTIFY_ACCOUNTS, {"ids": list(entered)})
     sized = [((id, product), size) for id, product, _, size in locked if id in updates]
     for chunk in stored_traits.chunks(sized):
         _update_accounts(chunk, {id: updates[id] for id, _ in chunk})
     return [
         (product, id)
         for id, product, was_identified, _ in locked
-        if not was_identified and (id in joined or updates[id].is_identified)
+        if not was_identified and (id in entered or updates[id].is_identified)
     ]
 
 
@@ -214,13 +216,15 @@ def _update_accounts(
 # --- What must be rescored ------------------------------------------------------------------
 
 
-def _changed_counts(introduced: Sequence[UserState], counts: set[ChangedCount]) -> set[RescoreItem]:
-    """The introduced users, and everybody whose counts changed.
+def _changed_counts(
+    introduced_users: Sequence[UserState], counts: set[ChangedCount]
+) -> set[RescoreItem]:
+    """The introduced users, and the users and accounts whose counts changed.
 
     That includes users who are not identified and score nothing. Another worker may be introducing
     one at the moment, and its request may be processed before these counts are committed.
     """
-    users = {rescore_queue.rescore_user(user.product_id, user.id) for user in introduced}
+    users = {rescore_queue.rescore_user(user.product_id, user.id) for user in introduced_users}
     return users | rescore_queue.rescore_changed_counts(counts)
 
 
@@ -235,13 +239,13 @@ def _changed_details(batch: Batch, rows: BatchRows) -> set[RescoreItem]:
     }
 
 
-def _changed_days(days: dict[int, int], introduced: Sequence[UserState]) -> set[RescoreItem]:
+def _changed_days(days: dict[int, int], introduced_users: Sequence[UserState]) -> set[RescoreItem]:
     """The earliest day of each product whose counts changed; scoring decides whether it is late.
 
     The events of a user count from the moment that a message introduces the user.
     """
     earliest = dict(days)
-    for user in introduced:
+    for user in introduced_users:
         if not user.is_new:
             day = user.first_seen_at.toordinal()
             earliest[user.product_id] = min(day, earliest.get(user.product_id, day))

@@ -78,7 +78,7 @@ def test_of_very_many_old_memberships_the_last_of_each_day_is_kept(acme: Product
     kept = [hours for hours, _ in stored_memberships(acme)]
     assert kept == [-480, -469, -445, -433, 0]
     after = state(acme)
-    assert {**after, "sightings": None} == {**before, "sightings": None}
+    assert {**after, "memberships": None} == {**before, "memberships": None}
     assert thin_memberships(NOON) == 2, "those that now repeat the one before"
     assert thin_memberships(NOON) == 0
 

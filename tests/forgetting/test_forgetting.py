@@ -169,7 +169,7 @@ def test_the_result_is_as_if_the_account_had_never_existed(acme: Product, globex
     for rows in (left, expected):
         # Arrivals and the time of the first message differ.
         rows["events"] = [event[1:] for event in rows["events"]]
-        rows["sightings"] = set(rows["sightings"])
+        rows["memberships"] = set(rows["memberships"])
         rows["users"] = {name: (row[0], *row[2:5]) for name, row in rows["users"].items()}
         rows["accounts"] = {name: row[0] for name, row in rows["accounts"].items()}
     assert left == expected
