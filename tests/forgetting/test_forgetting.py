@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 from msgspec.structs import replace
+from psycopg.errors import LockNotAvailable
 
 from engagement.database import locks
 from engagement.messages import Message
@@ -18,11 +19,16 @@ from engagement.models import (
     User,
     UserEngagement,
 )
+from engagement.recording import record as recording
+from engagement.recording.batch import Batch
+from engagement.recording.resolve import BatchRows, resolve
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from engagement.rescoring.rescore import rescore
 from ingestion.drain import processing
 from ingestion.models import DropCount, DroppedMessage, InboxMessage
+from tests.bulk.lines import events as lines_of_events
+from tests.bulk.lines import import_bytes
 from tests.engagement.history import NOON, group, identify, state, tell, track
 from tests.pipeline.waiting import (
     Eventually,
@@ -332,6 +338,30 @@ def test_forgetting_waits_for_a_drain_that_is_recording_the_user(
     drain()
     assert not User.objects.exists()
     assert places_of(ADA) == set()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("way", ["drain", "import"])
+def test_messages_are_recorded_under_the_lock_on_their_product(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    resolved: list[Batch] = []
+
+    def resolve_under_the_lock(batch: Batch) -> BatchRows:
+        resolved.append(batch)
+        with somebody_else() as other, pytest.raises(LockNotAvailable):
+            other.execute(
+                "SELECT FROM engagement_product WHERE id = %s FOR UPDATE NOWAIT", [acme.pk]
+            )
+        return resolve(batch)
+
+    monkeypatch.setattr(recording, "resolve", resolve_under_the_lock)
+    if way == "drain":
+        wait(acme_key, track(ADA))
+        drain()
+    else:
+        assert import_bytes(acme, lines_of_events(1)) == []
+    assert len(resolved) == 1
 
 
 @pytest.mark.django_db(transaction=True)
