@@ -13,12 +13,12 @@ class EngagementConfig(AppConfig):
 
     def ready(self) -> None:
         post_migrate.connect(create_partitions, sender=self)
-        # It needs the models of logins, which are ready only now.
+        # Imports the models of logins, which are ready only now.
         import_module("engagement.logins.security_log").connect_signals()
 
 
 def create_partitions(**kwargs: Any) -> None:
-    """Have a partition for this month's events before the first one arrives."""
+    """Create the partition for this month's events before the first one arrives."""
     # The app registry is complete only now.
     from engagement.database.partitions import maintain_partitions
 

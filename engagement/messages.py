@@ -1,8 +1,8 @@
 """The three messages that every wire format is translated into.
 
-They are what waits in the inbox and what ``recording.record()`` takes. A message has been checked
-at the door: its strings are within their limits, its ``timestamp`` is in UTC and no later than the
-time of receipt plus the tolerance for wrong clocks.
+The inbox stores them, and ``recording.record()`` records them. A door has checked each message: its
+strings are within their limits, and its ``timestamp`` is in UTC and no later than the time of
+receipt plus the tolerance for wrong clocks.
 """
 
 from datetime import datetime
@@ -16,7 +16,7 @@ Traits: TypeAlias = dict[str, Any]
 
 
 class Identify(msgspec.Struct, array_like=True, tag="i", frozen=True, gc=False):
-    """A user and their traits; with ``group_id`` also a link to that account."""
+    """A user and their traits; with ``group_id`` also a membership in that account."""
 
     user_id: str
     timestamp: datetime
@@ -26,7 +26,7 @@ class Identify(msgspec.Struct, array_like=True, tag="i", frozen=True, gc=False):
 
 
 class Group(msgspec.Struct, array_like=True, tag="g", frozen=True, gc=False):
-    """An account and its traits; with ``user_id`` also a link of that user to it."""
+    """An account and its traits; with ``user_id`` also that user's membership in it."""
 
     group_id: str
     timestamp: datetime
@@ -36,7 +36,7 @@ class Group(msgspec.Struct, array_like=True, tag="g", frozen=True, gc=False):
 
 
 class Track(msgspec.Struct, array_like=True, tag="t", frozen=True, gc=False):
-    """A user did something; with ``group_id`` also a link to that account at that time."""
+    """A user did something; with ``group_id`` also a membership in that account at that time."""
 
     user_id: str
     event: str
@@ -48,13 +48,13 @@ class Track(msgspec.Struct, array_like=True, tag="t", frozen=True, gc=False):
 Message: TypeAlias = Identify | Group | Track
 
 
-# --- What an export says besides ------------------------------------------------------------
+# --- What else an export says ---------------------------------------------------------------
 
 
 class SubjectStatement(msgspec.Struct, frozen=True, gc=False):
-    """When messages named a user or an account first and last; exactly one of the ids is given.
+    """When messages named a user or an account first and last. It has exactly one of the ids.
 
-    ``is_identified`` is whether one of them introduced it.
+    ``is_identified`` is whether any of the messages introduced the subject.
     """
 
     first_at: datetime
@@ -66,7 +66,7 @@ class SubjectStatement(msgspec.Struct, frozen=True, gc=False):
 
 
 class MembershipStatement(msgspec.Struct, frozen=True, gc=False):
-    """A user was seen in an account, and nothing else is said of either."""
+    """A user is in an account. It says nothing else about either."""
 
     user_id: str
     group_id: str
@@ -75,8 +75,10 @@ class MembershipStatement(msgspec.Struct, frozen=True, gc=False):
 
 
 class CountStatement(msgspec.Struct, frozen=True, gc=False):
-    """How often a user did an event on the UTC day of ``last_at``, in the account or in none,
-    beyond the events that are still there."""
+    """How often a user did an event on the UTC day of ``last_at``, in the account or in none.
+
+    Does not include the events that are still stored.
+    """
 
     user_id: str
     event: str
@@ -90,10 +92,10 @@ Statement: TypeAlias = Message | SubjectStatement | MembershipStatement | CountS
 
 
 class ReceivedMessage(msgspec.Struct, frozen=True, gc=False):
-    """A statement with what was known when it arrived, and the product that it is about.
+    """A statement, its product, and how it arrived.
 
-    ``arrival`` is its place in the order of arrival, unique over all products and for good: where
-    two messages carry the same timestamp, the later arrival wins. ``source`` is who says it.
+    ``arrival`` is its place in the order of arrival, unique over all products forever. Of two
+    messages with the same timestamp the later arrival wins. ``source`` is who says it.
     """
 
     product_id: int

@@ -1,4 +1,4 @@
-"""How scoring is doing, in numbers for monitors."""
+"""The operational metrics of scoring."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -10,12 +10,12 @@ from engagement import telemetry
 from engagement.database import sql
 from engagement.models import ScoreSet
 
-# The name of a measure.
+# The name of the operation counter.
 RESCORE = "rescore"
 
-# Bounded: more of them mean the same to whoever looks.
-_MARKS: LiteralString = """
-    SELECT count(*) FROM (SELECT FROM engagement_stalemark LIMIT 1000000) AS marks
+# Bounded, because counting more takes long and tells no more.
+_COUNT_REQUESTS: LiteralString = """
+    SELECT count(*) FROM (SELECT FROM engagement_stalemark LIMIT 1000000) AS requests
 """
 
 
@@ -27,12 +27,12 @@ def collect_metrics(now: datetime) -> Iterator[Metric]:
         count_value=rescored.runs if rescored else 0,
         sum_value=rescored.seconds if rescored else 0.0,
     )
-    ((marks,),) = sql.fetch(_MARKS)
+    ((requests,),) = sql.fetch(_COUNT_REQUESTS)
     yield GaugeMetricFamily(
-        "eds_stale_marks", "Marks of what is to be scored again, counted up to 1,000,000", marks
+        "eds_stale_marks", "Entries in the rescore queue, counted up to 1,000,000", requests
     )
     yield GaugeMetricFamily(
         "eds_score_sets_building",
-        "Workspaces whose scores are being computed anew",
+        "Workspaces for which a new score set is being built",
         ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).count(),
     )

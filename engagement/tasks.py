@@ -1,4 +1,4 @@
-"""Celery tasks of the domain: they only call into it, and carry no data."""
+"""The domain's Celery tasks. They only call into it, and their messages carry no data."""
 
 import time
 
@@ -13,24 +13,25 @@ from engagement.recording import reattribution
 from engagement.removal import deletion, forgetting, maintenance
 from engagement.rescoring import rescore as rescoring
 
-# A rescoring hands its worker back after so many seconds, so that recording gets its turn.
+# After these times a task ends and requests another run, so that recording gets its turn.
 RESCORE_SECONDS = 10.0
-# So does clearing away what was deleted on request.
 CLEAR_SECONDS = 10.0
-# So does moving events. One worker at a time does it.
+# One worker at a time moves events.
 REATTRIBUTE_SECONDS = 5.0
-# Seconds between two requests of one process: scores are fresh within seconds, and a subject that
-# is busy all the time is scored once in so many.
+# Seconds between two requests of one process. Scores are fresh within seconds, and an always busy
+# subject is scored once in this time.
 RESCORE_INTERVAL = 2.0
 
 _next_turn = 0.0
 
 
 @shared_task
-@leave_retry_to_beat("rescore what is stale")
+@leave_retry_to_beat("rescore")
 def rescore() -> None:
-    """Score what is stale; ask for more where time ran out. It follows each batch, so it also asks
-    for what the batch left to the background."""
+    """Process the rescore queue, and request another run if time ran out.
+
+    It runs after each batch, so it also requests the reattribution that the batch left to do.
+    """
     if reattribution.has_requests():
         wakeups.enqueue(reattribute, expires=10)
     deadline = time.monotonic() + RESCORE_SECONDS
@@ -38,8 +39,8 @@ def rescore() -> None:
     def out_of_time() -> bool:
         return time.monotonic() > deadline
 
-    with telemetry.track_operation(RESCORE, timezone.now) as work:
-        work.units = rescoring.rescore(timezone.now(), out_of_time=out_of_time)
+    with telemetry.track_operation(RESCORE, timezone.now) as run:
+        run.units = rescoring.rescore(timezone.now(), out_of_time=out_of_time)
     if out_of_time():
         request_rescore()
 
@@ -47,8 +48,10 @@ def rescore() -> None:
 @shared_task
 @leave_retry_to_beat("move events to other accounts")
 def reattribute() -> None:
-    """Move the events of users who turned out to be in another account, and have them scored; the
-    rescoring asks for more where time ran out."""
+    """Move events to other accounts, and request that they are rescored.
+
+    Rescoring requests another run if time ran out.
+    """
     if not reattribution.has_requests():
         return
     deadline = time.monotonic() + REATTRIBUTE_SECONDS
@@ -59,14 +62,14 @@ def reattribute() -> None:
 @shared_task
 @leave_retry_to_beat("maintain events")
 def maintain() -> None:
-    """Make partitions ahead, drop old ones, and do what is due once a day."""
+    """Create partitions ahead, drop old ones, and run the daily jobs."""
     maintenance.maintain(timezone.now())
 
 
 @shared_task
-@leave_retry_to_beat("delete what people asked to delete")
+@leave_retry_to_beat("delete what was requested")
 def clear() -> None:
-    """Go on with forgetting and with deleting products; ask for more where time ran out."""
+    """Erase forgotten subjects and deleted products. Requests another run if time ran out."""
     deadline = time.monotonic() + CLEAR_SECONDS
 
     def out_of_time() -> bool:
@@ -77,15 +80,15 @@ def clear() -> None:
 
 
 def request_clearing() -> None:
-    """Have what people asked to delete deleted soon."""
+    """Request that forgotten subjects and deleted products are erased soon."""
     wakeups.enqueue(clear, expires=60)
 
 
 def request_rescore() -> None:
-    """Have stale scores computed soon: at once, or when PAUSE is over since the last time.
+    """Request a rescoring: at once, or RESCORE_INTERVAL after the last one.
 
-    Whatever is stale when this is called is scored by one of the requests that are on their way.
-    A broker that is away costs some seconds, until beat asks: the marks are in the database.
+    A request that is already on its way covers what is in the queue now. If the broker is away,
+    beat requests a rescoring some seconds later: the queue is in the database.
     """
     global _next_turn
     now = time.monotonic()

@@ -1,4 +1,4 @@
-"""Counts of the service's own work, kept in the database: monitors ask any process for them."""
+"""Counts the service's own operations in the database, so that any process can report them."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,8 +9,8 @@ from typing import LiteralString
 from engagement.database import sql
 from engagement.models import OperationCounter
 
-# The latest time of all processes. What is a minute ahead of another one is from a clock that was
-# wrong, and must not hide for as long that nothing happens any more.
+# last_at is the latest time of all processes. One more than a minute ahead is from a wrong clock.
+# Left there, it would hide for that long that the operation no longer runs.
 _ADD: LiteralString = """
     INSERT INTO engagement_measure AS m (name, runs, units, seconds, last_at)
     VALUES (%(name)s, 1, %(units)s, %(seconds)s, %(now)s)
@@ -23,28 +23,28 @@ _ADD: LiteralString = """
 
 
 class OperationRun:
-    """A piece of work that is under way; who does it says how many units it was."""
+    """A run that is under way. The code inside sets how many units of work it did."""
 
     units = 0
 
 
 @contextmanager
 def track_operation(name: str, clock: Callable[[], datetime]) -> Iterator[OperationRun]:
-    """Add what is done within to the measure *name*, unless it fails.
+    """Add the block's run to the counter *name*, unless the block fails.
 
-    To be used outside a transaction: the measure's row would be locked until that ends.
+    Use it outside a transaction, which would lock the counter's row until it ends.
     """
-    work = OperationRun()
+    run = OperationRun()
     started = time.monotonic()
-    yield work
-    add_run(name, work.units, time.monotonic() - started, clock())
+    yield run
+    add_run(name, run.units, time.monotonic() - started, clock())
 
 
 def add_run(name: str, units: int, seconds: float, now: datetime) -> None:
-    """Add one run of so many units, which took so long, to the measure *name*."""
+    """Add one run, with its units of work and its duration, to the counter *name*."""
     sql.execute(_ADD, {"name": name, "units": units, "seconds": seconds, "now": now})
 
 
 def get_counters(*names: str) -> dict[str, OperationCounter]:
-    """The measures that there are of these names."""
-    return {measure.name: measure for measure in OperationCounter.objects.filter(name__in=names)}
+    """The existing counters with these names."""
+    return {counter.name: counter for counter in OperationCounter.objects.filter(name__in=names)}

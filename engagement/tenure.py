@@ -1,33 +1,33 @@
-"""How long a subject has been around: when it was created, and how many days ago that was."""
+"""Says when a subject was created, and how many days ago."""
 
 import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-# Where customers say when a user or account was created; the first usable one counts.
+# Traits that say when a user or account was created; the first usable one counts.
 CREATED_TRAITS = ("createdAt", "created_at")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# A number from here on is in milliseconds: in seconds it would lie beyond the year 5000, and in
-# milliseconds anything below it lies before the spring of 1973.
+# Numbers from here on are in milliseconds. In seconds this is after the year 5000; in milliseconds
+# it is the spring of 1973.
 _MILLISECONDS_FROM = 100_000_000_000
-# Eight digits are a date without dashes; longer ones are Unix time that was sent as a text.
+# Eight digits are a date without dashes. More digits are Unix time that was sent as text.
 _UNIX_TIME = re.compile(r"[0-9]{9,15}(\.[0-9]{1,9})?", re.ASCII)
-_LONGEST_TEXT = 64
+_MAX_TEXT_LENGTH = 64
 
 
 def created_at(traits: Mapping[str, Any], first_seen_at: datetime) -> datetime:
-    """When the subject was created, in UTC: as a trait says, else when it was first seen.
+    """When the subject was created, in UTC: what a trait says, or when it was first seen.
 
-    The traits ``createdAt`` and ``created_at`` hold ISO 8601 (UTC where no zone is given) or Unix
-    time in seconds or milliseconds. A value that is neither is passed over.
+    The traits ``createdAt`` and ``created_at`` hold ISO 8601 (in UTC if there is no time zone) or
+    Unix time in seconds or milliseconds. Other values are ignored.
     """
     return parse_created_at(traits) or first_seen_at.astimezone(UTC)
 
 
 def parse_created_at(traits: Mapping[str, Any]) -> datetime | None:
-    """When the subject was created as its traits say; None where none of them names a time."""
+    """When the subject was created according to its traits; None if they do not say."""
     for name in CREATED_TRAITS:
         if (created := parse_time(traits.get(name))) is not None:
             return created
@@ -35,25 +35,25 @@ def parse_created_at(traits: Mapping[str, Any]) -> datetime | None:
 
 
 def tenure_days(created: datetime, today: date) -> int:
-    """Whole UTC days from the day of creation to *today*; 0 for what lies in the future."""
+    """Whole UTC days from the day of creation to *today*; 0 for a day in the future."""
     return max(0, (today - created.astimezone(UTC).date()).days)
 
 
 def parse_time(value: Any) -> datetime | None:
-    """The time in UTC that a trait's value names, or None where it names none."""
+    """The time in UTC that a trait's value says, or None if it is not a time."""
     try:
         if isinstance(value, str):
             return _from_text(value.strip())
         if isinstance(value, int | float) and not isinstance(value, bool):
             return _from_unix_time(value)
     except (ValueError, OverflowError):
-        # No date, or one that no calendar holds.
+        # No date, or one beyond the calendar.
         return None
     return None
 
 
 def _from_text(text: str) -> datetime | None:
-    if len(text) > _LONGEST_TEXT:
+    if len(text) > _MAX_TEXT_LENGTH:
         return None
     if _UNIX_TIME.fullmatch(text):
         return _from_unix_time(float(text))
@@ -62,7 +62,7 @@ def _from_text(text: str) -> datetime | None:
 
 
 def _from_unix_time(number: float) -> datetime | None:
-    """Zero and negative numbers are how senders spell "unknown"; they name no time."""
+    """The time; None for zero and negative numbers, with which senders say "unknown"."""
     if not number > 0:
         return None
     milliseconds = number if number >= _MILLISECONDS_FROM else number * 1000

@@ -1,12 +1,12 @@
-"""Merging traits so that the order in which messages arrive does not matter."""
+"""Merges traits so that the order in which messages arrive does not matter."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
-# Names that the marketplace license connection writes. App vendors send some of them themselves,
-# often in lower case: those are the same traits.
+# The traits that the marketplace connection writes. App vendors send some of them, too, often in
+# lower case. Those are the same traits.
 MARKETPLACE_TRAITS = (
     "am.addonKey",
     "am.addonLicenseId",
@@ -53,50 +53,50 @@ MARKETPLACE_TRAITS = (
     "am.tier.number",
     "am.transactionAccountId",
 )
-_KNOWN = frozenset(MARKETPLACE_TRAITS)
+_CANONICAL = frozenset(MARKETPLACE_TRAITS)
 _SPELLING = {name.lower(): name for name in MARKETPLACE_TRAITS}
 
-# Microseconds since 1970 of the message's timestamp, and the message's place in the order of
-# arrival. Stored as a JSON list. The first is raised beyond all times for each rank of its source.
+# The message's timestamp in microseconds since 1970, raised beyond all times for each rank of its
+# source, and the message's place in the order of arrival. Stored as a JSON list.
 Stamp: TypeAlias = tuple[int, int]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# Larger than any time in microseconds, in the past or the future, so that stamps of a higher rank
-# are greater than all others, whatever their times; and small enough for 64 bits.
+# Larger than any time in microseconds, so that a stamp of a higher rank is greater than all others,
+# whatever their times; and small enough for 64 bits.
 _RANK = 1 << 60
 
 
 class Source(IntEnum):
-    """Who wrote a trait. The value of a higher one stays, whatever a lower one says and when."""
+    """Who wrote a trait. A lower source never changes what a higher one wrote."""
 
     MESSAGE = 0
     MARKETPLACE = 1
 
 
 class StampDetails(NamedTuple):
-    """What a stamp says: by whom and when a trait was written."""
+    """What a stamp says: who wrote a trait, and when."""
 
     source: Source
     at: datetime
 
 
 def canonical_name(name: str) -> str:
-    """The trait's one spelling: a name that is a known ``am.`` trait but for case is that trait."""
-    if name in _KNOWN or name[:3].lower() != "am.":
+    """The one spelling of the trait. The case of a marketplace trait's name does not matter."""
+    if name in _CANONICAL or name[:3].lower() != "am.":
         return name
     return _SPELLING.get(name.lower(), name)
 
 
 def make_stamp(timestamp: datetime, arrival: int, source: Source = Source.MESSAGE) -> Stamp:
-    """When and by whom a value was written: the higher source wins, of equal ones the later
-    timestamp, and of equal timestamps the later arrival."""
+    """Who wrote a value, and when. The greater stamp wins: the higher source, then the later
+    timestamp, then the later arrival."""
     since = timestamp - _EPOCH
     at = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
     return at + source * _RANK, arrival
 
 
 def read_stamp(stored: Sequence[int]) -> StampDetails:
-    """By whom and when the trait with this stored stamp was written."""
+    """Who wrote the trait with this stored stamp, and when."""
     source = Source.MARKETPLACE if stored[0] > _RANK // 2 else Source.MESSAGE
     return StampDetails(source, _EPOCH + timedelta(microseconds=stored[0] - source * _RANK))
 
@@ -105,19 +105,19 @@ def merge_traits(
     traits: dict[str, Any],
     stamps: dict[str, Any],
     incoming: dict[str, Any],
-    written: Stamp,
+    stamp: Stamp,
 ) -> bool:
-    """Merge *incoming* into *traits* and *stamps* in place; whether anything changed.
+    """Merge *incoming* into *traits* and *stamps* in place. Returns whether anything changed.
 
-    Per trait the last writer wins. None removes a trait; its stamp stays, so that an older value
+    The last writer of each trait wins. None removes a trait. Its stamp stays, so an older value
     that arrives later does not bring it back.
     """
     changed = False
     for name, value in canonical_traits(incoming).items():
-        known = stamps.get(name)
-        if known is not None and tuple(known) >= written:
+        previous = stamps.get(name)
+        if previous is not None and tuple(previous) >= stamp:
             continue
-        stamps[name] = list(written)
+        stamps[name] = list(stamp)
         if value is None:
             traits.pop(name, None)
         else:
@@ -127,7 +127,7 @@ def merge_traits(
 
 
 def canonical_traits(incoming: dict[str, Any]) -> dict[str, Any]:
-    """The same traits under their one spelling; a trait spelled right beats its variants."""
+    """The same traits under their one spelling. The right spelling wins over its variants."""
     if all(canonical_name(name) == name for name in incoming):
         return incoming
     spelled = {canonical_name(name): value for name, value in incoming.items()}

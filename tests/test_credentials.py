@@ -1,4 +1,4 @@
-"""Keys and tokens: how they look, and that the stored secret never lies."""
+"""The format of keys and tokens, and how their secrets are stored."""
 
 import pytest
 from cryptography.fernet import Fernet
@@ -13,11 +13,11 @@ from readapi.models import ApiToken
 
 
 def test_a_credential_has_a_prefix_160_random_bits_and_a_checksum() -> None:
-    made = {credentials.generate("eds") for _ in range(1000)}
-    assert len(made) == 1000
-    assert all(len(one) == len("eds_") + 27 + 6 for one in made)
+    generated = {credentials.generate("eds") for _ in range(1000)}
+    assert len(generated) == 1000
+    assert all(len(credential) == len("eds_") + 27 + 6 for credential in generated)
     assert 62**27 > 2**160
-    assert all(credentials.is_well_formed(one, "eds") for one in made)
+    assert all(credentials.is_well_formed(credential, "eds") for credential in generated)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Stored secrets: the field never lies, and its keys can be replaced."""
+"""The encrypted field never returns ciphertext, and its keys can be replaced."""
 
 from io import StringIO
 from typing import Any
@@ -39,7 +39,7 @@ def a_connection(product: Product, token: str | None = TOKEN, **fields: Any) -> 
 
 
 def stored(row: Any, column: str) -> str | None:
-    """What is in the database, as it is there."""
+    """The encrypted value in the database."""
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {column} FROM {row._meta.db_table} WHERE id = %s", [row.pk])
         value: str | None = cursor.fetchone()[0]
@@ -50,10 +50,10 @@ def token_of(row: Connection) -> str | None:
     return Connection.objects.defer(None).get(pk=row.pk).api_token
 
 
-# --- The library's traps --------------------------------------------------------------------
+# --- Pitfalls of the library ----------------------------------------------------------------
 
 
-def test_a_value_under_a_lost_key_raises_and_is_never_taken_for_its_ciphertext(
+def test_reading_a_value_under_a_lost_key_raises_and_never_returns_ciphertext(
     acme: Product, settings: Settings
 ) -> None:
     row = a_connection(acme)
@@ -131,7 +131,7 @@ def test_dumpdata_leaves_secrets_out(acme: Product) -> None:
 
 @pytest.fixture
 def secrets(acme: Product, globex: Product) -> dict[str, str]:
-    """The secrets of every kind that is stored, by their column."""
+    """One stored secret of each kind, by column."""
     return {
         "ingestion.IngestionKey.secret": IngestionKey.create(acme, "web").secret,
         "readapi.ApiToken.secret": ApiToken.create(acme, "crm").secret,
@@ -177,7 +177,7 @@ def test_rotating_again_writes_nothing(secrets: dict[str, str], settings: Settin
     assert stored(Connection.objects.get(), "api_token") == before
 
 
-def test_an_interrupted_rotation_goes_on_where_it_was(
+def test_an_interrupted_rotation_resumes(
     acme: Product, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secrets = {IngestionKey.create(acme, f"key {number}").secret for number in range(7)}
@@ -198,7 +198,7 @@ def test_an_interrupted_rotation_goes_on_where_it_was(
     assert {key.secret for key in IngestionKey.objects.all()} == secrets
 
 
-def test_a_value_that_somebody_changes_meanwhile_is_not_overwritten(
+def test_a_value_that_changes_during_the_rotation_is_not_overwritten(
     acme: Product, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = a_connection(acme, "old token")
@@ -215,7 +215,7 @@ def test_a_value_that_somebody_changes_meanwhile_is_not_overwritten(
     assert token_of(row) == "new token"
 
 
-def test_secrets_whose_key_is_lost_are_said_and_kept(
+def test_secrets_whose_key_is_lost_are_reported_and_kept(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
@@ -242,7 +242,7 @@ def test_with_the_right_keys_the_service_starts(secrets: dict[str, str]) -> None
     preflight.check_secrets()
 
 
-def test_without_the_right_key_it_does_not_and_says_why(
+def test_without_the_right_key_it_does_not_start_and_says_why(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
@@ -254,7 +254,7 @@ def test_without_the_right_key_it_does_not_and_says_why(
     assert not [secret for secret in secrets.values() if secret in said]
 
 
-def test_a_key_that_is_lost_for_a_part_is_noticed(
+def test_a_key_that_is_lost_for_some_secrets_is_noticed(
     secrets: dict[str, str], settings: Settings, globex: Product
 ) -> None:
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
@@ -273,7 +273,7 @@ def test_neither_the_web_role_nor_a_worker_starts_without_the_right_key(
         worker_init.send(sender=None)
 
 
-def test_a_database_that_is_away_is_no_reason_not_to_start(
+def test_the_service_starts_while_the_database_is_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def away() -> None:

@@ -1,4 +1,4 @@
-"""The log tells who signed in and out and who was refused, and shows no secret."""
+"""The log names who signs in and out and who is refused, and contains no secret."""
 
 import json
 import logging
@@ -29,8 +29,8 @@ SECRET = "correct horse battery staple"
 def quickly_checked(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     # Other tests may have written this minute's lines.
-    monkeypatch.setattr(security_log, "_slowed", LogRateLimiter())
-    monkeypatch.setattr(security_log, "_refused", LogRateLimiter())
+    monkeypatch.setattr(security_log, "_throttled", LogRateLimiter())
+    monkeypatch.setattr(security_log, "_rejected", LogRateLimiter())
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ class Logged:
         return self._caplog.text
 
     def fields(self) -> list[dict[str, Any]]:
-        """The lines as they are in JSON, without what every line has."""
+        """The lines in JSON, without the fields that every line has."""
         lines = [
             json.loads(JsonFormatter().format(record))
             for record in self._caplog.records
@@ -93,7 +93,7 @@ def test_a_failed_sign_in_names_a_login_that_exists_and_no_other(
     assert "horse" not in logged.text
 
 
-def test_who_must_wait_is_logged_once_a_minute(
+def test_a_throttled_sign_in_is_logged_once_a_minute(
     client: Client, maya: AdminUser, logged: Logged
 ) -> None:
     for _ in range(9):
@@ -102,7 +102,7 @@ def test_who_must_wait_is_logged_once_a_minute(
     assert events == ["sign_in_failed"] * 5 + ["sign_in_slowed"]
 
 
-def test_an_address_that_a_client_made_up_puts_nothing_into_the_log(
+def test_a_forged_address_adds_nothing_to_the_log(
     client: Client, maya: AdminUser, logged: Logged, settings: Settings
 ) -> None:
     settings.CLIENT_ADDRESS_KEY = "HTTP_X_FORWARDED_FOR"
@@ -151,8 +151,8 @@ def test_a_refused_token_is_logged_once_a_minute_without_the_token(
             "left_out": 2,
         },
     ]
-    for given in (secret, SECRET, stranger):
-        assert given not in logged.text
+    for token_text in (secret, SECRET, stranger):
+        assert token_text not in logged.text
 
 
 def test_a_flood_of_tokens_writes_a_bounded_number_of_lines(
@@ -163,11 +163,11 @@ def test_a_flood_of_tokens_writes_a_bounded_number_of_lines(
     assert len(logged.fields()) == MAX_LINES_PER_MINUTE
 
 
-def test_what_was_left_out_is_told_in_the_next_minute() -> None:
+def test_skipped_lines_are_counted_in_the_next_minute() -> None:
     now = 1000.0
     lines = LogRateLimiter(lambda: now)
-    told = [lines.register_line(f"subject {n}") for n in range(MAX_LINES_PER_MINUTE + 7)]
-    assert told == [0] * MAX_LINES_PER_MINUTE + [None] * 7
+    skipped = [lines.register_line(f"subject {n}") for n in range(MAX_LINES_PER_MINUTE + 7)]
+    assert skipped == [0] * MAX_LINES_PER_MINUTE + [None] * 7
     now += 60
     assert lines.register_line("subject 1") == 7
     assert lines.register_line("subject 2") == 0

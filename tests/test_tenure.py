@@ -1,4 +1,4 @@
-"""When a subject was created, and how long ago that was."""
+"""When a subject was created, and how many days ago."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
@@ -44,7 +44,7 @@ def test_a_created_trait_is_iso_8601_or_unix_time(value: Any, expected: datetime
         True, 0, -5, 10**30, 1e308, float("nan"), float("inf"), [2024], {"at": "2024-01-01"},
     ],
 )  # fmt: skip
-def test_an_unusable_value_is_passed_over(value: Any) -> None:
+def test_an_unusable_value_is_ignored(value: Any) -> None:
     assert created_at({"createdAt": value}, FIRST_SEEN) == FIRST_SEEN
 
 
@@ -78,6 +78,6 @@ def test_tenure_of_a_subject_created_in_the_future_is_zero() -> None:
         st.datetimes(timezones=st.timezones()).map(lambda moment: moment.isoformat()),
     )
 )
-def test_any_value_is_a_moment_in_utc_or_none(value: Any) -> None:
-    found = parse_time(value)
-    assert found is None or found.utcoffset() == timedelta(0)
+def test_any_value_is_a_time_in_utc_or_none(value: Any) -> None:
+    parsed = parse_time(value)
+    assert parsed is None or parsed.utcoffset() == timedelta(0)

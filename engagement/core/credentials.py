@@ -1,9 +1,9 @@
-"""Keys and tokens that the service hands out: how they look, are checked and are looked up.
+"""Keys and tokens of the service: how to make, check, and look them up.
 
 A credential is ``<prefix>_<27 characters of base 62><6 characters of checksum>``. 27 characters of
 base 62 hold 160 random bits. The checksum (CRC-32) tells a mistyped or truncated credential from a
-revoked one and lets secret scanners recognise ours. The database finds a credential by its SHA-256
-digest: with that many random bits a plain digest cannot be reversed.
+revoked one, and lets secret scanners recognize ours. The database finds a credential by its SHA-256
+digest, which nobody can reverse with that many random bits.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import zlib
 ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 SECRET_LENGTH = 27
 CHECKSUM_LENGTH = 6
-# So much of a credential may be shown: enough to tell two apart, nothing to guess the rest from.
+# How much of a credential may be shown: enough to tell two apart, too little to guess the rest.
 HINT_LENGTH = 9
 
 
@@ -24,7 +24,7 @@ def generate(prefix: str) -> str:
 
 
 def is_well_formed(credential: str, prefix: str) -> bool:
-    """Whether this could be one of ours: right prefix, length, alphabet and checksum."""
+    """Whether this could be one of ours: the prefix, length, alphabet, and checksum are right."""
     head, _, tail = credential.partition("_")
     if head != prefix or len(tail) != SECRET_LENGTH + CHECKSUM_LENGTH or not tail.isascii():
         return False
@@ -33,14 +33,14 @@ def is_well_formed(credential: str, prefix: str) -> bool:
 
 
 def digest(credential: str) -> bytes:
-    """The 32 bytes by which a credential is looked up and that stand for it everywhere."""
+    """The 32 bytes that look up a credential and stand for it everywhere."""
     return hashlib.sha256(credential.encode("utf-8", "surrogatepass")).digest()
 
 
 def hint(credential: str, prefix: str) -> str:
-    """The first characters of a credential of ours; of anything else nothing.
+    """The first characters of a credential of ours, else "".
 
-    What is no key of ours may be a secret of somebody's other system.
+    Anything else may be a secret of another system.
     """
     return credential[:HINT_LENGTH] if credential.startswith(prefix + "_") else ""
 

@@ -1,4 +1,4 @@
-"""All encrypted columns at once: whether they can be read, and encrypting them with a new key."""
+"""Checks that all encrypted columns can be read, and encrypts them with a new key."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -26,24 +26,24 @@ class EncryptedColumn:
         return f"{self.model._meta.label}.{self.field.attname}"
 
     def stored(self) -> "models.QuerySet[Any]":
-        """The rows that have a value, with what is stored as ``stored``: not decrypted."""
+        """The rows that have a value, with the encrypted value as ``stored``."""
         rows = self.model._base_manager.annotate(
             stored=Cast(self.field.attname, models.TextField())
         )
         return rows.filter(stored__isnull=False)
 
     def batches(self) -> Iterator[list[tuple[Any, str]]]:
-        """Primary keys and what is stored, in the order of keys."""
-        after: Any = None
+        """Primary keys and encrypted values, in the order of keys."""
+        last: Any = None
         rows = self.stored().order_by("pk").values_list("pk", "stored")
-        while batch := list((rows.filter(pk__gt=after) if after else rows)[:ROWS_PER_QUERY]):
+        while batch := list((rows.filter(pk__gt=last) if last else rows)[:ROWS_PER_QUERY]):
             yield batch
-            after = batch[-1][0]
+            last = batch[-1][0]
 
 
 @dataclass
 class Rotation:
-    """What became of a column's values."""
+    """What a rotation did with a column's values."""
 
     column: EncryptedColumn
     reencrypted: int = 0
@@ -67,25 +67,24 @@ def encrypted_columns() -> list[EncryptedColumn]:
 
 
 def count_unreadable() -> dict[str, int]:
-    """How many values of each column none of the keys can decrypt; empty where all is well."""
+    """The number of values that no key can decrypt, by column; columns without any are left out."""
     fernet = EncryptedTextField().f
-    counted = {}
+    counts = {}
     for column in encrypted_columns():
         number = sum(
             _decrypted(fernet, stored) is None for batch in column.batches() for _, stored in batch
         )
         if number:
-            counted[str(column)] = number
-    return counted
+            counts[str(column)] = number
+    return counts
 
 
 def reencrypt(discard_unreadable: bool, progress: Callable[[Rotation], None]) -> list[Rotation]:
-    """Encrypt every value with the first key that another one encrypted.
+    """Encrypt every value with the first key, and report *progress* after each batch.
 
-    It may be interrupted and repeated, while the service runs: what has the first key is left
-    alone, and a value that somebody changes meanwhile is not overwritten. Values that no key can
-    decrypt stay as they are, or become empty where they are to be discarded. *progress* is told
-    after each batch.
+    It may run beside the service, and may be interrupted and repeated. It skips values that have
+    the first key, and does not overwrite a value that changes at the same time. With
+    *discard_unreadable* values that no key can decrypt become empty; otherwise they stay.
     """
     rotations = []
     for column in encrypted_columns():
@@ -107,7 +106,7 @@ def _rotate(rotation: Rotation, pk: Any, stored: str, discard_unreadable: bool) 
     if value is None and not discard_unreadable:
         rotation.unreadable += 1
         return
-    # The field encrypts what it is given, with the first key.
+    # The field encrypts the value with the first key.
     rows = rotation.column.stored().filter(pk=pk, stored=stored)
     rows.update(**{rotation.column.field.attname: value or ""})
     if value is None:

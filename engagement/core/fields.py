@@ -15,11 +15,10 @@ class DecryptionError(Exception):
 class EncryptedTextField(LibraryEncryptedTextField):  # type: ignore[misc]
     """Text, encrypted in the database with the first of ``settings.ENCRYPTION_KEYS``.
 
-    The library's field returns the ciphertext where it cannot decrypt, which a later save then
-    encrypts again; it decrypts in ``to_python``, which forms and ``full_clean`` call too; and it
-    stores an empty text as NULL. This one raises Undecryptable, decrypts only what comes from the
-    database, and keeps an empty text empty. It is left out of ``dumpdata``, which would write it
-    down decrypted.
+    The library's field returns the ciphertext if it cannot decrypt it, and a later save encrypts
+    that again. It decrypts in ``to_python``, which forms and ``full_clean`` call. It stores an
+    empty text as NULL. This field raises DecryptionError, decrypts only values from the database,
+    and keeps an empty text empty. ``dumpdata`` leaves it out, because it would write it decrypted.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -1,17 +1,16 @@
-"""Progress of long work for whoever started it: a bar on a terminal, else a line now and then."""
+"""Shows the progress of a command: a bar on a terminal, otherwise a line every few seconds."""
 
 import time
 from collections.abc import Callable
 from typing import IO
 
 BAR_WIDTH = 30
-# Seconds between two looks of the bar, and between two lines where there is no terminal.
+# Seconds between two updates of the bar, and between two lines without a terminal.
 BAR_INTERVAL, LINE_INTERVAL = 0.2, 10.0
 
 
 class ProgressReporter:
-    """Says how far the work is. *total* is what ``show`` is called with in the end; None where
-    nobody knows it."""
+    """Shows how much of *total* is done. Without a total it shows only the note."""
 
     def __init__(
         self,
@@ -24,23 +23,23 @@ class ProgressReporter:
         self._clock = clock
         self._is_terminal = output.isatty()
         self._interval = BAR_INTERVAL if self._is_terminal else LINE_INTERVAL
-        self._next_look = clock() + (0 if self._is_terminal else self._interval)
+        self._next_update = clock() + (0 if self._is_terminal else self._interval)
         self._width = 0
 
     def show(self, done: int, note: str) -> None:
-        """Say *note* and how much is done, unless that was said just now."""
-        if self._clock() >= self._next_look:
-            self._say(done, note)
-            self._next_look = self._clock() + self._interval
+        """Show the share that is done and the *note*, unless the last update was just before."""
+        if self._clock() >= self._next_update:
+            self._update(done, note)
+            self._next_update = self._clock() + self._interval
 
     def finish(self) -> None:
-        """Leave the line to whatever is written next."""
+        """Clear the bar, so that the line is free for other output."""
         if self._width:
             self._output.write("\r" + " " * self._width + "\r")
             self._output.flush()
             self._width = 0
 
-    def _say(self, done: int, note: str) -> None:
+    def _update(self, done: int, note: str) -> None:
         share = min(done / self._total, 1.0) if self._total else None
         if not self._is_terminal:
             self._output.write(f"{share:.0%} done, {note}\n" if share is not None else f"{note}\n")

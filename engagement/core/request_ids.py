@@ -1,4 +1,4 @@
-"""The id that a sender or a proxy gave a request, to find it again in logs and lists."""
+"""The id that a sender or a proxy gives a request, to find it in logs and lists."""
 
 import re
 import secrets
@@ -11,20 +11,20 @@ from django.http.response import HttpResponseBase
 ENVIRON_KEY = "HTTP_X_REQUEST_ID"
 RESPONSE_HEADER = "X-Request-ID"
 MAX_REQUEST_ID_LENGTH = 64
-# It goes into logs, and into pages that people search: nothing but what ids are made of.
+# The id goes into logs and pages, so it may only have the characters of ids.
 _SAFE = re.compile(rf"[A-Za-z0-9._-]{{1,{MAX_REQUEST_ID_LENGTH}}}")
 
 
 def from_environ(headers: Mapping[str, Any]) -> str | None:
-    """``X-Request-ID`` from the WSGI environment; None where it is absent or not an id."""
+    """``X-Request-ID`` from the WSGI environment; None if it is absent or not an id."""
     value: str | None = headers.get(ENVIRON_KEY)
     return value if value and _SAFE.fullmatch(value) else None
 
 
 def get_or_assign(headers: MutableMapping[str, Any]) -> str:
-    """The given id or, where there is none, one that the request has from now on.
+    """The request's id. Assigns one to a request without an id.
 
-    So the line that is logged about a fault and the answer to the request name the same.
+    So the log line about an error and the response name the same id.
     """
     request_id = from_environ(headers)
     if request_id is None:
@@ -33,6 +33,6 @@ def get_or_assign(headers: MutableMapping[str, Any]) -> str:
 
 
 def add_to_response(request: HttpRequest, response: HttpResponseBase) -> None:
-    """Name the request's id, where it has one, in the answer to it."""
+    """Add the request's id to the response, if it has one."""
     if request_id := from_environ(request.META):
         response.headers[RESPONSE_HEADER] = request_id

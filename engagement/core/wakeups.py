@@ -1,7 +1,7 @@
-"""Asks the workers for a task.
+"""Requests a task from the workers.
 
-The message carries no data. A lost one costs some seconds, until beat asks again; a repeated one
-finds nothing to do.
+The message carries no data. If it is lost, beat requests the task some seconds later; if it is
+repeated, the task finds nothing to do.
 """
 
 import logging
@@ -17,16 +17,19 @@ _broker_is_away = False
 def enqueue(
     task: "Task[Any, Any] | Signature[Any]", expires: float, countdown: float = 0.0
 ) -> bool:
-    """Have the task run soon, not before *countdown* seconds and not after *expires*; whether the
-    broker took the message. It never raises, and says once that the broker is away."""
+    """Request the task, to run after *countdown* and before *expires* seconds. Returns whether the
+    broker took the message.
+
+    Never raises. Logs once that the broker is away.
+    """
     global _broker_is_away
     try:
         task.apply_async(expires=expires, countdown=countdown, retry=False)
     except Exception as error:
-        # Each transport raises errors of its own, and none is worth a request or a batch.
+        # Each transport raises its own errors, and none may fail a request or a batch.
         if not _broker_is_away:
             logger.warning(
-                "The broker takes no wake-ups (%s); beat asks for what is to be done.",
+                "The broker takes no wake-ups (%s); beat requests the tasks.",
                 type(error).__name__,
             )
         _broker_is_away = True

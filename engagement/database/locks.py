@@ -1,7 +1,12 @@
-"""Locks in the database that say who is at work, freed by a crash.
+"""Locks in the database that say which worker is doing what. A crash releases them.
 
-Whoever takes several takes them in this order: the right to score a product or to move events, the
-product, users, accounts.
+A worker that takes several takes them in this order: scoring or reattribution, products, users,
+accounts.
+
+The lock on a product keeps recording apart from forgetting and deletion. Each transaction that
+records messages first takes it with ``share_lock_products``. A transaction that forgets a subject
+or deletes a product takes it with ``lock_product``, which waits for all of these and lets none
+start. So a recording sees either nothing or all of what the other transaction did.
 """
 
 from collections.abc import Collection
@@ -19,52 +24,54 @@ _WAIT: LiteralString = "SELECT pg_advisory_xact_lock(%(class)s, %(product)s::int
 
 
 def try_lock_scoring(product_id: int) -> bool:
-    """Whether this transaction is now the one that scores the product, until it ends."""
-    ((mine,),) = sql.fetch(_TRY, {"class": SCORING, "product": product_id % 2**31})
-    return bool(mine)
+    """Try to be the only transaction that scores the product. Returns whether it is."""
+    return _try(SCORING, product_id % 2**31)
 
 
 def lock_scoring(product_id: int) -> None:
-    """Wait for whoever scores the product, and let nobody begin until this transaction ends."""
+    """Wait until no other transaction scores the product; none starts until this one ends."""
     sql.fetch(_WAIT, {"class": SCORING, "product": product_id % 2**31})
 
 
-def try_lock_reattribution() -> bool:
-    """Whether this transaction is now the one that moves events in the background, until it
-    ends."""
-    ((mine,),) = sql.fetch(_TRY, {"class": REATTRIBUTION, "product": 0})
-    return bool(mine)
-
-
-_WAIT_TO_CLAIM: LiteralString = "SELECT pg_advisory_xact_lock(%(class)s, 0)::text"
-
-
 def lock_claiming() -> None:
-    """Wait for whoever chooses messages to record, and let nobody choose until this transaction
-    ends."""
-    sql.fetch(_WAIT_TO_CLAIM, {"class": CLAIMING})
+    """Wait until no other transaction claims messages; none starts until this one ends."""
+    sql.fetch(_WAIT, {"class": CLAIMING, "product": 0})
 
 
-_HOLD_PRODUCTS: LiteralString = """
+def try_lock_reattribution() -> bool:
+    """Try to be the only transaction that moves events in the background. Returns whether it is."""
+    return _try(REATTRIBUTION, 0)
+
+
+def _try(lock_class: int, product: int) -> bool:
+    ((is_locked,),) = sql.fetch(_TRY, {"class": lock_class, "product": product})
+    return bool(is_locked)
+
+
+_SHARE_LOCK_PRODUCTS: LiteralString = """
     SELECT id FROM engagement_product
     WHERE id = ANY(%(products)b::bigint[]) AND deletion_requested_at IS NULL
     ORDER BY id
     FOR KEY SHARE
 """
-_CLOSE_PRODUCT: LiteralString = """
+_LOCK_PRODUCT: LiteralString = """
     SELECT id FROM engagement_product WHERE id = %(product)s FOR UPDATE
 """
 
 
 def share_lock_products(product_ids: Collection[int]) -> set[int]:
-    """Of these products those that are there to stay: until this transaction ends nobody of them
-    is forgotten, and none of them is deleted."""
+    """Lock those of the products that are not being deleted. Returns their ids.
+
+    Until this transaction ends, no other one deletes them or forgets a user or account of theirs.
+    """
     if not product_ids:
         return set()
-    return {id for (id,) in sql.fetch(_HOLD_PRODUCTS, {"products": list(product_ids)})}
+    return {id for (id,) in sql.fetch(_SHARE_LOCK_PRODUCTS, {"products": list(product_ids)})}
 
 
 def lock_product(product_id: int) -> bool:
-    """Wait for whoever holds the product, and let nobody hold it until this transaction ends;
-    whether there is such a product."""
-    return bool(sql.fetch(_CLOSE_PRODUCT, {"product": product_id}))
+    """Wait until no other transaction shares the product's lock; none takes it until this one ends.
+
+    Returns whether the product exists.
+    """
+    return bool(sql.fetch(_LOCK_PRODUCT, {"product": product_id}))

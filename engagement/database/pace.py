@@ -1,4 +1,4 @@
-"""Scoring in steps of bounded time: a plan that goes wrong costs a minute, and not the day."""
+"""Scores in steps of bounded time, so that a bad query plan costs a minute and not a day."""
 
 import logging
 import time
@@ -9,51 +9,50 @@ from engagement.database import sql, statistics
 
 logger = logging.getLogger(__name__)
 
-# So many subjects are scored by one statement at most.
 MAX_SUBJECTS_PER_STATEMENT = 5_000
-# A statement of rescoring that takes longer is stopped, and tried again with half of its subjects.
+# A scoring statement that takes longer is stopped, and retried with half of its subjects.
 STATEMENT_SECONDS = 60.0
-# After a step that took less than this share of the time, the next one may be twice as large.
+# After a step that took less than this share of STATEMENT_SECONDS, the next may be twice as large.
 SPEED_UP_BELOW_SHARE = 0.25
 
 ChunkResult = TypeVar("ChunkResult")
-_at_once = MAX_SUBJECTS_PER_STATEMENT
+_chunk_size = MAX_SUBJECTS_PER_STATEMENT
 
 
 def score_in_chunks(
     ids: Collection[int], score: Callable[[list[int]], ChunkResult]
 ) -> list[ChunkResult]:
-    """Call *score* with some of the ids at a time, in the caller's transaction; what it returned.
+    """Call *score* with chunks of the ids, in the caller's transaction. Returns its results.
 
-    A subject that cannot be scored in time even by itself keeps its numbers.
+    A subject that cannot be scored in time even by itself keeps its metrics.
     """
-    global _at_once
+    global _chunk_size
     waiting = sorted(ids)
-    done: list[ChunkResult] = []
+    results: list[ChunkResult] = []
     while waiting:
-        some = waiting[:_at_once]
+        chunk = waiting[:_chunk_size]
         started = time.monotonic()
         try:
             with sql.statement_timeout(STATEMENT_SECONDS):
-                done.append(score(some))
+                results.append(score(chunk))
         except sql.StatementTimeout:
-            if len(some) > 1:
-                _at_once = len(some) // 2
+            if len(chunk) > 1:
+                _chunk_size = len(chunk) // 2
                 logger.warning(
-                    "Scoring %d subjects took longer than %.0f seconds: now %d at a time.",
-                    len(some),
+                    "Scoring %d subjects took longer than %.0f seconds; scoring %d at a time now.",
+                    len(chunk),
                     STATEMENT_SECONDS,
-                    _at_once,
+                    _chunk_size,
                 )
                 statistics.analyze()
                 continue
             logger.error(
-                "Scoring subject %d takes longer than %.0f seconds: its numbers stay as they are.",
-                some[0],
+                "Scoring subject %d takes longer than %.0f seconds; its metrics stay as they are.",
+                chunk[0],
                 STATEMENT_SECONDS,
             )
         else:
             if time.monotonic() - started < STATEMENT_SECONDS * SPEED_UP_BELOW_SHARE:
-                _at_once = min(MAX_SUBJECTS_PER_STATEMENT, 2 * _at_once)
-        del waiting[: len(some)]
-    return done
+                _chunk_size = min(MAX_SUBJECTS_PER_STATEMENT, 2 * _chunk_size)
+        del waiting[: len(chunk)]
+    return results

@@ -1,4 +1,4 @@
-"""The monthly partitions of the event table: made ahead, dropped by age."""
+"""Creates the monthly partitions of the event table ahead, and drops them by age."""
 
 import re
 from datetime import date, timedelta
@@ -12,7 +12,7 @@ from engagement.database import sql
 MONTHS_AHEAD = 2
 # Some 100,000 events.
 BLOCKS_PER_STATEMENT = 1_000
-# Waiting longer for the table's lock would hold up recording.
+# Recording waits behind a statement that waits for the table's lock.
 LOCK_TIMEOUT: LiteralString = "SET LOCAL lock_timeout = '2s'"
 
 _NAME = re.compile(r"engagement_event_(\d{4})_(\d{2})")
@@ -23,9 +23,9 @@ _PARTITIONS: LiteralString = """
 
 
 def maintain_partitions(today: date, retention_days: int) -> None:
-    """Make the partitions of every month that is kept, and drop those that are not.
+    """Create the partition of each month within the retention, and drop the others.
 
-    Events older than the retention that arrive all the same lie in the default partition until
+    Events that are older than the retention when they arrive go to the default partition, until
     the next call deletes them. Their daily counts stay.
     """
     oldest = today - timedelta(days=retention_days)
@@ -38,30 +38,32 @@ def maintain_partitions(today: date, retention_days: int) -> None:
     for month in sorted(existing):
         if _months_later(month, 1) <= oldest:
             _execute(compose.SQL("DROP TABLE {}").format(_table(month)))
-    _delete_stray(oldest)
+    _delete_old_defaults(oldest)
 
 
 _BLOCKS: LiteralString = """
     SELECT pg_relation_size('engagement_event_default') / current_setting('block_size')::integer
 """
-_DELETE_STRAY: LiteralString = """
+_DELETE_OLD_DEFAULTS: LiteralString = """
     DELETE FROM engagement_event_default
     WHERE ctid >= format('(%%s,0)', %(start)s::bigint)::tid
       AND ctid < format('(%%s,0)', %(end)s::bigint)::tid AND occurred_at < %(oldest)s
 """
 
 
-def _delete_stray(oldest: date) -> None:
-    """Delete events that are too old from the default partition, range by range of its pages:
-    after an import of years there may be many, and no statement should take long."""
+def _delete_old_defaults(oldest: date) -> None:
+    """Delete events that are too old from the default partition, one range of pages at a time.
+
+    After an import of years there may be many, and no statement should take long.
+    """
     ((blocks,),) = sql.fetch(_BLOCKS)
     for start in range(0, blocks, BLOCKS_PER_STATEMENT):
         end = start + BLOCKS_PER_STATEMENT
-        sql.execute(_DELETE_STRAY, {"start": start, "end": end, "oldest": oldest})
+        sql.execute(_DELETE_OLD_DEFAULTS, {"start": start, "end": end, "oldest": oldest})
 
 
 def _create(month: date) -> None:
-    """Make the month's partition, and move what lies in the default partition into it."""
+    """Create the month's partition, and move its events there from the default partition."""
     end = _months_later(month, 1)
     table = _table(month)
     bounds = {"start": month.isoformat() + " 00:00+00", "end": end.isoformat() + " 00:00+00"}
@@ -87,7 +89,7 @@ def _literals(values: dict[str, str]) -> dict[str, compose.Literal]:
 
 
 def _execute(statement: compose.Composed) -> None:
-    """Run a statement about tables; give up rather than wait long for a table's lock."""
+    """Run a statement that changes tables. Gives up rather than wait long for a table's lock."""
     with transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(LOCK_TIMEOUT)
         cursor.execute(statement)
@@ -107,6 +109,6 @@ def _table(month: date) -> compose.Identifier:
 
 
 def _months_later(day: date, months: int) -> date:
-    """The first day of the month so many months after *day*'s."""
+    """The first day of the month that is *months* after *day*."""
     index = day.year * 12 + day.month - 1 + months
     return date(index // 12, index % 12 + 1, 1)

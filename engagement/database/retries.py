@@ -1,7 +1,7 @@
-"""What a failure of the database says about the work that met it.
+"""Tells whether work that failed in the database is worth a retry.
 
-Decided by SQLSTATE: the class of the exception does not tell. An over-long index key, which is
-the fault of the data, is an OperationalError like a lost connection.
+The SQLSTATE decides, not the class of the exception: an index key that is too long, which is the
+fault of the data, is an OperationalError like a lost connection.
 """
 
 import logging
@@ -13,23 +13,22 @@ from django.db import Error, InterfaceError, OperationalError
 
 logger = logging.getLogger(__name__)
 
-# A deadlock or a serialization failure: another worker went first.
-_LOST_RACE = "40"
-# Failures that no data can cause, by the start of their SQLSTATE: connection, a transaction or a
-# server that may not write (25), race, missing tables, columns or rights (42: a migration is still
-# to run), resources, operator intervention, system errors; and a lock that was not available.
-_TRANSIENT = ("08", "25", _LOST_RACE, "42", "53", "57", "58", "55P03")
-# The server ended what this very work took too long over: its transaction while the worker
-# computed, or its statement.
-_TOO_DEAR = ("25P03", "57014")
-# So many times in a row a piece of work may lose against other workers before its worker gives up.
+# A deadlock or a serialization failure: another worker's transaction won.
+_CONFLICT = "40"
+# Failures that no data can cause, by the start of their SQLSTATE: connection (08), a transaction or
+# a server that may not write (25), conflict (40), missing tables, columns, or rights (42: a
+# migration has not run yet), resources (53), operator intervention (57), system errors (58), and a
+# lock that was not available.
+_TRANSIENT = ("08", "25", _CONFLICT, "42", "53", "57", "58", "55P03")
+# The server ended the work because it took too long: an idle transaction, or a statement.
+_TIMEOUT = ("25P03", "57014")
 MAX_CONFLICT_RETRIES = 10
 
 Result = TypeVar("Result")
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same work may well succeed later, because its data is not what failed."""
+    """Whether the same work may succeed later, because its data did not cause the failure."""
     if not isinstance(error, Error):
         return False
     sqlstate = _sqlstate(error)
@@ -40,18 +39,17 @@ def is_transient(error: BaseException) -> bool:
 
 
 def is_timeout(error: BaseException) -> bool:
-    """Whether the work itself took longer than the database allows: the same work would again, and
-    less of it may not."""
-    return isinstance(error, Error) and _sqlstate(error) in _TOO_DEAR
+    """Whether the work took longer than the database allows. A smaller part of it may not."""
+    return isinstance(error, Error) and _sqlstate(error) in _TIMEOUT
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Whether another worker's transaction was in the way: the same work may succeed at once."""
-    return isinstance(error, Error) and _sqlstate(error).startswith(_LOST_RACE)
+    """Whether another worker's transaction was in the way. The same work may succeed at once."""
+    return isinstance(error, Error) and _sqlstate(error).startswith(_CONFLICT)
 
 
 def retry_on_conflict(work: Callable[[], Result]) -> Result:
-    """Do the work, a transaction, again where it was rolled back in favour of another worker's."""
+    """Run the work, a transaction, and repeat it while it loses against other workers."""
     for _ in range(MAX_CONFLICT_RETRIES):
         try:
             return work()
@@ -63,7 +61,7 @@ def retry_on_conflict(work: Callable[[], Result]) -> Result:
 
 @contextmanager
 def leave_retry_to_beat(task: str) -> Iterator[None]:
-    """End a task that the database interrupts with one line in the log: beat asks for it again."""
+    """Log one line where the database interrupts the task; beat requests it again."""
     try:
         yield
     except Error as error:
@@ -77,5 +75,5 @@ def leave_retry_to_beat(task: str) -> Iterator[None]:
 
 
 def _sqlstate(error: Error) -> str:
-    """The driver's SQLSTATE; "" where the server had no say."""
+    """The driver's SQLSTATE; "" if the error does not come from the server."""
     return getattr(error.__cause__, "sqlstate", None) or ""

@@ -1,7 +1,6 @@
-"""Which database a piece of work reads from: the primary, unless it says otherwise.
+"""Chooses the database to read from: the primary, or a replica inside ``read_from()``.
 
-Imports nothing of the service, so that statements of either kind ask here: Django's own through
-the router, those of ``engagement.database.sql`` directly.
+Django's queries ask through the router, and those of ``engagement.database.sql`` directly.
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ _read_from: ContextVar[str | None] = ContextVar("read_from", default=None)
 
 @contextmanager
 def read_from(alias: str) -> Iterator[None]:
-    """Have the statements of the block, which only reads, go to this entry of DATABASES."""
+    """Send the statements of the block to this entry of DATABASES. The block only reads."""
     token = _read_from.set(alias)
     try:
         yield
@@ -28,12 +27,12 @@ def read_from(alias: str) -> Iterator[None]:
 
 
 def current_connection() -> BaseDatabaseWrapper:
-    """The connection that statements go through now."""
+    """The connection that statements use at the moment."""
     return connections[_read_from.get() or DEFAULT_DB_ALIAS]
 
 
 class ReplicaRouter:
-    """Sends what Django's queries read to where the block says, and writes to the primary."""
+    """Sends reads of Django's queries to the database of the block, and writes to the primary."""
 
     def db_for_read(self, model: type[Model], **hints: Any) -> str | None:
         return _read_from.get()
@@ -42,5 +41,5 @@ class ReplicaRouter:
         return DEFAULT_DB_ALIAS
 
     def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool:
-        """A replica gets its tables from the primary."""
+        """A replica receives its tables from the primary."""
         return db == DEFAULT_DB_ALIAS

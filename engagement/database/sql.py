@@ -1,8 +1,8 @@
-"""Statements over whole batches: parameters bound on the server, rows streamed in by COPY.
+"""Runs statements over whole batches: the server binds parameters, COPY streams rows.
 
 Django's cursors put parameters into the statement's text, which is slow for arrays of thousands
-of values. These use the same connection, and so the same transaction, through psycopg itself.
-Write arrays as ``%(name)b``: in PostgreSQL's binary format they cost a fifth of the time.
+of values. These functions use psycopg on the same connection, and so in the same transaction.
+Write arrays as ``%(name)b``: PostgreSQL's binary format takes a fifth of the time.
 """
 
 import threading
@@ -19,9 +19,9 @@ from engagement.database import routing
 
 Row = tuple[Any, ...]
 
-# The product and the set of scores that a statement is about, so that the planner does not see
-# which. Of one that its statistics do not know yet it expects a single row, whatever else is asked:
-# it then takes any index that begins with it, and reads all of a new product for each subject.
+# The product and the score set of a statement, hidden from the planner. For a value that its
+# statistics do not know yet, the planner expects a single row, uses any index that begins with it,
+# and reads all of a new product for each subject.
 PRODUCT: LiteralString = "(SELECT %(product)s::bigint)"
 SCORE_SET: LiteralString = "(SELECT %(score_set)s::bigint)"
 
@@ -31,7 +31,7 @@ def fetch(
 ) -> list[Row]:
     """The rows that the statement returns. Raises Django's database errors.
 
-    *prepare* keeps its plan on the connection, as for ``execute``.
+    *prepare* works as in ``execute``.
     """
     with routing.current_connection().wrap_database_errors, _cursor() as cursor:
         return cursor.execute(statement, parameters, prepare=prepare or None).fetchall()
@@ -40,9 +40,9 @@ def fetch(
 def execute(
     statement: LiteralString, parameters: dict[str, Any] | None = None, *, prepare: bool = False
 ) -> int:
-    """Run the statement; the number of rows that it wrote. Raises Django's database errors.
+    """Run the statement. Returns the number of rows that it wrote. Raises Django's database errors.
 
-    *prepare* keeps its plan on the connection: worth it for a short statement that runs hundreds
+    *prepare* keeps the plan on the connection. That pays for a short statement that runs hundreds
     of times a second on a connection of its own.
     """
     with routing.current_connection().wrap_database_errors, _cursor() as cursor:
@@ -52,7 +52,7 @@ def execute(
 def stream(
     statement: LiteralString, parameters: dict[str, Any] | None = None, *, at_once: int = 5000
 ) -> Iterator[Row]:
-    """The rows that the statement returns, so many in memory at once, inside a transaction.
+    """The rows that the statement returns, *at_once* of them in memory, inside a transaction.
 
     Raises Django's database errors.
     """
@@ -68,7 +68,7 @@ _streams = count()
 
 
 def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) -> None:
-    """Stream *rows* into ``COPY … FROM STDIN (FORMAT BINARY)``; *types* name their columns'.
+    """Stream *rows* into ``COPY … FROM STDIN (FORMAT BINARY)``; *types* are those of the columns.
 
     Raises Django's database errors.
     """
@@ -79,9 +79,15 @@ def copy(statement: LiteralString, types: Sequence[str], rows: Iterable[Row]) ->
             stream.write_row(row)
 
 
+def arrays(rows: Iterable[Sequence[Any]], *names: str) -> dict[str, list[Any]]:
+    """The columns of *rows* as arrays, by name: parameters for a statement with ``unnest``."""
+    columns = list(zip(*rows, strict=True)) or [()] * len(names)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
 def _cursor() -> psycopg.Cursor[Row]:
     connection = routing.current_connection()
-    # As Django's own cursors begin: a connection that was idle may have died meanwhile.
+    # Django's own cursors begin like this: an idle connection may have died.
     connection.close_if_health_check_failed()
     connection.ensure_connection()
     raw: psycopg.Connection[Row] = connection.connection
@@ -92,7 +98,7 @@ def _cursor() -> psycopg.Cursor[Row]:
 
 
 class StatementTimeout(Exception):
-    """The database stopped a statement that ran longer than it may."""
+    """The database stopped a statement that ran longer than its limit."""
 
 
 _LIMIT: LiteralString = "SELECT set_config('statement_timeout', %(limit)s, true)"
@@ -101,9 +107,9 @@ _NO_LIMIT: LiteralString = "SET LOCAL statement_timeout TO DEFAULT"
 
 @contextmanager
 def statement_timeout(seconds: float) -> Iterator[None]:
-    """Have each statement of the block end in time, in a transaction or savepoint of the block's.
+    """Limit the time of each statement in the block, which becomes a transaction or savepoint.
 
-    Raises TookTooLong where one does not.
+    Raises StatementTimeout.
     """
     try:
         with transaction.atomic(routing.current_connection().alias):
@@ -116,22 +122,22 @@ def statement_timeout(seconds: float) -> Iterator[None]:
         raise
 
 
-# Whoever asks the database to stop waits so long for it.
+# How long a request to cancel a statement may take.
 CANCEL_TIMEOUT_SECONDS = 5.0
-# What begins after the first was stopped, or was asked between two, is stopped this much later.
+# The pause before the next request, for a statement that began after the one before.
 CANCEL_RETRY_SECONDS = 1.0
 
 
 @contextmanager
 def cancel_after(seconds: float) -> Iterator[None]:
-    """Have the block's statements stopped once so much time has passed since the block began.
+    """Cancel the block's statements after this time. Raises StatementTimeout if it cancels one.
 
-    It costs no statement, as ``statement_timeout`` does, and sets nothing that somebody else behind
-    PgBouncer could meet. Raises TookTooLong where a statement was stopped.
+    Unlike ``statement_timeout`` it takes no statement of its own, and sets nothing that another
+    client behind PgBouncer could inherit.
     """
     ended = threading.Event()
-    asked = (routing.current_connection(), seconds, ended)
-    timer = threading.Thread(target=_cancel, args=asked, daemon=True)
+    arguments = (routing.current_connection(), seconds, ended)
+    timer = threading.Thread(target=_cancel, args=arguments, daemon=True)
     timer.start()
     try:
         yield
@@ -141,15 +147,15 @@ def cancel_after(seconds: float) -> Iterator[None]:
         raise
     finally:
         ended.set()
-        # One that has begun must not stop the next statement of the connection.
+        # A cancel that is under way must not stop the next statement of the connection.
         timer.join()
 
 
 def _cancel(connection: BaseDatabaseWrapper, seconds: float, ended: threading.Event) -> None:
     while not ended.wait(seconds):
-        # There is none before the first statement, and none where the block gave it back.
+        # None before the first statement, and after the block closed the connection.
         raw: psycopg.Connection[Row] | None = connection.connection
-        # A connection that is lost has nothing to stop.
+        # A lost connection has nothing to cancel.
         with suppress(psycopg.Error):
             if raw is not None:
                 raw.cancel_safe(timeout=CANCEL_TIMEOUT_SECONDS)

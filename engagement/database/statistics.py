@@ -1,7 +1,7 @@
-"""Keeps PostgreSQL's statistics of what scoring reads up with growth.
+"""Keeps the planner's statistics of the tables that scoring reads up to date.
 
-Autovacuum looks once a minute. In that minute a product can grow from nothing to 100,000 users, and
-a statement that is planned for nothing then runs for minutes.
+Autovacuum checks once a minute. In that minute a product can grow from nothing to 100,000 users,
+and a statement that is planned for no rows then runs for minutes.
 """
 
 from typing import LiteralString
@@ -18,7 +18,7 @@ _TABLES = [
     "engagement_userengagement",
     "engagement_accountengagement",
 ]
-# A table is due when so many of its rows changed since the last time, and this share of them.
+# Analyze a table after this many changed rows that are also this share of all rows.
 MIN_CHANGED_ROWS, MIN_CHANGED_SHARE = 5_000, 0.2
 
 _GROWN: LiteralString = """
@@ -32,18 +32,15 @@ _GROWN: LiteralString = """
 
 
 def analyze_grown_tables() -> list[str]:
-    """Analyze the tables that have grown; their names."""
-    grown = [name for (name,) in sql.fetch(_GROWN, _due(_TABLES))]
+    """Analyze the tables that have grown. Returns their names."""
+    limits = {"tables": _TABLES, "rows": MIN_CHANGED_ROWS, "share": MIN_CHANGED_SHARE}
+    grown = [name for (name,) in sql.fetch(_GROWN, limits)]
     analyze(grown)
     return grown
 
 
-def _due(tables: list[str]) -> dict[str, object]:
-    return {"tables": tables, "rows": MIN_CHANGED_ROWS, "share": MIN_CHANGED_SHARE}
-
-
 def analyze(tables: list[str] = _TABLES) -> None:
-    """Analyze the tables, except where somebody else holds one just now."""
+    """Analyze the tables, except those that another session has locked at the moment."""
     if tables:
         names = ", ".join(connection.ops.quote_name(table) for table in tables)
         with connection.cursor() as cursor:

@@ -1,7 +1,7 @@
-"""Writes to the log who signs in and out, and who is refused.
+"""Logs sign-ins, sign-outs, and refused sign-ins and tokens.
 
-Each line names the address, and the login only where there is one of that name: people type their
-password into the field for the name. No line holds a password, a key or a token.
+Each line names the address. It names the login only if the login exists, because people type their
+password into the field for the name. No line has a password, a key, or a token.
 """
 
 import logging
@@ -18,43 +18,43 @@ from django.http import HttpRequest
 logger = logging.getLogger(__name__)
 
 MINUTE = 60.0
-# Of whatever somebody may repeat as often as they like, a process writes so many lines a minute.
+# Limits, for each process, the lines that anybody can cause without end.
 MAX_LINES_PER_MINUTE = 20
-# An address, with a port where a proxy adds it. The header may hold anything else.
-_NO_ADDRESS = re.compile(r"[^0-9A-Fa-f.:\[\]]")
+# Everything but an address, with the port that some proxies add. The header may hold anything.
+_NOT_AN_ADDRESS = re.compile(r"[^0-9A-Fa-f.:\[\]]")
 MAX_ADDRESS_LENGTH = 64
 
 
 class LogRateLimiter:
-    """Lets one line a minute through for each subject, and counts the others."""
+    """Allows one line a minute for each subject, and counts the others."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began = clock()
         self._seen: set[str] = set()
-        self._left_out = 0
+        self._skipped = 0
 
     def register_line(self, subject: str) -> int | None:
-        """How many lines were left out before the subject's; None where it is left out, too."""
+        """The number of lines skipped before this one; None if this one is to be skipped."""
         now = self._clock()
         if now - self._began >= MINUTE:
             self._began, self._seen = now, set()
         if subject in self._seen or len(self._seen) >= MAX_LINES_PER_MINUTE:
-            self._left_out += 1
+            self._skipped += 1
             return None
         self._seen.add(subject)
-        left_out, self._left_out = self._left_out, 0
-        return left_out
+        skipped, self._skipped = self._skipped, 0
+        return skipped
 
 
 def client_address(request: HttpRequest | None) -> str:
-    """Who asks, as far as we can trust it: behind a proxy the last address that it added."""
-    told: str = request.META.get(settings.CLIENT_ADDRESS_KEY, "") if request else ""
-    return told.rsplit(",", 1)[-1].strip()
+    """The client's address that we can trust: behind a proxy, the last one that it added."""
+    addresses: str = request.META.get(settings.CLIENT_ADDRESS_KEY, "") if request else ""
+    return addresses.rsplit(",", 1)[-1].strip()
 
 
 def connect_signals() -> None:
-    """Have sign-ins and sign-outs logged from now on."""
+    """Log sign-ins and sign-outs from now on."""
     user_logged_in.connect(_signed_in, dispatch_uid="log of sign-ins")
     user_logged_out.connect(_signed_out, dispatch_uid="log of sign-outs")
 
@@ -69,49 +69,48 @@ def _signed_out(request: HttpRequest, user: Any, **_: Any) -> None:
 
 
 def log_sign_in_failed(request: HttpRequest | None, name: str) -> None:
-    _write(logging.WARNING, "sign_in_failed", "Failed sign-in", request, login=_known(name))
+    _write(logging.WARNING, "sign_in_failed", "Failed sign-in", request, login=_existing(name))
 
 
 def log_sign_in_throttled(request: HttpRequest | None, name: str) -> None:
-    """Somebody must wait before they may try again. One line a minute for each address."""
-    left_out = _slowed.register_line(client_address(request))
-    if left_out is not None:
-        login, said = _known(name), "Sign-in refused after too many failures"
-        _write(logging.WARNING, "sign_in_slowed", said, request, login=login, left_out=left_out)
+    """Log that a sign-in must wait, once a minute for each address."""
+    skipped = _throttled.register_line(client_address(request))
+    if skipped is not None:
+        login, text = _existing(name), "Sign-in refused after too many failures"
+        _write(logging.WARNING, "sign_in_slowed", text, request, login=login, left_out=skipped)
 
 
 def log_token_rejected(
     request: HttpRequest, reason: str, subject: str, token_id: Callable[[], int | None]
 ) -> None:
-    """A read token was refused. One line a minute for each *subject* at an address.
+    """Log a rejected read token, once a minute for each *subject* at an address.
 
-    *token_id* finds the number of a token that was revoked.
+    *token_id* finds the id of a revoked token.
     """
-    left_out = _refused.register_line(f"{client_address(request)} {subject}")
-    if left_out is not None:
-        said, about = "Refused read token", {"reason": reason, "token_id": token_id()}
-        _write(logging.WARNING, "token_refused", said, request, **about, left_out=left_out)
+    skipped = _rejected.register_line(f"{client_address(request)} {subject}")
+    if skipped is not None:
+        text, details = "Refused read token", {"reason": reason, "token_id": token_id()}
+        _write(logging.WARNING, "token_refused", text, request, **details, left_out=skipped)
 
 
-_slowed = LogRateLimiter()
-_refused = LogRateLimiter()
+_throttled = LogRateLimiter()
+_rejected = LogRateLimiter()
 
 
-def _known(name: str) -> str | None:
-    """The name where it is a login's."""
+def _existing(name: str) -> str | None:
+    """The name, if there is a login with it."""
     users = get_user_model()._default_manager
     return name if users.filter(**{get_user_model().USERNAME_FIELD: name}).exists() else None
 
 
-def _write(level: int, event: str, said: str, request: HttpRequest | None, **about: Any) -> None:
-    address = _NO_ADDRESS.sub("", client_address(request))[:MAX_ADDRESS_LENGTH]
-    fields = {"address": address or None, **about}
-    told = {name: value for name, value in fields.items() if value}
-    words = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in told.items())
+def _write(level: int, event: str, text: str, request: HttpRequest | None, **details: Any) -> None:
+    address = _NOT_AN_ADDRESS.sub("", client_address(request))[:MAX_ADDRESS_LENGTH]
+    fields = {name: value for name, value in {"address": address, **details}.items() if value}
+    words = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in fields.items())
     logger.log(
         level,
         "%s: %s.",
-        said,
+        text,
         words or "nothing is known",
-        extra={"fields": {"event": event, **told}, "request": request},
+        extra={"fields": {"event": event, **fields}, "request": request},
     )

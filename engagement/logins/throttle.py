@@ -1,9 +1,9 @@
-"""Slows down whoever guesses passwords.
+"""Slows down password guessing.
 
-Attempts are counted by name, by address, and by name and address together. Whoever fails too often
-waits a little before each further attempt. So that nobody is kept out by somebody else's guesses,
-no wait is longer than minutes, attempts during a wait do not prolong it, and who has logged in from
-an address before waits there for their own failures alone.
+Failed attempts count by name, by address, and by name and address together. After too many each
+further attempt has to wait. Nobody is locked out by the guesses of others: a wait takes minutes at
+most, attempts during a wait do not prolong it, and a login that has signed in from an address
+before waits there only for its own failures.
 """
 
 import ipaddress
@@ -17,16 +17,16 @@ from django.utils.crypto import salted_hmac
 
 from engagement.models import LoginAttempts
 
-# Failures count until this much time has passed without another.
+# Failures count until this time has passed without another one.
 FAILURE_RETENTION = timedelta(minutes=15)
-# Whoever logged in from an address is known there for so long.
+# How long a login is known at an address after signing in from it.
 KNOWN_ADDRESS_RETENTION = timedelta(days=90)
 NO_WAIT = timedelta()
 
 
 @dataclass(frozen=True)
 class ThrottleLimit:
-    """So many failures are free; after each further one the wait doubles, up to the longest."""
+    """A number of free failures. Each further failure doubles the wait, up to the longest."""
 
     free: int
     first_wait: timedelta
@@ -48,28 +48,28 @@ BY_ADDRESS = ThrottleLimit(50, timedelta(seconds=15), timedelta(seconds=30))
 
 @dataclass(frozen=True)
 class SignInAttempt:
-    """Somebody says they are *name*, from *address*."""
+    """An attempt to sign in as *name* from *address*."""
 
     name: str
     address: str
 
     def limits(self) -> dict[str, ThrottleLimit]:
-        """What the attempt counts towards, by subject."""
-        name, place = self.name.strip().lower(), _place(self.address)
+        """The limits that the attempt counts towards, by subject."""
+        name, network = self.name.strip().lower(), _network(self.address)
         return {
-            _digest("name and address", name, place): BY_NAME_AND_ADDRESS,
+            _digest("name and address", name, network): BY_NAME_AND_ADDRESS,
             _digest("name", name): BY_NAME,
-            _digest("address", place): BY_ADDRESS,
+            _digest("address", network): BY_ADDRESS,
         }
 
 
 def register_attempt(attempt: SignInAttempt, now: datetime) -> timedelta:
-    """How long to wait before the attempt; where that is nothing, it counts as failed from now on.
+    """Register the attempt as failed. Returns how long it must wait; then it is not registered.
 
-    Counting comes first, so that a hundred guesses at once are not all made before one counts.
+    Registering comes before the check, so that of a hundred guesses at once each one counts.
     """
     limits = attempt.limits()
-    # Who must wait anyway makes no rows: a flood of names would make them without end.
+    # An attempt that must wait creates no rows: a flood of names would create them without end.
     wait = _wait(LoginAttempts.objects.filter(subject__in=limits), limits, now)
     if wait > NO_WAIT:
         return wait
@@ -83,7 +83,7 @@ def register_attempt(attempt: SignInAttempt, now: datetime) -> timedelta:
 
 
 def register_success(attempt: SignInAttempt, now: datetime) -> None:
-    """Take back that the attempt counts as failed, and know the name at this address."""
+    """Register the attempt as successful: it was no failure, and the name is known here now."""
     limits = attempt.limits()
     with transaction.atomic(durable=True):
         for row in _locked(sorted(limits), now):
@@ -96,16 +96,19 @@ def register_success(attempt: SignInAttempt, now: datetime) -> None:
 
 
 def delete_expired(now: datetime) -> None:
-    """Delete the attempts that count no more, and the sessions that have expired."""
+    """Delete expired attempts and sessions."""
     LoginAttempts.objects.filter(keep_until__lt=now).delete()
     Session.objects.filter(expire_date__lt=now).delete()
 
 
 def _locked(subjects: Sequence[str], now: datetime) -> list[LoginAttempts]:
-    """The subjects' rows, made where missing. In the order of their keys, so that two attempts
-    cannot deadlock."""
+    """The subjects' rows, locked, and created where there are none.
+
+    In the order of their keys, so that two attempts cannot deadlock.
+    """
+    keep_until = now + FAILURE_RETENTION
     LoginAttempts.objects.bulk_create(
-        (LoginAttempts(subject=one, keep_until=now + FAILURE_RETENTION) for one in subjects),
+        (LoginAttempts(subject=subject, keep_until=keep_until) for subject in subjects),
         ignore_conflicts=True,
     )
     rows = LoginAttempts.objects.filter(subject__in=subjects).order_by("subject")
@@ -115,11 +118,12 @@ def _locked(subjects: Sequence[str], now: datetime) -> list[LoginAttempts]:
 def _wait(
     rows: Iterable[LoginAttempts], limits: Mapping[str, ThrottleLimit], now: datetime
 ) -> timedelta:
-    """The longest wait that any of the rows asks for."""
-    found = list(rows)
-    own = [row for row in found if limits[row.subject] is BY_NAME_AND_ADDRESS]
-    asked = own if own and _is_known(own[0], now) else found
-    return max((_remaining(row, limits[row.subject], now) for row in asked), default=NO_WAIT)
+    """The longest wait of the rows."""
+    counted = list(rows)
+    own = [row for row in counted if limits[row.subject] is BY_NAME_AND_ADDRESS]
+    if own and _is_known(own[0], now):
+        counted = own
+    return max((_remaining(row, limits[row.subject], now) for row in counted), default=NO_WAIT)
 
 
 def _is_known(row: LoginAttempts, now: datetime) -> bool:
@@ -147,8 +151,8 @@ def _digest(*parts: str) -> str:
     return salted_hmac("engagement.logins", "\0".join(parts), algorithm="sha256").hexdigest()
 
 
-def _place(address: str) -> str:
-    """The address, or the network that one customer of a provider has where it is of IPv6."""
+def _network(address: str) -> str:
+    """The address; of IPv6 the /64 network, because one customer has all of its addresses."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The domain's tables. Every large one carries ``product_id`` in its key, so that it can be
+"""The domain's tables. The key of each large table has ``product_id``, so that the table can be
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName

@@ -1,4 +1,4 @@
-"""What users did: events as they came, and the daily counts that every metric derives from."""
+"""What users did: events, and the daily counts that every engagement metric derives from."""
 
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
@@ -11,8 +11,8 @@ NO_USER = 0
 class EventName(models.Model):
     """An event name of a product, numbered so that the large tables hold small integers.
 
-    ``done_by`` is an identified user who did it, ``NOBODY`` where there is none, and None where
-    nobody has looked yet.
+    ``done_by`` is an identified user who did it, ``NO_USER`` if there is none, and None before the
+    first search for one.
     """
 
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
@@ -22,7 +22,7 @@ class EventName(models.Model):
     class Meta:
         ordering = ["name"]
         indexes = [
-            # Rescoring asks whether there are any; there are few.
+            # Rescoring checks whether there are any; there are few.
             models.Index(
                 fields=["product"], condition=models.Q(done_by=NO_USER), name="event_name_not_done"
             )
@@ -38,8 +38,8 @@ class EventName(models.Model):
 class Event(models.Model):
     """One event of one user. Append-only, partitioned by month of ``occurred_at``.
 
-    ``arrival`` is the message's place in the order of arrival, so that a message recorded twice
-    would violate the key. ``account`` is the one that the user was in when it happened.
+    ``arrival`` is the message's place in the order of arrival: recording a message twice violates
+    the key. ``account`` is the one that the user was in when the event happened.
     """
 
     pk = models.CompositePrimaryKey("product_id", "user_id", "occurred_at", "arrival")
@@ -65,8 +65,8 @@ class Event(models.Model):
 
     class Meta:
         indexes = [
-            # The ingestion log looks for what came lately. Rows lie in the order of receipt, so a
-            # few bytes per range of pages do, and recording hardly pays for them.
+            # The ingestion log reads recent events. Rows lie in the order of receipt, so a few
+            # bytes per range of pages suffice, and recording hardly pays for them.
             BrinIndex(
                 fields=["received_at"],
                 name="event_by_receipt",
@@ -80,9 +80,9 @@ class Event(models.Model):
 
 
 class DailyCount(models.Model):
-    """How often a user did an event on a UTC day, in which account, and when last.
+    """How often a user did an event in an account on a UTC day, and when last.
 
-    ``account_id`` is 0 (``NO_ACCOUNT``) where the user was in none: a key cannot hold NULL.
+    ``account_id`` is 0 (``NO_ACCOUNT``) without an account: a key cannot contain NULL.
     """
 
     pk = models.CompositePrimaryKey("product_id", "user_id", "day", "event_name_id", "account_id")
@@ -104,9 +104,9 @@ class DailyCount(models.Model):
         indexes = [
             # Rescoring sums an account's window.
             models.Index(fields=["product", "account_id", "day"], name="daily_count_by_account"),
-            # The turn of the day finds who was active on the day that leaves a window. Rows come
-            # in the order of days, so a few bytes per range of pages do. A B-tree would also
-            # tempt the planner away from the key where its statistics are old.
+            # The day rollover finds who was active on the day that leaves a window. Rows come in
+            # the order of days, so a few bytes per range of pages suffice. A B-tree would also
+            # tempt the planner away from the key when its statistics are old.
             BrinIndex(
                 fields=["day"], name="daily_count_by_day", autosummarize=True, pages_per_range=32
             ),

@@ -1,4 +1,4 @@
-"""What ingestion keys and read tokens have in common as rows."""
+"""The base model of ingestion keys and read tokens."""
 
 from typing import ClassVar, Self
 
@@ -11,10 +11,10 @@ from engagement.models.products import Product
 
 
 class Credential(models.Model):
-    """A secret of one product. Several may be live at once; a revoked one stays on the list.
+    """A secret of one product. Several may be live at once. A revoked one stays on the list.
 
-    The secret is found by its digest. It is also stored encrypted, so that people who manage the
-    product can be shown it again.
+    The digest finds the secret. The secret is also stored encrypted, so that the admin can show it
+    again to the managers of the product.
     """
 
     PREFIX: ClassVar[str]

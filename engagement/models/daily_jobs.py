@@ -1,10 +1,10 @@
-"""What is done once a day, whoever happens to do it."""
+"""Jobs that run once a day."""
 
 from django.db import models
 
 
 class DailyJob(models.Model):
-    """A chore, and the UTC day on which it was last done."""
+    """A job, and the UTC day on which it last ran."""
 
     name = models.CharField(max_length=50, primary_key=True)
     day = models.DateField(null=True)

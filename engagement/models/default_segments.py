@@ -8,8 +8,10 @@ Conditions = list[dict[str, Any]]
 
 
 class DefaultSegment(NamedTuple):
-    """All of its conditions must be met. Scores are compared as shown, with one decimal, so that
-    "below 50" is "at most 49.9"."""
+    """A segment whose members meet all of its conditions.
+
+    Conditions compare scores as shown, with one decimal, so "below 50" is "at most 49.9".
+    """
 
     scope: Scope
     name: str
@@ -48,7 +50,7 @@ _FOR_BOTH: list[tuple[str, Conditions]] = [
         "Recently Inactive",
         [
             _time("last_active", "more_than_days_ago", 30),
-            # Today is the first of these days, so that the last is sixty days ago.
+            # Today is the first of these days, so the last is sixty days ago.
             _time("last_active", "within_days", 61),
         ],
     ),
@@ -61,7 +63,7 @@ _FOR_ACCOUNTS: list[tuple[str, Conditions]] = [
     ("Multi-User Accounts", [_metric("total_users", "at_least", 2)]),
 ]
 
-# In the order in which they are listed.
+# In the order of the list.
 DEFAULT_SEGMENTS: list[DefaultSegment] = [
     *(DefaultSegment("user", name, conditions) for name, conditions in _FOR_BOTH),
     *(

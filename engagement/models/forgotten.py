@@ -5,11 +5,11 @@ from django.db.models import Q
 
 
 class ForgottenSubject(models.Model):
-    """A user or account that was deleted on request, known by a digest of its id alone.
+    """A user or account that was deleted on request, known only by a digest of its id.
 
-    Messages that name it take no effect if they arrived no later than ``up_to``, a place in the
-    order of arrival; later ones neither where ``is_suppressed``. ``row_id`` is the row that is
-    still to be cleared of its events, None once nothing of it is left.
+    Messages that name it take no effect if they arrived until ``up_to``, a place in the order of
+    arrival, or at any time if ``is_suppressed``. ``row_id`` is the row whose events are still to be
+    deleted, None once nothing of it is left.
     """
 
     class Scope(models.TextChoices):
@@ -31,9 +31,9 @@ class ForgottenSubject(models.Model):
             )
         ]
         indexes = [
-            # Recording looks for a product's forgotten by digest.
+            # Recording finds a product's forgotten subjects by digest.
             models.Index(fields=["product", "digest"], name="forgotten_by_digest"),
-            # What is still to be cleared; partial, because nearly all are done.
+            # Erasing finds its work by it; partial, because nearly all are done.
             models.Index(
                 fields=["row_id"], name="forgotten_to_clear", condition=Q(row_id__isnull=False)
             ),

@@ -4,11 +4,10 @@ from django.db import models
 
 
 class LoginAttempts(models.Model):
-    """What is remembered of attempts by a name, from an address, or by a name from an address.
+    """The sign-in attempts with a name, from an address, or with a name from an address.
 
-    ``subject`` is a keyed digest of those (see ``engagement.logins.throttle``): what people
-    type as their name may be a password. ``failures`` counts up to ``failed_at``, the time of the
-    last one.
+    ``subject`` is a keyed digest of these (see ``engagement.logins.throttle``), because people may
+    type a password as their name. ``failed_at`` is the time of the last of the ``failures``.
     """
 
     subject = models.CharField(primary_key=True, max_length=64)
@@ -19,7 +18,7 @@ class LoginAttempts(models.Model):
 
     class Meta:
         indexes = [
-            # For logins.forget_old, every some minutes.
+            # throttle.delete_expired uses it every few minutes.
             models.Index(fields=["keep_until"], name="login_attempts_to_forget"),
         ]
 

@@ -1,12 +1,12 @@
-"""What the service measures of its own work, added up over all processes and machines."""
+"""Totals of the service's own operations, over all processes and machines."""
 
 from django.db import models
 
 
 class OperationCounter(models.Model):
-    """How often something was done, how many units of work that was, and how long it took.
+    """How often an operation ran, how many units of work it did, and how long it took.
 
-    The totals only grow, so that a monitor can take rates of them.
+    The totals only grow, so that a monitor can compute rates.
     """
 
     name = models.CharField(max_length=50, primary_key=True)

@@ -12,7 +12,8 @@ DEFAULT_WORKSPACE_NAME = "Default"
 class Product(models.Model):
     """A customer-facing product whose usage is scored. It owns keys, tokens and workspaces.
 
-    From ``deletion_requested_at`` on its rows are being deleted in the background, so many so far.
+    From ``deletion_requested_at`` on, the service deletes its rows in the background.
+    ``deleted_rows`` counts them.
     """
 
     name = models.CharField(max_length=200)
@@ -31,17 +32,17 @@ class Product(models.Model):
 
     @classmethod
     def create_with_workspace(cls, name: str) -> "Product":
-        """A new product with the workspace that each product starts with."""
+        """Create a product with the workspace that each product starts with."""
         product = cls.objects.create(name=name)
         Workspace.objects.create(product=product, name=DEFAULT_WORKSPACE_NAME)
         return product
 
 
 class ProductMember(models.Model):
-    """An admin user who works on the product.
+    """A login that works on the product.
 
-    A viewer sees all of it but secrets and changes nothing; a manager does everything. Managing the
-    marketplace connection is part of that, and a viewer may be given it alone.
+    A viewer sees everything except secrets and changes nothing. A manager may do everything,
+    including managing the marketplace connection. A viewer may get the right to do only that.
     """
 
     class Role(models.TextChoices):
@@ -78,12 +79,11 @@ class ProductMember(models.Model):
 
 
 class Workspace(models.Model):
-    """A scoring profile of a product: how far it looks back, what each event weighs, and whom it
-    is about.
+    """A scoring profile of a product: its lookback, its event weights, and its audience.
 
     ``audience`` is a rule (see ``engagement.segments.members``) that users must meet to be scored
-    and shown here; empty for everybody. ``scores`` is the set of scores that readers see, computed
-    under the definition that it carries; None until there is one.
+    and shown here; empty for all users. ``scores`` is the score set that readers see, with the
+    definition that it was computed under; None until there is one.
     """
 
     class Lookback(models.IntegerChoices):
@@ -104,7 +104,7 @@ class Workspace(models.Model):
         help_text="Weight of all other events, 0 to 10. 0 scores only the events listed below.",
     )
     audience = models.JSONField(default=dict, editable=False)
-    # Without a constraint: deleting a product deletes both, and neither can go first.
+    # No constraint: deleting a product deletes both, and neither can go first.
     scores = models.OneToOneField(
         "engagement.ScoreSet",
         null=True,
@@ -133,7 +133,7 @@ class Workspace(models.Model):
 
 
 class EventWeight(models.Model):
-    """What one event name weighs in one workspace. An event that weighs 0 is not scored."""
+    """The weight of an event name in a workspace. An event that weighs 0 is not scored."""
 
     workspace = models.ForeignKey(Workspace, on_delete=models.CASCADE, related_name="weights")
     event_name = models.ForeignKey("engagement.EventName", on_delete=models.CASCADE)

@@ -1,31 +1,31 @@
-"""What scoring derives: per workspace a set of scores, one row per subject; and what is stale."""
+"""What scoring derives: for each workspace a score set with a row for each subject."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-# Which numbers a set has. A set with fewer is built anew once this release works on its product.
-# 1: an account's users are those who are in it, with or without an event.
+# The version of the metrics in a set. A release rebuilds the sets of earlier versions when it first
+# works on their product. 1: an account's users include those without an event.
 FORMULA_VERSION = 1
 
 
 class ScoreSet(models.Model):
     """All scores of a workspace under one definition of what counts.
 
-    An edited workspace gets a new set. It is built in the background, complete with the benchmarks
-    of the past, and then becomes the workspace's ``scores`` in one step; readers see the old set
-    with its old definition until then. The old one is kept a little longer for whoever is reading
-    it, and deleted in pieces.
+    An edited workspace gets a new set. The service builds it in the background, with the benchmarks
+    of past days, and then makes it the workspace's ``scores`` in one step. Until then readers see
+    the old set with its old definition. The old set stays a little longer, for requests that are
+    reading it, and is then deleted in bounded transactions.
 
-    ``scored_day`` is the UTC day whose windows the rows are of. The benchmarks are the 90th
-    percentiles of the raw scores above zero: now, as it stood a day ago, and one lookback ago; None
-    where nobody scored. The quantiles are ``QUANTILES`` equally spaced ones of the same raw scores,
-    from low to high, empty where nobody scored. ``scored_event_name_count`` is the number of event
-    names that the definition scores. All of these are taken together; ``benchmark_seconds`` is how
-    long that took, and they are stale when scores changed since. The benchmarks of past days are
-    taken again from ``past_benchmarks_stale_from`` on; ``past_benchmarks_seconds`` is how long that
-    took the last time, at ``past_benchmarks_at``.
+    ``scored_day`` is the UTC day at which the windows of the rows end. The benchmarks are the 90th
+    percentiles of the raw scores above zero: now, a day ago, and one lookback ago; None if there is
+    none. The quantiles are ``QUANTILES`` equally spaced ones of the same raw scores, from low to
+    high; empty if there is none. ``scored_event_name_count`` is the number of event names that the
+    definition scores. All of these are computed together, in ``benchmark_seconds``, and are stale
+    when scores have changed since. The benchmarks of past days are to be computed again from
+    ``past_benchmarks_stale_from`` on; the last time, at ``past_benchmarks_at``, took
+    ``past_benchmarks_seconds``.
     """
 
     class State(models.TextChoices):
@@ -47,10 +47,10 @@ class ScoreSet(models.Model):
     lookback_days = models.PositiveSmallIntegerField()
     default_weight = models.PositiveSmallIntegerField()
     audience = models.JSONField(default=dict)
-    # 0 where an older release made the set.
+    # 0 if an older release built the set.
     formula = models.PositiveSmallIntegerField(default=FORMULA_VERSION, db_default=0)
 
-    # How far building has come: the phase, the last subject scored in it, and how many of how many.
+    # The progress of building: the phase, its last scored subject, and how many of how many.
     phase = models.CharField(max_length=10, choices=Phase.choices, default=Phase.USERS)
     built_until = models.BigIntegerField(default=0)
     built = models.BigIntegerField(default=0)
@@ -69,13 +69,13 @@ class ScoreSet(models.Model):
     benchmarks_at = models.DateTimeField(null=True)
     benchmarks_stale = models.BooleanField(default=True)
     benchmark_seconds = models.FloatField(default=0.0)
-    # The first day whose benchmark counts that came later have changed; None where none has.
+    # The first day whose benchmark is outdated because counts arrived later; None if there is none.
     past_benchmarks_stale_from = models.DateField(db_column="past_stale_from", null=True)
     past_benchmarks_at = models.DateTimeField(db_column="past_at", null=True)
     past_benchmarks_seconds = models.FloatField(
         db_column="past_seconds", default=0.0, db_default=0.0
     )
-    # Scores or segments changed since the set's tally was taken.
+    # Scores or segments changed since the cached counts were computed.
     cached_counts_stale = models.BooleanField(
         db_column="tally_stale", default=True, db_default=True
     )
@@ -103,8 +103,10 @@ class ScoreSet(models.Model):
 
 
 class ScoredEvent(models.Model):
-    """What one event name weighs in a set of scores, as the workspace had it when it was asked
-    for. An event that weighs 0 is not scored."""
+    """The weight of an event name in a score set, from the workspace when the set was requested.
+
+    An event that weighs 0 is not scored.
+    """
 
     pk = models.CompositePrimaryKey("score_set_id", "event_name_id")
     score_set = models.ForeignKey(
@@ -120,9 +122,9 @@ class ScoredEvent(models.Model):
 
 
 class DailyBenchmark(models.Model):
-    """The benchmarks of a set of scores as they stood at the end of a UTC day, or stand today.
+    """The benchmarks of a score set at the end of a UTC day, or now for today.
 
-    A day without a row has those of the day before it.
+    A day without a row has the benchmarks of the day before it.
     """
 
     pk = models.CompositePrimaryKey("score_set_id", "day")
@@ -138,10 +140,10 @@ class DailyBenchmark(models.Model):
 
 
 class CachedCounts(models.Model):
-    """What was counted of a set of scores: its subjects, those with a raw score above zero, and the
-    ``members`` of its workspace's segments, by the segment and the version of its rule.
+    """The counts of a score set: its subjects, those with a raw score above zero, and the members
+    of its workspace's segments, by the segment and the version of its rule.
 
-    ``rising`` and ``falling`` are the ids of the accounts whose scores moved most, the largest
+    ``rising`` and ``falling`` are the ids of the accounts whose scores changed most, the largest
     change first. ``seconds`` is how long counting took.
     """
 
@@ -166,15 +168,14 @@ class CachedCounts(models.Model):
 
 
 class Engagement(models.Model):
-    """A subject's numbers in one set of scores.
+    """A subject's engagement metrics in one score set.
 
     ``raw`` is the sum of count times weight over the scored events in the window;
     ``raw_yesterday`` and ``raw_last_period`` are the same for the windows that ended one day and
     one lookback before. ``event_count`` is the number of scored events in the window,
-    ``active_days`` of distinct UTC days with one, ``name_count`` of distinct scored event names.
-    ``last_active_at`` is the time of the last scored event ever. The score from 0 to 100 is a
-    function of ``raw`` and the set's benchmark (``engagement.scores.formula``) and is not
-    stored.
+    ``active_days`` of distinct UTC days with one, and ``name_count`` of distinct scored event
+    names. ``last_active_at`` is the time of the last scored event ever. The score from 0 to 100 is
+    not stored: it is a function of ``raw`` and the set's benchmark (``engagement.scores.formula``).
     """
 
     product = models.ForeignKey(
@@ -196,7 +197,7 @@ class Engagement(models.Model):
 
 
 class UserEngagement(Engagement):
-    """A user's numbers. Users outside the set's audience have no row."""
+    """A user's engagement metrics. Users outside the set's audience have no row."""
 
     pk = models.CompositePrimaryKey("product_id", "score_set_id", "user_id")
     user = models.ForeignKey(
@@ -211,8 +212,8 @@ class UserEngagement(Engagement):
         indexes = [
             # The ranking, page by page, and the percentiles above zero.
             models.Index(F("score_set"), F("raw").desc(), F("user").desc(), name="user_ranking"),
-            # Segments of those who went quiet before the window; they have no points. Whoever is
-            # active is not in it, so that scoring them costs nothing more.
+            # Segments of users who were last active before the window, and so have no points.
+            # Active users are not in it, so scoring them costs nothing more.
             models.Index(
                 fields=["score_set", "last_active_at"], condition=Q(raw=0), name="user_idle"
             ),
@@ -223,11 +224,11 @@ class UserEngagement(Engagement):
 
 
 class AccountEngagement(Engagement):
-    """An account's numbers: sums over the events attributed to it, of users in the audience.
+    """An account's engagement metrics: sums over its events, of users in the audience.
 
-    ``active_users`` is the number of its users with a scored event in the window,
-    ``total_users`` of those whose current account it is and of those who are in another one now
-    but have an event in this one in the last 90 days.
+    ``active_users`` is the number of its users with a scored event in the window. ``total_users``
+    counts the users whose current account it is, and the users who are in another account now but
+    have an event in this one in the last 90 days.
     """
 
     pk = models.CompositePrimaryKey("product_id", "score_set_id", "account_id")
@@ -258,15 +259,15 @@ class AccountEngagement(Engagement):
 
 
 class RescoreRequest(models.Model):
-    """Says that the scores of a user or an account must be computed again; with a ``day`` and
-    neither of them, that counts of the product changed on that day or later ones.
+    """An entry of the rescore queue: the scores of a user or an account must be computed again.
 
-    Recording only ever appends marks and never waits for one; rescoring deletes what it has read.
-    Several marks of one subject are ordinary.
+    With a ``day`` and neither of them, it says that counts of the product changed on that day or
+    later. Recording only appends entries and never waits for one. Rescoring deletes the entries
+    that it has read. Several entries for one subject are normal.
     """
 
     id = models.BigAutoField(primary_key=True)
-    # Rescoring walks the products that have marks.
+    # Rescoring goes through the products that have entries.
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_constraint=False)
     user_id = models.BigIntegerField(null=True)
     account_id = models.BigIntegerField(null=True)

@@ -13,17 +13,17 @@ from engagement.models.default_segments import DEFAULT_SEGMENTS
 from engagement.models.products import Workspace
 
 NAME_LENGTH = 100
-# Whether a subject is in a segment is asked of all segments at once.
+# Bounded, because one query checks whether a subject is in each of the segments.
 MAX_CUSTOM_SEGMENTS = 100
 
 
 class Segment(models.Model):
     """A named rule on the users or the accounts of a workspace.
 
-    ``match`` and ``conditions`` are the rule (``engagement.rules.rules``); its members are a query
+    ``match`` and ``conditions`` are the rule (``engagement.rules.rules``). Its members are a query
     (``engagement.segments.members``), never a stored list. Default segments come with the
-    workspace and cannot be edited. ``position`` is the place in the list; custom segments follow,
-    as they are made.
+    workspace and cannot be edited. ``position`` is the place in the list; custom segments follow
+    in the order of their creation.
     """
 
     class Scope(models.TextChoices):
@@ -62,20 +62,20 @@ class Segment(models.Model):
         return self.name
 
     def clean(self) -> None:
-        """Refuse a custom segment more than a workspace may have; those that it has may change."""
+        """Reject a new custom segment in a workspace that has the maximum."""
         if not self._state.adding or self.is_default:
             return
         custom = Segment.objects.filter(workspace_id=self.workspace_id, is_default=False)
         if custom.count() >= MAX_CUSTOM_SEGMENTS:
             raise ValidationError(
-                f"A workspace has at most {MAX_CUSTOM_SEGMENTS} segments of its own. "
+                f"A workspace can have at most {MAX_CUSTOM_SEGMENTS} custom segments. "
                 "Delete one that nobody uses."
             )
 
 
 @receiver(post_save, sender=Workspace)
 def create_default_segments(instance: Workspace, created: bool, raw: bool, **kwargs: Any) -> None:
-    """Give each new workspace the default segments, wherever it is made."""
+    """Create the default segments of each new workspace."""
     if created and not raw:
         Segment.objects.bulk_create(
             Segment(

@@ -1,4 +1,4 @@
-"""Who is scored: users, the accounts they work in, and the sightings that link them."""
+"""Users, accounts, and the memberships that say which users are in which accounts."""
 
 from django.contrib.postgres.indexes import GinIndex
 from django.db import models
@@ -7,19 +7,19 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, Left, Lower
 
 EXTERNAL_ID_LENGTH = 512
-# A longer text does not fit an index entry, and no e-mail address or domain is longer.
+# A longer text does not fit into an index entry, and no email address or domain is longer.
 INDEXED_TEXT_LENGTH = 320
 
 
 class Subject(models.Model):
     """What users and accounts have in common.
 
-    ``traits`` maps names to JSON values. ``trait_stamps`` maps each name, removed ones included,
+    ``traits`` maps names to JSON values. ``trait_stamps`` maps each name, including removed ones,
     to the stamp of the message that last wrote it (``engagement.traits.read_stamp`` reads it).
-    ``is_identified`` is false while only strangers' events have named the subject: it is then
-    shown nowhere and scores nothing. ``first_seen_at`` and ``last_seen_at`` are the times of the
-    first and last message that named it; ``created_at`` is what a trait says of its creation
-    (``engagement.tenure``), None where none does.
+    ``is_identified`` is false while only events of unidentified users have named the subject: it is
+    then shown nowhere and scores nothing. ``first_seen_at`` and ``last_seen_at`` are the times of
+    the first and last message that named it. ``created_at`` is when a trait says that it was
+    created (``engagement.tenure``), None if none does.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -38,7 +38,7 @@ class Subject(models.Model):
         return self.external_id
 
     def trait_text(self, name: str) -> str | None:
-        """The trait where it is a text, else None."""
+        """The trait if it is text, else None."""
         value = self.traits.get(name)
         return value if isinstance(value, str) else None
 
@@ -48,9 +48,9 @@ class Subject(models.Model):
 
 
 class Account(Subject):
-    """A customer's organisation; ``external_id`` is the ``groupId`` the customer sent."""
+    """A customer's organization. ``external_id`` is the ``groupId`` that senders use."""
 
-    # No index of its own: the unique constraint's serves, and a second one tempts the planner.
+    # The unique constraint's index serves; a second one would tempt the planner.
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
 
     class Meta:
@@ -61,15 +61,15 @@ class Account(Subject):
             ),
         ]
         indexes = [
-            # The read API's look-up by any trait.
+            # The read API's lookup by any trait.
             GinIndex(fields=["traits"], name="account_traits", opclasses=["jsonb_path_ops"]),
-            # The read API's look-up by domain, which ignores case.
+            # The read API's lookup by domain, which ignores case.
             models.Index(
                 F("product_id"),
                 Lower(Left(KeyTextTransform("domain", "traits"), INDEXED_TEXT_LENGTH)),
                 name="account_domain",
             ),
-            # Segments of those who are new, which may be few: then nobody ranks all to find them.
+            # Segments of new subjects. These may be few, and ranking all to find them is slow.
             models.Index(Coalesce("created_at", "first_seen_at"), name="account_created"),
         ]
 
@@ -79,14 +79,14 @@ class Account(Subject):
 
 
 class User(Subject):
-    """A person; ``external_id`` is the ``userId`` the customer sent.
+    """A person. ``external_id`` is the ``userId`` that senders use.
 
-    ``account`` is where the latest sighting puts them. Sightings up to and after
-    ``account_since`` all say so: an event at or after it needs no look into the sightings. It is
-    None while every sighting names the same account, which then owns all the user's events.
+    ``account`` is the account of the latest membership. All memberships from ``account_since`` on
+    name it, so an event at or after that time needs no lookup. ``account_since`` is None while all
+    memberships name the same account, which then owns all the user's events.
     """
 
-    # No index of its own: the unique constraint's serves, and a second one tempts the planner.
+    # The unique constraint's index serves; a second one would tempt the planner.
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
     account = models.ForeignKey(
         Account, null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="users"
@@ -102,13 +102,13 @@ class User(Subject):
         ]
         indexes = [
             GinIndex(fields=["traits"], name="user_traits", opclasses=["jsonb_path_ops"]),
-            # The read API's look-up by e-mail address, which ignores case.
+            # The read API's lookup by email address, which ignores case.
             models.Index(
                 F("product_id"),
                 Lower(Left(KeyTextTransform("email", "traits"), INDEXED_TEXT_LENGTH)),
                 name="user_email",
             ),
-            # As account_created.
+            # Like account_created.
             models.Index(Coalesce("created_at", "first_seen_at"), name="user_created"),
         ]
 
@@ -118,8 +118,7 @@ class User(Subject):
 
 
 class Membership(models.Model):
-    """A sighting of a user in an account at a time. Of two at the same time the later arrival
-    counts."""
+    """A user belongs to an account from a time on. Of two at one time the later arrival counts."""
 
     pk = models.CompositePrimaryKey("product_id", "user_id", "occurred_at", "account_id")
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
@@ -135,11 +134,11 @@ class Membership(models.Model):
 
 
 class ReattributionRequest(models.Model):
-    """Says that events of a user's span of time may be in another account than their links say.
+    """Says that events of a user may be in the wrong account, in a span of time.
 
-    Recording only ever appends requests; ``engagement.recording.reattribution`` works them off.
-    ``end_at`` is not part of the span, None is without a bound, and of the events at the very start
-    those with an earlier arrival than ``arrival`` are done. Overlapping requests are ordinary.
+    Recording only appends requests; ``engagement.recording.reattribution`` processes them.
+    ``end_at`` is not part of the span, and None is no bound. Of the events at the very start, those
+    with an earlier arrival than ``arrival`` are done. Overlapping requests are normal.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -153,7 +152,7 @@ class ReattributionRequest(models.Model):
 
     class Meta:
         indexes = [
-            # Each step takes all requests of a user.
+            # Each step reads all requests of a user.
             models.Index(fields=["product", "user_id"], name="reattribution_by_user"),
         ]
 

@@ -1,11 +1,11 @@
-"""Which account a user's events belong to.
+"""Decides which account a user's events belong to.
 
-An event belongs to the account that the user was in when it happened: that of the latest sighting
-at or before it; before the first sighting, the first one's. Sightings and events arrive in any
-order, so a late sighting moves the events that it concerns.
+An event belongs to the account that the user was in when it happened: the account of the latest
+membership at or before it, or of the first membership where there is none before. Memberships and
+events arrive in any order, so a late membership moves the events that it concerns.
 
-A new link is looked at with its stored neighbours alone, so that it costs the same whether a user
-has ten links or a million.
+Storing a membership reads only its stored neighbors, so it costs the same for a user with ten
+memberships as for one with a million.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -17,61 +17,60 @@ from typing import Any, LiteralString, NamedTuple, TypeAlias
 from engagement.database import sql
 from engagement.recording import reattribution
 from engagement.recording.reattribution import Span
-from engagement.recording.subjects import UserState, lock_users_for_update
+from engagement.recording.resolve import UserState, lock_users_for_update
 from engagement.scores.rescore_queue import ChangedCount
 
 
 class MembershipRecord(NamedTuple):
-    """A user was seen in an account at a time. Of two at the same time the later arrival counts."""
+    """A user belongs to an account from a time on. Of two at one time the later arrival counts."""
 
     at: datetime
     arrival: int
     account_id: int
 
 
-# From when on the user was in which account; the first start is None, "from the beginning".
+# Each account that the user was in, with the start; the first start is None, "from the beginning".
 Timeline: TypeAlias = list[tuple[datetime | None, int]]
+# A start and an end; None where there is no bound.
+Interval: TypeAlias = tuple[datetime | None, datetime | None]
 
 
-def build_timeline(links: Iterable[MembershipRecord]) -> Timeline:
-    """The accounts that the user was in, from their sightings in any order."""
-    changes: Timeline = []
-    for at, account_id in _winners(links).items():
-        if not changes:
-            changes.append((None, account_id))
-        elif changes[-1][1] != account_id:
-            changes.append((at, account_id))
-    return changes
+def build_timeline(memberships: Iterable[MembershipRecord]) -> Timeline:
+    """The accounts that the user was in. The memberships may be in any order."""
+    timeline: Timeline = []
+    for at, account_id in _account_by_time(memberships).items():
+        if not timeline:
+            timeline.append((None, account_id))
+        elif timeline[-1][1] != account_id:
+            timeline.append((at, account_id))
+    return timeline
 
 
-def _winners(links: Iterable[MembershipRecord]) -> dict[datetime, int]:
-    """The account that counts at each moment of a link, in order of time."""
-    return {link.at: link.account_id for link in sorted(links)}
+def _account_by_time(memberships: Iterable[MembershipRecord]) -> dict[datetime, int]:
+    """The account that counts at the time of each membership, in order of time."""
+    return {membership.at: membership.account_id for membership in sorted(memberships)}
 
 
-def changed_spans(
-    before: Timeline, after: Timeline
-) -> list[tuple[datetime | None, datetime | None]]:
-    """The spans of time in which *after* names another account than *before*, in order and apart:
-    their starts and ends, None without a bound. One pass over both."""
-    spans: list[tuple[datetime | None, datetime | None]] = []
+def changed_spans(before: Timeline, after: Timeline) -> list[Interval]:
+    """The spans of time in which the timelines differ, in order, each as long as possible."""
+    spans: list[Interval] = []
     steps = sorted(
         [(*_from_the_beginning(start), 0, account_id) for start, account_id in before]
         + [(*_from_the_beginning(start), 1, account_id) for start, account_id in after],
         key=itemgetter(0, 1),
     )
     accounts: list[int | None] = [None, None]
-    began: list[datetime | None] = []
-    for (_, moment), there in groupby(steps, key=itemgetter(0, 1)):
-        for _, _, which, account_id in there:
+    starts: list[datetime | None] = []
+    for (_, moment), changes in groupby(steps, key=itemgetter(0, 1)):
+        for _, _, which, account_id in changes:
             accounts[which] = account_id
-        if (accounts[0] != accounts[1]) == bool(began):
+        if (accounts[0] != accounts[1]) == bool(starts):
             continue
-        if began:
-            spans.append((began.pop(), moment))
+        if starts:
+            spans.append((starts.pop(), moment))
         else:
-            began.append(moment)
-    return spans + [(start, None) for start in began]
+            starts.append(moment)
+    return spans + [(start, None) for start in starts]
 
 
 def _from_the_beginning(moment: datetime | None) -> tuple[bool, datetime | None]:
@@ -79,18 +78,18 @@ def _from_the_beginning(moment: datetime | None) -> tuple[bool, datetime | None]
     return (moment is not None, moment)
 
 
-def changes_attribution(user: UserState, links: Sequence[MembershipRecord]) -> bool:
-    """Whether the links say anything new about where the user's events belong."""
+def changes_attribution(user: UserState, memberships: Sequence[MembershipRecord]) -> bool:
+    """Whether the memberships change which account the user's events belong to."""
     return any(
-        link.account_id != user.account_id
-        or (user.account_since is not None and link.at < user.account_since)
-        for link in links
+        membership.account_id != user.account_id
+        or (user.account_since is not None and membership.at < user.account_since)
+        for membership in memberships
     )
 
 
-# --- Sightings ------------------------------------------------------------------------------
+# --- Storing memberships --------------------------------------------------------------------
 
-_STORE_LINKS: LiteralString = """
+_STORE: LiteralString = """
     INSERT INTO engagement_membership AS m (product_id, user_id, occurred_at, account_id, arrival)
     SELECT * FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(at)b::timestamptz[],
                          %(accounts)b::bigint[], %(arrivals)b::bigint[])
@@ -100,61 +99,54 @@ _STORE_LINKS: LiteralString = """
 
 
 def store_memberships(
-    links: dict[int, list[MembershipRecord]], users: dict[int, UserState]
+    memberships: dict[int, list[MembershipRecord]], users: dict[int, UserState]
 ) -> set[ChangedCount]:
-    """Store the links, by user id, and bring the users' attribution up to date.
+    """Store the memberships, by user id, and update the users' attribution. Returns whose counts
+    changed.
 
-    The users' ``account_id`` and ``account_since`` follow; the caller writes them. Stored events
-    that now belong to another account are moved to it, with their daily counts, at once or soon
-    (``reattribution``); returned is whose counts changed.
+    Sets the users' ``account_id`` and ``account_since``; the caller writes them. Moves the stored
+    events that now belong to another account, with their daily counts: at once, or soon after
+    (``reattribution``).
     """
-    changing = [users[id] for id, new in links.items() if changes_attribution(users[id], new)]
-    known = [user for user in changing if not user.created]
-    lock_users_for_update(user.id for user in known)
-    before = _links_around(known, links)
-    _store(links, users)
+    changing = [users[id] for id, new in memberships.items() if changes_attribution(users[id], new)]
+    existing = [user for user in changing if not user.is_new]
+    lock_users_for_update(user.id for user in existing)
+    before = _neighbors(existing, memberships)
+    _store(memberships, users)
     for user in changing:
-        if user.created:
-            user.account_since, user.account_id = build_timeline(links[user.id])[-1]
-    _enter(known, before, links)
+        if user.is_new:
+            user.account_since, user.account_id = build_timeline(memberships[user.id])[-1]
+    _set_current_accounts(existing, before, memberships)
     spans = [
         Span(user.product_id, user.id, *span)
-        for user in known
-        for span in _changed_by(before.get(user.id, []), links[user.id])
+        for user in existing
+        for span in _changed_by(before.get(user.id, []), memberships[user.id])
     ]
-    return reattribution.reattribute_spans(spans, sum(map(len, links.values())))
+    return reattribution.reattribute_spans(spans, sum(map(len, memberships.values())))
 
 
-def _changed_by(
-    old: list[MembershipRecord], new: list[MembershipRecord]
-) -> list[tuple[datetime | None, datetime | None]]:
-    """Where new links change the timeline. Of the stored links their neighbours do: between two
-    of these that no new link touches nothing changes."""
-    return changed_spans(build_timeline(old), build_timeline([*old, *new]))
+def _changed_by(neighbors: list[MembershipRecord], new: list[MembershipRecord]) -> list[Interval]:
+    """The spans in which the new memberships change the timeline.
+
+    Their stored neighbors suffice: between two of these without a new one nothing changes.
+    """
+    return changed_spans(build_timeline(neighbors), build_timeline([*neighbors, *new]))
 
 
-def _store(links: dict[int, list[MembershipRecord]], users: dict[int, UserState]) -> None:
-    # One row a key: a statement must not meet the same row twice. Sorted by it against deadlocks.
+def _store(memberships: dict[int, list[MembershipRecord]], users: dict[int, UserState]) -> None:
+    # One row per key: a statement must not write the same row twice. Sorted against deadlocks.
     latest: dict[tuple[int, int, datetime, int], int] = {}
-    for user_id, new in links.items():
+    for user_id, new in memberships.items():
         for at, arrival, account_id in sorted(new):
             latest[users[user_id].product_id, user_id, at, account_id] = arrival
-    rows = sorted(latest.items())
-    sql.execute(
-        _STORE_LINKS,
-        {
-            "products": [key[0] for key, _ in rows],
-            "users": [key[1] for key, _ in rows],
-            "at": [key[2] for key, _ in rows],
-            "accounts": [key[3] for key, _ in rows],
-            "arrivals": [arrival for _, arrival in rows],
-        },
-    )
+    rows = [(*key, arrival) for key, arrival in sorted(latest.items())]
+    sql.execute(_STORE, sql.arrays(rows, "products", "users", "at", "accounts", "arrivals"))
 
 
-# The moments before, at and after each new link that have links, with those that count there. Each
-# look is one descent of the key, in its order, so that no statistics lead astray.
-_READ_AROUND: LiteralString = """
+# The times before, at, and after each new membership that have memberships, with the one that
+# counts at each. Each lookup is one descent of the key, so outdated statistics do not mislead the
+# planner.
+_READ_NEIGHBORS: LiteralString = """
     WITH near AS MATERIALIZED (
         SELECT DISTINCT k.product_id, k.user_id, moment.at
         FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(at)b::timestamptz[])
@@ -177,21 +169,21 @@ _READ_AROUND: LiteralString = """
 """
 
 
-def _links_around(
-    users: Sequence[UserState], links: dict[int, list[MembershipRecord]]
+def _neighbors(
+    users: Sequence[UserState], memberships: dict[int, list[MembershipRecord]]
 ) -> dict[int, list[MembershipRecord]]:
-    """The stored links that count at, and directly before and after, each of the new *links*."""
-    moments = [(user, at) for user in users for at in {link.at for link in links[user.id]}]
-    around: dict[int, list[MembershipRecord]] = {}
+    """The stored memberships that count at each new one, and directly before and after it."""
+    moments = [(user, at) for user in users for at in {new.at for new in memberships[user.id]}]
+    neighbors: dict[int, list[MembershipRecord]] = {}
     if moments:
-        for user_id, *stored in sql.fetch(_READ_AROUND, _moment_arrays(moments)):
-            around.setdefault(user_id, []).append(MembershipRecord(*stored))
-    return around
+        for user_id, *stored in sql.fetch(_READ_NEIGHBORS, _moment_arrays(moments)):
+            neighbors.setdefault(user_id, []).append(MembershipRecord(*stored))
+    return neighbors
 
 
 # --- The current account --------------------------------------------------------------------
 
-# After the latest moment, up to a bound, at which another account counts.
+# The first membership after the latest time, up to a bound, at which another account counts.
 _FIND_SINCE: LiteralString = """
     SELECT k.user_id, (
         SELECT n.occurred_at FROM engagement_membership n
@@ -213,64 +205,64 @@ _FIND_SINCE: LiteralString = """
 """
 
 
-def _enter(
+def _set_current_accounts(
     users: Sequence[UserState],
-    before: dict[int, list[MembershipRecord]],
-    links: dict[int, list[MembershipRecord]],
+    neighbors: dict[int, list[MembershipRecord]],
+    memberships: dict[int, list[MembershipRecord]],
 ) -> None:
-    """Put the users into the accounts that their links, now stored, say they are in."""
+    """Set each user's current account by their memberships, which are stored now."""
     searched: list[tuple[UserState, datetime | None]] = []
     for user in users:
-        winners = _winners([*before.get(user.id, []), *links[user.id]])
-        new = {link.at for link in links[user.id]}
-        last = next(reversed(winners))
-        # Where a stored link comes after all new ones the user stays in the same account.
-        account_id = winners[last] if last in new else user.account_id
+        accounts = _account_by_time([*neighbors.get(user.id, []), *memberships[user.id]])
+        new = {membership.at for membership in memberships[user.id]}
+        last = next(reversed(accounts))
+        # The user stays in the same account where a stored membership is later than all new ones.
+        account_id = accounts[last] if last in new else user.account_id
         if account_id != user.account_id:
             user.account_id = account_id
-            is_known, user.account_since = _entered(winners, new, account_id)
-            if not is_known:
+            is_certain, user.account_since = _entered_at(accounts, new, account_id)
+            if not is_certain:
                 searched.append((user, None))
             continue
-        # From the known start on all stored links name this account, so others are new or before.
-        bounds = [at for at in new if winners[at] != account_id]
+        # All stored memberships from account_since on name this account, so a membership of
+        # another account is new or earlier.
+        bounds = [at for at in new if accounts[at] != account_id]
         if user.account_since is not None:
             bounds.append(user.account_since)
         if bounds:
             searched.append((user, max(bounds)))
     if searched:
-        rows = sql.fetch(
-            _FIND_SINCE,
-            {
-                **_user_arrays([user for user, _ in searched]),
-                "accounts": [user.account_id for user, _ in searched],
-                "bounds": [bound for _, bound in searched],
-            },
+        since = _find_since(
+            (user.product_id, user.id, user.account_id, bound) for user, bound in searched
         )
-        since: dict[int, datetime | None] = dict(rows)
         for user, _ in searched:
             user.account_since = since[user.id]
 
 
-def _entered(
-    winners: dict[datetime, int], new: Collection[datetime], account_id: int | None
+def _entered_at(
+    accounts: dict[datetime, int], new: Collection[datetime], account_id: int | None
 ) -> tuple[bool, datetime | None]:
-    """Whether the links around the new ones tell since when the user is in this last account, and
-    since when."""
+    """Whether the new memberships and their neighbors tell since when the user is in this last
+    account, and that time."""
     since = None
-    for at, account in reversed(winners.items()):
+    for at, account in reversed(accounts.items()):
         if account != account_id:
-            break
+            return True, since
         if at not in new:
-            # What lies before a stored link was not read.
+            # What is stored before this membership was not read.
             return False, None
         since = at
-    else:
-        since = None
-    return True, since
+    return True, None
 
 
-# --- All links of a user --------------------------------------------------------------------
+def _find_since(
+    rows: Iterable[tuple[int, int, int | None, datetime | None]],
+) -> dict[int, datetime | None]:
+    """Since when each user is in their account, by user id. Rows: product, user, account, bound."""
+    return dict(sql.fetch(_FIND_SINCE, sql.arrays(rows, "products", "users", "accounts", "bounds")))
+
+
+# --- All memberships of a user --------------------------------------------------------------
 
 _ACCOUNTS_OF: LiteralString = """
     SELECT DISTINCT m.product_id, m.account_id
@@ -280,11 +272,11 @@ _ACCOUNTS_OF: LiteralString = """
 
 
 def all_accounts_of(users: Iterable[UserState]) -> list[tuple[int, int]]:
-    """(product id, account id) of every account that any of the users was ever seen in."""
-    wanted = list(users)
-    if not wanted:
+    """(product id, account id) of every account that any of the users was ever in."""
+    keys = [(user.product_id, user.id) for user in users]
+    if not keys:
         return []
-    rows = sql.fetch(_ACCOUNTS_OF, _user_arrays(wanted))
+    rows = sql.fetch(_ACCOUNTS_OF, sql.arrays(keys, "products", "users"))
     return [(product_id, account_id) for product_id, account_id in rows]
 
 
@@ -305,45 +297,24 @@ _FIND_LAST: LiteralString = """
 def current_accounts(
     product_id: int, user_ids: Collection[int]
 ) -> dict[int, tuple[int, datetime | None]]:
-    """The account that each user who has links is in, and since when; None since the beginning."""
+    """Each user's current account, and since when; None since the beginning. Users without
+    memberships are left out."""
     last: dict[int, int] = dict(
         sql.fetch(_FIND_LAST, {"product": product_id, "users": list(user_ids)})
     )
-    rows = sql.fetch(
-        _FIND_SINCE,
-        {
-            "products": [product_id] * len(last),
-            "users": list(last),
-            "accounts": list(last.values()),
-            "bounds": [None] * len(last),
-        },
-    )
-    return {user_id: (last[user_id], since) for user_id, since in rows}
+    since = _find_since((product_id, user_id, last[user_id], None) for user_id in last)
+    return {user_id: (last[user_id], since[user_id]) for user_id in last}
 
 
-def _user_arrays(users: Sequence[UserState]) -> dict[str, list[int]]:
-    return {"products": [user.product_id for user in users], "users": [user.id for user in users]}
-
-
-def _moment_arrays(moments: Sequence[tuple[UserState, datetime]]) -> dict[str, list[Any]]:
-    return {**_user_arrays([user for user, _ in moments]), "at": [at for _, at in moments]}
+def _moment_arrays(moments: Iterable[tuple[UserState, datetime]]) -> dict[str, list[Any]]:
+    rows = ((user.product_id, user.id, at) for user, at in moments)
+    return sql.arrays(rows, "products", "users", "at")
 
 
 # --- Events before the current account ------------------------------------------------------
 
-_ACCOUNT_AT: LiteralString = """
-    SELECT (
-        SELECT m.account_id FROM engagement_membership m
-        WHERE m.product_id = k.product_id AND m.user_id = k.user_id
-          AND m.occurred_at = COALESCE(
-              (SELECT l.occurred_at FROM engagement_membership l
-               WHERE l.product_id = k.product_id AND l.user_id = k.user_id
-                 AND l.occurred_at <= k.at
-               ORDER BY l.occurred_at DESC LIMIT 1),
-              (SELECT f.occurred_at FROM engagement_membership f
-               WHERE f.product_id = k.product_id AND f.user_id = k.user_id
-               ORDER BY f.occurred_at LIMIT 1))
-        ORDER BY m.arrival DESC LIMIT 1)
+_ACCOUNT_AT: LiteralString = f"""
+    SELECT {reattribution.ACCOUNT_AT.format(row="k", at="at")}
     FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(at)b::timestamptz[])
          WITH ORDINALITY AS k(product_id, user_id, at, place)
     ORDER BY k.place
@@ -351,15 +322,15 @@ _ACCOUNT_AT: LiteralString = """
 
 
 def accounts_at(moments: Sequence[tuple[UserState, datetime]]) -> list[int | None]:
-    """The account that each user was in at each moment; None for a user never seen in one."""
-    found: list[int | None] = []
+    """The account that each user was in at each moment; None for a user without memberships."""
+    accounts: list[int | None] = []
     earlier: list[int] = []
     for place, (user, at) in enumerate(moments):
-        found.append(user.account_id)
+        accounts.append(user.account_id)
         if user.account_since is not None and at < user.account_since:
             earlier.append(place)
     if earlier:
-        rows = sql.fetch(_ACCOUNT_AT, _moment_arrays([moments[place] for place in earlier]))
+        rows = sql.fetch(_ACCOUNT_AT, _moment_arrays(moments[place] for place in earlier))
         for place, (account_id,) in zip(earlier, rows, strict=True):
-            found[place] = account_id
-    return found
+            accounts[place] = account_id
+    return accounts

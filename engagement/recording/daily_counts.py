@@ -1,6 +1,6 @@
-"""Adding to the daily counts, and taking from them what moves to another account."""
+"""Adds events to the daily counts, and subtracts the events that move to another account."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any, LiteralString, TypeAlias
 
@@ -10,10 +10,10 @@ from engagement.database import sql
 CountKey: TypeAlias = tuple[int, int, int, int, int]
 # How many events, and when the last of them happened.
 CountsByKey: TypeAlias = Mapping[CountKey, tuple[int, datetime]]
-# After every day.
+# Later than every day.
 _NO_DAY = date.max.toordinal() + 1
 
-_GIVEN: LiteralString = """
+_COUNTS: LiteralString = """
     unnest(
         %(products)b::bigint[], %(users)b::bigint[], %(days)b::date[], %(names)b::bigint[],
         %(accounts)b::bigint[], %(counts)b::integer[], %(last)b::timestamptz[])
@@ -21,7 +21,7 @@ _GIVEN: LiteralString = """
 _ADD: LiteralString = f"""
     INSERT INTO engagement_dailycount AS d
         (product_id, user_id, day, event_name_id, account_id, count, last_at)
-    SELECT * FROM {_GIVEN}
+    SELECT * FROM {_COUNTS}
     ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
     SET count = d.count + EXCLUDED.count, last_at = GREATEST(d.last_at, EXCLUDED.last_at)
 """
@@ -33,13 +33,13 @@ def add(counts: CountsByKey) -> None:
         sql.execute(_ADD, _arrays(counts))
 
 
-# These find their rows by the key, as an upsert must. A join may be planned on statistics that do
-# not know a new product yet, and then compares all rows with all: 5 s where this takes 20 ms.
-_TAKE: LiteralString = f"""
+# An upsert finds its rows by the key. For a join on a new product, which the statistics do not know
+# yet, the planner may compare all rows with all: 5 s where this takes 20 ms.
+_SUBTRACT: LiteralString = f"""
     INSERT INTO engagement_dailycount AS d
         (product_id, user_id, day, event_name_id, account_id, count, last_at)
     SELECT product_id, user_id, day, event_name_id, account_id, -count, last_at
-    FROM {_GIVEN} AS k(product_id, user_id, day, event_name_id, account_id, count, last_at)
+    FROM {_COUNTS} AS k(product_id, user_id, day, event_name_id, account_id, count, last_at)
     ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
     SET count = d.count + EXCLUDED.count
     RETURNING d.product_id, d.user_id, d.day, d.event_name_id, d.account_id,
@@ -49,14 +49,14 @@ _DELETE: LiteralString = """
     DELETE FROM engagement_dailycount
     WHERE ctid = ANY(%(places)b::text[]::tid[]) AND product_id = ANY(%(products)b::bigint[])
 """
-# All wanted days are read once each, however many of their counts are asked for.
-_FIND_LAST: LiteralString = """
+# Reads each day once, however many of its counts are updated.
+_SET_LAST_AT: LiteralString = """
     WITH wanted AS MATERIALIZED (
         SELECT * FROM unnest(
             %(products)b::bigint[], %(users)b::bigint[], %(days)b::date[], %(names)b::bigint[],
             %(accounts)b::bigint[])
             AS k(product_id, user_id, day, event_name_id, account_id)),
-    found AS MATERIALIZED (
+    latest AS MATERIALIZED (
         SELECT w.product_id, w.user_id, w.day, e.event_name_id, e.account_id,
                max(e.occurred_at) AS last_at
         FROM (SELECT DISTINCT product_id, user_id, day FROM wanted) w
@@ -71,7 +71,7 @@ _FIND_LAST: LiteralString = """
     INSERT INTO engagement_dailycount AS d
         (product_id, user_id, day, event_name_id, account_id, count, last_at)
     SELECT product_id, user_id, day, event_name_id, account_id, 0, last_at
-    FROM found
+    FROM latest
     WHERE (product_id, user_id, day, event_name_id, account_id) IN (SELECT * FROM wanted)
     ON CONFLICT (product_id, user_id, day, event_name_id, account_id) DO UPDATE
     SET last_at = EXCLUDED.last_at
@@ -79,33 +79,27 @@ _FIND_LAST: LiteralString = """
 
 
 def subtract(counts: CountsByKey) -> None:
-    """Take the counts of events that moved away from the stored ones; the events have moved
-    already. What was counted without events stays."""
+    """Subtract the counts of events that have moved away.
+
+    Counts that were recorded without events stay.
+    """
     if not counts:
         return
     emptied: list[sql.Row] = []
-    unsure: list[sql.Row] = []
-    for row in sql.fetch(_TAKE, _arrays(counts)):
-        product, user, day, name, account, left, last_at, _ = row
-        if left <= 0:
+    outdated: list[sql.Row] = []
+    for row in sql.fetch(_SUBTRACT, _arrays(counts)):
+        product, user, day, name, account, count, last_at, _ = row
+        if count <= 0:
             emptied.append(row)
         elif last_at <= counts[product, user, day.toordinal(), name, account][1]:
-            # Only who lost the last event of a day needs a look at what is left of it.
-            unsure.append(row)
+            # The day lost its last event, so last_at comes from the events that are left.
+            outdated.append(row[:5])
     if emptied:
         products = list({row[0] for row in emptied})
         sql.execute(_DELETE, {"places": [row[7] for row in emptied], "products": products})
-    if unsure:
-        sql.execute(
-            _FIND_LAST,
-            {
-                "products": [row[0] for row in unsure],
-                "users": [row[1] for row in unsure],
-                "days": [row[2] for row in unsure],
-                "names": [row[3] for row in unsure],
-                "accounts": [row[4] for row in unsure],
-            },
-        )
+    if outdated:
+        arrays = sql.arrays(outdated, "products", "users", "days", "names", "accounts")
+        sql.execute(_SET_LAST_AT, arrays)
 
 
 def earliest_days(counts: CountsByKey) -> dict[int, int]:
@@ -117,15 +111,10 @@ def earliest_days(counts: CountsByKey) -> dict[int, int]:
     return days
 
 
-def _arrays(counts: CountsByKey) -> dict[str, Collection[Any]]:
+def _arrays(counts: CountsByKey) -> dict[str, list[Any]]:
     # Sorted by the key, so that two workers that count the same users cannot deadlock.
-    rows = sorted(counts.items())
-    return {
-        "products": [key[0] for key, _ in rows],
-        "users": [key[1] for key, _ in rows],
-        "days": [date.fromordinal(key[2]) for key, _ in rows],
-        "names": [key[3] for key, _ in rows],
-        "accounts": [key[4] for key, _ in rows],
-        "counts": [count for _, (count, _) in rows],
-        "last": [last for _, (_, last) in rows],
-    }
+    rows = [
+        (product, user, date.fromordinal(day), name, account, count, last)
+        for (product, user, day, name, account), (count, last) in sorted(counts.items())
+    ]
+    return sql.arrays(rows, "products", "users", "days", "names", "accounts", "counts", "last")

@@ -1,14 +1,13 @@
-"""Whose messages are recorded: those of products that are there to stay, unless they name somebody
-who was forgotten on request.
+"""Finds the messages that name a user or an account that was deleted on request.
 
-Forgotten users and accounts are known by a digest of their ids alone.
+The service knows forgotten users and accounts only by a digest of their ids.
 """
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import LiteralString, NamedTuple
 
-from engagement.database import locks, sql
+from engagement.database import sql
 from engagement.messages import ReceivedMessage
 from engagement.models import ForgottenSubject
 
@@ -29,62 +28,68 @@ class SubjectRef(NamedTuple):
 
 
 class Suppression(NamedTuple):
-    """Up to which arrival messages that name somebody take no effect, and whether later ones do."""
+    """The last arrival that takes no effect, and whether all later ones take none, either."""
 
     up_to: int
     is_suppressed: bool
 
 
-def split_recordable(
-    received: Sequence[ReceivedMessage],
+def split_suppressed(
+    messages: Sequence[ReceivedMessage],
 ) -> tuple[list[ReceivedMessage], list[ReceivedMessage]]:
-    """Those to record, and those refused: their product is gone, or they name who was forgotten.
+    """The messages to record, and those that name a forgotten user or account.
 
-    Nothing of the products of the former is forgotten until the caller's transaction ends.
+    The products must be locked (``locks.share_lock_products``) by an earlier statement.
     """
-    products = locks.share_lock_products({one.product_id for one in received})
-    bans = _bans(received, products)
-    if not bans and all(one.product_id in products for one in received):
-        return list(received), []
-    admitted: list[ReceivedMessage] = []
-    refused: list[ReceivedMessage] = []
-    for one in received:
-        is_refused = one.product_id not in products or (bool(bans) and _is_banned(one, bans))
-        (refused if is_refused else admitted).append(one)
-    return admitted, refused
+    suppressions = _suppressions(messages)
+    if not suppressions:
+        return list(messages), []
+    recordable: list[ReceivedMessage] = []
+    suppressed: list[ReceivedMessage] = []
+    for message in messages:
+        (suppressed if _is_suppressed(message, suppressions) else recordable).append(message)
+    return recordable, suppressed
 
 
-def _is_banned(one: ReceivedMessage, bans: dict[SubjectRef, Suppression]) -> bool:
-    found = (bans.get(subject) for subject in subjects_of(one))
-    return any(ban and (ban.is_suppressed or one.arrival <= ban.up_to) for ban in found)
+def _is_suppressed(received: ReceivedMessage, suppressions: dict[SubjectRef, Suppression]) -> bool:
+    return any(
+        suppression.is_suppressed or received.arrival <= suppression.up_to
+        for subject in subjects_of(received)
+        if (suppression := suppressions.get(subject)) is not None
+    )
 
 
-def subjects_of(one: ReceivedMessage) -> Iterator[SubjectRef]:
+def subjects_of(received: ReceivedMessage) -> Iterator[SubjectRef]:
     """The user and the account that the message names."""
-    if one.message.user_id is not None:
-        yield SubjectRef(one.product_id, SubjectScope.USER, one.message.user_id)
-    if one.message.group_id is not None:
-        yield SubjectRef(one.product_id, SubjectScope.ACCOUNT, one.message.group_id)
+    if received.message.user_id is not None:
+        yield SubjectRef(received.product_id, SubjectScope.USER, received.message.user_id)
+    if received.message.group_id is not None:
+        yield SubjectRef(received.product_id, SubjectScope.ACCOUNT, received.message.group_id)
 
 
 def suppressed_ids(product_id: int, scope: SubjectScope, external_ids: Collection[str]) -> set[str]:
-    """Of these those whose messages take no effect any more; for whoever writes more of them than
-    ``record()`` does. The product must be held."""
-    if not _with_any([product_id]):
+    """Those of the ids whose messages take no effect any more.
+
+    For writers that keep more about a subject than ``record()`` does. The product must be locked.
+    """
+    if not _products_with_forgotten([product_id]):
         return set()
     subjects = [SubjectRef(product_id, scope, external_id) for external_id in external_ids]
-    bans = _bans_on(subjects)
-    return {one.external_id for one, ban in bans.items() if ban.is_suppressed}
+    suppressions = _find_suppressions(subjects)
+    return {
+        subject.external_id
+        for subject, suppression in suppressions.items()
+        if suppression.is_suppressed
+    }
 
 
-# --- Who was forgotten ----------------------------------------------------------------------
+# --- Forgotten subjects ---------------------------------------------------------------------
 
-# A statement of its own: it must look after the products are held.
-_PRODUCTS_WITH_ANY: LiteralString = """
+_PRODUCTS_WITH_FORGOTTEN: LiteralString = """
     SELECT product_id FROM unnest(%(products)b::bigint[]) AS k(product_id)
     WHERE EXISTS (SELECT FROM engagement_forgottensubject f WHERE f.product_id = k.product_id)
 """
-_BANS: LiteralString = """
+_FIND_SUPPRESSIONS: LiteralString = """
     SELECT k.place, max(f.up_to), bool_or(f.is_suppressed)
     FROM unnest(%(products)b::bigint[], %(digests)b::bytea[])
          WITH ORDINALITY AS k(product_id, digest, place)
@@ -93,39 +98,33 @@ _BANS: LiteralString = """
 """
 
 
-def _bans(
-    received: Sequence[ReceivedMessage], products: Collection[int]
-) -> dict[SubjectRef, Suppression]:
-    """The bans on those whom the messages name; nearly always there are none."""
+def _suppressions(messages: Sequence[ReceivedMessage]) -> dict[SubjectRef, Suppression]:
+    """The suppressions of the subjects that the messages name; nearly always there are none."""
+    products = _products_with_forgotten({received.product_id for received in messages})
     if not products:
         return {}
-    concerned = _with_any(products)
-    if not concerned:
-        return {}
-    return _bans_on(
-        list(
-            {
-                subject
-                for one in received
-                if one.product_id in concerned
-                for subject in subjects_of(one)
-            }
-        )
-    )
+    subjects = {
+        subject
+        for received in messages
+        if received.product_id in products
+        for subject in subjects_of(received)
+    }
+    return _find_suppressions(list(subjects))
 
 
-def _with_any(products: Collection[int]) -> set[int]:
-    """Of the products those of which somebody was forgotten."""
-    rows = sql.fetch(_PRODUCTS_WITH_ANY, {"products": list(products)})
+def _products_with_forgotten(products: Collection[int]) -> set[int]:
+    """Those of the products that have forgotten subjects."""
+    if not products:
+        return set()
+    rows = sql.fetch(_PRODUCTS_WITH_FORGOTTEN, {"products": list(products)})
     return {product_id for (product_id,) in rows}
 
 
-def _bans_on(subjects: Sequence[SubjectRef]) -> dict[SubjectRef, Suppression]:
-    arrays = {
-        "products": [subject.product_id for subject in subjects],
-        "digests": [subject.digest for subject in subjects],
-    }
+def _find_suppressions(subjects: Sequence[SubjectRef]) -> dict[SubjectRef, Suppression]:
+    arrays = sql.arrays(
+        ((subject.product_id, subject.digest) for subject in subjects), "products", "digests"
+    )
     return {
         subjects[place - 1]: Suppression(up_to, is_suppressed)
-        for place, up_to, is_suppressed in sql.fetch(_BANS, arrays)
+        for place, up_to, is_suppressed in sql.fetch(_FIND_SUPPRESSIONS, arrays)
     }

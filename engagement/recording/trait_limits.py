@@ -1,7 +1,7 @@
-"""How many traits a user or an account has at most.
+"""Limits how many traits a user or an account may have.
 
-A message has a bounded number of traits, but messages may go on adding others for ever, and each
-write of a subject rewrites all of its traits. So a new trait is kept only where there is room.
+A message has a bounded number of traits, but messages may add more forever, and each write of a
+subject rewrites all of its traits. So a subject gets a new trait only if there is room for it.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ from engagement.traits import (
     read_stamp,
 )
 
-# What a subject may have, and how long all of that may be as JSON. Traits that a license wrote are
-# few and short, and always find room.
+# A subject's number of traits, and their length as JSON. Traits from a license are few and short,
+# and do not count.
 MAX_TRAITS = 1_000
 MAX_BYTES = 256 * 1024
-# A present trait may change to a value this long whatever else there is.
+# An existing trait may always change to a value of this length.
 ALWAYS_ALLOWED_BYTES = 256
-# The stamps of so many removed traits are kept, the latest.
+# The number of removed traits whose stamps are kept, latest first.
 MAX_REMOVED_STAMPS = 1_000
 
 TraitPatch = tuple[dict[str, Any], Stamp]
@@ -34,7 +34,7 @@ _LICENSE_TRAITS = frozenset(MARKETPLACE_TRAITS)
 
 
 class MergedTraits(NamedTuple):
-    """A subject's merged traits and stamps, as JSON, and what the traits say of its creation."""
+    """A subject's merged traits and stamps, as JSON, and when its traits say it was created."""
 
     traits: str
     stamps: str
@@ -42,91 +42,93 @@ class MergedTraits(NamedTuple):
 
 
 class MergeResult(NamedTuple):
-    """``merged`` is None where nothing changed. ``refused`` has the names of the traits that found
-    no room, by the arrival of their message."""
+    """``merged`` is None if nothing changed. ``dropped_traits`` are the names of traits that had no
+    room, by the arrival of their message."""
 
     merged: MergedTraits | None
-    refused: dict[int, list[str]]
+    dropped_traits: dict[int, list[str]]
 
 
 def merge_patches(traits: str, stamps: str, patches: Sequence[TraitPatch]) -> MergeResult:
     """Merge the patches into the traits and stamps, given as JSON, within the limits.
 
-    What fits in the end is kept whatever came in between. Otherwise each new trait must fit when
+    If the result fits, the sizes in between do not matter. Otherwise each new trait must fit when
     its message is merged.
     """
-    values, written = msgspec.json.decode(traits), msgspec.json.decode(stamps)
-    changes = [merge_traits(values, written, patch, stamp) for patch, stamp in patches]
-    refused: dict[int, list[str]] = {}
+    values, value_stamps = msgspec.json.decode(traits), msgspec.json.decode(stamps)
+    changes = [merge_traits(values, value_stamps, patch, stamp) for patch, stamp in patches]
+    dropped: dict[int, list[str]] = {}
     encoded = msgspec.json.encode(values)
     if len(values) > MAX_TRAITS or len(encoded) > MAX_BYTES:
-        values, written = msgspec.json.decode(traits), msgspec.json.decode(stamps)
-        changes, refused = _merge_what_fits(values, written, patches)
+        values, value_stamps = msgspec.json.decode(traits), msgspec.json.decode(stamps)
+        changes, dropped = _merge_what_fits(values, value_stamps, patches)
         encoded = msgspec.json.encode(values)
     if not any(changes):
-        return MergeResult(None, refused)
-    _let_go_of_removed(values, written)
-    text = msgspec.json.encode(written).decode()
-    return MergeResult(MergedTraits(encoded.decode(), text, parse_created_at(values)), refused)
+        return MergeResult(None, dropped)
+    _drop_old_stamps(values, value_stamps)
+    encoded_stamps = msgspec.json.encode(value_stamps).decode()
+    merged = MergedTraits(encoded.decode(), encoded_stamps, parse_created_at(values))
+    return MergeResult(merged, dropped)
 
 
 def drop_new_traits(patches: Sequence[TraitPatch]) -> dict[int, list[str]]:
-    """What is refused where all traits of the patches are new and there is no room."""
-    refused: dict[int, list[str]] = {}
+    """The dropped traits if all traits of the patches are new and there is no room."""
+    dropped: dict[int, list[str]] = {}
     for patch, stamp in patches:
         if new := [name for name, value in canonical_traits(patch).items() if value is not None]:
-            refused[stamp[1]] = new
-    return refused
+            dropped[stamp[1]] = new
+    return dropped
 
 
 def patched_names(patches: Sequence[TraitPatch]) -> list[str]:
-    """The traits that the patches are about."""
+    """The names of all traits in the patches."""
     return list({name for patch, _ in patches for name in canonical_traits(patch)})
 
 
 def has_license_patch(patches: Sequence[TraitPatch]) -> bool:
-    """Whether some of the patches come from a license."""
+    """Whether any of the patches comes from a license."""
     return any(read_stamp(stamp).source is Source.MARKETPLACE for _, stamp in patches)
 
 
 def _merge_what_fits(
-    values: dict[str, Any], written: dict[str, Any], patches: Sequence[TraitPatch]
+    values: dict[str, Any], stamps: dict[str, Any], patches: Sequence[TraitPatch]
 ) -> tuple[list[bool], dict[int, list[str]]]:
-    """Merge in place what there is room for; whether each patch changed anything, and the rest."""
-    room = _Room(values, written)
+    """Merge in place what there is room for. Returns whether each patch changed anything, and the
+    dropped traits."""
+    room = _Room(values, stamps)
     changes: list[bool] = []
-    refused: dict[int, list[str]] = {}
+    dropped: dict[int, list[str]] = {}
     for patch, stamp in patches:
         fitting: dict[str, Any] = {}
         for name, value in canonical_traits(patch).items():
-            known = written.get(name)
-            if known is not None and tuple(known) >= stamp:
+            previous = stamps.get(name)
+            if previous is not None and tuple(previous) >= stamp:
                 continue
             if room.take(name, value, stamp):
                 fitting[name] = value
             else:
-                refused.setdefault(stamp[1], []).append(name)
-        changes.append(merge_traits(values, written, fitting, stamp))
-    return changes, refused
+                dropped.setdefault(stamp[1], []).append(name)
+        changes.append(merge_traits(values, stamps, fitting, stamp))
+    return changes, dropped
 
 
 class _Room:
-    """What a subject has of traits that count, and so what else fits."""
+    """The sizes of a subject's traits, and so what else fits. Traits of a license do not count."""
 
-    def __init__(self, values: dict[str, Any], written: dict[str, Any]) -> None:
+    def __init__(self, values: dict[str, Any], stamps: dict[str, Any]) -> None:
         self._sizes = {
             name: _size(name, value)
             for name, value in values.items()
-            if not (name in written and _is_of_license(name, written[name]))
+            if not (name in stamps and _is_of_license(name, stamps[name]))
         }
-        # Two braces, and a comma less than there are traits.
+        # Two braces, and one comma less than there are traits.
         self._bytes = 1 + sum(self._sizes.values())
 
     def take(self, name: str, value: Any, stamp: Stamp) -> bool:
-        """Whether the trait's new value, None for none, fits; it then has its room."""
+        """Take room for the trait's new value; None removes the trait. Returns whether it fits."""
         before = self._sizes.get(name)
         if value is None or _is_of_license(name, stamp):
-            self._give_back(name)
+            self._release(name)
             return True
         size = _size(name, value)
         if before is None:
@@ -135,12 +137,12 @@ class _Room:
             is_small = size <= max(before, ALWAYS_ALLOWED_BYTES)
             fits = is_small or self._bytes - before + size <= MAX_BYTES
         if fits:
-            self._give_back(name)
+            self._release(name)
             self._sizes[name] = size
             self._bytes += size
         return fits
 
-    def _give_back(self, name: str) -> None:
+    def _release(self, name: str) -> None:
         self._bytes -= self._sizes.pop(name, 0)
 
 
@@ -149,16 +151,18 @@ def _is_of_license(name: str, stamp: Sequence[int]) -> bool:
 
 
 def _size(name: str, value: Any) -> int:
-    # With the colon and the comma.
+    # Includes the colon and the comma.
     return len(msgspec.json.encode(name)) + len(msgspec.json.encode(value)) + 2
 
 
-def _let_go_of_removed(values: dict[str, Any], written: dict[str, Any]) -> None:
-    """Keep the latest stamps of removed traits: the older one is, the less likely is a message
-    from before it still to come."""
-    if len(written) - len(values) <= MAX_REMOVED_STAMPS:
+def _drop_old_stamps(values: dict[str, Any], stamps: dict[str, Any]) -> None:
+    """Keep only the latest stamps of removed traits.
+
+    The older a stamp is, the less likely is an even older message.
+    """
+    if len(stamps) - len(values) <= MAX_REMOVED_STAMPS:
         return
-    removed = [name for name in written if name not in values]
-    removed.sort(key=lambda name: tuple(written[name]), reverse=True)
+    removed = [name for name in stamps if name not in values]
+    removed.sort(key=lambda name: tuple(stamps[name]), reverse=True)
     for name in removed[MAX_REMOVED_STAMPS:]:
-        del written[name]
+        del stamps[name]

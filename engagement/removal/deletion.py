@@ -1,7 +1,7 @@
-"""Deleting a product with everything that belongs to it, in bounded transactions.
+"""Deletes a product with everything that belongs to it, in bounded transactions.
 
-From the request on its keys and tokens are revoked and no worker records anything of it. Its rows
-go in pieces, the product itself at last, so that an interrupted deletion is simply gone on with.
+The request revokes the product's keys and tokens, and no worker records anything for it any more.
+The product itself is deleted last, so an interrupted deletion resumes where it stopped.
 """
 
 from collections.abc import Callable
@@ -17,28 +17,28 @@ from psycopg import sql as compose
 from engagement.database import locks, retries, sql
 from engagement.models import Credential, EventName, Product, ProductMember
 
-# So many rows go in one transaction.
 ROWS_PER_TRANSACTION = 20_000
-# Fewer, because what points to them goes with them.
+# Fewer, because deleting an event name also deletes the rows that point to it.
 NAMES_PER_TRANSACTION = 2_000
 
-# Deletes up to so many rows of another app that no column ties to the product; how many it were.
+# Deletes rows of another app that no column ties to the product, given the product's id and the
+# largest number of rows. Returns how many it deleted.
 ProductEraser = Callable[[int, int], int]
-_elsewhere: list[ProductEraser] = []
+_erasers: list[ProductEraser] = []
 
 
-def register_eraser(clear: ProductEraser) -> None:
-    """Have another app's share deleted too; imports point from that app to this one."""
-    _elsewhere.append(clear)
+def register_eraser(eraser: ProductEraser) -> None:
+    """Call *eraser* for each deleted product. Imports point from the other app to this one."""
+    _erasers.append(eraser)
 
 
 def request_deletion(product_id: int, now: datetime) -> bool:
-    """Close the product for good; whether it was open until now. ``go_on()`` deletes it."""
+    """Close the product for good. Returns whether it was open. ``resume_deletion()`` deletes it."""
     with transaction.atomic(durable=True):
-        # Whoever records something of it is waited for, and nobody begins after this.
+        # Waits for workers that are recording for the product, and lets none begin after this.
         locks.lock_product(product_id)
-        open_until_now = Product.objects.filter(pk=product_id, deletion_requested_at=None)
-        if not open_until_now.update(deletion_requested_at=now):
+        open_product = Product.objects.filter(pk=product_id, deletion_requested_at=None)
+        if not open_product.update(deletion_requested_at=now):
             return False
         for model in _credentials():
             live = model._default_manager.filter(product=product_id, revoked_at=None)
@@ -47,10 +47,11 @@ def request_deletion(product_id: int, now: datetime) -> bool:
 
 
 def resume_all_deletions(out_of_time: Callable[[], bool]) -> bool:
-    """Go on with the deletions that were asked for; whether time sufficed for all."""
-    asked = Product.objects.filter(deletion_requested_at__isnull=False).order_by("pk")
+    """Resume every requested deletion. Returns False if time ran out first."""
+    requested = Product.objects.filter(deletion_requested_at__isnull=False).order_by("pk")
     return all(
-        resume_deletion(pk, out_of_time=out_of_time) for pk in asked.values_list("pk", flat=True)
+        resume_deletion(pk, out_of_time=out_of_time)
+        for pk in requested.values_list("pk", flat=True)
     )
 
 
@@ -60,10 +61,10 @@ def resume_deletion(
     out_of_time: Callable[[], bool] = lambda: False,
     after_piece: Callable[[int], None] = lambda rows: None,
 ) -> bool:
-    """Delete rows of the product until nothing is left; whether time sufficed for that.
+    """Delete rows of the product until nothing is left. Returns False if time ran out first.
 
-    *after_piece* is told how many rows went with each committed piece. A product that somebody
-    else is deleting just now is left to them.
+    Calls *after_piece* with the number of rows after each transaction. Leaves a product to another
+    worker that is deleting it.
     """
     more = True
     while more:
@@ -75,11 +76,11 @@ def resume_deletion(
 
 
 def _delete_some(product_id: int) -> tuple[int, bool]:
-    """One piece: the number of rows that went, and whether there is more to do."""
+    """One transaction. Returns the number of deleted rows, and whether there is more to do."""
     with transaction.atomic(durable=True):
         locks.lock_scoring(product_id)
-        held = Product.objects.select_for_update(skip_locked=True, no_key=True)
-        product = held.filter(pk=product_id, deletion_requested_at__isnull=False).first()
+        free = Product.objects.select_for_update(skip_locked=True, no_key=True)
+        product = free.filter(pk=product_id, deletion_requested_at__isnull=False).first()
         if product is None:
             return 0, False
         rows = _delete_rows(product_id)
@@ -93,7 +94,7 @@ def _delete_some(product_id: int) -> tuple[int, bool]:
 def _delete_product(product: Product) -> tuple[int, bool]:
     """Delete the product and the few rows that its tables point to, if nothing else is left."""
     locks.lock_product(product.pk)
-    # Who held it may have written a last row.
+    # A worker that shared the lock may have written a last row.
     if rows := _delete_rows(product.pk):
         return rows, True
     deleted, _ = product.delete()
@@ -101,9 +102,9 @@ def _delete_product(product: Product) -> tuple[int, bool]:
 
 
 def _delete_rows(product_id: int) -> int:
-    """Delete up to ROWS_PER_PIECE rows of the first table that has any; how many it were."""
-    for clear in _elsewhere:
-        if rows := clear(product_id, ROWS_PER_TRANSACTION):
+    """Delete up to ROWS_PER_TRANSACTION rows of the first table that has any. Returns how many."""
+    for erase in _erasers:
+        if rows := erase(product_id, ROWS_PER_TRANSACTION):
             return rows
     for table in _tables():
         if rows := _delete_from(table, product_id):
@@ -115,8 +116,8 @@ def _delete_rows(product_id: int) -> int:
 
 # --- Tables ---------------------------------------------------------------------------------
 
-# Each partition by itself. Tables that others point to are small and go with the product. Users
-# and accounts go first: without them nobody is scored any more.
+# Lists each partition by itself. Tables that others point to are small and go with the product.
+# Users and accounts come first: without them nothing is scored any more.
 _TABLES: LiteralString = """
     SELECT c.relname
     FROM pg_class c
@@ -128,10 +129,13 @@ _TABLES: LiteralString = """
 
 
 def _tables() -> list[str]:
-    """Every table with rows of products, those apart that say whose the product is until it is
-    gone: while its keys are known, what still comes with them is not listed as anybody's."""
-    with_the_product: list[type[Model]] = [*_credentials(), ProductMember]
-    kept = {model._meta.db_table for model in with_the_product}
+    """Every table with rows of products, except the credentials and members.
+
+    These go with the product. As long as its keys exist, messages that still arrive with them are
+    not listed as messages with an unknown key.
+    """
+    last: list[type[Model]] = [*_credentials(), ProductMember]
+    kept = {model._meta.db_table for model in last}
     return [name for (name,) in sql.fetch(_TABLES) if name not in kept]
 
 

@@ -1,8 +1,8 @@
-"""Forgetting users and accounts on request, with everything that is kept of them.
+"""Forgets users and accounts on request, with everything that the service keeps about them.
 
-At once, in one transaction, they are out of sight: traits, id and scores are gone, and messages
-that arrived before take no effect any more. Their events, counts and links then go in pieces; a
-crash in between leaves a note of what is to be cleared.
+One transaction hides the subject: its traits, id, and scores are gone, and messages that arrived
+before take no effect. Its events, counts, and memberships are then deleted in bounded transactions.
+After a crash the ``ForgottenSubject`` row still says what is left to delete.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,39 +14,34 @@ from uuid import uuid4
 from django.db import transaction
 
 from engagement.database import locks, retries, sql
-from engagement.models import (
-    Account,
-    AccountEngagement,
-    ForgottenSubject,
-    ScoreSet,
-    User,
-    UserEngagement,
-)
+from engagement.database.arrivals import take_arrivals
+from engagement.models import ForgottenSubject, ScoreSet
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import attribution, reattribution
-from engagement.recording.subjects import lock_users_for_update
+from engagement.recording.resolve import lock_users_for_update
 from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.scopes import get_kind
 from engagement.scores import rescore_queue
 
-# So many users of a forgotten account are cleared in one transaction.
+# Users of a forgotten account that one transaction takes out of it.
 USERS_PER_TRANSACTION = 200
 
 OutOfTime = Callable[[], bool]
-# Deletes what another app keeps of the subject, inside the transaction that forgets it.
+# Deletes what another app keeps about the subject, in the transaction that forgets it.
 SubjectEraser = Callable[[SubjectRef, datetime], None]
-_elsewhere: list[SubjectEraser] = []
+_erasers: list[SubjectEraser] = []
 
 
-def register_eraser(clear: SubjectEraser) -> None:
-    """Have another app's share forgotten too; imports point from that app to this one."""
-    _elsewhere.append(clear)
+def register_eraser(eraser: SubjectEraser) -> None:
+    """Call *eraser* for each forgotten subject. Imports point from the other app to this one."""
+    _erasers.append(eraser)
 
 
 def forget(subject: SubjectRef, now: datetime, *, suppress: bool = False) -> bool:
-    """Forget the user or account, with *suppress* for good; whether there was one.
+    """Forget the user or account. Returns whether there was one.
 
-    Messages that arrived until now take no effect; later ones are of somebody new, or refused
-    where the id is suppressed. ``clear()`` deletes what this leaves.
+    Messages that arrived until now take no effect. Later messages create a new subject or, with
+    *suppress*, are dropped. ``erase_forgotten()`` deletes what this leaves.
     """
     return retries.retry_on_conflict(partial(_forget, subject, now, suppress))
 
@@ -57,7 +52,7 @@ def _forget(subject: SubjectRef, now: datetime, suppress: bool) -> bool:
         if not locks.lock_product(subject.product_id):
             return False
         row_id = _hide(subject)
-        ((up_to,),) = sql.fetch("SELECT nextval('engagement_arrival')")
+        (up_to,) = take_arrivals(1)
         ForgottenSubject.objects.create(
             product_id=subject.product_id,
             scope=subject.scope,
@@ -67,13 +62,13 @@ def _forget(subject: SubjectRef, now: datetime, suppress: bool) -> bool:
             row_id=row_id,
             forgotten_at=now,
         )
-        for clear_elsewhere in _elsewhere:
-            clear_elsewhere(subject, now)
+        for erase in _erasers:
+            erase(subject, now)
     return row_id is not None
 
 
 def lift_suppression(subject: SubjectRef) -> int:
-    """Take later messages that name the subject; how many requests had kept them out."""
+    """Record later messages that name the subject. Returns how many requests suppressed them."""
     suppressing = ForgottenSubject.objects.filter(
         product_id=subject.product_id, digest=subject.digest, is_suppressed=True
     )
@@ -81,89 +76,90 @@ def lift_suppression(subject: SubjectRef) -> int:
 
 
 def _hide(subject: SubjectRef) -> int | None:
-    """Make the row one of nobody: the id may come back at once, and then with a row of its own."""
-    model: Any = User if subject.scope == SubjectScope.USER else Account
-    known = model.objects.filter(product=subject.product_id, external_id=subject.external_id)
-    row_id: int | None = known.values_list("pk", flat=True).first()
+    """Make the subject's row anonymous. Returns its id.
+
+    The customer's id may return at once, and then gets a row of its own.
+    """
+    model: Any = get_kind(subject.scope).model
+    rows = model.objects.filter(product=subject.product_id, external_id=subject.external_id)
+    row_id: int | None = rows.values_list("pk", flat=True).first()
     if row_id is not None:
-        known.update(
+        rows.update(
             external_id=f"forgotten {uuid4()}",
             traits={},
             trait_stamps={},
             is_identified=False,
             created_at=None,
         )
-        _forget_scores(subject, row_id)
+        _delete_scores(subject, row_id)
     return row_id
 
 
-def _forget_scores(subject: SubjectRef, row_id: int) -> None:
+def _delete_scores(subject: SubjectRef, row_id: int) -> None:
+    kind = get_kind(subject.scope)
     sets = ScoreSet.objects.filter(product=subject.product_id)
-    numbers: Any = UserEngagement if subject.scope == SubjectScope.USER else AccountEngagement
-    # With each set named, which is how the key finds them.
-    rows = numbers.objects.filter(product=subject.product_id, score_set__in=list(sets))
-    rows.filter(**{subject.scope.value: row_id}).delete()
+    model: Any = kind.engagement_model
+    # Naming each set lets the key find the rows.
+    rows = model.objects.filter(product=subject.product_id, score_set__in=list(sets))
+    rows.filter(**{kind.id_column: row_id}).delete()
     sets.update(benchmarks_stale=True)
 
 
-# --- Clearing -------------------------------------------------------------------------------
+# --- Erasing --------------------------------------------------------------------------------
 
 
 def erase_forgotten(out_of_time: OutOfTime = lambda: False) -> bool:
-    """Delete what is left of those who were forgotten; whether time sufficed for it."""
-    to_clear = ForgottenSubject.objects.filter(row_id__isnull=False).order_by("pk")
-    for pk in to_clear.values_list("pk", flat=True):
+    """Delete what is left of forgotten subjects. Returns False if time ran out first."""
+    unfinished = ForgottenSubject.objects.filter(row_id__isnull=False).order_by("pk")
+    for pk in unfinished.values_list("pk", flat=True):
         more = True
         while more:
             if out_of_time():
                 return False
-            more = retries.retry_on_conflict(partial(_clear_some, pk))
+            more = retries.retry_on_conflict(partial(_erase_some, pk))
     return True
 
 
-def _clear_some(pk: int) -> bool:
-    """One bounded piece of work; whether there is more, and it is not somebody else's already."""
+def _erase_some(pk: int) -> bool:
+    """One bounded step. Returns False if nothing is left, or another worker is erasing it."""
     with transaction.atomic(durable=True):
-        held = ForgottenSubject.objects.select_for_update(skip_locked=True, no_key=True)
-        forgotten = held.filter(pk=pk, row_id__isnull=False).first()
+        free = ForgottenSubject.objects.select_for_update(skip_locked=True, no_key=True)
+        forgotten = free.filter(pk=pk, row_id__isnull=False).first()
         if forgotten is None:
             return False
-        whose = {"product": forgotten.product_id, "row": forgotten.row_id}
-        if forgotten.scope == SubjectScope.ACCOUNT and _clear_users_of(whose):
+        row = {"product": forgotten.product_id, "row": forgotten.row_id}
+        if forgotten.scope == SubjectScope.ACCOUNT and _erase_users_of(row):
             return True
         if forgotten.scope == SubjectScope.USER:
-            _clear_user(whose)
-        sql.execute(_DELETE_ROW[SubjectScope(forgotten.scope)], whose)
+            _erase_user(row)
+        sql.execute(_DELETE.format(get_kind(forgotten.scope).table, "id"), row)
         ForgottenSubject.objects.filter(pk=pk).update(row_id=None)
     return False
 
 
 _DELETE: LiteralString = "DELETE FROM {} WHERE product_id = %(product)s AND {} = %(row)s"
-_DELETE_ROW: dict[SubjectScope, LiteralString] = {
-    SubjectScope.USER: _DELETE.format("engagement_user", "id"),
-    SubjectScope.ACCOUNT: _DELETE.format("engagement_account", "id"),
-}
 _DELETE_EVENTS: LiteralString = _DELETE.format("engagement_event", "user_id")
-_DELETE_LINKS: LiteralString = _DELETE.format("engagement_membership", "user_id")
+_DELETE_MEMBERSHIPS: LiteralString = _DELETE.format("engagement_membership", "user_id")
 _DELETE_COUNTS: LiteralString = (
     _DELETE.format("engagement_dailycount", "user_id") + " RETURNING account_id"
 )
 
 
-_IS_IN: LiteralString = """
+_CURRENT_ACCOUNT: LiteralString = """
     SELECT account_id FROM engagement_user WHERE product_id = %(product)s AND id = %(row)s
 """
 
 
-def _clear_user(whose: dict[str, Any]) -> None:
-    """No message finds the row any more, and with its lock nobody moves its events."""
-    lock_users_for_update([whose["row"]])
-    reattribution.delete_requests(whose["product"], whose["row"])
-    accounts = {account_id for (account_id,) in sql.fetch(_DELETE_COUNTS, whose)}
-    accounts |= {account_id or NO_ACCOUNT for (account_id,) in sql.fetch(_IS_IN, whose)}
-    sql.execute(_DELETE_EVENTS, whose)
-    sql.execute(_DELETE_LINKS, whose)
-    product_id = whose["product"]
+def _erase_user(row: dict[str, Any]) -> None:
+    """Delete what a user did. No message finds the row any more, and its lock keeps everybody
+    else from moving its events."""
+    product_id, user_id = row["product"], row["row"]
+    lock_users_for_update([user_id])
+    reattribution.delete_requests(product_id, user_id)
+    accounts = {account_id for (account_id,) in sql.fetch(_DELETE_COUNTS, row)}
+    accounts |= {account_id or NO_ACCOUNT for (account_id,) in sql.fetch(_CURRENT_ACCOUNT, row)}
+    sql.execute(_DELETE_EVENTS, row)
+    sql.execute(_DELETE_MEMBERSHIPS, row)
     rescore_queue.enqueue(
         {rescore_queue.rescore_account(product_id, id) for id in accounts if id != NO_ACCOUNT}
     )
@@ -171,7 +167,7 @@ def _clear_user(whose: dict[str, Any]) -> None:
 
 # --- The users of a forgotten account -------------------------------------------------------
 
-# Nearly all are found by an index; who was in the account once and did nothing there is not.
+# Indexes find nearly all of them, but not a user who once was in the account and did nothing there.
 _USERS_OF: tuple[LiteralString, ...] = (
     "SELECT id FROM engagement_user WHERE account_id = %(row)s LIMIT %(limit)s",
     """
@@ -183,36 +179,39 @@ _USERS_OF: tuple[LiteralString, ...] = (
     WHERE product_id = %(product)s AND account_id = %(row)s LIMIT %(limit)s
     """,
 )
-_OF_USERS: LiteralString = """
+_DELETE_OF_USERS: LiteralString = """
     DELETE FROM {} WHERE product_id = %(product)s AND account_id = %(row)s
         AND user_id = ANY(%(users)b::bigint[])
 """
-_FORGET_LINKS: LiteralString = _OF_USERS.format("engagement_membership")
-_FORGET_EVENTS: LiteralString = _OF_USERS.format("engagement_event")
-_FORGET_COUNTS: LiteralString = _OF_USERS.format("engagement_dailycount")
+_DELETE_FROM_ACCOUNT: tuple[LiteralString, ...] = (
+    _DELETE_OF_USERS.format("engagement_membership"),
+    _DELETE_OF_USERS.format("engagement_event"),
+    _DELETE_OF_USERS.format("engagement_dailycount"),
+)
 
 
-def _clear_users_of(whose: dict[str, Any]) -> bool:
-    """Take some users out of the account, with what they did there; whether there were any."""
-    ids = _some_users_of(whose)
+def _erase_users_of(row: dict[str, Any]) -> bool:
+    """Take some users out of the account and delete what they did there. Returns whether there
+    were any."""
+    product_id, ids = row["product"], _some_users_of(row)
     if not ids:
         return False
-    # What was done in the account is known by its events and counts, so these must be right first.
-    is_held = locks.share_lock_products([whose["product"]])
+    # Events and counts say what was done in the account, so their accounts must be correct first.
+    is_locked = locks.share_lock_products([product_id])
     lock_users_for_update(ids)
-    if is_held and reattribution.process_user_requests(whose["product"], ids):
+    if is_locked and reattribution.process_user_requests(product_id, ids):
         return True
-    for statement in (_FORGET_LINKS, _FORGET_EVENTS, _FORGET_COUNTS):
-        sql.execute(statement, {**whose, "users": ids})
-    _find_account_again(whose["product"], ids)
-    rescore_queue.enqueue({rescore_queue.rescore_user(whose["product"], id) for id in ids})
+    for statement in _DELETE_FROM_ACCOUNT:
+        sql.execute(statement, {**row, "users": ids})
+    _set_current_accounts(product_id, ids)
+    rescore_queue.enqueue({rescore_queue.rescore_user(product_id, id) for id in ids})
     return True
 
 
-def _some_users_of(whose: dict[str, Any]) -> list[int]:
+def _some_users_of(row: dict[str, Any]) -> list[int]:
     for statement in _USERS_OF:
-        if found := sql.fetch(statement, {**whose, "limit": USERS_PER_TRANSACTION}):
-            return [user_id for (user_id,) in found]
+        if users := sql.fetch(statement, {**row, "limit": USERS_PER_TRANSACTION}):
+            return [user_id for (user_id,) in users]
     return []
 
 
@@ -224,12 +223,11 @@ _SET_ACCOUNT: LiteralString = """
 """
 
 
-def _find_account_again(product_id: int, user_ids: Sequence[int]) -> None:
-    """Put the users where their remaining links say they are."""
+def _set_current_accounts(product_id: int, user_ids: Sequence[int]) -> None:
+    """Set each user's current account by their remaining memberships."""
     current = attribution.current_accounts(product_id, user_ids)
-    accounts, since = zip(*(current.get(id, (None, None)) for id in user_ids), strict=True)
-    arrays = {"users": list(user_ids), "accounts": list(accounts), "since": list(since)}
-    sql.execute(_SET_ACCOUNT, arrays)
+    rows = [(id, *current.get(id, (None, None))) for id in user_ids]
+    sql.execute(_SET_ACCOUNT, sql.arrays(rows, "users", "accounts", "since"))
     rescore_queue.enqueue(
-        {rescore_queue.rescore_account(product_id, id) for id in accounts if id is not None}
+        {rescore_queue.rescore_account(product_id, id) for id, _ in current.values()}
     )

@@ -1,4 +1,4 @@
-"""What the domain needs done now and then, whoever happens to run it."""
+"""Periodic maintenance of the domain. Any worker may run it."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import LiteralString
@@ -11,46 +11,45 @@ from engagement.database.partitions import maintain_partitions
 from engagement.logins import throttle
 from engagement.models import DailyJob, ForgottenSubject
 
-# A link may arrive this much late and still be sorted in exactly.
+# A membership that arrives at most this late is sorted in exactly.
 LATE_MEMBERSHIP_WINDOW = timedelta(days=7)
-# Of a user with more links older than that, the last of each day is kept.
+# Of a user with more memberships older than that, only the last of each day is kept.
 MAX_OLD_MEMBERSHIPS = 10_000
-# By then nothing that arrived before somebody was forgotten can still be on its way.
+# After this time no message that arrived before its subject was forgotten can still be waiting.
 FORGOTTEN_RETENTION = timedelta(days=30)
-# So many users' links are looked at by one statement.
 USERS_PER_STATEMENT = 20_000
 
 
 def maintain(now: datetime) -> None:
-    """Keep the partitions, let go of old requests to forget and of what is left of old logins and,
-    once a day, thin the links.
+    """Maintain the partitions, delete old requests to forget, login attempts, and sessions and,
+    once a day, thin the memberships.
 
     Safe to repeat.
     """
     today = now.astimezone(UTC).date()
     maintain_partitions(today, settings.EVENT_RETENTION_DAYS)
-    over = ForgottenSubject.objects.filter(is_suppressed=False, row_id=None)
-    over.filter(forgotten_at__lt=now - FORGOTTEN_RETENTION).delete()
+    erased = ForgottenSubject.objects.filter(is_suppressed=False, row_id=None)
+    erased.filter(forgotten_at__lt=now - FORGOTTEN_RETENTION).delete()
     throttle.delete_expired(now)
-    if _is_due("thin links", today):
+    if _claim_today("thin links", today):
         thin_memberships(now)
 
 
-def _is_due(chore: str, today: date) -> bool:
-    """Whether the chore has not been done today; from now on it counts as done."""
+def _claim_today(name: str, today: date) -> bool:
+    """Mark the job as done today. Returns False if it was already."""
     with transaction.atomic(durable=True):
-        done, _ = DailyJob.objects.select_for_update().get_or_create(name=chore)
-        if done.day == today:
+        job, _ = DailyJob.objects.select_for_update().get_or_create(name=name)
+        if job.day == today:
             return False
-        done.day = today
-        done.save(update_fields=["day"])
+        job.day = today
+        job.save(update_fields=["day"])
     return True
 
 
 _USER_RANGES: LiteralString = """
     SELECT product_id, min(user_id), max(user_id) FROM engagement_membership GROUP BY product_id
 """
-# A link that repeats the account of the one before it says nothing new once it is too old for
+# A membership that repeats the account of the one before it says nothing new once it is too old for
 # another to be sorted in between.
 _THIN: LiteralString = """
     WITH ranked AS (
@@ -73,8 +72,8 @@ _THIN: LiteralString = """
 """
 
 
-# The first link stays too: it says where the user was before. Events still to be moved need
-# the links as they are.
+# Keeps the first membership: it says where the user was before. Leaves out users with events that
+# are still to be moved, because these need the memberships as they are.
 _COMPACT: LiteralString = """
     WITH crowded AS MATERIALIZED (
         SELECT user_id FROM engagement_membership
@@ -102,17 +101,20 @@ _COMPACT: LiteralString = """
 
 
 def thin_memberships(now: datetime) -> int:
-    """Delete links older than LINKS_KEPT that only repeat the one before, and those of users who
-    have very many down to one a day; how many."""
+    """Delete old memberships that say nothing new. Returns how many.
+
+    Those are older than LATE_MEMBERSHIP_WINDOW and repeat the one before. A user with more than
+    MAX_OLD_MEMBERSHIPS keeps one a day.
+    """
     thinned = 0
     for product_id, first, last in sql.fetch(_USER_RANGES):
         for start in range(first, last + 1, USERS_PER_STATEMENT):
-            span = {
+            users = {
                 "product": product_id,
                 "first": start,
                 "end": start + USERS_PER_STATEMENT,
                 "before": now - LATE_MEMBERSHIP_WINDOW,
             }
-            thinned += sql.execute(_THIN, span)
-            thinned += sql.execute(_COMPACT, {**span, "most": MAX_OLD_MEMBERSHIPS})
+            thinned += sql.execute(_THIN, users)
+            thinned += sql.execute(_COMPACT, {**users, "most": MAX_OLD_MEMBERSHIPS})
     return thinned

@@ -88,7 +88,7 @@ def test_lines_are_recorded_as_the_messages_that_they_are(acme: Product, globex:
     left, expected = state(acme), state(globex)
     for one in (left, expected):
         one["events"] = [event[1:] for event in one["events"]]
-        one["sightings"] = set(one["sightings"])
+        one["memberships"] = set(one["memberships"])
         for rows in (one["users"], one["accounts"]):
             for name, (traits, stamps, *rest) in rows.items():
                 rows[name] = (traits, {key: at for key, (at, _) in stamps.items()}, *rest)

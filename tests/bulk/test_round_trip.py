@@ -48,7 +48,7 @@ def comparable(product: Product) -> dict[str, Any]:
         for name, (traits, stamps, *rest) in rows.items():
             rows[name] = (traits, {key: at for key, (at, _) in stamps.items()}, *rest)
     there["events"] = sorted(event[1:] for event in there["events"])
-    there["sightings"] = sorted(there["sightings"])
+    there["memberships"] = sorted(there["memberships"])
     return there
 
 

@@ -52,8 +52,14 @@ def without_arrivals(product: Product) -> dict[str, Any]:
         for name, (traits, stamps, *others) in found["accounts"].items()
     }
     events = sorted(event[1:] for event in found["events"])
-    sightings = sorted(found["sightings"])
-    return {**found, "users": users, "accounts": accounts, "events": events, "sightings": sightings}
+    memberships = sorted(found["memberships"])
+    return {
+        **found,
+        "users": users,
+        "accounts": accounts,
+        "events": events,
+        "memberships": memberships,
+    }
 
 
 def seen(product: Product) -> dict[str, list[tuple[Any, ...]]]:

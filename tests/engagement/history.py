@@ -73,7 +73,7 @@ def state(product: Product) -> dict[str, Any]:
             )
             for account in accounts.values()
         },
-        "sightings": {
+        "memberships": {
             (users[one.user_id].external_id, one.occurred_at, account_name(one.account_id)): (
                 one.arrival
             )

@@ -1,4 +1,4 @@
-"""Scores of past days are those of the data, whenever it came."""
+"""Scores of past days follow the data, whenever it arrives."""
 
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -32,7 +32,7 @@ PEOPLE = [(f"user {number}", f"account {number % 4}") for number in range(12)]
 
 
 def steady(day: int) -> Iterator[Message]:
-    """What everybody does on the day so many before today: more and more, or less and less."""
+    """The events of all users on a day before today. Half of them do more and more, half less."""
     for number, (user, account) in enumerate(PEOPLE):
         times = 1 + number % 5 + (day // 7 if number % 2 else (60 - day) // 9)
         for _ in range(times):
@@ -51,7 +51,7 @@ def scores_of(workspace: Workspace) -> ScoreSet:
 
 
 def shown(workspace: Workspace) -> dict[str, Any]:
-    """Everything about past days that people read of the workspace."""
+    """Everything about past days that the workspace shows."""
     scores = scores_of(workspace)
     users = UserEngagement.objects.filter(score_set=scores).select_related("user")
     accounts = AccountEngagement.objects.filter(score_set=scores).select_related("account")
@@ -79,17 +79,17 @@ def shown(workspace: Workspace) -> dict[str, Any]:
 
 
 def afresh(product: Product, **definition: Any) -> Workspace:
-    """A workspace made now, of the same definition as the product's first."""
-    made = Workspace.objects.create(product=product, name="Afresh", **definition)
+    """A new workspace with the same definition as the product's first."""
+    workspace = Workspace.objects.create(product=product, name="Afresh", **definition)
     rescore(NOON + 10 * MINUTE)
-    return made
+    return workspace
 
 
 def default_of(product: Product) -> Workspace:
     return product.workspaces.get(name="Default")
 
 
-def test_a_backfill_in_batches_scores_the_past_as_a_workspace_that_is_made_afterwards(
+def test_a_backfill_in_batches_scores_the_past_like_a_new_workspace(
     acme: Product,
 ) -> None:
     rescore(NOON)
@@ -105,7 +105,7 @@ def test_a_backfill_in_batches_scores_the_past_as_a_workspace_that_is_made_after
     assert any(change > 0 for change in changes) and any(change < 0 for change in changes)
 
 
-def test_events_of_a_past_day_change_the_benchmarks_of_the_windows_that_they_are_in(
+def test_events_of_a_past_day_change_the_benchmarks_of_their_windows(
     acme: Product,
 ) -> None:
     tell(acme, *introductions(), *(message for day in range(60) for message in steady(day)))
@@ -115,9 +115,9 @@ def test_events_of_a_past_day_change_the_benchmarks_of_the_windows_that_they_are
     rescore(NOON + MINUTE)
     now = shown(default_of(acme))
     changed = [
-        (NOON.date() - one[0]).days
-        for one, other in zip(now["benchmarks"], before, strict=True)
-        if one != other
+        (NOON.date() - new[0]).days
+        for new, old in zip(now["benchmarks"], before, strict=True)
+        if new != old
     ]
     assert changed == [20, 19, 18, 17, 16, 15, 14]
     assert now == shown(afresh(acme))
@@ -132,7 +132,7 @@ def test_events_that_move_to_another_account_change_the_past_of_accounts(acme: P
     assert shown(default_of(acme)) == shown(afresh(acme))
 
 
-def test_a_stranger_who_is_introduced_brings_their_past_along(acme: Product) -> None:
+def test_events_before_a_user_is_identified_count_in_the_past(acme: Product) -> None:
     tell(acme, *(message for day in range(60) for message in steady(day)))
     tell(acme, identify("user 1"))
     rescore(NOON)
@@ -141,7 +141,7 @@ def test_a_stranger_who_is_introduced_brings_their_past_along(acme: Product) -> 
     assert shown(default_of(acme)) == shown(afresh(acme))
 
 
-def test_whoever_enters_the_audience_brings_their_past_along(acme: Product) -> None:
+def test_events_before_a_user_enters_the_audience_count_in_the_past(acme: Product) -> None:
     condition = {"kind": "trait", "trait": "role", "operator": "is", "value": "admin"}
     audience = {"match": "all", "conditions": [condition]}
     admins = Workspace.objects.create(product=acme, name="Admins", audience=audience)
@@ -161,10 +161,10 @@ def test_days_on_which_nothing_was_scored_get_their_benchmarks(acme: Product) ->
     rescore(NOON - 3 * DAY)
     rescore(NOON)
     rescore(NOON + MINUTE)
-    assert_past_is_that_of_a_new_workspace(acme)
+    assert_same_past_as_a_new_workspace(acme)
 
 
-def test_what_is_scored_after_midnight_only_is_in_the_benchmark_of_its_day(acme: Product) -> None:
+def test_events_scored_after_midnight_count_in_the_benchmark_of_their_day(acme: Product) -> None:
     tell(acme, *introductions(), *(message for day in range(1, 60) for message in steady(day)))
     before_midnight = NOON + timedelta(hours=11, minutes=59)
     rescore(before_midnight)
@@ -176,7 +176,7 @@ def test_what_is_scored_after_midnight_only_is_in_the_benchmark_of_its_day(acme:
     assert shown(default_of(acme))["accounts"] == shown(new)["accounts"]
 
 
-def assert_past_is_that_of_a_new_workspace(product: Product) -> None:
+def assert_same_past_as_a_new_workspace(product: Product) -> None:
     default, new = shown(default_of(product)), shown(afresh(product))
     assert default["accounts"] == new["accounts"]
     assert default["users"] == new["users"]
@@ -208,7 +208,7 @@ def scored(acme: Product, taken: list[tuple[int, int]]) -> Product:
     return acme
 
 
-def test_events_of_today_take_no_benchmark_of_the_past(
+def test_events_of_today_compute_no_past_benchmark(
     scored: Product, taken: list[tuple[int, int]]
 ) -> None:
     tell(scored, *steady(0))
@@ -216,7 +216,7 @@ def test_events_of_today_take_no_benchmark_of_the_past(
     assert taken == []
 
 
-def test_events_that_are_a_day_late_cost_the_benchmark_of_that_day_alone(
+def test_events_that_are_a_day_late_compute_only_the_benchmark_of_that_day(
     scored: Product, taken: list[tuple[int, int]]
 ) -> None:
     tell(scored, *steady(1))
@@ -224,7 +224,7 @@ def test_events_that_are_a_day_late_cost_the_benchmark_of_that_day_alone(
     assert taken == [(1, 1)]
 
 
-def test_the_past_is_taken_in_steps_and_at_most_90_days_of_it(
+def test_at_most_90_past_days_are_computed_in_steps(
     scored: Product, taken: list[tuple[int, int]]
 ) -> None:
     tell(scored, *steady(300))
@@ -232,7 +232,7 @@ def test_the_past_is_taken_in_steps_and_at_most_90_days_of_it(
     assert taken == [(89, 60), (59, 30), (29, 1)]
 
 
-def test_a_large_past_is_taken_less_often_and_a_small_one_not_all_the_time(
+def test_a_slow_computation_of_the_past_runs_less_often(
     scored: Product, taken: list[tuple[int, int]]
 ) -> None:
     before = ScoreSet.objects.filter(state="current")
@@ -249,7 +249,7 @@ def test_a_large_past_is_taken_less_often_and_a_small_one_not_all_the_time(
     assert taken == [(30, 1), (30, 1)]
 
 
-def test_what_is_left_in_the_middle_goes_on_from_there(
+def test_an_interrupted_computation_resumes(
     scored: Product, taken: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hold, times = locks.try_lock_scoring, iter([True, True, False])
@@ -267,7 +267,7 @@ def test_what_is_left_in_the_middle_goes_on_from_there(
     assert scores_of(default_of(scored)).past_benchmarks_stale_from is None
 
 
-def test_what_becomes_stale_behind_a_step_waits_for_the_next_time(
+def test_days_that_become_stale_behind_a_step_wait_for_the_next_run(
     scored: Product, taken: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores = scores_of(default_of(scored))
@@ -286,7 +286,7 @@ def test_what_becomes_stale_behind_a_step_waits_for_the_next_time(
     assert scores_of(default_of(scored)).past_benchmarks_stale_from == NOON.date() - 70 * DAY
 
 
-def test_it_waits_until_all_are_scored_whose_counts_changed(
+def test_the_past_waits_until_all_changed_counts_are_scored(
     scored: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rescoring, "REQUESTS_PER_TRANSACTION", 3)

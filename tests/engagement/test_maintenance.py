@@ -1,4 +1,4 @@
-"""What is done now and then: links are thinned once they are a week old, daily chores daily."""
+"""Maintenance thins memberships that are a week old, and runs daily jobs once a day."""
 
 from datetime import timedelta
 
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.django_db
 DAY = 24
 
 
-def sightings(product: Product) -> list[tuple[float, str]]:
-    """Hours and account of each link that is stored, in order of time."""
+def stored_memberships(product: Product) -> list[tuple[float, str]]:
+    """Hours and account of each stored membership, in order of time."""
     rows = Membership.objects.filter(product=product).order_by("occurred_at", "arrival")
     return [
         ((row.occurred_at - NOON) / timedelta(hours=1), row.account.external_id)
@@ -34,29 +34,29 @@ def sightings(product: Product) -> list[tuple[float, str]]:
     ]
 
 
-def test_old_links_that_repeat_the_one_before_are_thinned(acme: Product) -> None:
+def test_old_memberships_that_repeat_the_one_before_are_thinned(acme: Product) -> None:
     for days in range(-20, 1):
         tell(acme, identify("ann", days * DAY, group="initech" if days < -10 else "hooli"))
     thin_memberships(NOON)
-    kept = [(hours / DAY, account) for hours, account in sightings(acme)]
+    kept = [(hours / DAY, account) for hours, account in stored_memberships(acme)]
     assert kept[:2] == [(-20, "initech"), (-10, "hooli")]
-    # The last seven days are kept whole: a link may still be sorted in between.
+    # All of the last seven days are kept: a membership may still be sorted in between.
     assert [days for days, _ in kept[2:]] == [-7, -6, -5, -4, -3, -2, -1, 0]
 
 
-def test_each_users_links_are_thinned_on_their_own(acme: Product, globex: Product) -> None:
+def test_each_users_memberships_are_thinned_separately(acme: Product, globex: Product) -> None:
     for product in (acme, globex):
         tell(product, identify("ann", -20 * DAY, group="initech"))
         tell(product, identify("bob", -19 * DAY, group="initech"))
     assert thin_memberships(NOON) == 0
 
 
-# --- Users with very many links ---------------------------------------------------------------
+# --- Users with very many memberships ---------------------------------------------------------
 
 
 @pytest.fixture
-def few_links(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user with more than ten old links has very many."""
+def few_memberships(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user with more than ten old memberships has very many."""
     monkeypatch.setattr(maintenance, "MAX_OLD_MEMBERSHIPS", 10)
 
 
@@ -65,8 +65,8 @@ def alternate(product: Product, user: str, hours: range) -> None:
     tell(product, *(identify(user, hour, group="ab"[hour % 2]) for hour in hours))
 
 
-@pytest.mark.usefixtures("few_links")
-def test_of_very_many_old_links_the_last_of_each_day_is_kept(acme: Product) -> None:
+@pytest.mark.usefixtures("few_memberships")
+def test_of_very_many_old_memberships_the_last_of_each_day_is_kept(acme: Product) -> None:
     days = range(-20 * DAY, -18 * DAY)
     alternate(acme, "ann", days)
     tell(acme, track("ann", hours=-20 * DAY + 5.5), identify("ann", 0, group="c"))
@@ -74,34 +74,34 @@ def test_of_very_many_old_links_the_last_of_each_day_is_kept(acme: Product) -> N
 
     assert thin_memberships(NOON) == len(days) - 4
 
-    # NOON is the twelfth hour, so the 48 hours touch three days; and the first link of all stays.
-    kept = [hours for hours, _ in sightings(acme)]
+    # NOON is the twelfth hour, so the 48 hours touch three days. The very first membership stays.
+    kept = [hours for hours, _ in stored_memberships(acme)]
     assert kept == [-480, -469, -445, -433, 0]
     after = state(acme)
-    assert {**after, "sightings": None} == {**before, "sightings": None}
+    assert {**after, "memberships": None} == {**before, "memberships": None}
     assert thin_memberships(NOON) == 2, "those that now repeat the one before"
     assert thin_memberships(NOON) == 0
 
 
-@pytest.mark.usefixtures("few_links")
-def test_all_links_of_the_last_seven_days_are_kept(acme: Product) -> None:
+@pytest.mark.usefixtures("few_memberships")
+def test_all_memberships_of_the_last_seven_days_are_kept(acme: Product) -> None:
     alternate(acme, "ann", range(-6 * DAY, 0))
     assert thin_memberships(NOON) == 0
 
 
-@pytest.mark.usefixtures("few_links")
-def test_who_has_fewer_keeps_each_change(acme: Product) -> None:
+@pytest.mark.usefixtures("few_memberships")
+def test_a_user_with_fewer_keeps_each_change(acme: Product) -> None:
     alternate(acme, "ann", range(-20 * DAY, -20 * DAY + 10))
     assert thin_memberships(NOON) == 0
 
 
-@pytest.mark.usefixtures("few_links")
-def test_links_are_kept_while_events_are_still_to_be_moved_by_them(acme: Product) -> None:
+@pytest.mark.usefixtures("few_memberships")
+def test_memberships_are_kept_while_events_are_still_to_be_moved(acme: Product) -> None:
     alternate(acme, "ann", range(-20 * DAY, -19 * DAY))
     ann = User.objects.get()
-    wanted = ReattributionRequest.objects.create(product=acme, user_id=ann.pk)
+    request = ReattributionRequest.objects.create(product=acme, user_id=ann.pk)
     assert thin_memberships(NOON) == 0
-    wanted.delete()
+    request.delete()
     assert thin_memberships(NOON) > 0
 
 
@@ -111,19 +111,19 @@ def test_links_are_kept_while_events_are_still_to_be_moved_by_them(acme: Product
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-def test_thinning_changes_no_attribution(db: None, told: list[tuple[int, str]]) -> None:
+def test_thinning_changes_no_attribution(db: None, memberships: list[tuple[int, str]]) -> None:
     product, thinned = Product.create_with_workspace("a"), Product.create_with_workspace("b")
-    for one in (product, thinned):
-        tell(one, *(identify("ann", days * DAY, group=account) for days, account in told))
+    for target in (product, thinned):
+        tell(target, *(identify("ann", days * DAY, group=account) for days, account in memberships))
     thin_memberships(NOON)
     moments = [track("ann", hours=day * DAY + 1) for day in range(-22, 2)]
-    for one in (product, thinned):
-        tell(one, *moments)
-    whole, rest = state(product), state(thinned)
-    assert [one[1:] for one in rest["events"]] == [one[1:] for one in whole["events"]]
+    for target in (product, thinned):
+        tell(target, *moments)
+    before, after = state(product)["events"], state(thinned)["events"]
+    assert [event[1:] for event in after] == [event[1:] for event in before]
 
 
-def test_thinning_looks_at_all_users_however_many_statements_it_takes(
+def test_thinning_reaches_all_users_in_any_number_of_statements(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(maintenance, "USERS_PER_STATEMENT", 1)
@@ -132,15 +132,15 @@ def test_thinning_looks_at_all_users_however_many_statements_it_takes(
     assert thin_memberships(NOON) == 3
 
 
-def test_a_daily_chore_is_done_once_a_day_by_whoever_comes_first(acme: Product) -> None:
-    def tell_two_old_links() -> None:
+def test_a_daily_job_runs_once_a_day(acme: Product) -> None:
+    def tell_two_old_memberships() -> None:
         name = f"user {Membership.objects.count()}"
         tell(acme, *(identify(name, days * DAY, group="initech") for days in (-20, -19)))
 
-    tell_two_old_links()
+    tell_two_old_memberships()
     maintain(NOON)
     assert Membership.objects.count() == 1
-    tell_two_old_links()
+    tell_two_old_memberships()
     maintain(NOON + timedelta(hours=1))
     assert Membership.objects.count() == 3
     maintain(NOON + timedelta(days=1))
@@ -148,7 +148,7 @@ def test_a_daily_chore_is_done_once_a_day_by_whoever_comes_first(acme: Product) 
     assert DailyJob.objects.get().day == (NOON + timedelta(days=1)).date()
 
 
-def test_requests_to_forget_are_kept_until_nothing_of_before_can_arrive(acme: Product) -> None:
+def test_requests_to_forget_are_kept_until_no_earlier_message_can_arrive(acme: Product) -> None:
     for name in ("ann", "bob"):
         subject = SubjectRef(acme.pk, SubjectScope.USER, name)
         forget(subject, NOON, suppress=name == "bob")

@@ -1,4 +1,4 @@
-"""However many links a user has, one more costs the same, and a batch of them costs its length."""
+"""Storing a membership costs the same however many memberships the user has."""
 
 import sys
 from collections.abc import Iterator
@@ -26,8 +26,8 @@ def alternating(count: int, *, first: int = 0) -> list[Identify]:
     return [identify("ann", hour, group=("initech", "hooli")[hour % 2]) for hour in hours]
 
 
-def links_read() -> int:
-    """How many rows of links the statements of this transaction have read so far."""
+def memberships_read() -> int:
+    """The number of membership rows that this transaction has read so far."""
     ((rows,),) = sql.fetch(
         "SELECT idx_tup_fetch + seq_tup_read FROM pg_stat_xact_user_tables"
         " WHERE relname = 'engagement_membership'"
@@ -37,7 +37,7 @@ def links_read() -> int:
 
 @contextmanager
 def python_calls() -> Iterator[list[int]]:
-    """Counts the calls of Python functions, a measure of work that no other process disturbs."""
+    """Counts calls of Python functions: a measurement that other processes do not disturb."""
     calls = [0]
 
     def count(frame: Any, event: str, argument: Any) -> None:
@@ -51,40 +51,40 @@ def python_calls() -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("hours", [1500, 700.5, -3], ids=["after", "between", "before"])
-def test_one_more_link_reads_its_neighbours_alone(acme: Product, hours: float) -> None:
+def test_storing_a_membership_reads_only_its_neighbors(acme: Product, hours: float) -> None:
     tell(acme, *alternating(1500))
     tell(acme, track("ann", hours=1499))
     sql.execute("ANALYZE engagement_membership")
-    before = links_read()
+    before = memberships_read()
 
     tell(acme, identify("ann", hours, group="umbrella"))
 
-    assert links_read() - before < 30
+    assert memberships_read() - before < 30
 
 
-def test_an_event_of_long_ago_reads_few_links(acme: Product) -> None:
+def test_an_event_of_long_ago_reads_few_memberships(acme: Product) -> None:
     tell(acme, *alternating(1500))
     sql.execute("ANALYZE engagement_membership")
-    before = links_read()
+    before = memberships_read()
 
     tell(acme, *(track("ann", hours=hours) for hours in (-5, 700.5, 1200.5)))
 
-    assert links_read() - before < 30
+    assert memberships_read() - before < 30
     accounts = Event.objects.order_by("occurred_at").values_list("account__external_id", flat=True)
     assert list(accounts) == ["initech", "initech", "initech"]
 
 
-def test_a_batch_of_links_of_one_user_costs_its_length(acme: Product) -> None:
+def test_a_batch_of_memberships_of_one_user_takes_linear_time(acme: Product) -> None:
     def calls(count: int, first: int) -> int:
         messages = alternating(count, first=first)
-        with python_calls() as made:
+        with python_calls() as total:
             tell(acme, *messages)
-        return made[0]
+        return total[0]
 
     calls(10, 0)
     few, many = calls(200, 10), calls(1600, 210)
 
-    assert many < 12 * few, "eight times the links, not 64 times the work"
+    assert many < 12 * few, "eight times the memberships, not 64 times the work"
 
 
 def test_comparing_timelines_names_what_changed() -> None:
@@ -108,12 +108,12 @@ def test_comparing_timelines_names_what_changed() -> None:
     assert changed_spans(old, build_timeline([*stored, MembershipRecord(at(7), 4, 30)])) == [
         (at(7), None)
     ]
-    # What touches is one span, whichever accounts are in it.
+    # Changes that touch are one span, whichever accounts are in it.
     two = [*stored, MembershipRecord(at(3), 5, 30), MembershipRecord(at(4), 6, 40)]
     assert changed_spans(old, build_timeline(two)) == [(at(3), at(5))]
 
 
-# --- The same as by the rule's own words ------------------------------------------------------
+# --- Compared with the rule, applied to all messages at once ----------------------------------
 
 moves = st.builds(
     identify,
@@ -121,17 +121,19 @@ moves = st.builds(
     st.integers(0, 12),
     st.sampled_from(["acme", "globex", "initech"]),
 )
-told = st.lists(moves | st.builds(track, st.just("ann"), hours=st.integers(-1, 13)), max_size=30)
+tellings = st.lists(
+    moves | st.builds(track, st.just("ann"), hours=st.integers(-1, 13)), max_size=30
+)
 
 
 def since(messages: list[Message]) -> tuple[str | None, datetime | None]:
-    """The account of the latest link, and since when no other one counts."""
-    winners = {}
+    """The account of the latest membership, and since when no other one counts."""
+    accounts = {}
     for message in sorted_by_time(messages):
-        winners[message.timestamp] = message.group_id
+        accounts[message.timestamp] = message.group_id
     account: str | None = None
     began: datetime | None = None
-    for at, group in winners.items():
+    for at, group in accounts.items():
         if group != account:
             account, began = group, None if account is None else at
     return account, began
@@ -139,36 +141,37 @@ def since(messages: list[Message]) -> tuple[str | None, datetime | None]:
 
 def sorted_by_time(messages: list[Message]) -> list[Identify]:
     return sorted(
-        (one for one in messages if isinstance(one, Identify)), key=lambda one: one.timestamp
+        (message for message in messages if isinstance(message, Identify)),
+        key=lambda message: message.timestamp,
     )
 
 
-@given(told, st.lists(st.integers(1, 8), max_size=8))
+@given(tellings, st.lists(st.integers(1, 8), max_size=8))
 @settings(
     max_examples=80,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_one_user_in_many_accounts_is_where_the_links_say(
-    db: None, told: list[Message], sizes: list[int]
+def test_a_user_of_many_accounts_is_where_the_memberships_say(
+    db: None, messages: list[Message], sizes: list[int]
 ) -> None:
     once, split = Product.create_with_workspace("once"), Product.create_with_workspace("split")
     received = [
-        ReceivedMessage(once.pk, place, NOON, message) for place, message in enumerate(told)
+        ReceivedMessage(once.pk, place, NOON, message) for place, message in enumerate(messages)
     ]
     record(received)
-    rest = list(enumerate(told))
-    for size in [*sizes, len(told)]:
+    rest = list(enumerate(messages))
+    for size in [*sizes, len(messages)]:
         batch, rest = rest[:size], rest[size:]
         record([ReceivedMessage(split.pk, place, NOON, message) for place, message in batch])
 
     assert state(split) == state(once)
     for user in User.objects.filter(product=split).select_related("account"):
-        found = (user.account.external_id if user.account else None, user.account_since)
-        assert found == since(told)
+        current = (user.account.external_id if user.account else None, user.account_since)
+        assert current == since(messages)
 
 
-def test_all_links_are_kept(acme: Product) -> None:
+def test_all_memberships_are_kept(acme: Product) -> None:
     tell(acme, *alternating(20))
     tell(acme, *alternating(20, first=20))
     assert Membership.objects.count() == 40

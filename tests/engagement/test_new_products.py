@@ -1,6 +1,6 @@
-"""A new product beside a large one is scored and read at its own cost.
+"""Scoring and reading a new product beside a large one costs what its own size does.
 
-The planner's statistics know the large one only, and expect a single row of any other.
+The planner's statistics know only the large product, and expect a single row of any other.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ _READ = """
 
 
 @pytest.fixture
-def newcomer(acme: Product, globex: Product) -> Product:
+def new_product(acme: Product, globex: Product) -> Product:
     """Globex, new beside Acme: a hundred users in five accounts, each active on ten days."""
     with connection.cursor() as cursor:
         cursor.execute(_LARGE, [acme.pk, NOON.date(), NOON])
@@ -46,44 +46,44 @@ def newcomer(acme: Product, globex: Product) -> Product:
 
 @contextmanager
 def rows_read(at_most: int) -> Iterator[None]:
-    """Hold how many daily counts the block reads."""
+    """Assert that the block reads at most this many daily counts."""
     ((before,),) = sql.fetch(_READ)
     yield
     ((after,),) = sql.fetch(_READ)
     assert after - before <= at_most
 
 
-def test_scoring_reads_each_count_a_few_times(newcomer: Product) -> None:
-    # Users, accounts, the benchmarks of the past for both, and who was seen last.
+def test_scoring_reads_each_count_a_few_times(new_product: Product) -> None:
+    # Users, accounts, the past benchmarks of both, and when users were last seen.
     with rows_read(at_most=8 * COUNTS):
         rescore(NOON)
-    assert UserEngagement.objects.filter(product=newcomer, raw=7).count() == USERS
+    assert UserEngagement.objects.filter(product=new_product, raw=7).count() == USERS
 
 
-def test_an_audience_costs_no_more(newcomer: Product) -> None:
+def test_an_audience_costs_no_more(new_product: Product) -> None:
     opened = {"kind": "event", "event": "opened", "operator": "done", "times": 10}
-    newcomer.workspaces.update(audience={"match": "all", "conditions": [opened]})
+    new_product.workspaces.update(audience={"match": "all", "conditions": [opened]})
     with rows_read(at_most=10 * COUNTS):
         rescore(NOON)
-    assert UserEngagement.objects.filter(product=newcomer).count() == USERS
+    assert UserEngagement.objects.filter(product=new_product).count() == USERS
 
 
-def test_a_single_user_is_read_at_their_own_cost(newcomer: Product) -> None:
+def test_reading_a_user_reads_only_their_counts(new_product: Product) -> None:
     rescore(NOON)
-    workspace = newcomer.workspaces.select_related("scores").get()
-    row = UserEngagement.objects.filter(product=newcomer)[0]
+    workspace = new_product.workspaces.select_related("scores").get()
+    row = UserEngagement.objects.filter(product=new_product)[0]
     assert workspace.scores is not None
     with rows_read(at_most=3 * DAYS):
         assert history.all_time_totals(workspace.scores, "user", row.user_id).events == DAYS
         assert sum(
-            one.points for one in history.score_breakdown(workspace.scores, "user", row.user_id)
+            event.points for event in history.score_breakdown(workspace.scores, "user", row.user_id)
         )
         assert history.score_history(workspace.scores, row)[-1].day == NOON.date()
 
 
-def test_a_segment_by_events_reads_each_count_once(newcomer: Product) -> None:
+def test_a_segment_by_events_reads_each_count_once(new_product: Product) -> None:
     rescore(NOON)
-    workspace = newcomer.workspaces.select_related("scores").get()
+    workspace = new_product.workspaces.select_related("scores").get()
     opened = {"kind": "event", "event": "opened", "operator": "done", "times": 10}
     rule = parse_rule({"match": "all", "conditions": [opened]}, "user")
     assert workspace.scores is not None

@@ -34,7 +34,7 @@ messages = st.one_of(
 
 @st.composite
 def two_tellings(draw: st.DrawFn) -> tuple[list[Message], list[list[int]]]:
-    """Messages, and the places of all of them in some other order and split into batches."""
+    """Messages, and their places in another order, split into batches."""
     told = draw(st.lists(messages, min_size=1, max_size=12))
     order = draw(st.permutations(range(len(told))))
     cuts = sorted(draw(st.sets(st.integers(1, len(told)), max_size=4)))
@@ -69,12 +69,14 @@ def scores(product: Product) -> dict[str, Any]:
 def test_any_order_and_any_batches_give_the_same(
     db: None, tellings: tuple[list[Message], list[list[int]]]
 ) -> None:
-    told, batches = tellings
+    messages, batches = tellings
     once, split = Product.create_with_workspace("once"), Product.create_with_workspace("split")
 
-    record([ReceivedMessage(once.pk, place, NOON, message) for place, message in enumerate(told)])
+    record(
+        [ReceivedMessage(once.pk, place, NOON, message) for place, message in enumerate(messages)]
+    )
     for batch in batches:
-        record([ReceivedMessage(split.pk, place, NOON, told[place]) for place in batch])
+        record([ReceivedMessage(split.pk, place, NOON, messages[place]) for place in batch])
         rescore(NOON)
 
     assert state(split) == state(once)
@@ -87,30 +89,30 @@ def test_any_order_and_any_batches_give_the_same(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_each_event_belongs_to_the_account_of_the_latest_link_before_it(
+def test_each_event_belongs_to_the_account_of_the_latest_membership_before_it(
     db: None, tellings: tuple[list[Message], list[list[int]]]
 ) -> None:
-    told, batches = tellings
+    messages, batches = tellings
     product = Product.create_with_workspace("any")
     for batch in batches:
-        record([ReceivedMessage(product.pk, place, NOON, told[place]) for place in batch])
+        record([ReceivedMessage(product.pk, place, NOON, messages[place]) for place in batch])
 
     recorded = {arrival: account for arrival, _, _, _, account in state(product)["events"]}
     expected = {
-        place: account_when(told, message)
-        for place, message in enumerate(told)
+        place: account_when(messages, message)
+        for place, message in enumerate(messages)
         if isinstance(message, Track)
     }
     assert recorded == expected
 
 
-def account_when(told: list[Message], event: Track) -> str:
-    """The account of the event by the rule's own words, over all the messages at once."""
-    links = sorted(
+def account_when(messages: list[Message], event: Track) -> str:
+    """The account of the event, by the rule applied to all messages at once."""
+    memberships = sorted(
         (message.timestamp, place, message.group_id)
-        for place, message in enumerate(told)
+        for place, message in enumerate(messages)
         if message.user_id == event.user_id and message.group_id is not None
     )
-    before = [group for at, _, group in links if at <= event.timestamp]
-    first = [group for at, _, group in links if at == links[0][0]]
+    before = [group for at, _, group in memberships if at <= event.timestamp]
+    first = [group for at, _, group in memberships if at == memberships[0][0]]
     return before[-1] if before else first[-1] if first else ""

@@ -1,4 +1,4 @@
-"""Events lie in monthly partitions that are made ahead and dropped by age."""
+"""Events go to monthly partitions, which are created ahead and dropped by age."""
 
 from datetime import UTC, date, datetime
 
@@ -27,7 +27,7 @@ def names() -> list[str]:
     return [name for (name,) in rows if not name.endswith("_default")]
 
 
-def lies_in(product: Product) -> list[str]:
+def partitions_of(product: Product) -> list[str]:
     """The partition of each event of the product."""
     rows = fetch(
         "SELECT tableoid::regclass::text FROM engagement_event WHERE product_id = %(product)s"
@@ -41,7 +41,7 @@ def hours_until(when: datetime) -> float:
     return (when - datetime(2026, 9, 24, 12, tzinfo=UTC)).total_seconds() / 3600
 
 
-def test_the_months_that_are_kept_and_two_ahead_have_partitions() -> None:
+def test_the_months_within_the_retention_and_two_ahead_have_partitions() -> None:
     maintain_partitions(date(2026, 12, 31), retention_days=62)
     assert names() == [
         "engagement_event_2026_10",
@@ -52,7 +52,7 @@ def test_the_months_that_are_kept_and_two_ahead_have_partitions() -> None:
     ]
 
 
-def test_keeping_partitions_twice_changes_nothing() -> None:
+def test_maintaining_partitions_twice_changes_nothing() -> None:
     maintain_partitions(date(2026, 9, 24), retention_days=31)
     before = names()
     maintain_partitions(date(2026, 9, 24), retention_days=31)
@@ -64,19 +64,19 @@ def test_an_event_goes_to_its_months_partition_to_the_last_microsecond(acme: Pro
     last = datetime(2026, 9, 30, 23, 59, 59, 999999, tzinfo=UTC)
     first = datetime(2026, 10, 1, tzinfo=UTC)
     tell(acme, track("ann", hours=hours_until(last)), track("ann", hours=hours_until(first)))
-    assert lies_in(acme) == ["engagement_event_2026_09", "engagement_event_2026_10"]
+    assert partitions_of(acme) == ["engagement_event_2026_09", "engagement_event_2026_10"]
 
 
-def test_what_fits_nowhere_moves_when_its_month_is_made(acme: Product) -> None:
+def test_an_event_without_a_partition_moves_when_it_is_created(acme: Product) -> None:
     tell(acme, track("ann"))
-    assert lies_in(acme) == ["engagement_event_default"]
+    assert partitions_of(acme) == ["engagement_event_default"]
     maintain_partitions(date(2026, 9, 24), retention_days=31)
-    assert lies_in(acme) == ["engagement_event_2026_09"]
+    assert partitions_of(acme) == ["engagement_event_2026_09"]
     tell(acme, track("ann", hours=1))
-    assert lies_in(acme) == ["engagement_event_2026_09"] * 2
+    assert partitions_of(acme) == ["engagement_event_2026_09"] * 2
 
 
-def test_a_month_is_dropped_once_all_of_it_is_too_old_and_its_counts_stay(acme: Product) -> None:
+def test_a_month_is_dropped_when_all_of_it_is_too_old_and_its_counts_stay(acme: Product) -> None:
     maintain_partitions(date(2026, 9, 24), retention_days=31)
     tell(acme, track("ann", hours=0))
     maintain_partitions(date(2026, 10, 30), retention_days=30)
@@ -90,13 +90,13 @@ def test_a_month_is_dropped_once_all_of_it_is_too_old_and_its_counts_stay(acme: 
 def test_older_events_that_arrive_late_are_counted_and_deleted(acme: Product) -> None:
     maintain_partitions(date(2026, 9, 24), retention_days=31)
     tell(acme, track("ann", hours=-24 * 400))
-    assert lies_in(acme) == ["engagement_event_default"]
+    assert partitions_of(acme) == ["engagement_event_default"]
     maintain_partitions(date(2026, 9, 24), retention_days=31)
-    assert lies_in(acme) == []
+    assert partitions_of(acme) == []
     assert DailyCount.objects.get(product=acme).count == 1
 
 
-def test_old_events_go_from_the_default_partition_however_many_there_are(
+def test_any_number_of_old_events_is_deleted_from_the_default_partition(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partitions, "BLOCKS_PER_STATEMENT", 1)

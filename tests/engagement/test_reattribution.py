@@ -1,4 +1,4 @@
-"""A late link that moves many events leaves them to the background, with the same result."""
+"""A late membership leaves many events to the background, with the same result."""
 
 from datetime import timedelta
 from typing import Any
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch moves three events, a step in the background looks at two."""
+    """A batch moves three events; a background step examines two."""
     monkeypatch.setattr(reattribution, "MAX_EVENTS_PER_BATCH", 3)
     monkeypatch.setattr(reattribution, "EVENTS_PER_STEP", 2)
 
@@ -44,22 +44,22 @@ def events(first: int, last: int, **more: Any) -> list[Message]:
 
 
 def by_account() -> dict[str | None, int]:
-    counted: dict[str | None, int] = {}
+    totals: dict[str | None, int] = {}
     for name in Event.objects.values_list("account__external_id", flat=True):
-        counted[name] = counted.get(name, 0) + 1
-    return counted
+        totals[name] = totals.get(name, 0) + 1
+    return totals
 
 
 def counts_by_account(product: Product) -> dict[str, int]:
     names = dict(Account.objects.filter(product=product).values_list("pk", "external_id"))
-    counted: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for account_id, count in DailyCount.objects.values_list("account_id", "count"):
         name = names.get(account_id, "")
-        counted[name] = counted.get(name, 0) + count
-    return counted
+        totals[name] = totals.get(name, 0) + count
+    return totals
 
 
-def test_a_message_moves_a_bounded_number_of_events_itself(acme: Product) -> None:
+def test_a_batch_moves_a_bounded_number_of_events_itself(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"))
     tell(acme, *(track("ann", hours=number / 60) for number in range(1200)))
 
@@ -88,7 +88,7 @@ def test_other_users_of_the_batch_do_not_wait(acme: Product) -> None:
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_whose_counts_changed_is_scored_again(acme: Product) -> None:
+def test_subjects_with_changed_counts_are_rescored(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 9))
     tell(acme, identify("ann", -1, group="hooli"))
     RescoreRequest.objects.all().delete()
@@ -113,7 +113,7 @@ def test_events_of_the_same_moment_are_moved_in_steps_too(acme: Product) -> None
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_each_step_leaves_the_counts_as_the_events_are(acme: Product) -> None:
+def test_after_each_step_the_counts_match_the_events(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(-5, 9))
     tell(acme, identify("ann", 1.5, group="hooli"), identify("ann", 5.5, group="umbrella"))
     while reattribution._step():
@@ -148,7 +148,7 @@ def test_a_crash_in_a_step_loses_and_repeats_nothing(
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_links_and_events_that_come_meanwhile_are_heeded(acme: Product) -> None:
+def test_memberships_and_events_that_arrive_between_steps_count(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 9))
     tell(acme, identify("ann", -1, group="hooli"))
     reattribution._step()
@@ -181,8 +181,8 @@ def test_many_spans_of_a_user_make_one_request(
     tell(acme, *(identify("ann", hour, group="initech") for hour in range(0, 40, 4)))
     tell(acme, *events(0, 40))
     tell(acme, *(identify("ann", hour, group="hooli") for hour in (2, 10, 20)))
-    wanted = ReattributionRequest.objects.get()
-    assert (wanted.start_at, wanted.end_at) == (at(2), at(24))
+    request = ReattributionRequest.objects.get()
+    assert (request.start_at, request.end_at) == (at(2), at(24))
     reattribution.process_requests()
     assert by_account() == counts_by_account(acme) == {"initech": 32, "hooli": 8}
 
@@ -193,17 +193,19 @@ def test_many_spans_of_a_user_make_one_request(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-def test_the_result_is_as_if_all_were_moved_at_once(
+def test_the_result_is_the_same_as_moving_all_events_at_once(
     db: None, tellings: tuple[list[Message], list[list[int]]], data: st.DataObject
 ) -> None:
-    told, batches = tellings
+    messages, batches = tellings
     once, split = Product.create_with_workspace("once"), Product.create_with_workspace("split")
-    record([ReceivedMessage(once.pk, place, NOON, message) for place, message in enumerate(told)])
+    record(
+        [ReceivedMessage(once.pk, place, NOON, message) for place, message in enumerate(messages)]
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reattribution, "MAX_EVENTS_PER_BATCH", -100)
         patch.setattr(reattribution, "EVENTS_PER_STEP", 1)
         for batch in batches:
-            record([ReceivedMessage(split.pk, place, NOON, told[place]) for place in batch])
+            record([ReceivedMessage(split.pk, place, NOON, messages[place]) for place in batch])
             for _ in range(data.draw(st.integers(0, 3))):
                 reattribution._step()
             rescore(NOON)
@@ -214,11 +216,11 @@ def test_the_result_is_as_if_all_were_moved_at_once(
     assert scores(split) == scores(once)
 
 
-# --- Who is deleted meanwhile -----------------------------------------------------------------
+# --- Deletions at the same time ---------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_an_account_is_forgotten_with_what_was_about_to_move_there(acme: Product) -> None:
+def test_an_account_is_forgotten_with_the_events_that_were_to_move_there(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
     tell(acme, identify("ann", 3.5, group="hooli"), identify("ann", 7.5, group="umbrella"))
     assert reattribution.has_requests()
@@ -231,7 +233,7 @@ def test_an_account_is_forgotten_with_what_was_about_to_move_there(acme: Product
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_an_account_is_forgotten_without_what_was_about_to_move_away(acme: Product) -> None:
+def test_an_account_is_forgotten_without_the_events_that_were_to_move_away(acme: Product) -> None:
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
     tell(acme, identify("ann", 3.5, group="hooli"))
 
@@ -259,7 +261,9 @@ def test_a_forgotten_user_leaves_no_request(acme: Product) -> None:
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_a_product_that_is_being_deleted_holds_nobody_up(acme: Product, globex: Product) -> None:
+def test_a_product_that_is_being_deleted_does_not_hold_up_others(
+    acme: Product, globex: Product
+) -> None:
     for product in (acme, globex):
         tell(product, identify("ann", -1000, group="initech"), *events(0, 12))
         tell(product, identify("ann", -1, group="hooli"))
@@ -278,17 +282,17 @@ def test_a_product_that_is_being_deleted_holds_nobody_up(acme: Product, globex: 
 
 
 @pytest.mark.usefixtures("few_at_once")
-def test_the_rescoring_after_a_batch_asks_for_it(
+def test_the_rescoring_after_a_batch_requests_the_reattribution(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(wakeups, "enqueue", lambda task, **_: asked.append(task))
+    requested: list[Any] = []
+    monkeypatch.setattr(wakeups, "enqueue", lambda task, **_: requested.append(task))
     tell(acme, identify("ann", -1000, group="initech"), *events(0, 12))
     tasks.rescore()
-    assert asked == []
+    assert requested == []
     tell(acme, identify("ann", -1, group="hooli"))
     tasks.rescore()
-    assert asked == [tasks.reattribute]
+    assert requested == [tasks.reattribute]
 
     tasks.reattribute()
 

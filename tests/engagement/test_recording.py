@@ -1,6 +1,6 @@
-"""The rules that make recording calm, each told as a small story.
+"""The rules of recording, one example each.
 
-That no order matters is shown over all stories at once in ``test_order_does_not_matter``.
+``test_order_does_not_matter`` shows over all kinds of messages that their order does not matter.
 """
 
 from collections.abc import Callable
@@ -33,34 +33,36 @@ def test_identify_creates_a_user_and_a_later_one_updates_it(acme: Product) -> No
     assert (ann.first_seen_at, ann.last_seen_at) == (at(0), at(1))
 
 
-def test_identify_with_a_group_links_the_user_and_creates_the_account(acme: Product) -> None:
+def test_identify_with_a_group_adds_the_user_to_the_account_and_creates_it(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"))
     ann = User.objects.get(product=acme)
     assert ann.account is not None and ann.account.external_id == "initech"
     assert ann.account.is_identified
 
 
-def test_group_with_a_user_introduces_and_links_the_user(acme: Product) -> None:
+def test_group_with_a_user_creates_the_user_and_adds_them_to_the_account(acme: Product) -> None:
     tell(acme, group("initech", user="ann", name="Initech"))
     ann = User.objects.get(product=acme)
     assert ann.is_identified
     assert ann.account is not None and ann.account.name == "Initech"
 
 
-def test_events_of_a_stranger_are_kept_and_the_stranger_is_not_shown(acme: Product) -> None:
+def test_events_of_an_unidentified_user_are_kept_and_the_user_is_not_shown(acme: Product) -> None:
     tell(acme, track("ann", "opened"), track("ann", "opened"))
     assert not User.objects.get(product=acme).is_identified
     assert DailyCount.objects.get(product=acme).count == 2
 
 
-def test_a_strangers_account_is_not_shown_until_the_stranger_is_known(acme: Product) -> None:
+def test_the_account_of_an_unidentified_user_is_not_shown_until_the_user_is_identified(
+    acme: Product,
+) -> None:
     tell(acme, track("ann", group="initech"))
     assert not Account.objects.get(product=acme).is_identified
     tell(acme, identify("ann", hours=1))
     assert Account.objects.get(product=acme).is_identified
 
 
-def test_an_account_named_by_a_known_users_event_is_shown(acme: Product) -> None:
+def test_an_account_named_by_an_identified_users_event_is_shown(acme: Product) -> None:
     tell(acme, identify("ann"), track("ann", group="initech"))
     assert Account.objects.get(product=acme).is_identified
 
@@ -91,7 +93,7 @@ def test_an_event_belongs_to_the_account_its_user_was_in_at_the_time(acme: Produ
     assert accounts_of_events(acme) == ["initech", "hooli", "hooli"]
 
 
-def test_an_event_before_the_first_link_belongs_to_the_first_account(acme: Product) -> None:
+def test_an_event_before_the_first_membership_belongs_to_the_first_account(acme: Product) -> None:
     tell(acme, identify("ann", 0, group="initech"), identify("ann", 2, group="hooli"))
     tell(acme, track("ann", hours=-5))
     assert accounts_of_events(acme) == ["initech"]
@@ -102,7 +104,7 @@ def test_an_event_of_a_user_in_no_account_belongs_to_none(acme: Product) -> None
     assert accounts_of_events(acme) == [""]
 
 
-def test_the_first_link_takes_the_events_that_came_before_it(acme: Product) -> None:
+def test_the_first_membership_takes_the_events_that_came_before_it(acme: Product) -> None:
     tell(acme, identify("ann", -9), track("ann", hours=-3), track("ann", hours=1))
     tell(acme, group("initech", 0, user="ann"))
     assert accounts_of_events(acme) == ["initech", "initech"]
@@ -111,7 +113,7 @@ def test_the_first_link_takes_the_events_that_came_before_it(acme: Product) -> N
     assert counts.account_id == Account.objects.get(product=acme).pk
 
 
-def test_a_late_link_moves_the_events_that_it_concerns_and_no_others(acme: Product) -> None:
+def test_a_late_membership_moves_the_events_after_it_and_no_others(acme: Product) -> None:
     tell(acme, identify("ann", -10, group="initech"), identify("ann", 10, group="hooli"))
     tell(acme, *(track("ann", hours=hours) for hours in (-11, -6, -4, 4, 11)))
     tell(acme, identify("ann", -5, group="globex"))
@@ -124,7 +126,7 @@ def test_track_with_a_group_belongs_to_that_account(acme: Product) -> None:
     assert accounts_of_events(acme) == ["hooli", "hooli"]
 
 
-def test_of_links_at_the_same_time_the_later_arrival_counts(acme: Product) -> None:
+def test_of_memberships_at_the_same_time_the_later_arrival_counts(acme: Product) -> None:
     tell(acme, identify("ann", 0, group="initech"), identify("ann", 0, group="hooli"))
     tell(acme, track("ann"))
     assert accounts_of_events(acme) == ["hooli"]
@@ -132,7 +134,7 @@ def test_of_links_at_the_same_time_the_later_arrival_counts(acme: Product) -> No
     assert accounts_of_events(acme) == ["initech"]
 
 
-def test_people_who_work_in_several_accounts_keep_each_event_where_it_happened(
+def test_a_user_of_several_accounts_keeps_each_event_where_it_happened(
     acme: Product,
 ) -> None:
     for hour in range(6):
@@ -172,17 +174,17 @@ def test_nothing_is_deduplicated_by_content(acme: Product) -> None:
 
 
 def test_a_message_recorded_twice_violates_a_key(acme: Product) -> None:
-    once = received(acme, [track("ann")])
-    record(once)
+    messages = received(acme, [track("ann")])
+    record(messages)
     with pytest.raises(IntegrityError), transaction.atomic():
-        record(once)
+        record(messages)
 
 
-def test_an_empty_batch_is_no_work(acme: Product) -> None:
+def test_an_empty_batch_runs_no_statement(acme: Product) -> None:
     assert statements_of(lambda: record([])) == 0
 
 
-def test_a_batch_that_names_no_account_looks_for_none(acme: Product) -> None:
+def test_a_batch_that_names_no_account_searches_for_none(acme: Product) -> None:
     tell(acme, track("ann"))
     with_account = statements_of(lambda: tell(acme, track("ann", group="initech")))
     assert statements_of(lambda: tell(acme, track("ann"))) < with_account
@@ -193,7 +195,7 @@ def test_the_statements_of_a_batch_do_not_grow_with_its_messages(acme: Product) 
 
 
 def statements_of_users(product: Product, users: int) -> int:
-    told = [
+    messages = [
         message
         for number in range(users)
         for message in (
@@ -201,21 +203,21 @@ def statements_of_users(product: Product, users: int) -> int:
             track(f"user {users} {number}", f"event {users}"),
         )
     ]
-    return statements_of(lambda: tell(product, *told))
+    return statements_of(lambda: tell(product, *messages))
 
 
 def statements_of(work: Callable[[], object]) -> int:
-    """How many statements over batches the work takes. Django's own counting misses them: they
-    go through the driver."""
-    made = 0
+    """The number of statements over batches. Django does not count them: they go through the
+    driver."""
+    count = 0
     with pytest.MonkeyPatch.context() as patch:
         cursor = sql._cursor
 
         def counted() -> object:
-            nonlocal made
-            made += 1
+            nonlocal count
+            count += 1
             return cursor()
 
         patch.setattr(sql, "_cursor", counted)
         work()
-    return made
+    return count

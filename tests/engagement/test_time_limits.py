@@ -1,4 +1,4 @@
-"""No statement of rescoring runs for longer than it may, and what is slow keeps nobody waiting."""
+"""No scoring statement exceeds its time limit, and a slow subject does not hold up others."""
 
 import logging
 from collections.abc import Collection, Iterator
@@ -28,28 +28,28 @@ PEOPLE = [f"user {number}" for number in range(10)]
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes a minute elsewhere takes a moment here."""
+def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits of a minute are half a second here."""
     monkeypatch.setattr(pace, "STATEMENT_SECONDS", 0.5)
-    monkeypatch.setattr(pace, "_at_once", pace.MAX_SUBJECTS_PER_STATEMENT)
+    monkeypatch.setattr(pace, "_chunk_size", pace.MAX_SUBJECTS_PER_STATEMENT)
     for module in (benchmarks, past_benchmarks, counts):
-        monkeypatch.setattr(module, "SECONDS", 0.5)
+        monkeypatch.setattr(module, "STATEMENT_TIMEOUT_SECONDS", 0.5)
 
 
 @pytest.fixture
 def slow_for_many(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """A statement about more than three users never ends; how many users each one was about."""
-    asked: list[int] = []
+    """A statement about more than three users never ends. Notes how many users each is about."""
+    sizes: list[int] = []
     score_users = raw.score_users
 
     def score(score_set: ScoreSet, user_ids: Collection[int], today: Any) -> set[int]:
-        asked.append(len(user_ids))
+        sizes.append(len(user_ids))
         if len(user_ids) > 3:
             never_ends()
         return score_users(score_set, user_ids, today)
 
     monkeypatch.setattr(raw, "score_users", score)
-    return asked
+    return sizes
 
 
 def never_ends() -> None:
@@ -65,7 +65,7 @@ def busy(product: Product, *names: str) -> None:
     tell(product, *(identify(name, -1) for name in names), *(track(name) for name in names))
 
 
-def test_a_statement_that_takes_too_long_is_tried_with_half_of_its_subjects(
+def test_a_statement_over_the_limit_is_retried_with_half_of_its_subjects(
     acme: Product, slow_for_many: list[int]
 ) -> None:
     rescore(NOON)
@@ -77,7 +77,7 @@ def test_a_statement_that_takes_too_long_is_tried_with_half_of_its_subjects(
     assert not RescoreRequest.objects.exists()
 
 
-def test_a_set_is_built_in_steps_that_are_quick_enough(
+def test_a_set_is_built_in_steps_within_the_limit(
     acme: Product, slow_for_many: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
@@ -87,7 +87,7 @@ def test_a_set_is_built_in_steps_that_are_quick_enough(
     assert raws(acme) == dict.fromkeys(PEOPLE, 1)
 
 
-def test_a_subject_that_is_too_slow_by_itself_keeps_its_score_and_no_other_waiting(
+def test_a_subject_that_is_too_slow_by_itself_keeps_its_score_and_does_not_hold_up_others(
     acme: Product, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     busy(acme, "ann", "bob")
@@ -113,15 +113,15 @@ def test_no_step_is_about_more_than_5000_subjects(monkeypatch: pytest.MonkeyPatc
     assert sizes == [5_000, 5_000, 2_000]
 
 
-def test_what_there_is_no_time_for_is_marked_again(
+def test_subjects_without_time_left_stay_in_the_queue(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pace, "MAX_SUBJECTS_PER_STATEMENT", 4)
     rescore(NOON)
     busy(acme, *PEOPLE)
     tell(acme, group("initech", user="user 1"))
-    questions = iter([False])
-    rescore(NOON, out_of_time=lambda: next(questions, True))
+    answers = iter([False])
+    rescore(NOON, out_of_time=lambda: next(answers, True))
     assert len(raws(acme)) == 4
     rescore(NOON)
     assert raws(acme) == dict.fromkeys(PEOPLE, 1)
@@ -132,7 +132,7 @@ def test_what_there_is_no_time_for_is_marked_again(
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Statements over the rows of a set never end."""
+    """Statements that compute benchmarks never end."""
     fetch = sql.fetch
 
     def fetch_slowly(statement: Any, *given: Any, **options: Any) -> list[sql.Row]:
@@ -152,18 +152,18 @@ def scored(acme: Product) -> Product:
     return acme
 
 
-def test_benchmarks_that_take_too_long_stay_as_they_are_and_do_not_stop_scoring(
+def test_benchmarks_that_take_too_long_stay_the_same_and_do_not_stop_scoring(
     scored: Product, slow: None
 ) -> None:
     before = DailyBenchmark.objects.values_list("day", "users").order_by("day")
-    known = list(before)
+    stored = list(before)
     tell(scored, track("ann"), track("ann", hours=-48))
     rescore(NOON + timedelta(minutes=1))
     assert raws(scored) == {"ann": 3, "bob": 1}
     scores = ScoreSet.objects.get(state="current")
     assert (scores.user_benchmark, scores.benchmarks_stale) == (1.0, True)
-    assert list(before) == known
-    # Not at once again.
+    assert list(before) == stored
+    # The next attempt waits.
     assert scores.benchmarks_at == NOON + timedelta(minutes=1)
     assert scores.benchmark_seconds == benchmarks.STATEMENT_TIMEOUT_SECONDS
 
@@ -182,8 +182,8 @@ def test_counting_that_takes_too_long_keeps_the_last_counts(
     busy(scored, "cyd")
     later = NOON + timedelta(minutes=11)
     rescore(later)
-    tally = CachedCounts.objects.get()
-    assert (tally.users, tally.counted_at, tally.seconds) == (
+    cached = CachedCounts.objects.get()
+    assert (cached.users, cached.counted_at, cached.seconds) == (
         2,
         later,
         counts.STATEMENT_TIMEOUT_SECONDS,

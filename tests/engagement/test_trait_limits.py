@@ -1,4 +1,4 @@
-"""A user or an account has a bounded number of traits, however many messages bring others."""
+"""A user or an account has a bounded number of traits, even if messages keep adding others."""
 
 from datetime import timedelta
 from itertools import count
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engagement.database import sql
 from engagement.messages import Group, Message, ReceivedMessage
 from engagement.models import Account, Product, User
-from engagement.recording import subjects, trait_limits
+from engagement.recording import stored_traits, trait_limits
 from engagement.recording.record import RecordResult, record
 from engagement.recording.trait_limits import (
     MAX_BYTES,
@@ -40,7 +40,7 @@ def of_account() -> dict[str, Any]:
     return traits
 
 
-def told(product: Product, *messages: Message) -> RecordResult:
+def record_messages(product: Product, *messages: Message) -> RecordResult:
     return record(received(product, messages))
 
 
@@ -51,14 +51,14 @@ def fill(product: Product) -> None:
     assert len(of_account()) == MAX_TRAITS
 
 
-def test_new_traits_that_find_no_room_are_not_kept_and_are_named(acme: Product) -> None:
+def test_new_traits_without_room_are_dropped_and_named(acme: Product) -> None:
     fill(acme)
     message = group("initech", hours=1, plan="pro", **many(0, 2, "new"))
-    (one,) = received(acme, [message])
+    (received_message,) = received(acme, [message])
 
-    outcome = record([one])
+    result = record([received_message])
 
-    assert outcome == RecordResult([], {one.arrival: ["plan"]})
+    assert result == RecordResult([], {received_message.arrival: ["plan"]})
     assert len(of_account()) == MAX_TRAITS
     assert of_account()["trait 000000"] == of_account()["trait 000001"] == "new"
     assert Account.objects.get().last_seen_at == NOON + timedelta(hours=1), "the rest is recorded"
@@ -66,71 +66,73 @@ def test_new_traits_that_find_no_room_are_not_kept_and_are_named(acme: Product) 
 
 def test_a_user_has_the_same_limits(acme: Product) -> None:
     for first in range(0, MAX_TRAITS + 250, 250):
-        outcome = told(acme, identify("ann", **many(first, first + 250)))
-    assert [len(names) for names in outcome.dropped_traits.values()] == [250]
+        result = record_messages(acme, identify("ann", **many(first, first + 250)))
+    assert [len(names) for names in result.dropped_traits.values()] == [250]
     assert len(User.objects.get().traits) == MAX_TRAITS
 
 
-def test_an_account_that_is_new_has_them_too(acme: Product) -> None:
+def test_a_new_account_has_the_same_limits(acme: Product) -> None:
     batch = [group("initech", **many(first, first + 250)) for first in range(0, 1250, 250)]
-    outcome = told(acme, *batch)
-    assert [len(names) for names in outcome.dropped_traits.values()] == [250]
+    result = record_messages(acme, *batch)
+    assert [len(names) for names in result.dropped_traits.values()] == [250]
     assert len(of_account()) == MAX_TRAITS
 
 
 def test_a_removed_trait_makes_room(acme: Product) -> None:
     fill(acme)
     tell(acme, group("initech", hours=1, **many(0, 1, None)))
-    assert not told(acme, group("initech", hours=2, plan="pro")).dropped_traits
+    assert not record_messages(acme, group("initech", hours=2, plan="pro")).dropped_traits
     assert of_account()["plan"] == "pro"
     assert "trait 000000" not in of_account()
 
 
-def test_all_traits_together_have_a_size(acme: Product) -> None:
+def test_the_size_of_all_traits_is_limited(acme: Product) -> None:
     for number in range(5):
-        outcome = told(acme, group("initech", **texts(number)))
-    assert [*outcome.dropped_traits.values()] == [["text 4"]]
+        result = record_messages(acme, group("initech", **texts(number)))
+    assert [*result.dropped_traits.values()] == [["text 4"]]
     assert sorted(of_account()) == ["text 0", "text 1", "text 2", "text 3"]
 
 
-def test_a_present_trait_grows_as_far_as_there_is_room(acme: Product) -> None:
+def test_an_existing_trait_grows_as_far_as_there_is_room(acme: Product) -> None:
     tell(acme, *(group("initech", **texts(number)) for number in range(4)))
     tell(acme, group("initech", hours=1, plan="pro"))
-    assert told(acme, group("initech", hours=2, plan="y" * 60_000)).dropped_traits
+    assert record_messages(acme, group("initech", hours=2, plan="y" * 60_000)).dropped_traits
     assert of_account()["plan"] == "pro"
-    assert not told(acme, group("initech", hours=3, plan="y" * 200)).dropped_traits
-    assert not told(acme, group("initech", hours=4, **texts(0, letter="z"))).dropped_traits
+    assert not record_messages(acme, group("initech", hours=3, plan="y" * 200)).dropped_traits
+    assert not record_messages(
+        acme, group("initech", hours=4, **texts(0, letter="z"))
+    ).dropped_traits
     assert of_account()["plan"] == "y" * 200
     assert len(str(of_account())) < MAX_BYTES + 1000
 
 
-def test_what_fits_in_the_end_is_kept_whatever_came_in_between(acme: Product) -> None:
+def test_traits_that_fit_after_the_batch_are_kept(acme: Product) -> None:
     fill(acme)
-    outcome = told(
+    result = record_messages(
         acme,
         group("initech", hours=1, plan="pro"),
         group("initech", hours=2, **many(0, 1, None)),
     )
-    assert not outcome.dropped_traits
+    assert not result.dropped_traits
     assert of_account()["plan"] == "pro"
 
 
-def test_a_license_always_finds_room(acme: Product) -> None:
+def test_there_is_always_room_for_a_license(acme: Product) -> None:
     fill(acme)
     license = dict.fromkeys(MARKETPLACE_TRAITS, "x" * 4000)
     message = Group("initech", NOON, license)
-    outcome = record([ReceivedMessage(acme.pk, next(_arrivals), NOON, message, Source.MARKETPLACE)])
-    assert not outcome.dropped_traits
+    result = record([ReceivedMessage(acme.pk, next(_arrivals), NOON, message, Source.MARKETPLACE)])
+    assert not result.dropped_traits
     assert len(of_account()) == MAX_TRAITS + len(MARKETPLACE_TRAITS)
-    # It takes no room from others either.
+    # It takes no room from others.
     tell(acme, group("initech", hours=1, **many(0, 1, None)))
-    assert not told(acme, group("initech", hours=2, plan="pro")).dropped_traits
+    assert not record_messages(acme, group("initech", hours=2, plan="pro")).dropped_traits
 
 
-def test_license_traits_that_a_message_brings_count_like_any(acme: Product) -> None:
+def test_license_traits_in_a_message_count_like_any_other(acme: Product) -> None:
     fill(acme)
-    outcome = told(acme, Group("initech", NOON + timedelta(hours=1), {"am.tier": "x"}))
-    assert [*outcome.dropped_traits.values()] == [["am.tier"]]
+    result = record_messages(acme, Group("initech", NOON + timedelta(hours=1), {"am.tier": "x"}))
+    assert [*result.dropped_traits.values()] == [["am.tier"]]
 
 
 def test_the_stamps_of_removed_traits_are_bounded(acme: Product) -> None:
@@ -141,62 +143,62 @@ def test_the_stamps_of_removed_traits_are_bounded(acme: Product) -> None:
     assert min(stamps) == "trait 001000", "the latest are kept"
 
 
-# --- Who had more before there were limits ----------------------------------------------------
+# --- Subjects from before there were limits ---------------------------------------------------
 
 
-def test_who_has_more_already_keeps_it_and_gets_no_new_ones(acme: Product) -> None:
+def test_a_subject_over_the_limits_keeps_its_traits_and_gets_no_new_ones(acme: Product) -> None:
     old = many(0, 5000, "old")
     stamps = {name: list(make_stamp(NOON, 1)) for name in old}
     tell(acme, group("initech"))
     Account.objects.update(traits=old, trait_stamps=stamps)
 
-    outcome = told(acme, group("initech", hours=1, plan="pro", **many(0, 1, "new")))
+    result = record_messages(acme, group("initech", hours=1, plan="pro", **many(0, 1, "new")))
 
-    assert [*outcome.dropped_traits.values()] == [["plan"]]
+    assert [*result.dropped_traits.values()] == [["plan"]]
     assert of_account() == {**old, "trait 000000": "new"}
 
 
-def test_new_traits_of_who_has_megabytes_are_refused_unread(
+def test_new_traits_of_a_subject_with_megabytes_are_dropped_without_reading_them(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(subjects, "OVERSIZED_BYTES", 500)
+    monkeypatch.setattr(stored_traits, "OVERSIZED_BYTES", 500)
     tell(acme, group("initech", **many(0, 250, "old")))
     rows = 0
     fetch = sql.fetch
 
     def counting(statement: Any, *arguments: Any, **options: Any) -> list[sql.Row]:
         nonlocal rows
-        found = fetch(statement, *arguments, **options)
+        fetched = fetch(statement, *arguments, **options)
         if "traits::text" in statement:
-            rows += len(found)
-        return found
+            rows += len(fetched)
+        return fetched
 
     monkeypatch.setattr(sql, "fetch", counting)
-    outcome = told(acme, group("initech", hours=1, plan="pro", gone=None))
-    assert [*outcome.dropped_traits.values()] == [["plan"]] and rows == 0
+    result = record_messages(acme, group("initech", hours=1, plan="pro", gone=None))
+    assert [*result.dropped_traits.values()] == [["plan"]] and rows == 0
 
-    assert not told(acme, group("initech", hours=1, **many(0, 1, "new"))).dropped_traits
+    assert not record_messages(acme, group("initech", hours=1, **many(0, 1, "new"))).dropped_traits
     license = Group("initech", NOON, {"am.tier": "10"})
     record([ReceivedMessage(acme.pk, next(_arrivals), NOON, license, Source.MARKETPLACE)])
     assert (of_account()["trait 000000"], of_account()["am.tier"]) == ("new", "10")
 
 
-def test_many_subjects_with_many_traits_are_written_in_portions(
+def test_many_subjects_with_many_traits_are_written_in_chunks(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = [f"a{number}" for number in range(7)]
     tell(acme, *(group(name, **many(0, 200)) for name in names))
     tell(acme, *(identify(name, **many(0, 200)) for name in names))
-    monkeypatch.setattr(subjects, "CHUNK_BYTES", 3 * 2 * MAX_BYTES)
-    monkeypatch.setattr(subjects, "DECOMPRESSION_FACTOR", 1_000_000)
+    monkeypatch.setattr(stored_traits, "CHUNK_BYTES", 3 * 2 * MAX_BYTES)
+    monkeypatch.setattr(stored_traits, "DECOMPRESSION_FACTOR", 1_000_000)
     read: list[int] = []
     fetch = sql.fetch
 
     def noting(statement: Any, *arguments: Any, **options: Any) -> list[sql.Row]:
-        found = fetch(statement, *arguments, **options)
+        fetched = fetch(statement, *arguments, **options)
         if "traits::text" in statement:
-            read.append(len(found))
-        return found
+            read.append(len(fetched))
+        return fetched
 
     monkeypatch.setattr(sql, "fetch", noting)
     tell(acme, *(group(name, hours=1, plan="pro") for name in names))
@@ -210,7 +212,7 @@ def test_many_subjects_with_many_traits_are_written_in_portions(
 # --- Merging ----------------------------------------------------------------------------------
 
 
-def test_what_changes_nothing_is_not_written() -> None:
+def test_a_patch_that_changes_nothing_is_not_written() -> None:
     patch = ({"plan": "pro"}, make_stamp(NOON, 1))
     merged, _ = merge_patches("{}", "{}", [patch])
     assert merged is not None

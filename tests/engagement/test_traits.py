@@ -1,4 +1,4 @@
-"""Traits merge per key: the last writer wins, whatever arrives first."""
+"""Traits merge one by one: the last writer wins, in any order of arrival."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
@@ -28,8 +28,8 @@ NOON = datetime(2026, 9, 24, 12, tzinfo=UTC)
 def merged(*writes: Write) -> dict[str, Any]:
     traits: dict[str, Any] = {}
     stamps: dict[str, Any] = {}
-    for incoming, written in writes:
-        merge_traits(traits, stamps, incoming, written)
+    for incoming, stamp in writes:
+        merge_traits(traits, stamps, incoming, stamp)
     return traits
 
 
@@ -60,7 +60,7 @@ def test_null_removes_a_trait_and_an_older_value_does_not_bring_it_back() -> Non
 
 @pytest.mark.parametrize("license_at", [EARLIEST, NOON, LATEST])
 @pytest.mark.parametrize("message_at", [EARLIEST, NOON, LATEST])
-def test_what_the_marketplace_says_stays_whenever_a_message_says_otherwise(
+def test_a_message_never_changes_what_the_marketplace_wrote(
     license_at: datetime, message_at: datetime
 ) -> None:
     of_license = {"am.tier": "10 Users"}, make_stamp(license_at, 1, Source.MARKETPLACE)
@@ -68,20 +68,20 @@ def test_what_the_marketplace_says_stays_whenever_a_message_says_otherwise(
     assert in_any_order(of_license, of_message) == {"am.tier": "10 Users", "plan": "pro"}
 
 
-def test_a_trait_that_the_marketplace_removed_stays_away_until_it_says_otherwise() -> None:
+def test_only_the_marketplace_restores_a_trait_that_it_removed() -> None:
     removed = {"am.tier": None}, make_stamp(NOON, 1, Source.MARKETPLACE)
-    told = {"am.tier": "5"}, make_stamp(NOON + timedelta(days=1), 2)
-    assert in_any_order(removed, told) == {}
+    of_message = {"am.tier": "5"}, make_stamp(NOON + timedelta(days=1), 2)
+    assert in_any_order(removed, of_message) == {}
     later = {"am.tier": "10 Users"}, make_stamp(NOON + timedelta(hours=1), 3, Source.MARKETPLACE)
-    assert in_any_order(removed, told, later) == {"am.tier": "10 Users"}
+    assert in_any_order(removed, of_message, later) == {"am.tier": "10 Users"}
 
 
 @pytest.mark.parametrize("at", [EARLIEST, NOON, LATEST])
 @pytest.mark.parametrize("source", Source)
 def test_a_stamp_says_who_wrote_and_when(source: Source, at: datetime) -> None:
-    written = make_stamp(at, 7, source)
-    assert read_stamp(list(written)) == (source, at)
-    assert all(-(2**63) <= number < 2**63 for number in written), "what JSON and SQL can hold"
+    stamp = make_stamp(at, 7, source)
+    assert read_stamp(list(stamp)) == (source, at)
+    assert all(-(2**63) <= number < 2**63 for number in stamp), "what JSON and SQL can hold"
 
 
 def test_merging_says_whether_anything_changed() -> None:
@@ -119,14 +119,15 @@ writes = st.tuples(
 
 @given(
     st.lists(writes, max_size=6).flatmap(
-        lambda told: st.tuples(st.just(told), st.permutations(range(len(told))))
+        lambda writes: st.tuples(st.just(writes), st.permutations(range(len(writes))))
     )
 )
 def test_any_order_of_any_writes_merges_to_the_same(
-    told: tuple[list[tuple[dict[str, Any], int, Source]], list[int]],
+    writes_and_order: tuple[list[tuple[dict[str, Any], int, Source]], list[int]],
 ) -> None:
+    writes, order = writes_and_order
     numbered = [
         (incoming, make_stamp(NOON + timedelta(hours=hours), place, source))
-        for place, (incoming, hours, source) in enumerate(told[0])
+        for place, (incoming, hours, source) in enumerate(writes)
     ]
-    assert merged(*numbered) == merged(*(numbered[place] for place in told[1]))
+    assert merged(*numbered) == merged(*(numbered[place] for place in order))

@@ -1,4 +1,4 @@
-"""``forget`` and ``delete_product`` as people type them."""
+"""The commands ``forget`` and ``delete_product``."""
 
 import io
 from datetime import UTC, datetime, timedelta
@@ -13,14 +13,14 @@ from tests.pipeline.waiting import counts, drain, dropped, wait
 
 pytestmark = pytest.mark.django_db
 
-# Commands go by the real clock.
+# Commands use the real clock.
 SOON = datetime.now(UTC) + timedelta(minutes=1)
 
 
 def output_of(*arguments: str) -> str:
-    written = io.StringIO()
-    call_command(*arguments, stdout=written)
-    return written.getvalue()
+    output = io.StringIO()
+    call_command(*arguments, stdout=output)
+    return output.getvalue()
 
 
 # --- forget ---------------------------------------------------------------------------------
@@ -28,29 +28,29 @@ def output_of(*arguments: str) -> str:
 
 def test_forget_deletes_a_user(acme: Product) -> None:
     tell(acme, identify("ada"), track("ada"), track("bob"))
-    said = output_of("forget", "--product", "Acme", "--user", "ada")
-    assert "User deleted, with everything" in said and "dropped" not in said
+    output = output_of("forget", "--product", "Acme", "--user", "ada")
+    assert "User deleted, with everything" in output and "dropped" not in output
     assert set(counts(acme)) == {("bob", "opened")}
 
 
-def test_forget_deletes_an_account_and_keeps_it_away(acme: Product, acme_key: str) -> None:
+def test_forget_deletes_an_account_and_suppresses_it(acme: Product, acme_key: str) -> None:
     tell(acme, identify("ada", group="initech"))
-    said = output_of("forget", "--product", str(acme.pk), "--account", "initech", "--suppress")
-    assert "Later messages that name it are dropped" in said
+    output = output_of("forget", "--product", str(acme.pk), "--account", "initech", "--suppress")
+    assert "Later messages that name it are dropped" in output
     wait(acme_key, track("ada", group="initech"))
     drain(SOON)
     assert [reason for _, reason in dropped()] == ["forgotten"]
 
 
-def test_forget_says_when_nobody_was_known(acme: Product) -> None:
+def test_forget_says_that_there_is_no_such_user(acme: Product) -> None:
     assert "No such user" in output_of("forget", "--product", "Acme", "--user", "ada")
 
 
-def test_forget_takes_a_suppression_back(acme: Product, acme_key: str) -> None:
-    take_back = ("forget", "--product", "Acme", "--user", "ada", "--allow-again")
-    assert "Nothing to do" in output_of(*take_back)
+def test_forget_lifts_a_suppression(acme: Product, acme_key: str) -> None:
+    lift = ("forget", "--product", "Acme", "--user", "ada", "--allow-again")
+    assert "Nothing to do" in output_of(*lift)
     output_of("forget", "--product", "Acme", "--user", "ada", "--suppress")
-    assert "taken again" in output_of(*take_back)
+    assert "taken again" in output_of(*lift)
     wait(acme_key, track("ada"))
     drain(SOON)
     assert counts(acme) == {("ada", "opened"): 1}
@@ -81,8 +81,8 @@ def test_forget_says_what_is_wrong(acme: Product, arguments: list[str], reason: 
 
 def test_delete_product_deletes_it_and_says_so(acme: Product, globex: Product) -> None:
     tell(acme, identify("ada"), track("ada"))
-    said = output_of("delete_product", str(acme.pk), "--yes")
-    assert said.startswith("Deleted the product Acme with ")
+    output = output_of("delete_product", str(acme.pk), "--yes")
+    assert output.startswith("Deleted the product Acme with ")
     assert list(Product.objects.all()) == [globex]
 
 
@@ -99,7 +99,7 @@ def test_delete_product_asks_for_the_name(
     assert Product.objects.exists() is not is_deleted
 
 
-def test_delete_product_deletes_nothing_where_nobody_can_be_asked(
+def test_delete_product_deletes_nothing_without_a_terminal(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def nobody(prompt: str) -> str:
@@ -119,8 +119,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def watched(output: io.StringIO, total: int | None) -> str:
-    """What is written for a work of a hundred steps, one a second."""
+def progress_output(output: io.StringIO, total: int | None) -> str:
+    """The output of a job with a hundred steps, one a second."""
     now = 0.0
     progress = ProgressReporter(output, total, lambda: now)
     for step in range(1, 101):
@@ -130,19 +130,19 @@ def watched(output: io.StringIO, total: int | None) -> str:
     return output.getvalue()
 
 
-def test_progress_is_a_line_now_and_then_where_there_is_no_terminal() -> None:
-    lines = watched(io.StringIO(), 100).splitlines()
+def test_progress_without_a_terminal_is_a_line_every_ten_seconds() -> None:
+    lines = progress_output(io.StringIO(), 100).splitlines()
     assert lines == [f"{done}% done, {done} rows" for done in range(10, 101, 10)]
-    assert watched(io.StringIO(), None).splitlines()[0] == "10 rows"
+    assert progress_output(io.StringIO(), None).splitlines()[0] == "10 rows"
 
 
 def test_progress_is_a_bar_on_a_terminal_and_leaves_nothing_behind() -> None:
-    written = watched(Terminal(), 100).split("\r")
+    written = progress_output(Terminal(), 100).split("\r")
     assert written[50] == "█" * 15 + "░" * 15 + "  50%  50 rows"
     assert written[-2].strip() == written[-1] == ""
 
 
-def test_progress_beyond_what_was_expected_is_complete() -> None:
+def test_progress_beyond_the_total_is_100_percent() -> None:
     progress = ProgressReporter(output := Terminal(), 10, lambda: 0.0)
     progress.show(20, "20 rows")
     assert "100%" in output.getvalue()

@@ -1,4 +1,4 @@
-"""A deleted product leaves nothing in any table, and nobody else notices."""
+"""A deleted product leaves no row in any table, and other products keep theirs."""
 
 from collections import Counter
 from functools import partial
@@ -39,21 +39,20 @@ _PRODUCT_COLUMNS: LiteralString = """
 
 
 def rows_of(product_id: int) -> dict[str, int]:
-    """How many rows each table has of the product, the tables with none left out."""
-    found: Counter[str] = Counter()
+    """The number of the product's rows in each table that has any."""
+    counts: Counter[str] = Counter()
     with connection.cursor() as cursor:
         for (table,) in sql.fetch(_PRODUCT_COLUMNS):
             cursor.execute(f'SELECT count(*) FROM "{table}" WHERE product_id = %s', [product_id])
-            found[table] = cursor.fetchone()[0]
-    return {table: number for table, number in found.items() if number}
+            counts[table] = cursor.fetchone()[0]
+    return {table: count for table, count in counts.items() if count}
 
 
 def add_to(rows: Rows) -> None:
-    """Rows of the product in every table that has a column for it."""
+    """Add rows of the product to every table that has a column for it."""
     product = rows.product
     wait(rows.key.secret, identify("ada", group="initech", plan="pro"), track("ada"))
-    named = track("bob", group="initech")
-    wait(rows.key.secret, named)
+    wait(rows.key.secret, track("bob", group="initech"))
     drain()
     tell(product, group("hooli"), *[track(f"user {place}") for place in range(20)])
 
@@ -70,16 +69,16 @@ def delete(product: Product) -> int:
     return rows
 
 
-def test_nothing_is_left_in_any_table(acme: Product, globex: Product) -> None:
+def test_no_table_has_rows_left(acme: Product, globex: Product) -> None:
     for rows in (fill(acme, 1), fill(globex, 2)):
         add_to(rows)
     rescore(NOON)
     for product in (acme, globex):
-        # An hour later, because the inbox and these tests number arrivals each for themselves.
+        # An hour later, because the inbox and these tests number arrivals independently.
         tell(product, track("ada", hours=1))
     before, elsewhere = rows_of(acme.pk), rows_of(globex.pk)
     assert before.keys() == elsewhere.keys()
-    # Every large table takes part in this test.
+    # This test covers every large table.
     assert before.keys() >= {
         "engagement_account",
         "engagement_accountengagement",
@@ -104,62 +103,60 @@ def test_nothing_is_left_in_any_table(acme: Product, globex: Product) -> None:
     assert rows_of(globex.pk) == elsewhere
 
 
-def test_no_transaction_deletes_more_than_so_many_rows(
+def test_each_transaction_deletes_a_bounded_number_of_rows(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deletion, "ROWS_PER_TRANSACTION", 10)
     monkeypatch.setattr(deletion, "NAMES_PER_TRANSACTION", 3)
     tell(acme, *[track(f"user {place}", f"event {place % 9}") for place in range(40)])
-    pieces: list[int] = []
+    rows: list[int] = []
     deletion.request_deletion(acme.pk, NOON)
-    assert deletion.resume_deletion(acme.pk, after_piece=pieces.append)
-    # The last one is the product with its workspace.
-    assert max(pieces[:-1]) <= 10
-    assert sum(pieces) > 130
+    assert deletion.resume_deletion(acme.pk, after_piece=rows.append)
+    # The last transaction deletes the product with its workspace.
+    assert max(rows[:-1]) <= 10
+    assert sum(rows) > 130
     assert not EventName.objects.exists()
 
 
-def test_what_is_left_when_time_is_up_goes_the_next_time(
-    acme: Product, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_deletion_resumes(acme: Product, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deletion, "ROWS_PER_TRANSACTION", 10)
     tell(acme, *[track(f"user {place}") for place in range(40)])
     deletion.request_deletion(acme.pk, NOON)
-    looks = iter([False, False, True])
-    assert not deletion.resume_all_deletions(lambda: next(looks))
+    answers = iter([False, False, True])
+    assert not deletion.resume_all_deletions(lambda: next(answers))
     acme.refresh_from_db()
     assert acme.deleted_rows == 20
     tasks.clear()
     assert rows_of(acme.pk) == {}
 
 
-def test_a_product_that_nobody_asked_to_delete_is_left_alone(acme: Product) -> None:
+def test_a_product_without_a_request_is_not_deleted(acme: Product) -> None:
     assert deletion.resume_deletion(acme.pk)
     assert deletion.resume_all_deletions(lambda: False)
     assert Product.objects.filter(pk=acme.pk).exists()
 
 
-def test_it_can_be_asked_for_twice(acme: Product) -> None:
+def test_a_deletion_can_be_requested_twice(acme: Product) -> None:
     assert deletion.request_deletion(acme.pk, NOON)
     assert not deletion.request_deletion(acme.pk, NOON)
     assert not deletion.request_deletion(0, NOON)
 
 
-# --- Meanwhile ------------------------------------------------------------------------------
+# --- While it is being deleted --------------------------------------------------------------
 
 
-def test_its_keys_are_refused_from_the_request_on(acme: Product, acme_key: str) -> None:
+def test_the_request_revokes_its_keys(acme: Product, acme_key: str) -> None:
     (early,) = wait(acme_key, track("ada"))
     deletion.request_deletion(acme.pk, NOON)
     (late,) = wait(acme_key, identify("ada", secret="planted"))
     drain()
     assert dropped() == [(early, "deleted_product"), (late, "deleted_product")]
-    for one in DroppedMessage.objects.all():
-        assert (one.product, one.user_external_id) == (None, "")
+    for message in DroppedMessage.objects.all():
+        assert (message.product, message.user_external_id) == (None, "")
     assert not counts(acme)
 
 
-def test_its_tokens_are_refused_from_the_request_on(
+def test_the_request_revokes_its_tokens(
     acme: Product, acme_token: str, globex_token: str, client: Client
 ) -> None:
     def status(token: str) -> int:
@@ -171,14 +168,14 @@ def test_its_tokens_are_refused_from_the_request_on(
     assert (status(acme_token), status(globex_token)) == (401, 200)
 
 
-def test_a_key_made_meanwhile_opens_nothing(acme: Product) -> None:
+def test_a_key_created_during_the_deletion_records_nothing(acme: Product) -> None:
     deletion.request_deletion(acme.pk, NOON)
     wait(IngestionKey.create(acme, "late").secret, track("ada"))
     drain()
     assert [reason for _, reason in dropped()] == ["deleted_product"]
 
 
-def test_what_waits_with_its_keys_goes_too(acme: Product, acme_key: str) -> None:
+def test_messages_that_wait_with_its_keys_are_deleted(acme: Product, acme_key: str) -> None:
     wait(acme_key, *[track("ada")] * 3)
     (of_nobody,) = wait("edk_of_nobody", track("ada"))
     delete(acme)
@@ -187,7 +184,7 @@ def test_what_waits_with_its_keys_goes_too(acme: Product, acme_key: str) -> None
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_batch_that_is_under_way_is_waited_for(acme: Product) -> None:
+def test_deletion_waits_for_a_batch_that_is_under_way(acme: Product) -> None:
     with somebody_else() as other, other.transaction():
         other.execute("SELECT FROM engagement_product WHERE id = %s FOR KEY SHARE", [acme.pk])
         other.execute(
@@ -200,7 +197,7 @@ def test_a_batch_that_is_under_way_is_waited_for(acme: Product) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_drains_scoring_and_two_deletions_side_by_side_leave_nothing(
+def test_concurrent_drains_scoring_and_deletions_leave_nothing(
     acme: Product, acme_key: str, globex: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(deletion, "ROWS_PER_TRANSACTION", 50)
@@ -219,7 +216,7 @@ def test_drains_scoring_and_two_deletions_side_by_side_leave_nothing(
     assert {reason for _, reason in dropped()} <= {"deleted_product", "unknown_key"}
 
 
-def test_a_product_beside_it_keeps_everything(acme: Product, globex: Product) -> None:
+def test_another_product_keeps_everything(acme: Product, globex: Product) -> None:
     for product in (acme, globex):
         tell(product, identify("ada", group="initech", plan="pro"), track("ada"))
     before = state(globex)

@@ -1,10 +1,11 @@
-"""Whoever is forgotten on request is gone with everything that is kept of them."""
+"""Forgetting a user or an account deletes everything that the service keeps about it."""
 
 from datetime import timedelta
 from functools import partial
 
 import pytest
 from msgspec.structs import replace
+from psycopg.errors import LockNotAvailable
 
 from engagement.database import locks
 from engagement.messages import Message
@@ -18,11 +19,16 @@ from engagement.models import (
     User,
     UserEngagement,
 )
+from engagement.recording import record as recording
+from engagement.recording.batch import Batch
+from engagement.recording.resolve import BatchRows, resolve
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
 from engagement.rescoring.rescore import rescore
 from ingestion.drain import processing
 from ingestion.models import DropCount, DroppedMessage, InboxMessage
+from tests.bulk.lines import events as lines_of_events
+from tests.bulk.lines import import_bytes
 from tests.engagement.history import NOON, group, identify, state, tell, track
 from tests.pipeline.waiting import (
     Eventually,
@@ -55,9 +61,9 @@ def account(product: Product, external_id: str = INITECH) -> SubjectRef:
 
 
 def forget(subject: SubjectRef, *, suppress: bool = False) -> bool:
-    known = forgetting.forget(subject, NOON, suppress=suppress)
+    exists = forgetting.forget(subject, NOON, suppress=suppress)
     assert forgetting.erase_forgotten()
-    return known
+    return exists
 
 
 def raw_of(product: Product) -> dict[str, int]:
@@ -69,9 +75,9 @@ def raw_of(product: Product) -> dict[str, int]:
 # --- Users ----------------------------------------------------------------------------------
 
 
-def test_a_forgotten_user_is_found_nowhere_any_more(acme: Product, acme_key: str) -> None:
-    named = replace(track(ADA), message_id="m1")
-    wait(acme_key, identify(ADA, group=INITECH, name="Ada", email=ADA), named, named, track("bob"))
+def test_a_forgotten_user_is_in_no_table(acme: Product, acme_key: str) -> None:
+    event = replace(track(ADA), message_id="m1")
+    wait(acme_key, identify(ADA, group=INITECH, name="Ada", email=ADA), event, event, track("bob"))
     drain()
     wait(acme_key, track(ADA), group(INITECH, user=ADA))
     wait_raw(acme_key, b"\xc1" + ADA.encode())
@@ -83,14 +89,14 @@ def test_a_forgotten_user_is_found_nowhere_any_more(acme: Product, acme_key: str
     assert counts(acme) == {("bob", "opened"): 1}
 
 
-def test_nobody_else_loses_anything(acme: Product, globex: Product) -> None:
-    told: list[Message] = [
+def test_other_users_and_products_keep_everything(acme: Product, globex: Product) -> None:
+    messages: list[Message] = [
         identify("bob", group=INITECH, plan="pro"),
         track("bob"),
         track("cem"),
     ]
     for product in (acme, globex):
-        tell(product, *told)
+        tell(product, *messages)
     before, elsewhere = state(acme), state(globex)
     tell(acme, identify(ADA), track(ADA))
     tell(globex, track(ADA))
@@ -109,18 +115,18 @@ def test_the_accounts_of_a_forgotten_user_lose_their_points(acme: Product) -> No
     assert raw_of(acme) == {INITECH: 1, "hooli": 0}
 
 
-def test_a_stranger_can_be_forgotten(acme: Product) -> None:
+def test_an_unidentified_user_can_be_forgotten(acme: Product) -> None:
     tell(acme, track(ADA))
     assert forget(user(acme))
     assert not Event.objects.exists() and not DailyCount.objects.exists()
 
 
-def test_forgetting_nobody_is_no_error(acme: Product) -> None:
+def test_forgetting_an_unknown_user_is_no_error(acme: Product) -> None:
     assert not forget(user(acme))
     assert not forgetting.forget(user(Product(pk=0)), NOON)
 
 
-def test_the_users_id_does_not_forget_an_account_of_that_id(acme: Product, acme_key: str) -> None:
+def test_forgetting_a_user_keeps_an_account_with_the_same_id(acme: Product, acme_key: str) -> None:
     tell(acme, identify("same", group="same"), track("same"))
     forget(user(acme, "same"), suppress=True)
     assert Account.objects.get().external_id == "same"
@@ -132,7 +138,7 @@ def test_the_users_id_does_not_forget_an_account_of_that_id(acme: Product, acme_
 # --- Accounts -------------------------------------------------------------------------------
 
 
-def test_a_forgotten_account_goes_with_what_was_done_in_it_and_its_users_stay(
+def test_forgetting_an_account_deletes_its_events_and_keeps_its_users(
     acme: Product, acme_key: str
 ) -> None:
     wait(acme_key, group(INITECH, domain="initech.example"), identify(ADA, 0, INITECH))
@@ -147,7 +153,7 @@ def test_a_forgotten_account_goes_with_what_was_done_in_it_and_its_users_stay(
     assert set(state(acme)["users"]) == {ADA}
 
 
-def test_what_is_left_is_as_if_the_account_had_never_been(acme: Product, globex: Product) -> None:
+def test_the_result_is_as_if_the_account_had_never_existed(acme: Product, globex: Product) -> None:
     elsewhere: list[Message] = [
         identify(ADA, -30, "hooli"),
         track(ADA, hours=-29),
@@ -166,20 +172,20 @@ def test_what_is_left_is_as_if_the_account_had_never_been(acme: Product, globex:
     forget(account(acme))
     tell(globex, *elsewhere)
     left, expected = state(acme), state(globex)
-    for one in (left, expected):
-        # Arrivals differ, and the first message of all is no other.
-        one["events"] = [event[1:] for event in one["events"]]
-        one["sightings"] = set(one["sightings"])
-        one["users"] = {name: (row[0], *row[2:5]) for name, row in one["users"].items()}
-        one["accounts"] = {name: row[0] for name, row in one["accounts"].items()}
+    for rows in (left, expected):
+        # Arrivals and the time of the first message differ.
+        rows["events"] = [event[1:] for event in rows["events"]]
+        rows["memberships"] = set(rows["memberships"])
+        rows["users"] = {name: (row[0], *row[2:5]) for name, row in rows["users"].items()}
+        rows["accounts"] = {name: row[0] for name, row in rows["accounts"].items()}
     assert left == expected
-    # And so it is with what comes later.
+    # Later messages have the same effect, too.
     for product in (acme, globex):
         tell(product, track("bob", hours=-15), track(ADA, hours=5))
     assert raw_of(acme) == raw_of(globex)
 
 
-def test_an_account_is_cleared_however_many_transactions_it_takes(
+def test_erasing_an_account_takes_several_transactions(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forgetting, "USERS_PER_TRANSACTION", 2)
@@ -187,50 +193,52 @@ def test_an_account_is_cleared_however_many_transactions_it_takes(
         name = f"user {number}"
         tell(acme, identify(name, -2, INITECH), track(name, hours=-1))
         if number % 2:
-            # These have moved on.
+            # These users are in another account now.
             tell(acme, identify(name, 0, "hooli"), track(name, "saved", hours=1))
     forgetting.forget(account(acme), NOON)
-    looks = iter([False] * 2 + [True])
-    assert not forgetting.erase_forgotten(lambda: next(looks))
+    answers = iter([False] * 2 + [True])
+    assert not forgetting.erase_forgotten(lambda: next(answers))
     assert ForgottenSubject.objects.get().row_id is not None
-    # A crash here costs nothing: somebody goes on.
+    # A crash here loses nothing: another worker resumes.
     assert forgetting.erase_forgotten()
     assert ForgottenSubject.objects.get().row_id is None
     assert Account.objects.get().external_id == "hooli"
     assert set(counts(acme)) == {(f"user {number}", "saved") for number in (1, 3, 5)}
 
 
-def test_counts_that_outlived_their_events_go_too(acme: Product) -> None:
+def test_counts_without_events_are_deleted(acme: Product) -> None:
     tell(acme, identify(ADA, group=INITECH), track(ADA))
-    # As retention leaves them, with links thinned away besides.
+    # The retention leaves counts without events.
     Event.objects.all().delete()
     forget(account(acme))
     assert not DailyCount.objects.exists()
 
 
-def test_two_who_clear_at_once_do_not_get_in_each_others_way(acme: Product) -> None:
+def test_a_subject_that_another_worker_erases_is_left_to_it(acme: Product) -> None:
     tell(acme, *[identify(f"user {number}", group=INITECH) for number in range(50)])
     forgetting.forget(account(acme), NOON)
-    held = ForgottenSubject.objects.select_for_update().get()
-    assert held.row_id is not None
+    locked = ForgottenSubject.objects.select_for_update().get()
+    assert locked.row_id is not None
     assert forgetting.erase_forgotten()
 
 
-# --- What was accepted before, and what comes later -----------------------------------------
+# --- Earlier and later messages -------------------------------------------------------------
 
 
-def test_what_waited_is_listed_as_dropped_without_its_details(acme: Product, acme_key: str) -> None:
+def test_waiting_messages_are_listed_as_dropped_without_details(
+    acme: Product, acme_key: str
+) -> None:
     ids = wait(acme_key, identify(ADA, name="Ada"), track("bob"), group(INITECH, user=ADA))
     forget(user(acme))
     assert waiting() == [ids[1]]
     assert dropped() == [(ids[0], "forgotten"), (ids[2], "forgotten")]
-    for one in DroppedMessage.objects.all():
-        assert (one.product, one.key_hint, one.received_at) == (acme, acme_key[:9], NOON)
-        assert not (one.user_external_id or one.account_external_id or one.event or one.message_id)
+    for row in DroppedMessage.objects.all():
+        assert (row.product, row.key_hint, row.received_at) == (acme, acme_key[:9], NOON)
+        assert not (row.user_external_id or row.account_external_id or row.event or row.message_id)
     assert DropCount.objects.get().count == 2
 
 
-def test_what_waits_with_another_products_key_stays(
+def test_messages_that_wait_with_another_products_key_stay(
     acme: Product, acme_key: str, globex: Product
 ) -> None:
     ids = wait(acme_key, track(ADA))
@@ -238,7 +246,7 @@ def test_what_waits_with_another_products_key_stays(
     assert waiting() == ids
 
 
-def test_a_later_message_is_of_somebody_new(acme: Product, acme_key: str) -> None:
+def test_a_later_message_creates_a_new_user(acme: Product, acme_key: str) -> None:
     tell(acme, identify(ADA, plan="pro"), track(ADA))
     before = User.objects.get().pk
     forget(user(acme))
@@ -267,13 +275,13 @@ def test_a_later_message_for_a_suppressed_id_is_dropped(acme: Product, acme_key:
     assert places_of(ADA) == places_of(INITECH) == set()
 
 
-def test_suppression_is_of_one_product(acme: Product, globex: Product) -> None:
+def test_a_suppression_holds_for_one_product(acme: Product, globex: Product) -> None:
     forget(user(acme), suppress=True)
     tell(globex, track(ADA))
     assert counts(globex) == {(ADA, "opened"): 1}
 
 
-def test_a_suppressed_id_can_be_allowed_again(acme: Product, acme_key: str) -> None:
+def test_a_suppression_can_be_lifted(acme: Product, acme_key: str) -> None:
     assert forgetting.lift_suppression(user(acme)) == 0
     forget(user(acme), suppress=True)
     assert forgetting.lift_suppression(account(acme, ADA)) == 0
@@ -283,14 +291,12 @@ def test_a_suppressed_id_can_be_allowed_again(acme: Product, acme_key: str) -> N
     assert counts(acme) == {(ADA, "opened"): 1}
 
 
-def test_what_arrived_before_takes_no_effect_wherever_it_comes_from(
-    acme: Product, acme_key: str
-) -> None:
+def test_an_earlier_message_takes_no_effect_wherever_it_was(acme: Product, acme_key: str) -> None:
     (early,) = wait(acme_key, track(ADA))
     row = InboxMessage.objects.get()
     row.delete()
     forget(user(acme))
-    # It was committed late, or somebody had just taken it out of quarantine.
+    # It was committed late, or somebody just retried it from quarantine.
     row.pk = early
     InboxMessage.objects.bulk_create([row])
     wait(acme_key, track("bob"))
@@ -299,7 +305,7 @@ def test_what_arrived_before_takes_no_effect_wherever_it_comes_from(
     assert counts(acme) == {("bob", "opened"): 1}
 
 
-def test_quarantined_messages_of_the_forgotten_go(acme: Product, acme_key: str) -> None:
+def test_quarantined_messages_of_a_forgotten_user_are_deleted(acme: Product, acme_key: str) -> None:
     (of_ada,) = wait_raw(acme_key, b"\xc1 something of " + ADA.encode())
     (of_bob,) = wait_raw(acme_key, b"\xc1 something of bob")
     for minute in range(3):
@@ -309,14 +315,16 @@ def test_quarantined_messages_of_the_forgotten_go(acme: Product, acme_key: str) 
     assert quarantined() == [of_bob]
 
 
-# --- At the same moment ---------------------------------------------------------------------
+# --- At the same time -----------------------------------------------------------------------
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_drain_that_is_recording_the_user_is_waited_for(acme: Product, acme_key: str) -> None:
+def test_forgetting_waits_for_a_drain_that_is_recording_the_user(
+    acme: Product, acme_key: str
+) -> None:
     wait(acme_key, identify(ADA, group=INITECH), track(ADA))
     with somebody_else() as other, other.transaction():
-        # As a batch that is under way: it holds its product until it is committed.
+        # Like a batch that is under way: it locks its product until it is committed.
         other.execute("SELECT FROM engagement_product WHERE id = %s FOR KEY SHARE", [acme.pk])
         other.execute(
             "INSERT INTO engagement_user (product_id, external_id, traits, trait_stamps, "
@@ -330,6 +338,30 @@ def test_a_drain_that_is_recording_the_user_is_waited_for(acme: Product, acme_ke
     drain()
     assert not User.objects.exists()
     assert places_of(ADA) == set()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("way", ["drain", "import"])
+def test_messages_are_recorded_under_the_lock_on_their_product(
+    acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    resolved: list[Batch] = []
+
+    def resolve_under_the_lock(batch: Batch) -> BatchRows:
+        resolved.append(batch)
+        with somebody_else() as other, pytest.raises(LockNotAvailable):
+            other.execute(
+                "SELECT FROM engagement_product WHERE id = %s FOR UPDATE NOWAIT", [acme.pk]
+            )
+        return resolve(batch)
+
+    monkeypatch.setattr(recording, "resolve", resolve_under_the_lock)
+    if way == "drain":
+        wait(acme_key, track(ADA))
+        drain()
+    else:
+        assert import_bytes(acme, lines_of_events(1)) == []
+    assert len(resolved) == 1
 
 
 @pytest.mark.django_db(transaction=True)
@@ -348,23 +380,26 @@ def test_a_message_that_is_being_put_into_quarantine_is_found(
 
     monkeypatch.setattr(processing, "_storable", forget_meanwhile)
     drain(NOON + timedelta(minutes=2))
-    for one in forgettings:
-        one.result()
+    for forgotten in forgettings:
+        forgotten.result()
     assert len(forgettings) == 1
     assert (waiting(), quarantined()) == ([], [])
 
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("scope", ["user", "account"])
-def test_drains_and_forgetting_side_by_side_leave_nothing_of_the_suppressed(
+def test_concurrent_drains_and_forgetting_leave_nothing_of_a_suppressed_subject(
     acme: Product, acme_key: str, scope: str
 ) -> None:
-    told: list[Message] = []
+    messages: list[Message] = []
     for number in range(400):
-        told += [track(ADA, hours=number / 100), track(f"user {number % 7}", hours=number / 100)]
+        messages += [
+            track(ADA, hours=number / 100),
+            track(f"user {number % 7}", hours=number / 100),
+        ]
         if number % 10 == 0:
-            told += [identify(ADA, number / 100, INITECH), identify("user 1", group=INITECH)]
-    wait(acme_key, *told)
+            messages += [identify(ADA, number / 100, INITECH), identify("user 1", group=INITECH)]
+    wait(acme_key, *messages)
     subject = user(acme) if scope == "user" else account(acme)
     batches = [partial(drain, batch_size=25)] * 3
     at_once(*batches, partial(forget, subject, suppress=True), partial(rescore, NOON))
@@ -373,7 +408,7 @@ def test_drains_and_forgetting_side_by_side_leave_nothing_of_the_suppressed(
     rescore(NOON)
     assert waiting() == [] and quarantined() == []
     assert places_of(subject.external_id) == set()
-    # Everybody else is complete: what is missing was dropped for its name.
+    # Other users are complete: only messages that name the subject were dropped.
     recorded = counts(acme)
     if scope == "user":
         assert {name for name, _ in recorded} == {f"user {number}" for number in range(7)}
@@ -384,7 +419,7 @@ def test_drains_and_forgetting_side_by_side_leave_nothing_of_the_suppressed(
 
 
 @pytest.mark.django_db(transaction=True)
-def test_scoring_that_is_under_way_is_waited_for(acme: Product) -> None:
+def test_forgetting_waits_for_scoring_that_is_under_way(acme: Product) -> None:
     tell(acme, identify(ADA), track(ADA))
     with somebody_else() as other, other.transaction():
         other.execute(

@@ -1,0 +1,231 @@
+"""Resolves the customers' ids of a batch to rows: finds, creates, and locks them.
+
+Locks on a user, from weak to strong: recording their events takes KEY SHARE, writing their traits
+takes NO KEY UPDATE, and changing which account their events belong to takes UPDATE. So workers
+record events of one user side by side, also while traits are written, but never while the events'
+attribution changes. Each statement takes its locks in the order of ids.
+"""
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import LiteralString, NamedTuple
+
+import msgspec
+
+from engagement.database import sql
+from engagement.recording import stored_traits
+from engagement.recording.batch import Batch, ExternalKey, SubjectUpdate
+
+
+class UserState(msgspec.Struct, eq=False):
+    """A user's row under its lock, with what the batch changes.
+
+    ``is_new`` is whether this batch created it, ``trait_bytes`` the size of the traits in the
+    table.
+    """
+
+    id: int
+    product_id: int
+    is_identified: bool
+    account_id: int | None
+    account_since: datetime | None
+    first_seen_at: datetime
+    last_seen_at: datetime
+    is_new: bool = False
+    trait_bytes: int = 0
+
+    @property
+    def member_of(self) -> int | None:
+        """The account that counts the user as one of its own."""
+        return self.account_id if self.is_identified else None
+
+
+class BatchRows(NamedTuple):
+    """The rows that a batch is about.
+
+    ``complete_accounts`` were created with all that the batch says about them. Each is given as
+    (product id, account id). ``written_users`` are those whose rows change.
+    """
+
+    event_name_ids: dict[ExternalKey, int]
+    account_ids: dict[ExternalKey, int]
+    complete_accounts: set[tuple[int, int]]
+    users: dict[ExternalKey, UserState]
+    written_users: set[ExternalKey]
+
+
+def resolve(batch: Batch) -> BatchRows:
+    """Find, create, and lock the rows that the batch is about."""
+    event_name_ids = _ensure_event_names(batch.event_names())
+    account_ids, complete = _ensure_accounts({**batch.mentioned_accounts, **batch.accounts})
+    written = batch.users_to_write()
+    users = _ensure_users(batch.users, written)
+    return BatchRows(event_name_ids, account_ids, complete, users, written)
+
+
+_FIND: LiteralString = """
+    SELECT t.product_id, t.{key}, t.id
+    FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, {key})
+    JOIN {table} t USING (product_id, {key})
+"""
+
+
+def _fetch_ids(
+    statement: LiteralString, parameters: dict[str, list[object]]
+) -> dict[ExternalKey, int]:
+    return {(product, key): id for product, key, id in sql.fetch(statement, parameters)}
+
+
+def _key_arrays(keys: Iterable[ExternalKey]) -> dict[str, list[object]]:
+    return sql.arrays(keys, "products", "keys")
+
+
+# --- Event names ----------------------------------------------------------------------------
+
+_FIND_EVENT_NAMES = _FIND.format(table="engagement_eventname", key="name")
+_CREATE_EVENT_NAMES: LiteralString = """
+    INSERT INTO engagement_eventname (product_id, name)
+    SELECT * FROM unnest(%(products)b::bigint[], %(keys)b::text[])
+    ON CONFLICT (product_id, name) DO NOTHING
+"""
+
+
+def _ensure_event_names(keys: set[ExternalKey]) -> dict[ExternalKey, int]:
+    if not keys:
+        return {}
+    ids = _fetch_ids(_FIND_EVENT_NAMES, _key_arrays(keys))
+    if missing := keys - ids.keys():
+        sql.execute(_CREATE_EVENT_NAMES, _key_arrays(sorted(missing)))
+        ids |= _fetch_ids(_FIND_EVENT_NAMES, _key_arrays(missing))
+    return ids
+
+
+# --- Accounts -------------------------------------------------------------------------------
+
+_FIND_ACCOUNTS = _FIND.format(table="engagement_account", key="external_id")
+_CREATE_ACCOUNTS: LiteralString = """
+    INSERT INTO engagement_account (product_id, external_id, traits, trait_stamps, created_at,
+                                    is_identified, first_seen_at, last_seen_at)
+    SELECT product_id, external_id, COALESCE(traits, '{}')::jsonb, COALESCE(stamps, '{}')::jsonb,
+           created_at, identified, first_at, last_at
+    FROM unnest(%(products)b::bigint[], %(keys)b::text[], %(identified)b::boolean[],
+                %(first)b::timestamptz[], %(last)b::timestamptz[],
+                %(traits)b::text[], %(stamps)b::text[], %(created)b::timestamptz[])
+         AS k(product_id, external_id, identified, first_at, last_at, traits, stamps, created_at)
+    ON CONFLICT (product_id, external_id) DO NOTHING
+    RETURNING product_id, external_id, id
+"""
+
+
+def _ensure_accounts(
+    updates: dict[ExternalKey, SubjectUpdate],
+) -> tuple[dict[ExternalKey, int], set[tuple[int, int]]]:
+    """The id of each account, and (product id, id) of those that were created complete."""
+    if not updates:
+        return {}, set()
+    ids = _fetch_ids(_FIND_ACCOUNTS, _key_arrays(updates))
+    complete: set[tuple[int, int]] = set()
+    if missing := updates.keys() - ids.keys():
+        created = _create_accounts(missing, updates)
+        ids |= created
+        complete = {(key[0], id) for key, id in created.items() if updates[key].is_identified}
+    if missing := updates.keys() - ids.keys():
+        # Another worker created these in the meantime.
+        ids |= _fetch_ids(_FIND_ACCOUNTS, _key_arrays(missing))
+    return ids, complete
+
+
+def _create_accounts(
+    keys: Collection[ExternalKey], updates: dict[ExternalKey, SubjectUpdate]
+) -> dict[ExternalKey, int]:
+    """Create the accounts, with their traits: writing the row again would cost as much as
+    creating it."""
+    # Sorted, so that two workers that create the same accounts cannot deadlock.
+    ordered = sorted(keys)
+    rows = [updates[key] for key in ordered]
+    return _fetch_ids(
+        _CREATE_ACCOUNTS,
+        {
+            **_key_arrays(ordered),
+            **sql.arrays(
+                ((row.is_identified, row.first_at, row.last_at) for row in rows),
+                "identified",
+                "first",
+                "last",
+            ),
+            **stored_traits.arrays([stored_traits.merge_new(row) for row in rows]),
+        },
+    )
+
+
+# --- Users ----------------------------------------------------------------------------------
+
+_LOCK_USERS: LiteralString = """
+    SELECT u.product_id, u.external_id, u.id, u.is_identified, u.account_id, u.account_since,
+           u.first_seen_at, u.last_seen_at, pg_column_size(u.traits)
+    FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, external_id)
+    JOIN engagement_user u USING (product_id, external_id)
+    ORDER BY u.id
+    FOR {strength} OF u
+"""
+_LOCK_TO_READ = _LOCK_USERS.format(strength="KEY SHARE")
+_LOCK_TO_WRITE = _LOCK_USERS.format(strength="NO KEY UPDATE")
+_LOCK_TO_MOVE: LiteralString = """
+    SELECT id FROM engagement_user WHERE id = ANY(%(ids)b::bigint[]) ORDER BY id FOR UPDATE
+"""
+_CREATE_USERS: LiteralString = """
+    INSERT INTO engagement_user (product_id, external_id, traits, trait_stamps, is_identified,
+                                 first_seen_at, last_seen_at)
+    SELECT product_id, external_id, '{}', '{}', false, first_at, last_at
+    FROM unnest(%(products)b::bigint[], %(keys)b::text[],
+                %(first)b::timestamptz[], %(last)b::timestamptz[])
+         AS k(product_id, external_id, first_at, last_at)
+    ON CONFLICT (product_id, external_id) DO NOTHING
+    RETURNING product_id, external_id, id
+"""
+
+
+def _ensure_users(
+    updates: dict[ExternalKey, SubjectUpdate], written: set[ExternalKey]
+) -> dict[ExternalKey, UserState]:
+    """The users, locked: those in *written* to be written, the others against a change of their
+    attribution."""
+    users = _lock(_LOCK_TO_WRITE, written) | _lock(_LOCK_TO_READ, updates.keys() - written)
+    if missing := updates.keys() - users.keys():
+        users |= _create_users(missing, updates)
+    if missing := updates.keys() - users.keys():
+        # Another worker created these in the meantime.
+        users |= _lock(_LOCK_TO_WRITE, missing)
+    return users
+
+
+def _lock(statement: LiteralString, keys: Collection[ExternalKey]) -> dict[ExternalKey, UserState]:
+    if not keys:
+        return {}
+    users: dict[ExternalKey, UserState] = {}
+    for row in sql.fetch(statement, _key_arrays(keys)):
+        product, external_id, id, identified, account, since, first, last, trait_bytes = row
+        users[product, external_id] = UserState(
+            id, product, identified, account, since, first, last, trait_bytes=trait_bytes
+        )
+    return users
+
+
+def _create_users(
+    keys: Collection[ExternalKey], updates: dict[ExternalKey, SubjectUpdate]
+) -> dict[ExternalKey, UserState]:
+    # Sorted, so that two workers that create the same users cannot deadlock.
+    rows = [(*key, updates[key].first_at, updates[key].last_at) for key in sorted(keys)]
+    created = _fetch_ids(_CREATE_USERS, sql.arrays(rows, "products", "keys", "first", "last"))
+    return {
+        key: UserState(
+            id, key[0], False, None, None, updates[key].first_at, updates[key].last_at, is_new=True
+        )
+        for key, id in created.items()
+    }
+
+
+def lock_users_for_update(user_ids: Iterable[int]) -> None:
+    """Let no other worker record events of these users until the transaction ends."""
+    if ids := list(user_ids):
+        sql.fetch(_LOCK_TO_MOVE, {"ids": ids})

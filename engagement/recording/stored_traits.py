@@ -1,0 +1,93 @@
+"""Merges a batch's traits into the stored ones, in chunks that fit into memory."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, LiteralString, TypeVar
+
+from engagement.database import sql
+from engagement.recording import trait_limits
+from engagement.recording.batch import SubjectUpdate
+from engagement.recording.trait_limits import MergedTraits
+
+# A batch may name thousands of subjects with many traits. Decompressed, traits take up to this many
+# times their size in the table.
+CHUNK_BYTES = 32 * 1024 * 1024
+DECOMPRESSION_FACTOR = 20
+# Compressed traits above this size were written before there were limits, and exceed them.
+OVERSIZED_BYTES = 1024 * 1024
+
+Item = TypeVar("Item")
+
+
+def chunks(sized: Sequence[tuple[Item, int]]) -> Iterator[list[Item]]:
+    """The subjects in chunks, nearly always one. Each comes with the stored size of its traits."""
+    chunk: list[Item] = []
+    total = 0
+    for item, size in sized:
+        unpacked = min(size * DECOMPRESSION_FACTOR, trait_limits.MAX_BYTES * 2)
+        if chunk and total + unpacked > CHUNK_BYTES:
+            yield chunk
+            chunk, total = [], 0
+        chunk.append(item)
+        total += unpacked
+    if chunk:
+        yield chunk
+
+
+_READ: LiteralString = """
+    SELECT id, traits::text, trait_stamps::text FROM {table}
+    WHERE id = ANY(%(ids)b::bigint[]) AND pg_column_size(traits) <= %(oversized)s
+"""
+# Returns no row where all traits of the batch are new: then nothing fits, and parsing megabytes
+# would be in vain.
+_READ_OVERSIZED: LiteralString = """
+    SELECT id, traits::text, trait_stamps::text FROM {table}
+    WHERE id = %(id)s AND (trait_stamps ?| %(names)b::text[] OR %(is_of_license)s)
+"""
+
+
+def merge(
+    table: LiteralString, updates: dict[int, SubjectUpdate]
+) -> dict[int, MergedTraits | None]:
+    """The merged traits of the subjects that have patches, by id; None where nothing changes.
+
+    The rows must be locked.
+    """
+    unread = {id for id, update in updates.items() if update.patches}
+    if not unread:
+        return {}
+    merged: dict[int, MergedTraits | None] = {}
+    parameters = {"ids": list(unread), "oversized": OVERSIZED_BYTES}
+    for id, traits, stamps in sql.fetch(_READ.format(table=table), parameters):
+        unread.remove(id)
+        merged[id] = _merge(traits, stamps, updates[id])
+    for id in unread:
+        merged[id] = _merge_oversized(table, id, updates[id])
+    return merged
+
+
+def merge_new(update: SubjectUpdate) -> MergedTraits | None:
+    """The traits of a subject that is being created; None where it has none."""
+    return _merge("{}", "{}", update) if update.patches else None
+
+
+def arrays(merged: Sequence[MergedTraits | None]) -> dict[str, list[Any]]:
+    """The merged traits as arrays for a statement, with NULL where nothing changes."""
+    unchanged = (None, None, None)
+    return sql.arrays((row or unchanged for row in merged), "traits", "stamps", "created")
+
+
+def _merge_oversized(table: LiteralString, id: int, update: SubjectUpdate) -> MergedTraits | None:
+    parameters = {
+        "id": id,
+        "names": trait_limits.patched_names(update.patches),
+        "is_of_license": trait_limits.has_license_patch(update.patches),
+    }
+    for _, traits, stamps in sql.fetch(_READ_OVERSIZED.format(table=table), parameters):
+        return _merge(traits, stamps, update)
+    update.dropped_traits = trait_limits.drop_new_traits(update.patches)
+    return None
+
+
+def _merge(traits: str, stamps: str, update: SubjectUpdate) -> MergedTraits | None:
+    merged, update.dropped_traits = trait_limits.merge_patches(traits, stamps, update.patches)
+    return merged

@@ -1,0 +1,268 @@
+"""Writes what a batch says into its rows, and requests the scores that this changes.
+
+Users are locked before (``resolve``). Accounts are locked last, because many batches name the same
+accounts.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from typing import LiteralString
+
+from engagement.database import sql
+from engagement.recording import attribution, events, stored_traits
+from engagement.recording.attribution import MembershipRecord
+from engagement.recording.batch import Batch, ExternalKey, SubjectUpdate
+from engagement.recording.resolve import BatchRows, UserState
+from engagement.scores import rescore_queue
+from engagement.scores.rescore_queue import ChangedCount, RescoreItem
+
+
+def write(batch: Batch, rows: BatchRows) -> None:
+    """Write memberships, events, users, and accounts, and enqueue what must be rescored."""
+    previous_accounts = {key: rows.users[key].member_of for key in rows.written_users}
+    moved_counts = _write_memberships(batch, rows)
+    introduced_users = _identify(batch, rows.users)
+    new_counts, days = events.write_events(batch, rows)
+    _write_users(batch, rows)
+    entered_accounts = attribution.all_accounts_of(
+        user for user in introduced_users if not user.is_new
+    )
+    identified_accounts = _write_accounts(batch, rows, {id for _, id in entered_accounts})
+    rescore_queue.enqueue(
+        _changed_counts(introduced_users, moved_counts | new_counts)
+        | {
+            rescore_queue.rescore_account(*account)
+            for account in (*entered_accounts, *identified_accounts, *rows.complete_accounts)
+        }
+        | _changed_details(batch, rows)
+        | _changed_days(days, introduced_users)
+        | _changed_members(previous_accounts, rows.users)
+    )
+
+
+# --- Memberships and identity ---------------------------------------------------------------
+
+
+def _write_memberships(batch: Batch, rows: BatchRows) -> set[ChangedCount]:
+    memberships: dict[int, list[MembershipRecord]] = defaultdict(list)
+    for message in batch.memberships:
+        memberships[rows.users[message.user].id].append(
+            MembershipRecord(message.at, message.arrival, rows.account_ids[message.account])
+        )
+    if not memberships:
+        return set()
+    users = {user.id: user for user in rows.users.values()}
+    return attribution.store_memberships(memberships, users)
+
+
+def _identify(batch: Batch, users: dict[ExternalKey, UserState]) -> list[UserState]:
+    """Mark the users that the batch introduces; returns those that were not identified before.
+
+    The accounts of identified users are identified, too.
+    """
+    introduced_users = []
+    for key, update in batch.users.items():
+        if update.is_identified and not users[key].is_identified:
+            users[key].is_identified = True
+            introduced_users.append(users[key])
+    for membership in batch.memberships:
+        if users[membership.user].is_identified:
+            batch.accounts[membership.account].is_identified = True
+    return introduced_users
+
+
+# --- Users ----------------------------------------------------------------------------------
+
+_WRITE_USERS: LiteralString = """
+    UPDATE engagement_user u
+    SET is_identified = k.identified, account_id = k.account_id, account_since = k.account_since,
+        first_seen_at = k.first_at, last_seen_at = k.last_at,
+        traits = COALESCE(k.traits::jsonb, u.traits),
+        trait_stamps = COALESCE(k.stamps::jsonb, u.trait_stamps),
+        created_at = CASE WHEN k.traits IS NULL THEN u.created_at ELSE k.created_at END
+    FROM unnest(%(ids)b::bigint[], %(products)b::bigint[], %(identified)b::boolean[],
+                %(accounts)b::bigint[], %(since)b::timestamptz[],
+                %(first)b::timestamptz[], %(last)b::timestamptz[],
+                %(traits)b::text[], %(stamps)b::text[], %(created)b::timestamptz[])
+         AS k(id, product_id, identified, account_id, account_since, first_at, last_at,
+              traits, stamps, created_at)
+    WHERE u.id = k.id AND u.product_id = k.product_id
+"""
+_LOWER_FIRST_SEEN: LiteralString = """
+    UPDATE engagement_user u SET first_seen_at = LEAST(u.first_seen_at, k.first_at)
+    FROM unnest(%(ids)b::bigint[], %(products)b::bigint[], %(first)b::timestamptz[])
+         AS k(id, product_id, first_at)
+    WHERE u.id = k.id AND u.product_id = k.product_id
+"""
+
+
+def _write_users(batch: Batch, rows: BatchRows) -> None:
+    users = rows.users
+    states, updates = [], {}
+    for key in rows.written_users:
+        user, update = users[key], batch.users[key]
+        user.first_seen_at = min(user.first_seen_at, update.first_at)
+        user.last_seen_at = max(user.last_seen_at, update.last_at)
+        states.append(user)
+        updates[user.id] = update
+    states.sort(key=lambda user: user.id)
+    for chunk in stored_traits.chunks([(user, user.trait_bytes) for user in states]):
+        _update_users(chunk, {user.id: updates[user.id] for user in chunk})
+    # Rescoring raises last_seen_at of users who only have events, so that a busy user's row is not
+    # rewritten in every batch. Lowering first_seen_at is rare, so it happens here.
+    _lower_first_seen(
+        (users[key].id, users[key].product_id, update.first_at)
+        for key, update in batch.users.items()
+        if update.first_at < users[key].first_seen_at
+    )
+
+
+def _update_users(users: Sequence[UserState], updates: dict[int, SubjectUpdate]) -> None:
+    merged = stored_traits.merge("engagement_user", updates)
+    sql.execute(
+        _WRITE_USERS,
+        {
+            "ids": [user.id for user in users],
+            "products": [user.product_id for user in users],
+            "identified": [user.is_identified for user in users],
+            "accounts": [user.account_id for user in users],
+            "since": [user.account_since for user in users],
+            "first": [user.first_seen_at for user in users],
+            "last": [user.last_seen_at for user in users],
+            **stored_traits.arrays([merged.get(user.id) for user in users]),
+        },
+    )
+
+
+def _lower_first_seen(rows: Iterable[tuple[int, int, datetime]]) -> None:
+    if ordered := sorted(rows):
+        sql.execute(_LOWER_FIRST_SEEN, sql.arrays(ordered, "ids", "products", "first"))
+
+
+# --- Accounts -------------------------------------------------------------------------------
+
+_LOCK_ACCOUNTS: LiteralString = """
+    SELECT id, product_id, is_identified, pg_column_size(traits)
+    FROM engagement_account
+    WHERE id = ANY(%(ids)b::bigint[])
+    ORDER BY id
+    FOR NO KEY UPDATE
+"""
+_IDENTIFY_ACCOUNTS: LiteralString = """
+    UPDATE engagement_account SET is_identified = true
+    WHERE id = ANY(%(ids)b::bigint[]) AND NOT is_identified
+"""
+_WRITE_ACCOUNTS: LiteralString = """
+    UPDATE engagement_account a
+    SET is_identified = a.is_identified OR k.identified,
+        first_seen_at = LEAST(a.first_seen_at, k.first_at),
+        last_seen_at = GREATEST(a.last_seen_at, k.last_at),
+        traits = COALESCE(k.traits::jsonb, a.traits),
+        trait_stamps = COALESCE(k.stamps::jsonb, a.trait_stamps),
+        created_at = CASE WHEN k.traits IS NULL THEN a.created_at ELSE k.created_at END
+    FROM unnest(%(ids)b::bigint[], %(products)b::bigint[], %(identified)b::boolean[],
+                %(first)b::timestamptz[], %(last)b::timestamptz[],
+                %(traits)b::text[], %(stamps)b::text[], %(created)b::timestamptz[])
+         AS k(id, product_id, identified, first_at, last_at, traits, stamps, created_at)
+    WHERE a.id = k.id AND a.product_id = k.product_id
+"""
+
+
+def _write_accounts(batch: Batch, rows: BatchRows, entered: set[int]) -> list[tuple[int, int]]:
+    """Write the accounts of the batch that are not complete yet, and identify those in *entered*.
+
+    *entered* are accounts that newly identified users were in. The batch need not name them.
+    Returns (product id, account id) of the accounts that were not identified before.
+    """
+    complete = {account_id for _, account_id in rows.complete_accounts}
+    updates = {
+        account_id: update
+        for key, update in batch.accounts.items()
+        if (account_id := rows.account_ids[key]) not in complete
+    }
+    if not updates and not entered:
+        return []
+    locked = sql.fetch(_LOCK_ACCOUNTS, {"ids": [*updates, *entered]})
+    if entered:
+        sql.execute(_IDENTIFY_ACCOUNTS, {"ids": list(entered)})
+    sized = [((id, product), size) for id, product, _, size in locked if id in updates]
+    for chunk in stored_traits.chunks(sized):
+        _update_accounts(chunk, {id: updates[id] for id, _ in chunk})
+    return [
+        (product, id)
+        for id, product, was_identified, _ in locked
+        if not was_identified and (id in entered or updates[id].is_identified)
+    ]
+
+
+def _update_accounts(
+    accounts: Sequence[tuple[int, int]], updates: dict[int, SubjectUpdate]
+) -> None:
+    merged = stored_traits.merge("engagement_account", updates)
+    rows = []
+    for id, product in accounts:
+        update = updates[id]
+        rows.append((id, product, update.is_identified, update.first_at, update.last_at))
+    sql.execute(
+        _WRITE_ACCOUNTS,
+        {
+            **sql.arrays(rows, "ids", "products", "identified", "first", "last"),
+            **stored_traits.arrays([merged.get(id) for id, _ in accounts]),
+        },
+    )
+
+
+# --- What must be rescored ------------------------------------------------------------------
+
+
+def _changed_counts(
+    introduced_users: Sequence[UserState], counts: set[ChangedCount]
+) -> set[RescoreItem]:
+    """The introduced users, and the users and accounts whose counts changed.
+
+    That includes users who are not identified and score nothing. Another worker may be introducing
+    one at the moment, and its request may be processed before these counts are committed.
+    """
+    users = {rescore_queue.rescore_user(user.product_id, user.id) for user in introduced_users}
+    return users | rescore_queue.rescore_changed_counts(counts)
+
+
+def _changed_details(batch: Batch, rows: BatchRows) -> set[RescoreItem]:
+    """The subjects with new traits or memberships: a workspace's audience may depend on them."""
+    users = {key for key, update in batch.users.items() if update.patches}
+    users |= {membership.user for membership in batch.memberships}
+    return {rescore_queue.rescore_user(key[0], rows.users[key].id) for key in users} | {
+        rescore_queue.rescore_account(key[0], rows.account_ids[key])
+        for key, update in batch.accounts.items()
+        if update.patches
+    }
+
+
+def _changed_days(days: dict[int, int], introduced_users: Sequence[UserState]) -> set[RescoreItem]:
+    """The earliest day of each product whose counts changed; scoring decides whether it is late.
+
+    The events of a user count from the moment that a message introduces the user.
+    """
+    earliest = dict(days)
+    for user in introduced_users:
+        if not user.is_new:
+            day = user.first_seen_at.toordinal()
+            earliest[user.product_id] = min(day, earliest.get(user.product_id, day))
+    return {
+        rescore_queue.rescore_days_since(product, date.fromordinal(day))
+        for product, day in earliest.items()
+    }
+
+
+def _changed_members(
+    previous: dict[ExternalKey, int | None], users: dict[ExternalKey, UserState]
+) -> set[RescoreItem]:
+    """The accounts that an identified user joined or left: their number of users changed."""
+    return {
+        rescore_queue.rescore_account(key[0], account_id)
+        for key, before in previous.items()
+        if (after := users[key].member_of) != before
+        for account_id in (before, after)
+        if account_id is not None
+    }
