@@ -43,7 +43,7 @@ TAGS = [
     {"name": "Version 1 (legacy)", "description": "For older clients; it stays functional."},
 ]
 
-OPERATIONS = reading.OPERATIONS | sending.OPERATIONS
+OPERATIONS: dict[Any, Json] = {**reading.OPERATIONS, **sending.OPERATIONS}
 
 Endpoint: TypeAlias = tuple[str, str, str, Callable[..., Any]]
 
@@ -55,8 +55,8 @@ class TableAutoSchema(AutoSchema):
         view = type(self.view)
         if view is UnknownPathView:
             return None
-        operation: Json = {**OPERATIONS[view]}
-        if "description" not in operation and view.__doc__:
+        operation: Json = {**OPERATIONS[getattr(self.view, "door", view)]}
+        if "description" not in operation and view in OPERATIONS and view.__doc__:
             operation["description"] = inspect.cleandoc(view.__doc__)
         if alias := _alias(path):
             operation["operationId"] += f"_{alias}"

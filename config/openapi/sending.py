@@ -9,8 +9,7 @@ from config.openapi.pieces import (
     named_examples,
     reference,
 )
-from ingestion import segment_views, views
-from ingestion.doors import bodies, fields
+from ingestion.doors import Door, bodies, fields, segment, v1, v2
 
 SECURITY_SCHEME: Json = {
     "type": "http",
@@ -245,7 +244,7 @@ def _refusals(limit: int, *codes: str, schema: str) -> Json:
         "503": error_response(
             "`unavailable`: nothing can be stored at the moment. Send it again.",
             "unavailable",
-            "The data could not be stored. Send it again in 5 s.",
+            "The data could not be stored. Retry in 5 s.",
             headers=RETRY_AFTER,
             schema=schema,
         ),
@@ -335,23 +334,23 @@ def _segment(id: str, summary: str, example: Json, schema: str = "SegmentCall") 
     )
 
 
-OPERATIONS: dict[type, Json] = {
-    views.IdentifyView: _v2("identify", "Say who somebody is", "Identify", _IDENTIFY),
-    views.GroupView: _v2("group", "Say what an account is", "Group", _GROUP),
-    views.TrackView: _v2("track", "Say what somebody did", "Track", _TRACK),
-    views.LegacyUserView: _v1(
+OPERATIONS: dict[Door, Json] = {
+    v2.identify: _v2("identify", "Say who somebody is", "Identify", _IDENTIFY),
+    v2.group: _v2("group", "Say what an account is", "Group", _GROUP),
+    v2.track: _v2("track", "Say what somebody did", "Track", _TRACK),
+    v1.user: _v1(
         "legacyUser",
         "Say who somebody is",
         "LegacyUser",
         {"api_key": "edk_…", "user_id": "u1", "group_id": "a1", "traits": {"name": "Ada"}},
     ),
-    views.LegacyGroupView: _v1(
+    v1.group: _v1(
         "legacyGroup",
         "Say what an account is",
         "LegacyGroup",
         {"api_key": "edk_…", "group_id": "a1", "traits": {"name": "Example Ltd"}},
     ),
-    views.LegacyEventView: _v1(
+    v1.event: _v1(
         "legacyEvent",
         "Say what somebody did",
         "LegacyEvent",
@@ -362,7 +361,7 @@ OPERATIONS: dict[type, Json] = {
             "timestamp": 1790237564000,
         },
     ),
-    segment_views.SegmentWebhookView: _send(
+    segment.webhook: _send(
         "segmentForward",
         "Forward one message from another pipeline",
         "SegmentMessage",
@@ -371,7 +370,7 @@ OPERATIONS: dict[type, Json] = {
         security=_BASIC,
         refusals_as="SegmentRefusal",
     ),
-    segment_views.SegmentBatchView: _segment(
+    segment.batch: _segment(
         "segmentBatch",
         "Send a batch, as server SDKs do",
         {
@@ -380,20 +379,20 @@ OPERATIONS: dict[type, Json] = {
         },
         "SegmentBatch",
     ),
-    segment_views.SegmentIdentifyView: _segment("segmentIdentify", "Identify", _IDENTIFY),
-    segment_views.SegmentGroupView: _segment("segmentGroup", "Group", _GROUP),
-    segment_views.SegmentTrackView: _segment("segmentTrack", "Track", _TRACK),
-    segment_views.SegmentPageView: _segment(
+    segment.identify: _segment("segmentIdentify", "Identify", _IDENTIFY),
+    segment.group: _segment("segmentGroup", "Group", _GROUP),
+    segment.track: _segment("segmentTrack", "Track", _TRACK),
+    segment.page: _segment(
         "segmentPage",
         "Page: a track named `Viewed … Page`",
         {"userId": "u1", "name": "Pricing"},
     ),
-    segment_views.SegmentScreenView: _segment(
+    segment.screen: _segment(
         "segmentScreen",
         "Screen: a track named `Viewed … Screen`",
         {"userId": "u1", "name": "Settings"},
     ),
-    segment_views.SegmentAliasView: _segment(
+    segment.alias: _segment(
         "segmentAlias",
         "Alias: accepted, and listed as dropped",
         {"userId": "u1", "previousId": "u0"},
