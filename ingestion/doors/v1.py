@@ -1,41 +1,55 @@
 """The legacy wire format: snake_case names, Unix milliseconds, the key in the body."""
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from engagement.messages import Group, Identify, Track, Traits
+from engagement.messages import Group, Identify, Track
 from ingestion import timestamps
 from ingestion.doors import DecodedRequest, fields
 from ingestion.doors.decoding import make_decoder
+from ingestion.doors.field_types import (
+    Event,
+    GroupId,
+    KeyInBody,
+    MessageId,
+    OptionalTraits,
+    UnixMilliseconds,
+    UserId,
+)
 from ingestion.doors.headers import Headers, idempotency_key, replace_nul
 
 
 class LegacyUserBody(msgspec.Struct):
-    api_key: Any = None
-    user_id: str | None = None
-    traits: Traits | None = None
-    group_id: str | None = None
-    timestamp: int | None = None
-    message_id: str | None = None
+    """Identifies a user."""
+
+    api_key: KeyInBody = None
+    user_id: UserId = None
+    traits: OptionalTraits = None
+    group_id: GroupId = None
+    timestamp: UnixMilliseconds = None
+    message_id: MessageId = None
 
 
 class LegacyGroupBody(msgspec.Struct):
-    api_key: Any = None
-    group_id: str | None = None
-    traits: Traits | None = None
-    user_id: str | None = None
-    timestamp: int | None = None
-    message_id: str | None = None
+    """Describes an account."""
+
+    api_key: KeyInBody = None
+    group_id: GroupId = None
+    traits: OptionalTraits = None
+    user_id: UserId = None
+    timestamp: UnixMilliseconds = None
+    message_id: MessageId = None
 
 
 class LegacyEventBody(msgspec.Struct):
-    api_key: Any = None
-    user_id: str | None = None
-    event: str | None = None
-    timestamp: int | None = None
-    message_id: str | None = None
+    """Tracks an event."""
+
+    api_key: KeyInBody = None
+    user_id: UserId = None
+    event: Event = None
+    timestamp: UnixMilliseconds = None
+    message_id: MessageId = None
 
 
 _decode_user = make_decoder(LegacyUserBody)

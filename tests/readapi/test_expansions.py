@@ -114,4 +114,4 @@ def test_an_unknown_expansion_is_told_the_known_ones(
     response = acme_reads(f"/v2/{address}", workspace_id=workspace.pk, expand="everything")
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "invalid_expand"
-    assert response.json()["error"]["message"] == f"expand may name: {allowed}."
+    assert response.json()["error"]["message"] == f"expand accepts: {allowed}."

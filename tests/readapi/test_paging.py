@@ -279,7 +279,7 @@ def test_a_look_up_has_one_page(acme_reads: Reads, workspace: Workspace) -> None
     assert response.status_code == 400
     assert response.json()["error"] == {
         "code": "invalid_cursor",
-        "message": "A look-up has one page only. Leave cursor out.",
+        "message": "A look-up has only one page. Leave out cursor.",
         "field": "cursor",
     }
 

@@ -71,7 +71,7 @@ def test_an_unknown_parameter_is_refused_with_the_accepted_ones(
         error = response.json()["error"]
         assert (error["code"], error["field"]) == ("unknown_parameter", name)
         assert error["message"] == (
-            f"This endpoint has no such parameter. It accepts: {', '.join(ACCEPTED[template])}."
+            f"Unknown parameter. This endpoint accepts: {', '.join(ACCEPTED[template])}."
         )
 
 

@@ -104,12 +104,12 @@ def test_offset_and_cursor_exclude_each_other(acme_reads: Reads, workspace: Work
     [
         ("/v2/workspaces", "stats"),
         ("/v2/workspaces/1", "stats"),
-        ("/v2/accounts", "not available"),
+        ("/v2/accounts", "does not support"),
         ("/v2/accounts/1", "traits"),
-        ("/v2/users", "not available"),
+        ("/v2/users", "does not support"),
         ("/v2/users/1", "traits"),
-        ("/v2/segments/1", "not available"),
-        ("/v2/segments/1/members", "not available"),
+        ("/v2/segments/1", "does not support"),
+        ("/v2/segments/1/members", "does not support"),
     ],
 )
 @pytest.mark.parametrize("value", ["everything", "Traits", "stats,everything", "traits;stats"])

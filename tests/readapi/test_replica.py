@@ -336,7 +336,7 @@ def test_while_it_is_away_readers_are_told_to_come_back(
         assert response.status_code == 503
         assert response.headers["Retry-After"] == "5"
         assert response.json()["error"]["code"] == "unavailable"
-    assert "The replica could not answer /v2/accounts: OperationalError" in caplog.messages
+    assert "The replica did not answer /v2/accounts: OperationalError" in caplog.messages
     ready = client.get("/readyz")
     assert ready.status_code == 503
     assert ready.json()["checks"]["database"] == "ok"
@@ -418,7 +418,7 @@ def test_a_database_that_is_another_services_is_not_read_from(
             assert acme_reads("/v2/accounts", workspace_id=filled.pk).status_code == 503
         said = client.get("/readyz").json()["checks"]["replica"]
         known.close()
-    assert said == "The replica is not read from: it is no replica of this service's database."
+    assert said == "The replica is not read from: it is not a replica of this service's database."
     assert names(acme_reads, filled) == ["Initech", "Hooli"]
 
 

@@ -45,7 +45,7 @@ def test_one_request_too_many_is_told_when_to_come_back(acme_reads: Reads, clock
     assert response.headers["Retry-After"] == "40"
     assert response.json()["error"] == {
         "code": "rate_limited",
-        "message": "This token may make 3 requests a minute. Wait as long as Retry-After says.",
+        "message": "The limit is 3 requests a minute. Wait as many seconds as Retry-After says.",
     }
 
 

@@ -19,7 +19,7 @@ def test_a_statement_that_takes_too_long_is_answered_503(
     client: Client, acme_token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "READ_TIMEOUT_SECONDS", 0.1)
-    monkeypatch.setattr(WorkspaceList, "answer", slow)
+    monkeypatch.setattr(WorkspaceList, "build_response", slow)
     headers = {"Authorization": f"Bearer {acme_token}"}
     answer = client.get("/v2/workspaces", headers=headers)
     assert answer.status_code == 503
