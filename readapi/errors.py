@@ -52,12 +52,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, exceptions.APIException):
         return _framework_error_response(error)
     if isinstance(error, sql.StatementTimeout):
-        return _response(
-            503,
-            "unavailable",
-            "The request took too long. Request fewer records, or try again later.",
-            headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-        )
+        return _unavailable("The request took too long. Request fewer records, or try again later.")
     if isinstance(error, SuspiciousOperation):
         # Django's text may quote the request.
         return _response(400, "invalid_request", "This request's host or URL is not accepted.")
@@ -69,14 +64,14 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
         if isinstance(error, ReplicaUnavailable):
             server, reason = ("replica", str(error))
         logger.warning("The %s did not answer %s: %s", server, path, reason, extra=extra)
-        return _response(
-            503,
-            "unavailable",
-            UNAVAILABLE,
-            headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-        )
+        return _unavailable(UNAVAILABLE)
     logger.error("The read API failed on %s", path, exc_info=error, extra=extra)
     return _response(500, "internal_error", "Something went wrong. The error has been logged.")
+
+
+def _unavailable(message: str) -> Response:
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return _response(503, "unavailable", message, headers=headers)
 
 
 def _framework_error_response(error: exceptions.APIException) -> Response:
@@ -96,7 +91,7 @@ def _message(error: exceptions.APIException) -> str:
     if isinstance(error, exceptions.Throttled):
         return rate_limit_message(settings.READ_REQUESTS_PER_MINUTE)
     if isinstance(error, exceptions.MethodNotAllowed):
-        return "Use GET for this endpoint."
+        return "This endpoint does not support the method. Use GET."
     return str(error.detail)
 
 

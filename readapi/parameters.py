@@ -66,26 +66,26 @@ def parse(query_string: str) -> Parameters:
     return parameters
 
 
-def require_known(parameters: Parameters, known: Collection[str]) -> None:
-    """Raise InvalidRequest if a parameter is not among the *known* ones.
+def require_known(parameters: Parameters, accepted: Collection[str]) -> None:
+    """Raise InvalidRequest if a parameter is not among the *accepted* ones.
 
     Ignoring it would answer another question: with a list that is not filtered, for example.
     """
     for name in parameters:
         # expansions() has its own message for an endpoint without expansions.
-        if name not in known and name != "expand":
-            message = f"Unknown parameter. This endpoint accepts: {', '.join(known)}."
+        if name not in accepted and name != "expand":
+            message = f"Unknown parameter. This endpoint accepts: {', '.join(accepted)}."
             raise InvalidRequest("unknown_parameter", message, name)
 
 
 def workspace_id(parameters: Parameters) -> int:
     text = parameters.get("workspace_id", "")
     if not text:
-        raise InvalidRequest("missing_workspace_id", "workspace_id is required.", "workspace_id")
+        raise _invalid("workspace_id", "workspace_id is required.", "missing_workspace_id")
     number = _integer(text)
     if number is None or number < 1:
-        raise InvalidRequest(
-            "invalid_workspace_id", "workspace_id must be a positive integer.", "workspace_id"
+        raise _invalid(
+            "workspace_id", "workspace_id must be a positive integer.", "invalid_workspace_id"
         )
     return number
 
@@ -94,9 +94,7 @@ def limit(parameters: Parameters) -> int:
     """The maximum number of records on a page."""
     number = _integer(parameters.get("limit", str(DEFAULT_LIMIT)))
     if number is None or not 1 <= number <= MAX_LIMIT:
-        raise InvalidRequest(
-            "invalid_limit", f"limit must be an integer from 1 to {MAX_LIMIT}.", "limit"
-        )
+        raise _invalid("limit", f"limit must be an integer from 1 to {MAX_LIMIT}.", "invalid_limit")
     return number
 
 
@@ -104,7 +102,7 @@ def offset(parameters: Parameters) -> int:
     """The number of records before the page."""
     number = _integer(parameters.get("offset", "0"))
     if number is None:
-        raise InvalidRequest("invalid_offset", "offset must be 0 or a positive integer.", "offset")
+        raise _invalid("offset", "offset must be 0 or a positive integer.", "invalid_offset")
     return number
 
 
@@ -112,7 +110,7 @@ def expansions(parameters: Parameters, allowed: Sequence[str]) -> list[str]:
     """The expansions in the order of the request, without repetitions."""
     names = _split(parameters.get("expand", ""))
     if not set(names) <= set(allowed):
-        raise InvalidRequest("invalid_expand", invalid_expand_message(allowed), "expand")
+        raise _invalid("expand", invalid_expand_message(allowed), "invalid_expand")
     return names
 
 
@@ -128,15 +126,9 @@ def trait_names(parameters: Parameters) -> list[str] | None:
         return None
     names = list(dict.fromkeys(name for name in parameters["traits"].split(",") if name))
     if not names:
-        raise InvalidRequest(
-            "invalid_parameter",
-            "traits must name at least one trait. Leave it out to get all.",
-            "traits",
-        )
+        raise _invalid("traits", "traits must name at least one trait. Leave it out to get all.")
     if len(names) > MAX_TRAITS:
-        raise InvalidRequest(
-            "too_many_traits", f"traits accepts at most {MAX_TRAITS} names.", "traits"
-        )
+        raise _invalid("traits", f"traits accepts at most {MAX_TRAITS} names.", "too_many_traits")
     return names
 
 
@@ -150,15 +142,13 @@ def lookup(parameters: Parameters) -> Lookup | None:
         return None
     for name in ("match_type", "match_value"):
         if not parameters.get(name):
-            raise InvalidRequest(
-                "missing_match_parameter",
-                f"Use match_type and match_value together. {name} is missing.",
+            raise _invalid(
                 name,
+                f"Use match_type and match_value together. {name} is missing.",
+                "missing_match_parameter",
             )
     if "cursor" in parameters:
-        raise InvalidRequest(
-            "invalid_cursor", "A look-up has only one page. Leave out cursor.", "cursor"
-        )
+        raise _invalid("cursor", "A look-up has only one page. Leave out cursor.", "invalid_cursor")
     return Lookup(parameters["match_type"], parameters["match_value"])
 
 
@@ -171,13 +161,13 @@ def scope(parameters: Parameters) -> Scope | None:
             return "user"
         case "account":
             return "account"
-    raise InvalidRequest("invalid_parameter", "scope must be user or account.", "scope")
+    raise _invalid("scope", "scope must be user or account.")
 
 
 def flag(parameters: Parameters, name: str) -> bool:
     text = parameters.get(name, "false")
     if text not in ("true", "false"):
-        raise InvalidRequest("invalid_parameter", f"{name} must be true or false.", name)
+        raise _invalid(name, f"{name} must be true or false.")
     return text == "true"
 
 
@@ -186,18 +176,22 @@ def id_or_lookup(parameters: Parameters) -> int | Lookup:
     by_trait = lookup(parameters)
     if not parameters.get("id"):
         if by_trait is None:
-            raise InvalidRequest(
-                "missing_match_parameter",
-                "Name an account: by id, or by match_type and match_value.",
+            raise _invalid(
                 "id",
+                "Name an account: by id, or by match_type and match_value.",
+                "missing_match_parameter",
             )
         return by_trait
     if by_trait is not None:
-        raise InvalidRequest("invalid_parameter", "Use either id or match_type, not both.", "id")
+        raise _invalid("id", "Use either id or match_type, not both.")
     number = _integer(parameters["id"])
     if number is None:
-        raise InvalidRequest("invalid_parameter", "id must be a positive integer.", "id")
+        raise _invalid("id", "id must be a positive integer.")
     return number
+
+
+def _invalid(field: str, message: str, code: str = "invalid_parameter") -> InvalidRequest:
+    return InvalidRequest(code, message, field)
 
 
 def _integer(text: str) -> int | None:

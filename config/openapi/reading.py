@@ -49,20 +49,20 @@ _NUMBER: Json = {"type": "integer", "minimum": 0, "maximum": parameters.MAX_INTE
 _ID: Json = {**_NUMBER, "minimum": 1}
 _TEXT: Json = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"}
 
-PARAMETERS: dict[str, Json] = {
-    "workspace_id": query("workspace_id", _ID, "The workspace to read.", required=True, example=1),
-    "id": query("id", _ID, "The account's ID. Use either this or `match_type`."),
-    "scope": query(
+_PARAMETERS = [
+    query("workspace_id", _ID, "The workspace to read.", required=True, example=1),
+    query("id", _ID, "The account's ID. Use either this or `match_type`."),
+    query(
         "scope",
         {"type": "string", "enum": ["user", "account"]},
         "Return only segments of users, or only segments of accounts.",
     ),
-    "exclude_defaults": query(
+    query(
         "exclude_defaults",
         {"type": "boolean", "default": False},
         "Leave out the segments that every workspace comes with.",
     ),
-    "traits": list_query(
+    list_query(
         "traits",
         {**_TEXT, "pattern": "^[^\\u0000,]*$"},
         "The traits that `expand=traits` returns, by default all. A trait that the user does not "
@@ -70,7 +70,7 @@ PARAMETERS: dict[str, Json] = {
         minItems=1,
         maxItems=parameters.MAX_TRAITS,
     ),
-    "limit": query(
+    query(
         "limit",
         {
             "type": "integer",
@@ -80,21 +80,22 @@ PARAMETERS: dict[str, Json] = {
         },
         "The maximum number of records on a page.",
     ),
-    "offset": query(
+    query(
         "offset",
         {**_NUMBER, "default": 0},
         "The number of records to skip. Programs should follow `_links.next` instead: every page "
         "then costs the same, and no record repeats or is missed. Use either `offset` or `cursor`, "
         "not both.",
     ),
-    "cursor": query(
+    query(
         "cursor",
         _TEXT,
         "The start of a page, from a link of the same list. It is valid until the workspace is "
         "edited. After that, the API returns `invalid_cursor`: start again from the first page. Do "
         "not use it with `match_type`.",
     ),
-}
+]
+PARAMETERS: dict[str, Json] = {parameter["name"]: parameter for parameter in _PARAMETERS}
 _CODES: dict[str, tuple[str, ...]] = {
     "workspace_id": ("missing_workspace_id", "invalid_workspace_id"),
     "match_type": ("missing_match_parameter",),

@@ -140,7 +140,7 @@ def _errors(limit: int, schema: str) -> Json:
         "415": error_response(
             "`unsupported_encoding`: the body is not compressed with gzip.",
             "unsupported_encoding",
-            "Content-Encoding must be gzip or identity; leave it out to send plain JSON.",
+            "Content-Encoding must be gzip or identity. Leave it out to send plain JSON.",
             schema=schema,
         ),
         "503": error_response(

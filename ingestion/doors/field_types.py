@@ -14,24 +14,31 @@ from ingestion.doors import fields
 _NO_CONTROL_CHARACTERS = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
 
 
+def _field(description: str, **schema: Any) -> Meta:
+    return Meta(description=description, extra_json_schema=schema)
+
+
 def _text(max_length: int, description: str, **schema: Any) -> Meta:
     limits = {"minLength": 1, "maxLength": max_length, "pattern": _NO_CONTROL_CHARACTERS}
-    return Meta(description=description, extra_json_schema={**limits, **schema})
+    return _field(description, **limits, **schema)
 
 
 _USER_ID = "Your ID of the user."
 _GROUP_ID = "Your ID of the account."
 _EVENT = "What the user did."
 _MESSAGE_ID = "Your ID of this message. A message with a known ID has no effect."
-_TRAITS = Meta(
-    description=f"Values of any JSON type, nested at most {fields.MAX_TRAITS_DEPTH} levels deep. "
-    "The latest value of a trait wins; `null` removes the trait.",
-    extra_json_schema={"type": "object", "maxProperties": fields.MAX_TRAITS},
+_TRAITS = _field(
+    f"Values of any JSON type, nested at most {fields.MAX_TRAITS_DEPTH} levels deep. The latest "
+    "value of a trait wins; `null` removes the trait.",
+    type="object",
+    maxProperties=fields.MAX_TRAITS,
 )
-_TIME = Meta(
-    description="When it happened. By default, the time of receipt. Without a zone, it is UTC.",
-    extra_json_schema={"type": "string", "format": "date-time"},
+_TIME = _field(
+    "When it happened. By default, the time of receipt. Without a zone, it is UTC.",
+    type="string",
+    format="date-time",
 )
+_MILLISECONDS = _field("When it happened, as Unix time in milliseconds.", minimum=0)
 
 UserId: TypeAlias = Annotated[str | None, _text(fields.MAX_ID_LENGTH, _USER_ID)]
 GroupId: TypeAlias = Annotated[str | None, _text(fields.MAX_ID_LENGTH, _GROUP_ID)]
@@ -39,55 +46,29 @@ Event: TypeAlias = Annotated[str | None, _text(fields.MAX_EVENT_LENGTH, _EVENT)]
 MessageId: TypeAlias = Annotated[str | None, _text(fields.MAX_MESSAGE_ID_LENGTH, _MESSAGE_ID)]
 OptionalTraits: TypeAlias = Annotated[Traits | None, _TRAITS]
 IsoTime: TypeAlias = Annotated[str | None, _TIME]
-UnixMilliseconds: TypeAlias = Annotated[
-    int | None,
-    Meta(
-        description="When it happened, as Unix time in milliseconds. By default, the time of "
-        "receipt.",
-        extra_json_schema={"minimum": 0},
-    ),
-]
-KeyInBody: TypeAlias = Annotated[
-    Any, Meta(description="An ingestion key.", extra_json_schema={"type": "string"})
-]
+UnixMilliseconds: TypeAlias = Annotated[int | None, _MILLISECONDS]
+KeyInBody: TypeAlias = Annotated[Any, _field("An ingestion key.", type="string")]
 
 # Segment's clients send numbers as IDs, too. The door decodes these fields as any value, because
 # what a field may hold depends on the message's type.
-_NUMBER_OR_TEXT = ["string", "integer"]
-AnyUserId: TypeAlias = Annotated[Any, _text(fields.MAX_ID_LENGTH, _USER_ID, type=_NUMBER_OR_TEXT)]
-AnyGroupId: TypeAlias = Annotated[Any, _text(fields.MAX_ID_LENGTH, _GROUP_ID, type=_NUMBER_OR_TEXT)]
-AnyMessageId: TypeAlias = Annotated[
-    Any, _text(fields.MAX_MESSAGE_ID_LENGTH, _MESSAGE_ID, type=_NUMBER_OR_TEXT)
-]
+_ID = ["string", "integer"]
+AnyUserId: TypeAlias = Annotated[Any, _text(fields.MAX_ID_LENGTH, _USER_ID, type=_ID)]
+AnyGroupId: TypeAlias = Annotated[Any, _text(fields.MAX_ID_LENGTH, _GROUP_ID, type=_ID)]
+AnyMessageId: TypeAlias = Annotated[Any, _text(fields.MAX_MESSAGE_ID_LENGTH, _MESSAGE_ID, type=_ID)]
 AnyEvent: TypeAlias = Annotated[Any, _text(fields.MAX_EVENT_LENGTH, _EVENT, type="string")]
 AnyTraits: TypeAlias = Annotated[Any, _TRAITS]
 AnyTime: TypeAlias = Annotated[Any, _TIME]
-AnonymousId: TypeAlias = Annotated[
-    Any,
-    Meta(
-        description="A message with only this ID is dropped.",
-        extra_json_schema={"type": _NUMBER_OR_TEXT},
-    ),
-]
-PreviousId: TypeAlias = Annotated[
-    Any,
-    Meta(description="The old ID in an alias.", extra_json_schema={"type": _NUMBER_OR_TEXT}),
-]
-ViewName: TypeAlias = Annotated[
-    Any,
-    Meta(description="The name of the page or screen.", extra_json_schema={"type": "string"}),
-]
+AnonymousId: TypeAlias = Annotated[Any, _field("A message with only this ID is dropped.", type=_ID)]
+PreviousId: TypeAlias = Annotated[Any, _field("The old ID in an alias.", type=_ID)]
+ViewName: TypeAlias = Annotated[Any, _field("The name of the page or screen.", type="string")]
 SentAt: TypeAlias = Annotated[
     Any,
-    Meta(
-        description="The time on the sender's clock. It corrects `timestamp`.",
-        extra_json_schema={"type": "string", "format": "date-time"},
+    _field(
+        "The time on the sender's clock. It corrects `timestamp`.",
+        type="string",
+        format="date-time",
     ),
 ]
 WriteKey: TypeAlias = Annotated[
-    Any,
-    Meta(
-        description="An ingestion key, if it is not in the header.",
-        extra_json_schema={"type": "string"},
-    ),
+    Any, _field("An ingestion key, if it is not in the header.", type="string")
 ]

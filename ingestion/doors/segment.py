@@ -15,22 +15,9 @@ from msgspec.structs import replace
 
 from engagement.messages import Group, Identify, Track, Traits
 from ingestion import timestamps
-from ingestion.doors import DecodedRequest, fields
+from ingestion.doors import DecodedRequest, field_types, fields
 from ingestion.doors.bodies import MAX_BATCH_MESSAGES, MAX_SINGLE_BODY_BYTES, too_many_messages
 from ingestion.doors.decoding import make_decoder
-from ingestion.doors.field_types import (
-    AnonymousId,
-    AnyEvent,
-    AnyGroupId,
-    AnyMessageId,
-    AnyTime,
-    AnyTraits,
-    AnyUserId,
-    PreviousId,
-    SentAt,
-    ViewName,
-    WriteKey,
-)
 from ingestion.doors.headers import Headers, idempotency_key, key_from_basic_auth, replace_nul
 from ingestion.errors import IngestionError, invalid_field
 from ingestion.models import DropReason
@@ -46,7 +33,7 @@ FieldValidator: TypeAlias = Callable[[str | None, str], str | None]
 
 
 class SegmentContext(msgspec.Struct, rename="camel"):
-    group_id: AnyGroupId = None
+    group_id: field_types.AnyGroupId = None
     traits: Any = None
 
 
@@ -54,22 +41,22 @@ class SegmentBody(msgspec.Struct, rename="camel"):
     """A message of any type. A field is checked by the types that it means something to."""
 
     type: Annotated[Any, msgspec.Meta(description="The message's type.")] = None
-    user_id: AnyUserId = None
-    anonymous_id: AnonymousId = None
-    previous_id: PreviousId = None
-    group_id: AnyGroupId = None
-    event: AnyEvent = None
-    name: ViewName = None
-    traits: AnyTraits = None
+    user_id: field_types.AnyUserId = None
+    anonymous_id: field_types.AnonymousId = None
+    previous_id: field_types.PreviousId = None
+    group_id: field_types.AnyGroupId = None
+    event: field_types.AnyEvent = None
+    name: field_types.ViewName = None
+    traits: field_types.AnyTraits = None
     context: Annotated[
         SegmentContext | None, msgspec.Meta(description="`groupId` is the account.")
     ] = None
-    timestamp: AnyTime = None
+    timestamp: field_types.AnyTime = None
     original_timestamp: Any = None
-    sent_at: SentAt = None
+    sent_at: field_types.SentAt = None
     received_at: Any = None
-    message_id: AnyMessageId = None
-    write_key: WriteKey = None
+    message_id: field_types.AnyMessageId = None
+    write_key: field_types.WriteKey = None
 
 
 class SegmentBatchBody(msgspec.Struct, rename="camel"):
@@ -81,8 +68,8 @@ class SegmentBatchBody(msgspec.Struct, rename="camel"):
             description="The messages.", extra_json_schema={"maxItems": MAX_BATCH_MESSAGES}
         ),
     ] = None
-    sent_at: SentAt = None
-    write_key: WriteKey = None
+    sent_at: field_types.SentAt = None
+    write_key: field_types.WriteKey = None
 
 
 _decode = make_decoder(SegmentBody)

@@ -6,50 +6,41 @@ import msgspec
 
 from engagement.messages import Group, Identify, Track
 from ingestion import timestamps
-from ingestion.doors import DecodedRequest, fields
+from ingestion.doors import DecodedRequest, field_types, fields
 from ingestion.doors.decoding import make_decoder
-from ingestion.doors.field_types import (
-    Event,
-    GroupId,
-    KeyInBody,
-    MessageId,
-    OptionalTraits,
-    UnixMilliseconds,
-    UserId,
-)
 from ingestion.doors.headers import Headers, idempotency_key, replace_nul
 
 
 class LegacyUserBody(msgspec.Struct):
     """Identifies a user."""
 
-    api_key: KeyInBody = None
-    user_id: UserId = None
-    traits: OptionalTraits = None
-    group_id: GroupId = None
-    timestamp: UnixMilliseconds = None
-    message_id: MessageId = None
+    api_key: field_types.KeyInBody = None
+    user_id: field_types.UserId = None
+    traits: field_types.OptionalTraits = None
+    group_id: field_types.GroupId = None
+    timestamp: field_types.UnixMilliseconds = None
+    message_id: field_types.MessageId = None
 
 
 class LegacyGroupBody(msgspec.Struct):
     """Describes an account."""
 
-    api_key: KeyInBody = None
-    group_id: GroupId = None
-    traits: OptionalTraits = None
-    user_id: UserId = None
-    timestamp: UnixMilliseconds = None
-    message_id: MessageId = None
+    api_key: field_types.KeyInBody = None
+    group_id: field_types.GroupId = None
+    traits: field_types.OptionalTraits = None
+    user_id: field_types.UserId = None
+    timestamp: field_types.UnixMilliseconds = None
+    message_id: field_types.MessageId = None
 
 
 class LegacyEventBody(msgspec.Struct):
     """Tracks an event."""
 
-    api_key: KeyInBody = None
-    user_id: UserId = None
-    event: Event = None
-    timestamp: UnixMilliseconds = None
-    message_id: MessageId = None
+    api_key: field_types.KeyInBody = None
+    user_id: field_types.UserId = None
+    event: field_types.Event = None
+    timestamp: field_types.UnixMilliseconds = None
+    message_id: field_types.MessageId = None
 
 
 _decode_user = make_decoder(LegacyUserBody)

@@ -7,53 +7,45 @@ import msgspec
 
 from engagement.messages import Group, Identify, Track
 from ingestion import timestamps
-from ingestion.doors import DecodedRequest, fields
+from ingestion.doors import DecodedRequest, field_types, fields
 from ingestion.doors.decoding import make_decoder
-from ingestion.doors.field_types import (
-    Event,
-    GroupId,
-    IsoTime,
-    MessageId,
-    OptionalTraits,
-    UserId,
-)
 from ingestion.doors.headers import Headers, idempotency_key, key_from_basic_auth
 
 
 class IdentifyBody(msgspec.Struct, rename="camel"):
     """Identifies a user. `groupId` also says which account the user belongs to."""
 
-    user_id: UserId = None
-    traits: OptionalTraits = None
-    group_id: GroupId = None
-    timestamp: IsoTime = None
-    message_id: MessageId = None
+    user_id: field_types.UserId = None
+    traits: field_types.OptionalTraits = None
+    group_id: field_types.GroupId = None
+    timestamp: field_types.IsoTime = None
+    message_id: field_types.MessageId = None
 
 
 class GroupBody(msgspec.Struct, rename="camel"):
     """Describes an account. `userId` also says which user belongs to it."""
 
-    group_id: GroupId = None
-    traits: OptionalTraits = None
-    user_id: UserId = None
-    timestamp: IsoTime = None
-    message_id: MessageId = None
+    group_id: field_types.GroupId = None
+    traits: field_types.OptionalTraits = None
+    user_id: field_types.UserId = None
+    timestamp: field_types.IsoTime = None
+    message_id: field_types.MessageId = None
 
 
 class Context(msgspec.Struct, rename="camel"):
-    group_id: GroupId = None
+    group_id: field_types.GroupId = None
 
 
 class TrackBody(msgspec.Struct, rename="camel"):
     """Tracks an event. Other fields, such as properties, are ignored and never stored."""
 
-    user_id: UserId = None
-    event: Event = None
-    timestamp: IsoTime = None
+    user_id: field_types.UserId = None
+    event: field_types.Event = None
+    timestamp: field_types.IsoTime = None
     context: Annotated[
         Context | None, msgspec.Meta(description="`groupId` is the account that it happened in.")
     ] = None
-    message_id: MessageId = None
+    message_id: field_types.MessageId = None
 
 
 _decode_identify = make_decoder(IdentifyBody)

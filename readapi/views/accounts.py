@@ -21,10 +21,9 @@ class AccountDetail(ReadView):
 
     def build_response(self, account_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
-        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
 
         workspace = queries.workspace(self.product, workspace_id, quantiles_of="account")
         row = queries.account(workspace, account_id)
         account = details.AccountDetails(workspace, row)
         record = serializers.full_account(row, workspace, account.metrics, self.links)
-        return self.record_response(record | account.expand(expansions), expansions)
+        return self.record_response(record | account.expand(self.expansions))

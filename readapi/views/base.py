@@ -70,20 +70,18 @@ class ReadView(JsonView):
 
     def get(self, request: Request, **ids: int) -> Response:
         parameters.require_known(self.parameters, self.PARAMETERS)
+        self.expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         return replica.read_from_replica(partial(self._build_response_in_time, **ids))
 
     def _build_response_in_time(self, **ids: int) -> Response:
         with sql.cancel_after(READ_TIMEOUT_SECONDS):
             return self.build_response(**ids)
 
-    def record_response(self, record: Mapping[str, object], expansions: Sequence[str]) -> Response:
-        return Response({"data": record, "_expansions": expansions})
+    def record_response(self, record: Mapping[str, object]) -> Response:
+        return Response({"data": record, "_expansions": self.expansions})
 
     def page_response(
-        self,
-        page: ResultPage[Any],
-        records: Sequence[Mapping[str, object]],
-        expansions: Sequence[str],
+        self, page: ResultPage[Any], records: Sequence[Mapping[str, object]]
     ) -> Response:
         links = {"self": self.links.request}
         if page.next is not None:
@@ -94,7 +92,7 @@ class ReadView(JsonView):
             {
                 "data": records,
                 "pagination": pagination.pagination_record(page),
-                "_expansions": expansions,
+                "_expansions": self.expansions,
                 "_links": links,
             }
         )

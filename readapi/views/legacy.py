@@ -15,7 +15,6 @@ class LegacyAccountView(ReadView):
     def build_response(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         id_or_lookup = parameters.id_or_lookup(self.parameters)
-        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
 
         workspace = queries.workspace(self.product, workspace_id, quantiles_of="account")
         if isinstance(id_or_lookup, int):
@@ -24,4 +23,5 @@ class LegacyAccountView(ReadView):
             row = queries.find_account(workspace, id_or_lookup)
         account = details.AccountDetails(workspace, row)
         record = serializers.legacy_account(row, account.metrics)
-        return Response(record | account.expand(expansions) | {"_expansions": expansions})
+        expanded = account.expand(self.expansions)
+        return Response(record | expanded | {"_expansions": self.expansions})

@@ -35,7 +35,7 @@ class RankingView(ReadView):
     ) -> Response:
         page = pagination.paginate(rows, ranking.order, request.with_score_set(workspace.scores_id))
         records = [ranking.summary(row, workspace, self.links) for row in page.rows]
-        return self.page_response(page, records, expansions=[])
+        return self.page_response(page, records)
 
 
 class RankedList(RankingView):
@@ -47,7 +47,6 @@ class RankedList(RankingView):
     def build_response(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
         lookup = parameters.lookup(self.parameters)
-        parameters.expansions(self.parameters, self.EXPANSIONS)
         list_name = f"{self.ranking.resource}/{workspace_id}"
         request = pagination.parse_page_request(self.parameters, list_name, self.ranking.order)
 

@@ -28,19 +28,18 @@ class SegmentList(ReadView):
         workspace_id = parameters.workspace_id(self.parameters)
         scope = parameters.scope(self.parameters)
         custom_only = parameters.flag(self.parameters, "exclude_defaults")
-        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         list_name = f"segments/{workspace_id}/{scope}/{custom_only}"
         request = pagination.parse_page_request(self.parameters, list_name, queries.SEGMENT_ORDER)
 
         workspace = queries.workspace(
-            self.product, workspace_id, quantiles_of="both", with_counts="counts" in expansions
+            self.product, workspace_id, quantiles_of="both", with_counts="counts" in self.expansions
         )
         rows = queries.segments(workspace, scope=scope, custom_only=custom_only)
         page = pagination.paginate(rows, queries.SEGMENT_ORDER, request)
         records = [serializers.segment(row, self.links) for row in page.rows]
-        if "counts" in expansions:
+        if "counts" in self.expansions:
             _add_counts(records, workspace, page.rows)
-        return self.page_response(page, records, expansions)
+        return self.page_response(page, records)
 
 
 class SegmentDetail(ReadView):
@@ -50,7 +49,6 @@ class SegmentDetail(ReadView):
 
     def build_response(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
-        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
 
         workspace = queries.workspace(
             self.product, workspace_id, quantiles_of="both", with_counts=True
@@ -58,7 +56,7 @@ class SegmentDetail(ReadView):
         segment = queries.segment(workspace, segment_id)
         record = serializers.segment(segment, self.links)
         _add_counts([record], workspace, [segment])
-        return self.record_response(record, expansions)
+        return self.record_response(record)
 
 
 class SegmentMembers(rankings.RankingView):
@@ -68,7 +66,6 @@ class SegmentMembers(rankings.RankingView):
 
     def build_response(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
-        parameters.expansions(self.parameters, self.EXPANSIONS)
 
         workspace = queries.workspace(self.product, workspace_id, quantiles_of="both")
         segment = queries.segment(workspace, segment_id)

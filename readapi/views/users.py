@@ -21,11 +21,10 @@ class UserDetail(ReadView):
 
     def build_response(self, user_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
-        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         trait_names = parameters.trait_names(self.parameters)
 
         workspace = queries.workspace(self.product, workspace_id, quantiles_of="user")
         row = queries.user(workspace, user_id)
         user = details.UserDetails(workspace, row, trait_names)
         record = serializers.full_user(row, workspace, user.metrics, self.links)
-        return self.record_response(record | user.expand(expansions), expansions)
+        return self.record_response(record | user.expand(self.expansions))

@@ -15,11 +15,9 @@ from readapi.views.base import ReadView
 class WorkspaceView(ReadView):
     EXPANSIONS = ("stats",)
 
-    def records(
-        self, workspaces: Sequence[Workspace], expansions: Sequence[str]
-    ) -> list[WorkspaceRecord]:
+    def records(self, workspaces: Sequence[Workspace]) -> list[WorkspaceRecord]:
         records = [serializers.workspace(row, self.product.name, self.links) for row in workspaces]
-        if "stats" in expansions:
+        if "stats" in self.expansions:
             totals = counts.subject_totals(row.scores for row in workspaces if row.scores)
             for row, record in zip(workspaces, records, strict=True):
                 record["stats"] = serializers.stats(totals.get(row.scores_id or 0, SubjectTotals()))
@@ -32,13 +30,12 @@ class WorkspaceList(WorkspaceView):
     PARAMETERS = ("expand", *parameters.PAGING_PARAMETERS)
 
     def build_response(self) -> Response:
-        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
         request = pagination.parse_page_request(
             self.parameters, "workspaces", queries.WORKSPACE_ORDER
         )
-        rows = queries.workspaces(self.product, with_counts="stats" in expansions)
+        rows = queries.workspaces(self.product, with_counts="stats" in self.expansions)
         page = pagination.paginate(rows, queries.WORKSPACE_ORDER, request)
-        return self.page_response(page, self.records(page.rows, expansions), expansions)
+        return self.page_response(page, self.records(page.rows))
 
 
 class WorkspaceDetail(WorkspaceView):
@@ -47,7 +44,6 @@ class WorkspaceDetail(WorkspaceView):
     PARAMETERS = ("expand",)
 
     def build_response(self, workspace_id: int) -> Response:
-        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
-        with_counts = "stats" in expansions
+        with_counts = "stats" in self.expansions
         workspace = queries.workspace(self.product, workspace_id, with_counts=with_counts)
-        return self.record_response(self.records([workspace], expansions)[0], expansions)
+        return self.record_response(self.records([workspace])[0])
