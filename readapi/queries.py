@@ -32,6 +32,7 @@ SEGMENT_ORDER = Order(("id",))
 
 
 Row = TypeVar("Row", bound=Model)
+Quantiles: TypeAlias = Literal["user", "account", "both", "none"]
 
 
 class AccountNames(TypedDict):
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 def workspaces(
     product: Product,
-    quantiles_of: Literal["user", "account", "both", "none"] = "none",
+    quantiles_of: Quantiles = "none",
     *,
     with_counts: bool = False,
 ) -> QuerySet[Workspace]:
@@ -72,7 +73,7 @@ def workspaces(
 def workspace(
     product: Product,
     workspace_id: int,
-    quantiles_of: Literal["user", "account", "both", "none"] = "none",
+    quantiles_of: Quantiles = "none",
     *,
     with_counts: bool = False,
 ) -> Workspace:
@@ -95,8 +96,7 @@ ACCOUNT_METRIC_COLUMNS = (*METRIC_COLUMNS, "total_users")
 SUBJECT_COLUMNS = ("traits", "first_seen_at", "last_seen_at", "created_at")
 ACCOUNT_COLUMNS = (
     *ACCOUNT_SUMMARY_COLUMNS,
-    *METRIC_COLUMNS,
-    "total_users",
+    *ACCOUNT_METRIC_COLUMNS,
     *(f"account__{column}" for column in SUBJECT_COLUMNS),
 )
 USER_COLUMNS = (
@@ -107,9 +107,9 @@ USER_COLUMNS = (
 
 
 def ranked_accounts(
-    workspace: Workspace, match: Lookup | None = None
+    workspace: Workspace, lookup: Lookup | None = None
 ) -> "QuerySet[RankedAccount, RankedAccount]":
-    """The workspace's accounts, or the one that *match* finds, with the columns of a list.
+    """The workspace's accounts, or the one that *lookup* finds, with the columns of a list.
 
     A page reads one range of the index account_ranking and joins its accounts by ID. A second
     condition on the accounts' product would add nothing, and would tempt the planner to join by
@@ -118,8 +118,8 @@ def ranked_accounts(
     accounts = AccountEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id
     )
-    if match is not None:
-        accounts = accounts.filter(account_id=_last_seen_account(workspace, match))
+    if lookup is not None:
+        accounts = accounts.filter(account_id=_last_seen_account(workspace, lookup))
     return (
         accounts.select_related("account")
         .only(*ACCOUNT_SUMMARY_COLUMNS)
@@ -128,14 +128,14 @@ def ranked_accounts(
 
 
 def ranked_users(
-    workspace: Workspace, match: Lookup | None = None
+    workspace: Workspace, lookup: Lookup | None = None
 ) -> "QuerySet[RankedUser, RankedUser]":
     """As ``ranked_accounts``, for users, with their current accounts."""
     users = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id
     )
-    if match is not None:
-        users = users.filter(user_id=_last_seen_user(workspace, match))
+    if lookup is not None:
+        users = users.filter(user_id=_last_seen_user(workspace, lookup))
     return (
         users.select_related("user__account")
         .only(*USER_SUMMARY_COLUMNS)
@@ -158,9 +158,9 @@ def user(workspace: Workspace, user_id: int) -> "RankedUser":
     return _get_or_not_found(ranked_users(workspace).only(*USER_COLUMNS).filter(user_id=user_id))
 
 
-def find_account(workspace: Workspace, match: Lookup) -> "RankedAccount":
-    """The account that *match* finds, with its traits, or NotFound."""
-    return _get_or_not_found(ranked_accounts(workspace, match).only(*ACCOUNT_COLUMNS))
+def find_account(workspace: Workspace, lookup: Lookup) -> "RankedAccount":
+    """The account that *lookup* finds, with its traits, or NotFound."""
+    return _get_or_not_found(ranked_accounts(workspace, lookup).only(*ACCOUNT_COLUMNS))
 
 
 def segments(
@@ -192,12 +192,12 @@ def _get_or_not_found(rows: QuerySet[Row, Row]) -> Row:
     return row
 
 
-def _last_seen_account(workspace: Workspace, match: Lookup) -> Subquery:
+def _last_seen_account(workspace: Workspace, lookup: Lookup) -> Subquery:
     # A message that names an account counts as seeing it, and so does an event in it, because
     # few events name their account. A license sync names all accounts.
     seen_at = Greatest("last_seen_at", "engagements__last_active_at").desc()
     accounts = Account.objects.filter(
-        _matches(match, "domain"),
+        _matches(lookup, "domain"),
         product_id=workspace.product_id,
         engagements__product_id=workspace.product_id,
         engagements__score_set=workspace.scores_id,
@@ -205,23 +205,23 @@ def _last_seen_account(workspace: Workspace, match: Lookup) -> Subquery:
     return Subquery(accounts.order_by(seen_at, "-id").values("id")[:1])
 
 
-def _last_seen_user(workspace: Workspace, match: Lookup) -> Subquery:
+def _last_seen_user(workspace: Workspace, lookup: Lookup) -> Subquery:
     users = User.objects.filter(product_id=workspace.product_id)
     ranked = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id, user_id=OuterRef("id")
     )
     # Every message of a user names the user, so last_seen_at is enough.
-    users = users.filter(_matches(match, "email"), Exists(ranked))
+    users = users.filter(_matches(lookup, "email"), Exists(ranked))
     return Subquery(users.order_by("-last_seen_at", "-id").values("id")[:1])
 
 
-def _matches(match: Lookup, case_insensitive: str) -> Q:
+def _matches(lookup: Lookup, case_insensitive: str) -> Q:
     """The condition of the look-up. *case_insensitive* is the trait that ignores case."""
-    if match.kind == "tracking_id":
-        return Q(external_id=match.value)
-    if match.kind == case_insensitive:
-        return _same_text(match.kind, match.value)
-    return trait_equals("traits", match.kind, match.value)
+    if lookup.kind == "tracking_id":
+        return Q(external_id=lookup.value)
+    if lookup.kind == case_insensitive:
+        return _same_text(lookup.kind, lookup.value)
+    return trait_equals("traits", lookup.kind, lookup.value)
 
 
 def _same_text(name: str, value: str) -> Q:

@@ -303,7 +303,10 @@ class LegacyMetrics(UnscaledMetrics, UserCounts):
     ]
     last_seen: Annotated[
         Time,
-        Meta(description="The later of: the last message that names it, its last scored event."),
+        Meta(
+            description="Time of the last message that names the account or of its last scored "
+            "event, whichever is later."
+        ),
     ]
 
 
