@@ -1,19 +1,17 @@
 """A replica that streams from the tests' server, configured as by EDS_REPLICA_URL."""
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import psycopg
-import pytest
 from django.conf import settings
 from django.db import connection, connections
 
 from benchmarks.standby import SLOT, Standby
-from engagement.database import routing, sql
+from engagement.database import sql
 from readapi import replica
 from tests.database import FAST, superuser
 
@@ -102,25 +100,3 @@ def end(standby: Standby) -> None:
     with superuser(settings.EMBEDDED_POSTGRES) as primary:
         primary.execute("SELECT pg_drop_replication_slot(%s)", [SLOT])
         primary.execute("DROP ROLE reader")
-
-
-def statements_by_database(work: Callable[[], Any]) -> Counter[str]:
-    """How many statements *work* runs on each database."""
-    statements: Counter[str] = Counter()
-
-    def count(execute: Any, statement: str, *arguments: Any) -> Any:
-        statements[arguments[-1]["connection"].alias] += 1
-        return execute(statement, *arguments)
-
-    with pytest.MonkeyPatch.context() as patch:
-        cursor = sql._cursor
-
-        def counting_cursor() -> Any:
-            statements[routing.current_connection().alias] += 1
-            return cursor()
-
-        patch.setattr(sql, "_cursor", counting_cursor)
-        follower = connections[replica.ALIAS]
-        with connection.execute_wrapper(count), follower.execute_wrapper(count):
-            work()
-    return statements

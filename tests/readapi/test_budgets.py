@@ -1,32 +1,13 @@
 """The number of SQL statements per request, including those that Django does not count."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connection
-from django.test.utils import CaptureQueriesContext
 
-from engagement.database import sql
 from engagement.models import CachedCounts, Product, Segment, Workspace
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import account_id, fill, user_id
-
-
-def statements_of(work: Callable[[], Any]) -> int:
-    """How many statements *work* runs."""
-    direct_statements = 0
-    with pytest.MonkeyPatch.context() as patch, CaptureQueriesContext(connection) as captured:
-        cursor = sql._cursor
-
-        def counting_cursor() -> Any:
-            nonlocal direct_statements
-            direct_statements += 1
-            return cursor()
-
-        patch.setattr(sql, "_cursor", counting_cursor)
-        work()
-    return direct_statements + len(captured)
+from tests.readapi.statements import statements_by_database
 
 
 @pytest.fixture
@@ -47,7 +28,7 @@ def count_statements(reads: Reads, address: str, workspace: Workspace, **paramet
         assert response.status_code == 200, response.content
 
     send()
-    return statements_of(send)
+    return statements_by_database(send)["default"]
 
 
 # Every request first reads the token, counts the request, and reads the workspace.

@@ -33,8 +33,9 @@ from tests.database import FOLDER
 from tests.engagement.history import NOON, group, tell
 from tests.readapi import following
 from tests.readapi.conftest import Reads, reader
-from tests.readapi.following import Replica, statements_by_database, until
+from tests.readapi.following import Replica, until
 from tests.readapi.scored import account_id, fill, user_id
+from tests.readapi.statements import statements_by_database
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases=["default", replica.ALIAS]),
