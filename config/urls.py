@@ -7,27 +7,30 @@ from django.views.generic import RedirectView
 
 from config import health
 from config.openapi import pages
-from ingestion import segment_views as segment
-from ingestion import views as ingestion
+from ingestion.doors import bodies, segment, v1, v2
+from ingestion.views import IngestionView, SegmentSdkView, SegmentWebhookView
 from readapi import views as readapi
 
 handler400 = "config.error_pages.bad_request"
 
 urlpatterns = [
-    path("v2/identify", ingestion.IdentifyView.as_view()),
-    path("v2/group", ingestion.GroupView.as_view()),
-    path("v2/track", ingestion.TrackView.as_view()),
-    path("v1/users", ingestion.LegacyUserView.as_view()),
-    path("v1/groups", ingestion.LegacyGroupView.as_view()),
-    path("v1/events", ingestion.LegacyEventView.as_view()),
-    path("segment", segment.SegmentWebhookView.as_view()),
-    re_path(r"^segment/v1/(?:batch|import|b)$", segment.SegmentBatchView.as_view()),
-    re_path(r"^segment/v1/(?:identify|i)$", segment.SegmentIdentifyView.as_view()),
-    re_path(r"^segment/v1/(?:group|g)$", segment.SegmentGroupView.as_view()),
-    re_path(r"^segment/v1/(?:track|t)$", segment.SegmentTrackView.as_view()),
-    re_path(r"^segment/v1/(?:page|p)$", segment.SegmentPageView.as_view()),
-    re_path(r"^segment/v1/(?:screen|s)$", segment.SegmentScreenView.as_view()),
-    re_path(r"^segment/v1/(?:alias|a)$", segment.SegmentAliasView.as_view()),
+    path("v2/identify", IngestionView.as_view(door=v2.identify)),
+    path("v2/group", IngestionView.as_view(door=v2.group)),
+    path("v2/track", IngestionView.as_view(door=v2.track)),
+    path("v1/users", IngestionView.as_view(door=v1.user)),
+    path("v1/groups", IngestionView.as_view(door=v1.group)),
+    path("v1/events", IngestionView.as_view(door=v1.event)),
+    path("segment", SegmentWebhookView.as_view(door=segment.webhook)),
+    re_path(
+        r"^segment/v1/(?:batch|import|b)$",
+        SegmentSdkView.as_view(door=segment.batch, max_body_bytes=bodies.MAX_BATCH_BODY_BYTES),
+    ),
+    re_path(r"^segment/v1/(?:identify|i)$", SegmentSdkView.as_view(door=segment.identify)),
+    re_path(r"^segment/v1/(?:group|g)$", SegmentSdkView.as_view(door=segment.group)),
+    re_path(r"^segment/v1/(?:track|t)$", SegmentSdkView.as_view(door=segment.track)),
+    re_path(r"^segment/v1/(?:page|p)$", SegmentSdkView.as_view(door=segment.page)),
+    re_path(r"^segment/v1/(?:screen|s)$", SegmentSdkView.as_view(door=segment.screen)),
+    re_path(r"^segment/v1/(?:alias|a)$", SegmentSdkView.as_view(door=segment.alias)),
     path("v2/workspaces", readapi.WorkspaceList.as_view()),
     path("v2/workspaces/<int:workspace_id>", readapi.WorkspaceDetail.as_view()),
     path("v2/accounts", readapi.AccountList.as_view()),

@@ -13,15 +13,15 @@ from rest_framework.views import APIView
 
 from engagement.core import request_ids
 from ingestion import errors
-from ingestion.doors import DecodedRequest, bodies, v1, v2
+from ingestion.doors import DecodedRequest, bodies
 from ingestion.doors.headers import Headers
 from ingestion.errors import IngestionError
 from ingestion.inbox import group_commit
 
-# Any page may send data: a key allows nothing but that, and no cookie is ever looked at.
+# Any page may send data: a key allows nothing else, and cookies are never read.
 CORS_HEADERS = {
     "Access-Control-Allow-Origin": "*",
-    # Otherwise a page would not see when it may try again, nor its request's id.
+    # Pages need these to know when to retry and to report a request's id.
     "Access-Control-Expose-Headers": "Retry-After, X-Request-ID",
 }
 PREFLIGHT_HEADERS = {
@@ -34,10 +34,10 @@ PREFLIGHT_HEADERS = {
 
 
 class IngestionView(APIView):
-    """A door on the web. Subclasses name the door."""
+    """A door on the web: ``IngestionView.as_view(door=v2.track)``."""
 
     http_method_names = ["post", "options"]
-    limit = bodies.MAX_SINGLE_BODY_BYTES
+    max_body_bytes = bodies.MAX_SINGLE_BODY_BYTES
 
     @staticmethod
     def door(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
@@ -45,35 +45,36 @@ class IngestionView(APIView):
 
     def post(self, request: Request) -> HttpResponse:
         received_at = timezone.now()
-        body = bodies.read(request, self.limit)
-        sent = self.door(body, request.META, received_at)
+        body = bodies.read(request, self.max_body_bytes)
+        decoded = self.door(body, request.META, received_at)
         group_commit.accept(
-            sent.messages, sent.key, received_at, request_ids.from_environ(request.META)
+            decoded.messages, decoded.key, received_at, request_ids.from_environ(request.META)
         )
-        return self.accepted()
+        return self.success_response()
 
     def options(  # type: ignore[override]  # DRF's own signature, see its stubs
         self, request: Request, *args: Any, **kwargs: Any
     ) -> Response:
-        """Answer a browser that asks what it may send."""
+        """Answer a browser's preflight request."""
         return Response(headers={**PREFLIGHT_HEADERS, "Allow": ", ".join(self.allowed_methods)})
 
-    def accepted(self) -> HttpResponse:
-        """The answer once the messages are committed: 202 with an empty body."""
+    def success_response(self) -> HttpResponse:
+        """202 with an empty body: the messages are committed."""
         response = HttpResponse(status=202)
-        # Nothing is sent, so there is nothing to describe.
+        # An empty body has no type.
         del response["Content-Type"]
         return response
 
-    def refusal(self, refused: IngestionError, headers: dict[str, str] | None = None) -> Response:
-        """The answer to a request that is not accepted."""
-        return errors.error_response(refused, headers)
+    def error_response(
+        self, error: IngestionError, headers: dict[str, str] | None = None
+    ) -> Response:
+        return errors.error_response(error, headers)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Skip content negotiation, authentication, permissions and throttling.
 
-        Answers have one format, whatever a client says that it accepts, and keys are checked in
-        the background. Looking into it would be most of a request's cost.
+        Responses have one format, and keys are checked in the background. These steps would be
+        most of a request's cost.
         """
 
     def perform_content_negotiation(
@@ -88,36 +89,36 @@ class IngestionView(APIView):
     def handle_exception(self, exc: Exception) -> Response:
         match exc:
             case IngestionError():
-                return self.refusal(exc)
+                return self.error_response(exc)
             case group_commit.InboxUnavailable():
-                message = f"The data could not be stored. Send it again in {exc.retry_after} s."
-                refused = IngestionError(503, "unavailable", message)
-                return self.refusal(refused, {"Retry-After": str(exc.retry_after)})
+                message = f"The data could not be stored. Retry in {exc.retry_after} s."
+                error = IngestionError(503, "unavailable", message)
+                return self.error_response(error, {"Retry-After": str(exc.retry_after)})
             case MethodNotAllowed():
-                refused = IngestionError(405, "method_not_allowed", "Use POST at this address.")
-                return self.refusal(refused, {"Allow": ", ".join(self.allowed_methods)})
+                message = "This endpoint does not support the method. Use POST."
+                error = IngestionError(405, "method_not_allowed", message)
+                return self.error_response(error, {"Allow": ", ".join(self.allowed_methods)})
         raise exc
 
 
-class IdentifyView(IngestionView):
-    door = staticmethod(v2.identify)
+class SegmentWebhookView(IngestionView):
+    """Answers errors as Segment's clients expect."""
+
+    def error_response(
+        self, error: IngestionError, headers: dict[str, str] | None = None
+    ) -> Response:
+        """The usual error, with code and message repeated at the top level.
+
+        RudderStack's SDK for Python looks for the code there. Without it, it resends a rejected
+        batch again and again.
+        """
+        response = errors.error_response(error, headers)
+        response.data |= {"code": error.code, "message": error.message}
+        return response
 
 
-class GroupView(IngestionView):
-    door = staticmethod(v2.group)
+class SegmentSdkView(SegmentWebhookView):
+    """Answers as Segment's SDKs expect: the one for Python accepts only 200 as success."""
 
-
-class TrackView(IngestionView):
-    door = staticmethod(v2.track)
-
-
-class LegacyUserView(IngestionView):
-    door = staticmethod(v1.user)
-
-
-class LegacyGroupView(IngestionView):
-    door = staticmethod(v1.group)
-
-
-class LegacyEventView(IngestionView):
-    door = staticmethod(v1.event)
+    def success_response(self) -> HttpResponse:
+        return HttpResponse(b'{"success": true}', content_type="application/json")

@@ -1,4 +1,4 @@
-"""Who is asking: the bearer token of a request."""
+"""Authentication by the bearer token of a request."""
 
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ from engagement.logins import security_log
 from readapi.models import ApiToken
 
 SCHEME = "Bearer"
-# A token's last use is for people to look at; a minute is exact enough.
+# People look at a token's last use. A minute is exact enough.
 LAST_USED_PRECISION = timedelta(minutes=1)
 
 TOKEN_MISSING = "Send a read token as `Authorization: Bearer eds_…`."
@@ -21,14 +21,14 @@ TOKEN_UNKNOWN = "This read token is unknown or has been revoked."
 
 
 class BearerTokenAuthentication(BaseAuthentication):
-    """Finds the live token that a request carries; ``request.auth`` is then that ApiToken."""
+    """Sets ``request.auth`` to the live ApiToken that the request carries."""
 
     def authenticate(self, request: Request) -> tuple[None, ApiToken]:
         secret = _bearer(request.META.get("HTTP_AUTHORIZATION", ""))
         try:
             token = get_live_token(secret)
         except AuthenticationFailed:
-            _log_refusal(request, secret)
+            _log_rejection(request, secret)
             raise
         record_use(token, timezone.now())
         return None, token
@@ -38,28 +38,28 @@ class BearerTokenAuthentication(BaseAuthentication):
 
 
 def get_live_token(secret: str) -> ApiToken:
-    """The token, with its product; AuthenticationFailed where it is no live token of ours."""
+    """The live token with its product. Raises AuthenticationFailed if there is none."""
     if not credentials.is_well_formed(secret, ApiToken.PREFIX):
         raise AuthenticationFailed(TOKEN_UNKNOWN)
-    # Named columns, so that nothing decrypts the stored secret.
-    live = ApiToken.objects.filter(revoked_at=None).select_related("product")
-    live = live.only("last_used_at", "product__name")
+    tokens = ApiToken.objects.filter(revoked_at=None).select_related("product")
+    # Only these columns: loading the stored secret would decrypt it.
+    tokens = tokens.only("last_used_at", "product__name")
     try:
-        return live.get(digest=credentials.digest(secret))
+        return tokens.get(digest=credentials.digest(secret))
     except ApiToken.DoesNotExist:
         raise AuthenticationFailed(TOKEN_UNKNOWN) from None
 
 
 def record_use(token: ApiToken, now: datetime) -> None:
-    """Remember that the token was used, at most once a minute however many requests it makes."""
-    due = now - LAST_USED_PRECISION
-    if token.last_used_at is None or token.last_used_at < due:
-        unnoted = Q(last_used_at=None) | Q(last_used_at__lt=due)
-        ApiToken.objects.filter(unnoted, pk=token.pk).update(last_used_at=now)
+    """Store the time of the token's last use, at most once a minute."""
+    outdated_before = now - LAST_USED_PRECISION
+    if token.last_used_at is None or token.last_used_at < outdated_before:
+        is_outdated = Q(last_used_at=None) | Q(last_used_at__lt=outdated_before)
+        ApiToken.objects.filter(is_outdated, pk=token.pk).update(last_used_at=now)
 
 
-def _log_refusal(request: Request, secret: str) -> None:
-    """Say whose address a token came from, and which one it was where it is a revoked one."""
+def _log_rejection(request: Request, secret: str) -> None:
+    """Log the sender's address and, if the token was revoked, which token it was."""
     if credentials.is_well_formed(secret, ApiToken.PREFIX):
         digest = credentials.digest(secret)
         revoked = ApiToken.objects.filter(digest=digest).values_list("pk", flat=True)

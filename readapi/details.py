@@ -1,4 +1,4 @@
-"""All that is known of one user or account, each part loaded when it is asked for."""
+"""The metrics and expansions of one user or account. Each part loads when it is used."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class SubjectDetails:
-    """A subject of the workspace's scores, by its row."""
+    """A subject of the workspace, given by its ranked row."""
 
     scope: Scope
 
@@ -29,37 +29,34 @@ class SubjectDetails:
         self.subject = subject
 
     def expand(self, names: Sequence[str]) -> dict[str, Any]:
-        """The asked expansions, each under its name."""
+        """The expansions with these names, by name."""
         return {name: getattr(self, f"{name}_record")() for name in names}
 
     def traits_record(self) -> dict[str, Any]:
         return serializers.traits(self.subject)
 
     def segments_record(self) -> list[records.SegmentName]:
-        known = queries.segments(self.workspace, scope=self.scope)
-        found = members.segments_containing(self.score_set, list(known), self.row)
-        return [serializers.segment_name(segment) for segment in found]
+        candidates = list(queries.segments(self.workspace, scope=self.scope))
+        segments = members.segments_containing(self.score_set, candidates, self.row)
+        return [serializers.segment_name(segment) for segment in segments]
 
-    def events_record(self) -> list[records.EventPoints]:
-        return [serializers.event_points(event) for event in self.made_of if event.count]
+    def events_record(self) -> list[records.EventPointsRecord]:
+        return [serializers.event_points(event) for event in self.event_points if event.count]
 
-    def history_record(self) -> list[records.DayScore]:
-        return [
-            serializers.day_score(day) for day in history.score_history(self.score_set, self.row)
-        ]
+    def history_record(self) -> list[records.DayScoreRecord]:
+        days = history.score_history(self.score_set, self.row)
+        return [serializers.day_score(day) for day in days]
 
     @cached_property
-    def overall(self) -> history.AllTimeTotals:
+    def all_time(self) -> history.AllTimeTotals:
         return history.all_time_totals(self.score_set, self.scope, self.subject.pk)
 
     @cached_property
-    def made_of(self) -> list[EventPoints]:
+    def event_points(self) -> list[EventPoints]:
         return history.score_breakdown(self.score_set, self.scope, self.subject.pk)
 
 
 class AccountDetails(SubjectDetails):
-    """An account of the workspace."""
-
     scope = "account"
 
     def __init__(self, workspace: Workspace, row: "RankedAccount") -> None:
@@ -68,16 +65,18 @@ class AccountDetails(SubjectDetails):
     @cached_property
     def metrics(self) -> AccountMetrics:
         return metrics.compute_account_metrics(
-            self.row, self.score_set, self.overall, self.subject.traits
+            self.row, self.score_set, self.all_time, self.subject.traits
         )
 
-    def insights_record(self) -> list[records.Insight]:
-        found = insights.account_insights(self.score_set, self.row, self.metrics, self.made_of)
-        return [serializers.insight(one) for one in found]
+    def insights_record(self) -> list[records.InsightRecord]:
+        account_insights = insights.account_insights(
+            self.score_set, self.row, self.metrics, self.event_points
+        )
+        return [serializers.insight(insight) for insight in account_insights]
 
 
 class UserDetails(SubjectDetails):
-    """A user of the workspace; ``trait_names`` are those that the traits are to show."""
+    """A user of the workspace. ``trait_names`` limits the expanded traits."""
 
     scope = "user"
 
@@ -89,7 +88,7 @@ class UserDetails(SubjectDetails):
 
     @cached_property
     def metrics(self) -> Metrics:
-        return metrics.compute_user_metrics(self.row, self.score_set, self.overall)
+        return metrics.compute_user_metrics(self.row, self.score_set, self.all_time)
 
     def traits_record(self) -> dict[str, Any]:
         return serializers.traits(self.subject, self.trait_names)

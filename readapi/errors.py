@@ -1,4 +1,4 @@
-"""How the read API says no: one shape for every error, always JSON."""
+"""Errors of the read API. All have one shape, always in JSON."""
 
 import logging
 from typing import Any
@@ -17,14 +17,15 @@ logger = logging.getLogger(__name__)
 
 RETRY_AFTER_SECONDS = 5
 
-# Said alike of what does not exist and of what belongs to another product.
-NOT_FOUND = "Nothing that this token can see has this id."
+# The same text for a record that does not exist and for one of another product.
+NOT_FOUND = "No such record for this token."
+UNAVAILABLE = "The database cannot be reached at the moment. Try again shortly."
 
 
 class InvalidRequest(Exception):
-    """A request that cannot mean anything; answered with 400.
+    """An invalid request. The response is 400.
 
-    ``code`` is for programs, ``message`` for people, ``field`` names the parameter at fault.
+    ``code`` is for programs, ``message`` is for people, and ``field`` names the parameter at fault.
     """
 
     def __init__(self, code: str, message: str, field: str | None = None) -> None:
@@ -35,50 +36,45 @@ class InvalidRequest(Exception):
 
 
 class NotFound(Exception):
-    """There is nothing there, or nothing that the token may see; answered with 404."""
+    """The record does not exist, or the token must not see it. The response is 404."""
 
 
 class ReplicaUnavailable(Exception):
-    """The replica cannot be read from, and why; answered with 503."""
+    """The replica cannot be read; the text says why. The response is 503."""
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
-    """The answer to an exception that a view raised. DRF calls this; nothing gets past it."""
+    """The response to any exception that a view raises. DRF calls this."""
     if isinstance(error, InvalidRequest):
         return _response(400, error.code, error.message, field=error.field)
     if isinstance(error, NotFound | Http404):
         return _response(404, "not_found", str(error) or NOT_FOUND)
     if isinstance(error, exceptions.APIException):
-        return _to_framework_error(error)
+        return _framework_error_response(error)
     if isinstance(error, sql.StatementTimeout):
-        return _response(
-            503,
-            "unavailable",
-            "The answer took too long. Ask for less at once, or try again later.",
-            headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-        )
+        return _unavailable("The request took too long. Request fewer records, or try again later.")
     if isinstance(error, SuspiciousOperation):
-        # Its text may quote the request; the sentence for people is ours.
-        return _response(400, "invalid_request", "This request's host or address is not accepted.")
+        # Django's text may quote the request.
+        return _response(400, "invalid_request", "This request's host or URL is not accepted.")
     request = context["request"]
-    path, about = request.path, {"request": request}
+    path, extra = request.path, {"request": request}
     request_ids.get_or_assign(request.META)
     if isinstance(error, ReplicaUnavailable) or is_connection_error(error):
-        who, why = ("database", type(error).__name__)
+        server, reason = ("database", type(error).__name__)
         if isinstance(error, ReplicaUnavailable):
-            who, why = ("replica", str(error))
-        logger.warning("The %s could not answer %s: %s", who, path, why, extra=about)
-        return _response(
-            503,
-            "unavailable",
-            "The database cannot be reached at the moment. Try again shortly.",
-            headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
-        )
-    logger.error("The read API failed on %s", path, exc_info=error, extra=about)
-    return _response(500, "internal_error", "This is a fault of the service; it has been logged.")
+            server, reason = ("replica", str(error))
+        logger.warning("The %s did not answer %s: %s", server, path, reason, extra=extra)
+        return _unavailable(UNAVAILABLE)
+    logger.error("The read API failed on %s", path, exc_info=error, extra=extra)
+    return _response(500, "internal_error", "Something went wrong. The error has been logged.")
 
 
-def _to_framework_error(error: exceptions.APIException) -> Response:
+def _unavailable(message: str) -> Response:
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return _response(503, "unavailable", message, headers=headers)
+
+
+def _framework_error_response(error: exceptions.APIException) -> Response:
     headers = {}
     if auth_header := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = auth_header
@@ -87,10 +83,15 @@ def _to_framework_error(error: exceptions.APIException) -> Response:
     return _response(error.status_code, _code(error), _message(error), headers=headers)
 
 
+def rate_limit_message(limit: int) -> str:
+    return f"The limit is {limit} requests a minute. Wait as many seconds as Retry-After says."
+
+
 def _message(error: exceptions.APIException) -> str:
     if isinstance(error, exceptions.Throttled):
-        limit = settings.READ_REQUESTS_PER_MINUTE
-        return f"This token may make {limit} requests a minute. Wait as long as Retry-After says."
+        return rate_limit_message(settings.READ_REQUESTS_PER_MINUTE)
+    if isinstance(error, exceptions.MethodNotAllowed):
+        return "This endpoint does not support the method. Use GET."
     return str(error.detail)
 
 
@@ -119,10 +120,10 @@ def _response(
 
 
 def is_connection_error(error: Exception) -> bool:
-    """Whether the connection failed, as against a statement that the database refused.
+    """Whether the connection failed, and not a statement.
 
-    A lost or impossible connection carries no SQLSTATE, or one of class 08 (connection), 57P
-    (server shutting down) or 53 (out of connections).
+    A failed connection has no SQLSTATE, or one of class 08 (connection), 57P (server shutting
+    down), or 53 (out of connections).
     """
     if not isinstance(error, OperationalError | InterfaceError):
         return False

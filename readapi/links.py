@@ -1,4 +1,4 @@
-"""Absolute addresses, on the host that the request came to."""
+"""Absolute URLs on the host that received the request."""
 
 from urllib.parse import urlencode
 
@@ -7,24 +7,24 @@ from django.urls import get_script_prefix
 
 from readapi.parameters import Parameters
 
-# These say where a page begins, and so differ from page to page.
+# They say where a page begins, so each page has its own.
 POSITION_PARAMETERS = ("cursor", "offset")
 
 
 class LinkBuilder:
-    """Where records and pages are found. Each address can be followed as it is."""
+    """The URLs of records and pages. A client can follow each as is."""
 
     def __init__(self, request: HttpRequest) -> None:
         self.request = request.build_absolute_uri()
         self._path = request.build_absolute_uri(request.path)
-        # Once for the request: a page of 100 records asks for 100 addresses.
+        # Built once: a page of 100 records needs 100 URLs.
         self._root = request.build_absolute_uri(get_script_prefix()) + "v2"
 
     def workspace(self, workspace_id: int) -> str:
         return f"{self._root}/workspaces/{workspace_id}"
 
-    def within(self, workspace_id: int, resource: str) -> str:
-        """A list of a workspace: ``users``, ``accounts`` or ``segments``."""
+    def workspace_list(self, workspace_id: int, resource: str) -> str:
+        """A list of a workspace: ``users``, ``accounts``, or ``segments``."""
         return f"{self._root}/{resource}?workspace_id={workspace_id}"
 
     def account(self, account_id: int, workspace_id: int) -> str:
@@ -39,10 +39,10 @@ class LinkBuilder:
     def members(self, segment_id: int, workspace_id: int) -> str:
         return f"{self._root}/segments/{segment_id}/members?workspace_id={workspace_id}"
 
-    def page(self, parameters: Parameters, place: Parameters) -> str:
-        """The requested list with all its parameters, at another place."""
+    def page(self, parameters: Parameters, position: Parameters) -> str:
+        """The requested list with the same parameters, at another position."""
         kept = {
             name: value for name, value in parameters.items() if name not in POSITION_PARAMETERS
         }
-        query = urlencode({**kept, **place})
+        query = urlencode({**kept, **position})
         return f"{self._path}?{query}" if query else self._path

@@ -1,4 +1,4 @@
-"""The tokens that internal tools read with."""
+"""Read tokens and how often each is used."""
 
 from django.db import models
 
@@ -6,7 +6,7 @@ from engagement.models import Credential
 
 
 class ApiToken(Credential):
-    """A token of one product; it reads that product's workspaces and nothing else."""
+    """A token of one product. It can read that product's workspaces and nothing else."""
 
     PREFIX = "eds"
 
@@ -15,9 +15,9 @@ class ApiToken(Credential):
 
 
 class Usage(models.Model):
-    """How many requests a token has made in a minute, the last in which it made any.
+    """How many requests a token made in the last minute in which it made any.
 
-    The table is unlogged: counting costs no write to disk, and a crash of the database begins anew.
+    The table is unlogged: counting writes nothing to disk, and a database crash resets the counts.
     """
 
     token = models.OneToOneField(

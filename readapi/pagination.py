@@ -1,15 +1,18 @@
 """Pages of a ranked list, found by position: page 10,000 costs what page 1 costs.
 
-A cursor names the row that a page begins after (or ends before) by what the list is ordered by,
-so that the database goes straight to it in the index, and rows neither repeat nor vanish because
-others moved. It holds for the score set that it was made in: an edited workspace has other scores,
-where the same position is another place.
+A cursor holds the ordering columns of the row that a page begins after (or ends before). The
+database goes straight to that row in the index, and a row that did not move neither repeats nor
+disappears when others do. A cursor is valid for one score set: an edited workspace has other
+scores, so the same position is another row there.
+
+DRF's CursorPagination cannot do this. It keeps the first ordering column and an offset among equal
+values, up to 1,000, and most users share the score 0: past the cutoff it repeats rows.
 """
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
@@ -19,6 +22,7 @@ from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan, Tuple
 from readapi import parameters
 from readapi.errors import InvalidRequest
 from readapi.parameters import MAX_INTEGER, Parameters
+from readapi.records import Pagination
 
 CURSOR_VERSION = 2
 _CURSOR_TEXT = re.compile(r"[A-Za-z0-9_-]{1,200}", re.ASCII)
@@ -28,11 +32,11 @@ Row = TypeVar("Row", bound=Model)
 
 
 class Cursor(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
-    """A place in one list: after the row at ``position`` or, backwards, before it.
+    """A position in one list: after the row at ``position`` or, backwards, before it.
 
-    ``list_name`` says which list, so that a cursor of one is refused by another. ``score_set`` is
-    the set whose scores rank the list, 0 where none do. ``offset`` is the number of rows before
-    the place when the cursor was made; it is shown, never searched by.
+    ``list_name`` identifies the list, because a cursor is invalid in any other. ``score_set`` is
+    the set that ranks the list, or 0 if none does. ``offset`` is the number of rows before the
+    position when the cursor was made; it is only displayed.
     """
 
     list_name: str
@@ -47,24 +51,24 @@ class Cursor(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
 
     @classmethod
     def decode(cls, text: str, list_name: str, columns: int) -> "Cursor":
-        """The cursor that ``encode`` made *text* of; Refused for any other text."""
-        cursor = cls._decoded(text)
+        """The cursor that ``encode`` turned into *text*; raises InvalidRequest for other texts."""
+        cursor = cls._unpack(text)
         if (
             cursor is None
             or cursor.list_name != list_name
             or len(cursor.position) != columns
-            # One place has one spelling.
+            # Base64 and MessagePack can spell the same cursor in several ways; accept one.
             or cursor.encode() != text
         ):
             raise InvalidRequest(
                 "invalid_cursor",
-                "cursor must come unchanged from a link of this same list.",
+                "cursor is invalid for this list. Use one from its links, unchanged.",
                 "cursor",
             )
         return cursor
 
     @classmethod
-    def _decoded(cls, text: str) -> "Cursor | None":
+    def _unpack(cls, text: str) -> "Cursor | None":
         if not _CURSOR_TEXT.fullmatch(text):
             return None
         try:
@@ -76,7 +80,7 @@ class Cursor(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields
 
 @dataclass(frozen=True)
 class Order:
-    """A total order that an index holds: the columns all ascend or all descend."""
+    """A total order that an index provides. All columns ascend, or all descend."""
 
     columns: tuple[str, ...]
     descending: bool = False
@@ -88,7 +92,7 @@ class Order:
     def rows_after(
         self, rows: QuerySet[Row], position: tuple[int, ...], *, backwards: bool
     ) -> QuerySet[Row]:
-        """The rows after *position* (backwards: before it), as one range of the index."""
+        """The rows after *position*, or before it if *backwards*, as one range of the index."""
         compare = TupleLessThan if self.descending != backwards else TupleGreaterThan
         return rows.filter(compare(Tuple(*(F(column) for column in self.columns)), position))
 
@@ -98,7 +102,7 @@ class Order:
 
 @dataclass(frozen=True)
 class PageRequest:
-    """The page that a request asks for: by cursor, or by offset."""
+    """The page that a request asks for, by cursor or by offset."""
 
     list_name: str
     limit: int
@@ -107,99 +111,103 @@ class PageRequest:
     score_set: int = 0
 
     def with_score_set(self, score_set: int | None) -> "PageRequest":
-        """The same page of a list that the scores of this set rank."""
+        """The same page of a list that this score set ranks."""
         return replace(self, score_set=score_set or 0)
 
     def cursor_at(self, position: tuple[int, ...], offset: int, *, backwards: bool) -> str:
-        """A cursor of this same list."""
+        """A cursor for this list."""
         return Cursor(self.list_name, self.score_set, position, backwards, offset).encode()
 
 
 @dataclass(frozen=True)
 class ResultPage(Generic[Row]):
-    """One page. ``next`` and ``prev`` are the parameters that lead on, where there is more."""
+    """One page. ``next`` and ``prev`` hold the parameters of the adjacent pages, if any."""
 
     rows: list[Row]
     limit: int
     offset: int
-    next: Mapping[str, str] | None = field(default=None)
-    prev: Mapping[str, str] | None = field(default=None)
+    next: Mapping[str, str] | None = None
+    prev: Mapping[str, str] | None = None
 
 
-def parse_page_request(given: Parameters, list_name: str, order: Order) -> PageRequest:
-    """What *given* asks of the list *list_name*."""
-    limit = parameters.limit(given)
-    if "cursor" not in given:
-        return PageRequest(list_name, limit, parameters.offset(given), None)
-    if "offset" in given:
-        raise InvalidRequest("invalid_offset", "offset and cursor exclude each other.", "offset")
-    cursor = Cursor.decode(given["cursor"], list_name, len(order.columns))
+def parse_page_request(query: Parameters, list_name: str, order: Order) -> PageRequest:
+    """The page of the list *list_name* that the parameters ask for."""
+    limit = parameters.limit(query)
+    if "cursor" not in query:
+        return PageRequest(list_name, limit, parameters.offset(query), None)
+    if "offset" in query:
+        raise InvalidRequest("invalid_offset", "Use either offset or cursor, not both.", "offset")
+    cursor = Cursor.decode(query["cursor"], list_name, len(order.columns))
     return PageRequest(list_name, limit, cursor.offset, cursor)
 
 
-def paginate(rows: QuerySet[Row], order: Order, asked: PageRequest) -> ResultPage[Row]:
-    """The page of *rows* in *order*, with one query and without counting."""
-    if asked.cursor is None:
-        return _forward(order.sort(rows)[asked.offset :], order, asked)
-    if asked.cursor.score_set != asked.score_set:
+def paginate(rows: QuerySet[Row], order: Order, request: PageRequest) -> ResultPage[Row]:
+    """The requested page of *rows* in *order*, by one query that does not count."""
+    if request.cursor is None:
+        return _forward(order.sort(rows)[request.offset :], order, request)
+    if request.cursor.score_set != request.score_set:
         raise InvalidRequest(
             "invalid_cursor",
-            "The workspace was edited and scored again after this cursor was made. "
+            "The workspace was edited and rescored after this cursor was made. "
             "Start again from the first page, without a cursor.",
             "cursor",
         )
-    beyond = order.rows_after(rows, asked.cursor.position, backwards=asked.cursor.backwards)
-    if asked.cursor.backwards:
-        return _backward(order.sort(beyond, backwards=True), order, asked)
-    return _forward(order.sort(beyond), order, asked)
+    rows = order.rows_after(rows, request.cursor.position, backwards=request.cursor.backwards)
+    if request.cursor.backwards:
+        return _backward(order.sort(rows, backwards=True), order, request)
+    return _forward(order.sort(rows), order, request)
 
 
-def _forward(rows: QuerySet[Row], order: Order, asked: PageRequest) -> ResultPage[Row]:
-    # One row more than shown tells whether there is a next page.
-    found = list(rows[: asked.limit + 1])
-    shown = found[: asked.limit]
-    has_next = len(found) > asked.limit
-    has_prev = asked.cursor is not None or asked.offset > 0
+def _forward(rows: QuerySet[Row], order: Order, request: PageRequest) -> ResultPage[Row]:
+    # One row more than the page holds tells whether there is a next page.
+    fetched = list(rows[: request.limit + 1])
+    page_rows = fetched[: request.limit]
+    has_next = len(fetched) > request.limit
+    has_prev = request.cursor is not None or request.offset > 0
     return ResultPage(
-        shown,
-        asked.limit,
-        asked.offset,
-        next=_after(shown, order, asked, asked.offset) if has_next else None,
-        prev=_before(shown, order, asked, asked.offset) if has_prev else None,
+        page_rows,
+        request.limit,
+        request.offset,
+        next=_after(page_rows, order, request, request.offset) if has_next else None,
+        prev=_before(page_rows, order, request, request.offset) if has_prev else None,
     )
 
 
-def _backward(rows: QuerySet[Row], order: Order, asked: PageRequest) -> ResultPage[Row]:
-    found = list(rows[: asked.limit + 1])
-    shown = found[: asked.limit][::-1]
-    has_prev = len(found) > asked.limit
-    offset = max(0, asked.offset - len(shown)) if has_prev else 0
+def _backward(rows: QuerySet[Row], order: Order, request: PageRequest) -> ResultPage[Row]:
+    fetched = list(rows[: request.limit + 1])
+    page_rows = fetched[: request.limit][::-1]
+    has_prev = len(fetched) > request.limit
+    offset = max(0, request.offset - len(page_rows)) if has_prev else 0
     return ResultPage(
-        shown,
-        asked.limit,
+        page_rows,
+        request.limit,
         offset,
-        # The row that the cursor names comes after all of these.
-        next=_after(shown, order, asked, offset),
-        prev=_before(shown, order, asked, offset) if has_prev else None,
+        # The cursor's own row comes after all of these.
+        next=_after(page_rows, order, request, offset),
+        prev=_before(page_rows, order, request, offset) if has_prev else None,
     )
 
 
-def _after(shown: list[Row], order: Order, asked: PageRequest, offset: int) -> Mapping[str, str]:
-    if not shown:
-        # All that was before the cursor's row has moved: it is now the first.
+def _after(
+    page_rows: list[Row], order: Order, request: PageRequest, offset: int
+) -> Mapping[str, str]:
+    if not page_rows:
+        # All rows before the cursor's row have moved, so that row is now the first.
         return {}
-    position = order.position(shown[-1])
-    offset = min(offset + len(shown), MAX_INTEGER)
-    return {"cursor": asked.cursor_at(position, offset, backwards=False)}
+    position = order.position(page_rows[-1])
+    offset = min(offset + len(page_rows), MAX_INTEGER)
+    return {"cursor": request.cursor_at(position, offset, backwards=False)}
 
 
-def _before(shown: list[Row], order: Order, asked: PageRequest, offset: int) -> Mapping[str, str]:
-    if not shown:
-        # Beyond the end there is no row to stand before.
-        return {"offset": str(max(0, offset - asked.limit))}
-    position = order.position(shown[0])
-    return {"cursor": asked.cursor_at(position, offset, backwards=True)}
+def _before(
+    page_rows: list[Row], order: Order, request: PageRequest, offset: int
+) -> Mapping[str, str]:
+    if not page_rows:
+        # Past the end there is no row to name.
+        return {"offset": str(max(0, offset - request.limit))}
+    position = order.position(page_rows[0])
+    return {"cursor": request.cursor_at(position, offset, backwards=True)}
 
 
-def pagination_record(page: ResultPage[Any]) -> dict[str, Any]:
+def pagination_record(page: ResultPage[Any]) -> Pagination:
     return {"limit": page.limit, "offset": page.offset, "has_more": page.next is not None}

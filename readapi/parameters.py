@@ -1,4 +1,4 @@
-"""Query parameters: from the text of a query string to checked values, or ``Refused``."""
+"""Query parameters: from a query string to checked values, or ``InvalidRequest``."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -17,26 +17,26 @@ MAX_LIMIT = 100
 MAX_PARAMETERS = 100
 MAX_TRAITS = 8
 
-# What the views take, by name.
+# The names that views accept.
 PAGING_PARAMETERS = ("limit", "offset", "cursor")
 LOOKUP_PARAMETERS = ("match_type", "match_value")
-# They hold several values between commas. Generated clients repeat them instead.
+# They hold several values, separated by commas or given in repeated parameters.
 LIST_PARAMETERS = ("expand", "traits")
 
-# No sign, no space, no digits of other scripts, and nothing longer than a bigint.
+# No sign, no space, no digits of other scripts, and no more digits than a bigint has.
 _INTEGER = re.compile(r"[0-9]{1,19}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """A look-up of one subject: ``kind`` is ``email``, ``tracking_id``, … or a trait's name."""
+    """A look-up of one subject. ``kind`` is ``email``, ``tracking_id``, … or a trait's name."""
 
     kind: str
     value: str
 
 
 def parse(query_string: str) -> Parameters:
-    """The parameters of a query string as WSGI hands it over (its bytes as Latin-1)."""
+    """The parameters of a query string as WSGI passes it: bytes decoded as Latin-1."""
     try:
         pairs = parse_qsl(
             query_string.encode("latin-1").decode(),
@@ -47,111 +47,113 @@ def parse(query_string: str) -> Parameters:
     except ValueError:
         raise InvalidRequest(
             "invalid_parameter",
-            f"The query string must be UTF-8 and hold at most {MAX_PARAMETERS} parameters.",
+            f"The query string must be UTF-8 and have at most {MAX_PARAMETERS} parameters.",
         ) from None
     parameters: dict[str, str] = {}
     for name, value in pairs:
         if "\0" in name or "\0" in value:
-            raise InvalidRequest("invalid_parameter", "A parameter must not hold a NUL character.")
+            raise InvalidRequest(
+                "invalid_parameter", "A parameter must not contain a NUL character."
+            )
         if name not in parameters:
             parameters[name] = value
         elif name in LIST_PARAMETERS:
             parameters[name] += f",{value}"
         else:
-            raise InvalidRequest("invalid_parameter", "A parameter is given more than once.", name)
+            raise InvalidRequest(
+                "invalid_parameter", "This parameter is given more than once. Give it once.", name
+            )
     return parameters
 
 
-def require_known(parameters: Parameters, known: Collection[str]) -> None:
-    """Raise Refused where a parameter is not among the *known*.
+def require_known(parameters: Parameters, accepted: Collection[str]) -> None:
+    """Raise InvalidRequest if a parameter is not among the *accepted* ones.
 
-    One that is ignored would answer another question than the one asked: a list that is not
-    filtered after all.
+    Ignoring it would answer another question: with a list that is not filtered, for example.
     """
     for name in parameters:
-        # An endpoint without expansions has an answer of its own to it.
-        if name not in known and name != "expand":
-            message = f"This endpoint has no such parameter. It accepts: {', '.join(known)}."
+        # expansions() has its own message for an endpoint without expansions.
+        if name not in accepted and name != "expand":
+            message = f"Unknown parameter. This endpoint accepts: {', '.join(accepted)}."
             raise InvalidRequest("unknown_parameter", message, name)
 
 
 def workspace_id(parameters: Parameters) -> int:
     text = parameters.get("workspace_id", "")
     if not text:
-        raise InvalidRequest("missing_workspace_id", "workspace_id is required.", "workspace_id")
+        raise _invalid("workspace_id", "workspace_id is required.", "missing_workspace_id")
     number = _integer(text)
     if number is None or number < 1:
-        raise InvalidRequest(
-            "invalid_workspace_id", "workspace_id must be a positive integer.", "workspace_id"
+        raise _invalid(
+            "workspace_id", "workspace_id must be a positive integer.", "invalid_workspace_id"
         )
     return number
 
 
 def limit(parameters: Parameters) -> int:
-    """How many records a page holds."""
+    """The maximum number of records on a page."""
     number = _integer(parameters.get("limit", str(DEFAULT_LIMIT)))
     if number is None or not 1 <= number <= MAX_LIMIT:
-        raise InvalidRequest(
-            "invalid_limit", f"limit must be an integer from 1 to {MAX_LIMIT}.", "limit"
-        )
+        raise _invalid("limit", f"limit must be an integer from 1 to {MAX_LIMIT}.", "invalid_limit")
     return number
 
 
 def offset(parameters: Parameters) -> int:
-    """How many records come before the page."""
+    """The number of records before the page."""
     number = _integer(parameters.get("offset", "0"))
     if number is None:
-        raise InvalidRequest("invalid_offset", "offset must be an integer from 0.", "offset")
+        raise _invalid("offset", "offset must be 0 or a positive integer.", "invalid_offset")
     return number
 
 
 def expansions(parameters: Parameters, allowed: Sequence[str]) -> list[str]:
-    """What to expand, in the order asked for, each once."""
-    asked = _listed(parameters.get("expand", ""))
-    if not set(asked) <= set(allowed):
-        choice = f"may name: {', '.join(allowed)}" if allowed else "is not available here"
-        raise InvalidRequest("invalid_expand", f"expand {choice}.", "expand")
-    return asked
+    """The expansions in the order of the request, without repetitions."""
+    names = _split(parameters.get("expand", ""))
+    if not set(names) <= set(allowed):
+        raise _invalid("expand", invalid_expand_message(allowed), "invalid_expand")
+    return names
+
+
+def invalid_expand_message(allowed: Sequence[str]) -> str:
+    if not allowed:
+        return "This endpoint does not support expand."
+    return f"expand accepts: {', '.join(allowed)}."
 
 
 def trait_names(parameters: Parameters) -> list[str] | None:
-    """The traits that ``expand=traits`` is to show; None for all of them."""
+    """The traits that ``expand=traits`` shows; None for all."""
     if "traits" not in parameters:
         return None
     names = list(dict.fromkeys(name for name in parameters["traits"].split(",") if name))
     if not names:
-        raise InvalidRequest(
-            "invalid_parameter", "traits must name a trait, or be left out.", "traits"
-        )
+        raise _invalid("traits", "traits must name at least one trait. Leave it out to get all.")
     if len(names) > MAX_TRAITS:
-        raise InvalidRequest("too_many_traits", f"traits may hold {MAX_TRAITS} names.", "traits")
+        raise _invalid("traits", f"traits accepts at most {MAX_TRAITS} names.", "too_many_traits")
     return names
 
 
 def lookup(parameters: Parameters) -> Lookup | None:
-    """The look-up asked for, if any.
+    """The requested look-up, if any.
 
-    An empty value counts as missing: it is how a client's unset variable arrives, and must not
-    find whoever happens to have an empty trait.
+    An empty value counts as missing. It is how a client's unset variable arrives, and must not
+    find a subject with an empty trait.
     """
     if "match_type" not in parameters and "match_value" not in parameters:
         return None
     for name in ("match_type", "match_value"):
         if not parameters.get(name):
-            raise InvalidRequest(
-                "missing_match_parameter",
-                f"match_type and match_value go together; {name} is missing.",
+            raise _invalid(
                 name,
+                f"Use match_type and match_value together. {name} is missing.",
+                "missing_match_parameter",
             )
     if "cursor" in parameters:
-        raise InvalidRequest(
-            "invalid_cursor", "A look-up has one page only. Leave cursor out.", "cursor"
-        )
+        raise _invalid("cursor", "A look-up has only one page. Leave out cursor.", "invalid_cursor")
     return Lookup(parameters["match_type"], parameters["match_value"])
 
 
 def scope(parameters: Parameters) -> Scope | None:
-    """Whose segments are asked for; None for those of users and of accounts."""
+    """The scope of the requested segments; None for both scopes."""
     match parameters.get("scope"):
         case None:
             return None
@@ -159,33 +161,37 @@ def scope(parameters: Parameters) -> Scope | None:
             return "user"
         case "account":
             return "account"
-    raise InvalidRequest("invalid_parameter", "scope must be user or account.", "scope")
+    raise _invalid("scope", "scope must be user or account.")
 
 
 def flag(parameters: Parameters, name: str) -> bool:
     text = parameters.get(name, "false")
     if text not in ("true", "false"):
-        raise InvalidRequest("invalid_parameter", f"{name} must be true or false.", name)
+        raise _invalid(name, f"{name} must be true or false.")
     return text == "true"
 
 
 def id_or_lookup(parameters: Parameters) -> int | Lookup:
-    """Which account is looked up: by its id or by a match, and not by both."""
-    wanted = lookup(parameters)
+    """The requested account: either its ID or a look-up."""
+    by_trait = lookup(parameters)
     if not parameters.get("id"):
-        if wanted is None:
-            raise InvalidRequest(
-                "missing_match_parameter",
-                "Say which account: by id, or by match_type and match_value.",
+        if by_trait is None:
+            raise _invalid(
                 "id",
+                "Name an account: by id, or by match_type and match_value.",
+                "missing_match_parameter",
             )
-        return wanted
-    if wanted is not None:
-        raise InvalidRequest("invalid_parameter", "id and match_type exclude each other.", "id")
+        return by_trait
+    if by_trait is not None:
+        raise _invalid("id", "Use either id or match_type, not both.")
     number = _integer(parameters["id"])
     if number is None:
-        raise InvalidRequest("invalid_parameter", "id must be a positive integer.", "id")
+        raise _invalid("id", "id must be a positive integer.")
     return number
+
+
+def _invalid(field: str, message: str, code: str = "invalid_parameter") -> InvalidRequest:
+    return InvalidRequest(code, message, field)
 
 
 def _integer(text: str) -> int | None:
@@ -195,6 +201,6 @@ def _integer(text: str) -> int | None:
     return number if number <= MAX_INTEGER else None
 
 
-def _listed(text: str) -> list[str]:
+def _split(text: str) -> list[str]:
     names = (name.strip() for name in text.split(","))
     return list(dict.fromkeys(name for name in names if name))

@@ -1,4 +1,4 @@
-"""How old what the read API answers is, in numbers for monitors."""
+"""The operational metric of the read API: how far the replica lags behind."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,12 +10,12 @@ from readapi import replica
 
 
 def collect_metrics() -> Iterator[Metric]:
-    """The replica's lag, with no value where there is no replica, or none that can be asked."""
+    """The replica's lag; without a value if there is no replica or it cannot be reached."""
     lag = GaugeMetricFamily(
-        "eds_replica_lag_seconds", "How much older the replica's state is than the primary's"
+        "eds_replica_lag_seconds", "How far the replica lags behind the primary, in seconds"
     )
     if replica.is_configured():
-        # A replica that is away hides no other figure.
+        # An unreachable replica must not hide the other metrics.
         with suppress(Error):
             lag.add_metric([], replica.lag_seconds())
     yield lag

@@ -1,8 +1,8 @@
-"""What the read API asks the database. Everything stays inside one product and one workspace."""
+"""The read API's queries. Each is limited to one product, and most to one workspace."""
 
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
-from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery, Value
+from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Greatest, Left, Lower
 from django.db.models.lookups import Exact
@@ -19,16 +19,20 @@ from engagement.models import (
 )
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
 from engagement.rules.trait_filters import trait_equals
-from engagement.segments import members as rules
+from engagement.segments.members import members_filter, segment_rule
 from readapi.errors import NotFound
 from readapi.pagination import Order
 from readapi.parameters import Lookup
 
-# Highest score first; the indexes user_ranking and account_ranking hold these orders.
+# Highest score first, as in the indexes user_ranking and account_ranking.
 USER_RANKING = Order(("raw", "user_id"), descending=True)
 ACCOUNT_RANKING = Order(("raw", "account_id"), descending=True)
 WORKSPACE_ORDER = Order(("id",))
 SEGMENT_ORDER = Order(("id",))
+
+
+Row = TypeVar("Row", bound=Model)
+Quantiles: TypeAlias = Literal["user", "account", "both", "none"]
 
 
 class AccountNames(TypedDict):
@@ -50,37 +54,35 @@ if TYPE_CHECKING:
 
 def workspaces(
     product: Product,
-    quantiles_of: Literal["user", "account", "both", "none"] = "none",
+    quantiles_of: Quantiles = "none",
     *,
-    tallied: bool = False,
+    with_counts: bool = False,
 ) -> QuerySet[Workspace]:
-    """The product's workspaces with the scores that readers see.
+    """The product's workspaces with their published scores.
 
-    Quantiles are long, and only percentiles need them. *tallied* brings the tallies along.
+    Quantiles are long, and only percentiles need them. *with_counts* adds the cached counts.
     """
-    scores = "scores__tally" if tallied else "scores"
-    shown = Workspace.objects.filter(product=product).select_related(scores)
+    scores = "scores__cached_counts" if with_counts else "scores"
+    rows = Workspace.objects.filter(product=product).select_related(scores)
     if quantiles_of == "both":
-        return shown
+        return rows
     unneeded = {"user", "account"} - {quantiles_of}
-    return shown.defer(*(f"scores__{scope}_quantiles" for scope in sorted(unneeded)))
+    return rows.defer(*(f"scores__{scope}_quantiles" for scope in sorted(unneeded)))
 
 
 def workspace(
     product: Product,
     workspace_id: int,
-    quantiles_of: Literal["user", "account", "both", "none"] = "none",
+    quantiles_of: Quantiles = "none",
     *,
-    tallied: bool = False,
+    with_counts: bool = False,
 ) -> Workspace:
-    """The product's workspace; NotFound for an unknown one and for another product's alike."""
-    found = workspaces(product, quantiles_of, tallied=tallied).filter(id=workspace_id).first()
-    if found is None:
-        raise NotFound
-    return found
+    """The product's workspace. Raises NotFound for an unknown one and for another product's."""
+    rows = workspaces(product, quantiles_of, with_counts=with_counts)
+    return _get_or_not_found(rows.filter(id=workspace_id))
 
 
-# What a list shows. Naming the columns keeps traits, which may be large, out of a page.
+# The columns of a list. It does not load traits, because they may be large.
 SUMMARY_COLUMNS = ("raw", "raw_yesterday", "raw_last_period", "last_active_at")
 ACCOUNT_SUMMARY_COLUMNS = (*SUMMARY_COLUMNS, "active_users", "account__external_id")
 USER_SUMMARY_COLUMNS = (
@@ -94,8 +96,7 @@ ACCOUNT_METRIC_COLUMNS = (*METRIC_COLUMNS, "total_users")
 SUBJECT_COLUMNS = ("traits", "first_seen_at", "last_seen_at", "created_at")
 ACCOUNT_COLUMNS = (
     *ACCOUNT_SUMMARY_COLUMNS,
-    *METRIC_COLUMNS,
-    "total_users",
+    *ACCOUNT_METRIC_COLUMNS,
     *(f"account__{column}" for column in SUBJECT_COLUMNS),
 )
 USER_COLUMNS = (
@@ -106,19 +107,19 @@ USER_COLUMNS = (
 
 
 def ranked_accounts(
-    workspace: Workspace, match: Lookup | None = None
+    workspace: Workspace, lookup: Lookup | None = None
 ) -> "QuerySet[RankedAccount, RankedAccount]":
-    """The workspace's accounts, or the one that *match* finds, with what a list shows.
+    """The workspace's accounts, or the one that *lookup* finds, with the columns of a list.
 
-    A page reads one range of the index account_ranking and joins its accounts by id. Saying
-    here that the accounts are of the product too would add nothing, and tempts the planner to
-    join by that alone while a new product is missing from its statistics.
+    A page reads one range of the index account_ranking and joins its accounts by ID. A second
+    condition on the accounts' product would add nothing, and would tempt the planner to join by
+    product alone while its statistics do not know a new product.
     """
     accounts = AccountEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id
     )
-    if match is not None:
-        accounts = accounts.filter(account_id=_account_seen_last(workspace, match))
+    if lookup is not None:
+        accounts = accounts.filter(account_id=_last_seen_account(workspace, lookup))
     return (
         accounts.select_related("account")
         .only(*ACCOUNT_SUMMARY_COLUMNS)
@@ -127,14 +128,14 @@ def ranked_accounts(
 
 
 def ranked_users(
-    workspace: Workspace, match: Lookup | None = None
+    workspace: Workspace, lookup: Lookup | None = None
 ) -> "QuerySet[RankedUser, RankedUser]":
-    """The workspace's users with their current accounts, as ``ranked_accounts`` has accounts."""
+    """As ``ranked_accounts``, for users, with their current accounts."""
     users = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id
     )
-    if match is not None:
-        users = users.filter(user_id=_user_seen_last(workspace, match))
+    if lookup is not None:
+        users = users.filter(user_id=_last_seen_user(workspace, lookup))
     return (
         users.select_related("user__account")
         .only(*USER_SUMMARY_COLUMNS)
@@ -147,91 +148,87 @@ def ranked_users(
 
 
 def account(workspace: Workspace, account_id: int) -> "RankedAccount":
-    """One account of the workspace with its traits; NotFound where the workspace shows none."""
-    found = ranked_accounts(workspace).only(*ACCOUNT_COLUMNS).filter(account_id=account_id).first()
-    if found is None:
-        raise NotFound
-    return found
+    """One account of the workspace with its traits, or NotFound."""
+    rows = ranked_accounts(workspace).only(*ACCOUNT_COLUMNS)
+    return _get_or_not_found(rows.filter(account_id=account_id))
 
 
 def user(workspace: Workspace, user_id: int) -> "RankedUser":
-    """One user of the workspace with their traits; NotFound where the workspace shows none."""
-    found = ranked_users(workspace).only(*USER_COLUMNS).filter(user_id=user_id).first()
-    if found is None:
-        raise NotFound
-    return found
+    """One user of the workspace with their traits, or NotFound."""
+    return _get_or_not_found(ranked_users(workspace).only(*USER_COLUMNS).filter(user_id=user_id))
 
 
-def find_account(workspace: Workspace, match: Lookup) -> "RankedAccount":
-    """The account that *match* finds, with its traits; NotFound where it finds none."""
-    found = ranked_accounts(workspace, match).only(*ACCOUNT_COLUMNS).first()
-    if found is None:
-        raise NotFound
-    return found
+def find_account(workspace: Workspace, lookup: Lookup) -> "RankedAccount":
+    """The account that *lookup* finds, with its traits, or NotFound."""
+    return _get_or_not_found(ranked_accounts(workspace, lookup).only(*ACCOUNT_COLUMNS))
 
 
 def segments(
     workspace: Workspace, scope: Scope | None = None, custom_only: bool = False
 ) -> QuerySet[Segment]:
     """The workspace's segments, of one scope or of both."""
-    found = Segment.objects.filter(workspace=workspace).order_by("id")
+    rows = Segment.objects.filter(workspace=workspace).order_by("id")
     if scope is not None:
-        found = found.filter(scope=scope)
-    return found.filter(is_default=False) if custom_only else found
+        rows = rows.filter(scope=scope)
+    return rows.filter(is_default=False) if custom_only else rows
 
 
 def segment(workspace: Workspace, segment_id: int) -> Segment:
-    """The workspace's segment; NotFound where it has none with this id."""
-    found = segments(workspace).filter(id=segment_id).first()
-    if found is None:
-        raise NotFound
-    return found
+    """The workspace's segment with this ID, or NotFound."""
+    return _get_or_not_found(segments(workspace).filter(id=segment_id))
 
 
 def members(rows: QuerySet[Any], workspace: Workspace, segment: Segment) -> QuerySet[Any]:
-    """Those of the workspace's ranked *rows*, of the segment's scope, that are its members."""
+    """The segment's members among *rows*, the workspace's ranked rows of the segment's scope."""
     if workspace.scores is None:
         return rows
-    return rows.filter(rules.members_filter(workspace.scores, rules.segment_rule(segment)))
+    return rows.filter(members_filter(workspace.scores, segment_rule(segment)))
 
 
-def _account_seen_last(workspace: Workspace, match: Lookup) -> Subquery:
-    # An account was seen when a message named it, which a license sync does with all of them, and
-    # when somebody did something there: events seldom name their account.
-    seen = Greatest("last_seen_at", "engagements__last_active_at").desc()
-    found = Account.objects.filter(
-        _matches(match, "domain"),
+def _get_or_not_found(rows: QuerySet[Row, Row]) -> Row:
+    row = rows.first()
+    if row is None:
+        raise NotFound
+    return row
+
+
+def _last_seen_account(workspace: Workspace, lookup: Lookup) -> Subquery:
+    # A message that names an account counts as seeing it, and so does an event in it, because
+    # few events name their account. A license sync names all accounts.
+    seen_at = Greatest("last_seen_at", "engagements__last_active_at").desc()
+    accounts = Account.objects.filter(
+        _matches(lookup, "domain"),
         product_id=workspace.product_id,
         engagements__product_id=workspace.product_id,
         engagements__score_set=workspace.scores_id,
     )
-    return Subquery(found.order_by(seen, "-id").values("id")[:1])
+    return Subquery(accounts.order_by(seen_at, "-id").values("id")[:1])
 
 
-def _user_seen_last(workspace: Workspace, match: Lookup) -> Subquery:
+def _last_seen_user(workspace: Workspace, lookup: Lookup) -> Subquery:
     users = User.objects.filter(product_id=workspace.product_id)
-    shown = UserEngagement.objects.filter(
+    ranked = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id, user_id=OuterRef("id")
     )
-    # Whatever a user does names them.
-    found = users.filter(_matches(match, "email"), Exists(shown))
-    return Subquery(found.order_by("-last_seen_at", "-id").values("id")[:1])
+    # Every message of a user names the user, so last_seen_at is enough.
+    users = users.filter(_matches(lookup, "email"), Exists(ranked))
+    return Subquery(users.order_by("-last_seen_at", "-id").values("id")[:1])
 
 
-def _matches(match: Lookup, ignoring_case: str) -> Q:
-    """What a subject must be for the look-up; *ignoring_case* is the trait that ignores it."""
-    if match.kind == "tracking_id":
-        return Q(external_id=match.value)
-    if match.kind == ignoring_case:
-        return _same_text(match.kind, match.value)
-    return trait_equals("traits", match.kind, match.value)
+def _matches(lookup: Lookup, case_insensitive: str) -> Q:
+    """The condition of the look-up. *case_insensitive* is the trait that ignores case."""
+    if lookup.kind == "tracking_id":
+        return Q(external_id=lookup.value)
+    if lookup.kind == case_insensitive:
+        return _same_text(lookup.kind, lookup.value)
+    return trait_equals("traits", lookup.kind, lookup.value)
 
 
 def _same_text(name: str, value: str) -> Q:
-    """The trait is *value* but for case.
+    """The trait equals *value*, ignoring case.
 
-    The first comparison is what the indexes user_email and account_domain hold, spelled as they
-    spell it; the second tells longer texts apart.
+    The first comparison is the expression of the indexes user_email and account_domain, letter for
+    letter. The second decides for longer texts.
     """
     trait = KeyTextTransform(name, "traits")
     indexed = Lower(Left(trait, INDEXED_TEXT_LENGTH))

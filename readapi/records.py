@@ -1,6 +1,7 @@
-"""The records that the read API answers with: what each field holds, in which unit.
+"""The records in the read API's responses: what each field holds, and in which unit.
 
-The serializers make them, and the OpenAPI description is made from them.
+The serializers build them, and the OpenAPI description is derived from them. A record that shares
+its name with a model ends in ``Record``; the public name of its schema does not.
 """
 
 from typing import Annotated, Any, Generic, NotRequired, TypeAlias, TypedDict, TypeVar
@@ -12,9 +13,9 @@ from engagement.rules.rules import Condition, Match
 from engagement.scores.formula import Trend
 from engagement.scores.insights import Severity
 
-Id: TypeAlias = Annotated[int, Meta(ge=1, description="The service's own id, for addresses.")]
+Id: TypeAlias = Annotated[int, Meta(ge=1, description="The service's own ID, used in URLs.")]
 TrackingId: TypeAlias = Annotated[
-    str, Meta(description="The id that the customer sent: `userId` or `groupId`.")
+    str, Meta(description="The ID that the sender uses: `userId` or `groupId`.")
 ]
 Time: TypeAlias = Annotated[
     str, Meta(description="ISO 8601, in UTC.", extra_json_schema={"format": "date-time"})
@@ -22,17 +23,20 @@ Time: TypeAlias = Annotated[
 Day: TypeAlias = Annotated[
     str, Meta(description="A UTC day.", extra_json_schema={"format": "date"})
 ]
-Address: TypeAlias = Annotated[
-    str, Meta(description="Absolute; follow it as it is.", extra_json_schema={"format": "uri"})
+Url: TypeAlias = Annotated[
+    str, Meta(description="An absolute URL. Follow it as is.", extra_json_schema={"format": "uri"})
 ]
-Score: TypeAlias = Annotated[float, Meta(ge=0, le=100, description="0 to 100, one decimal.")]
+Score: TypeAlias = Annotated[
+    float, Meta(ge=0, le=100, description="From 0 to 100, with one decimal.")
+]
 Change: TypeAlias = Annotated[
-    float, Meta(ge=-100, le=100, description="The score less that of one lookback ago.")
+    float, Meta(ge=-100, le=100, description="The score minus the score one lookback ago.")
 ]
-Share: TypeAlias = Annotated[float, Meta(ge=0, description="1 is all.")]
+Fraction: TypeAlias = Annotated[float, Meta(ge=0, le=1, description="A score as a fraction.")]
+Share: TypeAlias = Annotated[float, Meta(ge=0, description="A fraction: 1 means all.")]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 MemberCount: TypeAlias = Annotated[
-    int, Meta(ge=0, description="Of a large workspace as it was counted in the last minutes.")
+    int, Meta(ge=0, description="In a large workspace, a count from the last few minutes.")
 ]
 LastActive: TypeAlias = Annotated[Time | None, Meta(description="Time of the last scored event.")]
 
@@ -46,22 +50,22 @@ class ProductName(TypedDict):
 
 
 class Benchmarks(TypedDict):
-    """The raw scores that score 90; null before the first scores."""
+    """The raw scores that give a score of 90; null until scores exist."""
 
     users: float | None
     accounts: float | None
 
 
 class WorkspaceLinks(TypedDict):
-    self: Address
-    users: Address
-    accounts: Address
-    segments: Address
+    self: Url
+    users: Url
+    accounts: Url
+    segments: Url
 
 
 class Stats(TypedDict):
-    """How many the workspace shows; active are those with a scored event in its window. Of a large
-    workspace they are as they were counted in the last minutes."""
+    """How many users and accounts the workspace shows. Active ones have a scored event in the
+    window. In a large workspace, the counts are from the last few minutes."""
 
     total_users: Count
     total_accounts: Count
@@ -69,69 +73,35 @@ class Stats(TypedDict):
     active_accounts: Count
 
 
-class Workspace(TypedDict):
+class WorkspaceRecord(TypedDict):
     """A scoring profile of a product."""
 
     id: Id
     name: str
     product: ProductName
-    lookback_days: Annotated[int, Meta(description="The window of scores: 1, 7 or 30 days.")]
+    lookback_days: Annotated[int, Meta(description="The window of the scores: 1, 7, or 30 days.")]
     benchmarks: Benchmarks
     updated_at: Time
     _links: WorkspaceLinks
     stats: NotRequired[Stats]
 
 
-# --- Accounts and users ---------------------------------------------------------------------
+# --- Metrics --------------------------------------------------------------------------------
 
 
-class SelfLink(TypedDict):
-    self: Address
+class UnscaledMetrics(TypedDict):
+    """The metrics that are the same in both versions."""
 
-
-class Account(TypedDict):
-    id: Id
-    tracking_id: TrackingId
-    name: str | None
-    score: Score
-    score_change: Change
-    active_users: Count
-    last_active_at: LastActive
-    _links: SelfLink
-
-
-class AccountName(TypedDict):
-    id: Id
-    tracking_id: TrackingId
-    name: str | None
-
-
-class User(TypedDict):
-    id: Id
-    tracking_id: TrackingId
-    email: str | None
-    name: str | None
-    score: Score
-    score_change: Change
-    last_active_at: LastActive
-    account: Annotated[AccountName | None, Meta(description="The account that the user is in now.")]
-    _links: SelfLink
-
-
-class Metrics(TypedDict):
-    """The window is today and the lookback's days before it; scores compare with one lookback ago.
-
-    `adoption` is the share of the workspace's scored event names that were used in the window.
-    """
-
-    engagement_score: Score
-    raw_score: Annotated[int, Meta(ge=0, description="Count times weight of each event, summed.")]
-    percentile: Annotated[float, Meta(ge=0, le=100, description="Per cent with a lower raw score.")]
-    score_yesterday: Score
-    score_last_period: Score
-    score_change: Change
+    raw_score: Annotated[
+        int, Meta(ge=0, description="The sum of count times weight over all events.")
+    ]
+    percentile: Annotated[
+        float, Meta(ge=0, le=100, description="The percentage of subjects with a lower raw score.")
+    ]
     trend: Trend
-    frequency: Annotated[int, Meta(ge=0, description="Days of the window with a scored event.")]
+    frequency: Annotated[
+        int, Meta(ge=0, description="Number of days in the window with a scored event.")
+    ]
     adoption: Share | None
     adoption_all_time: Share | None
     recently_scored_events: Count
@@ -139,14 +109,16 @@ class Metrics(TypedDict):
     last_active_at: LastActive
 
 
-class AccountMetrics(Metrics):
+class UserCounts(TypedDict):
+    """The metrics that only accounts have."""
+
     active_users: Annotated[int, Meta(ge=0, description="Users with a scored event in the window.")]
     total_users: Annotated[
         int,
         Meta(
             ge=0,
-            description="Users whose current account this is, and users who are in another one now "
-            "but have an event in this one in the last 90 days.",
+            description="Users whose current account this is, and users who have moved to another "
+            "account but have an event in this one in the last 90 days.",
         ),
     ]
     active_share: Share | None
@@ -155,13 +127,62 @@ class AccountMetrics(Metrics):
     ]
 
 
-class Insight(TypedDict):
+class MetricsRecord(UnscaledMetrics):
+    """The window is the lookback's days, including today. Changes compare with one lookback ago.
+
+    `adoption` is the share of the workspace's scored event names that were used in the window.
+    """
+
+    engagement_score: Score
+    score_yesterday: Score
+    score_last_period: Score
+    score_change: Change
+
+
+class AccountMetricsRecord(MetricsRecord, UserCounts):
+    pass
+
+
+# --- Accounts and users ---------------------------------------------------------------------
+
+
+class SelfLink(TypedDict):
+    self: Url
+
+
+class AccountName(TypedDict):
+    id: Id
+    tracking_id: TrackingId
+    name: str | None
+
+
+class AccountRecord(AccountName):
+    score: Score
+    score_change: Change
+    active_users: Count
+    last_active_at: LastActive
+    _links: SelfLink
+
+
+class UserRecord(TypedDict):
+    id: Id
+    tracking_id: TrackingId
+    email: str | None
+    name: str | None
+    score: Score
+    score_change: Change
+    last_active_at: LastActive
+    account: Annotated[AccountName | None, Meta(description="The user's current account.")]
+    _links: SelfLink
+
+
+class InsightRecord(TypedDict):
     """Something worth knowing about an account."""
 
     kind: Annotated[str, Meta(description="For programs, such as `activity_stopped`.")]
     severity: Severity
     text: Annotated[str, Meta(description="For people: a sentence or two.")]
-    numbers: Annotated[dict[str, Any], Meta(description="What the sentence was made from.")]
+    numbers: Annotated[dict[str, Any], Meta(description="The numbers behind the text.")]
 
 
 class SegmentName(TypedDict):
@@ -169,7 +190,7 @@ class SegmentName(TypedDict):
     name: str
 
 
-class EventPoints(TypedDict):
+class EventPointsRecord(TypedDict):
     """What an event adds to the raw score: points are count times weight."""
 
     name: str
@@ -178,8 +199,8 @@ class EventPoints(TypedDict):
     points: Count
 
 
-class DayScore(TypedDict):
-    """The score as it stood at the end of a day."""
+class DayScoreRecord(TypedDict):
+    """The score at the end of a day."""
 
     day: Day
     score: Score
@@ -191,76 +212,72 @@ Traits: TypeAlias = Annotated[dict[str, Any], Meta(description="Values of any JS
 class Expansions(TypedDict):
     traits: NotRequired[Traits]
     segments: NotRequired[list[SegmentName]]
-    events: NotRequired[list[EventPoints]]
-    history: NotRequired[list[DayScore]]
+    events: NotRequired[list[EventPointsRecord]]
+    history: NotRequired[list[DayScoreRecord]]
 
 
 class Times(TypedDict):
     first_seen_at: Time
-    created_at: Annotated[Time, Meta(description="As a trait says, else when it was first seen.")]
+    created_at: Annotated[Time, Meta(description="From a trait, or else `first_seen_at`.")]
     tenure_days: Count
     updated_at: Time
 
 
-class FullAccount(Account, Times):
-    """An account with all that is known of it."""
-
-    metrics: AccountMetrics
+class FullAccount(AccountRecord, Times):
+    metrics: AccountMetricsRecord
 
 
 class ExpandedAccount(FullAccount, Expansions):
-    """An account with all that is known of it."""
+    """An account with all its metrics, and what was expanded."""
 
-    insights: NotRequired[list[Insight]]
+    insights: NotRequired[list[InsightRecord]]
 
 
-class FullUser(User, Times):
-    """A user with all that is known of them."""
-
-    metrics: Metrics
+class FullUser(UserRecord, Times):
+    metrics: MetricsRecord
 
 
 class ExpandedUser(FullUser, Expansions):
-    """A user with all that is known of them."""
+    """A user with all their metrics, and what was expanded."""
 
 
 # --- Segments -------------------------------------------------------------------------------
 
 
 class SegmentLinks(TypedDict):
-    self: Address
-    members: Address
+    self: Url
+    members: Url
 
 
-class Segment(TypedDict):
-    """A named rule; its members are whoever meets it now."""
+class SegmentRecord(TypedDict):
+    """A named rule. Its members are the users or accounts that match it now."""
 
     id: Id
     name: str
     scope: Scope
-    is_default: Annotated[bool, Meta(description="Whether it came with the workspace.")]
+    is_default: Annotated[bool, Meta(description="Whether every workspace comes with it.")]
     match: Match
-    # As they are stored: JSON of these.
+    # The database stores them as JSON of this type.
     conditions: list[Condition]
     _links: SegmentLinks
     member_count: NotRequired[MemberCount]
 
 
-# --- Answers --------------------------------------------------------------------------------
+# --- Responses ------------------------------------------------------------------------------
 
 Record = TypeVar("Record")
 
 
 class Pagination(TypedDict):
     limit: Annotated[int, Meta(ge=1, le=100)]
-    offset: Annotated[int, Meta(ge=0, description="How many records come before these.")]
+    offset: Annotated[int, Meta(ge=0, description="The number of records before this page.")]
     has_more: bool
 
 
 class PageLinks(TypedDict):
-    self: Address
-    next: NotRequired[Address]
-    prev: NotRequired[Address]
+    self: Url
+    next: NotRequired[Url]
+    prev: NotRequired[Url]
 
 
 class Page(TypedDict, Generic[Record]):
@@ -275,51 +292,41 @@ class One(TypedDict, Generic[Record]):
     _expansions: list[str]
 
 
-class LegacyMetrics(TypedDict):
-    """As of version 2, but that scores are fractions: multiply by 100."""
+class LegacyMetrics(UnscaledMetrics, UserCounts):
+    """The metrics of version 2, with scores as fractions: multiply them by 100."""
 
-    engagement_score: Annotated[float, Meta(ge=0, le=1)]
-    raw_score: Count
-    percentile: Annotated[float, Meta(ge=0, le=100)]
-    score_yesterday: Annotated[float, Meta(ge=0, le=1)]
-    score_last_period: Annotated[float, Meta(ge=0, le=1)]
-    score_change: Annotated[float, Meta(ge=-1, le=1)]
-    trend: Trend
-    frequency: Count
-    adoption: Share | None
-    adoption_all_time: Share | None
-    recently_scored_events: Count
-    overall_scored_events: Count
-    last_active_at: LastActive
-    active_users: Count
-    total_users: Count
-    active_share: Share | None
-    license_utilization: Share | None
+    engagement_score: Fraction
+    score_yesterday: Fraction
+    score_last_period: Fraction
+    score_change: Annotated[
+        float, Meta(ge=-1, le=1, description="The score minus the score one lookback ago.")
+    ]
     last_seen: Annotated[
-        Time, Meta(description="Last named by a message, or of the last scored event.")
+        Time,
+        Meta(
+            description="Time of the last message that names the account or of its last scored "
+            "event, whichever is later."
+        ),
     ]
 
 
-class LegacyAccount(TypedDict):
-    id: Id
-    tracking_id: TrackingId
-    name: str | None
+class LegacyAccount(AccountName):
     metrics: LegacyMetrics
 
 
 class LegacyAnswer(LegacyAccount):
-    """One account, at the root of the answer."""
+    """One account, at the root of the response."""
 
     _expansions: list[str]
-    insights: NotRequired[list[Insight]]
+    insights: NotRequired[list[InsightRecord]]
     traits: NotRequired[Traits]
     segments: NotRequired[list[SegmentName]]
 
 
 class Error(TypedDict):
-    code: Annotated[str, Meta(description="For programs; it stays the same.")]
-    message: Annotated[str, Meta(description="For people: what happened and what to do.")]
-    field: NotRequired[Annotated[str, Meta(description="The parameter at fault.")]]
+    code: Annotated[str, Meta(description="For programs. It does not change.")]
+    message: Annotated[str, Meta(description="For people: what is wrong and what to do.")]
+    field: NotRequired[Annotated[str, Meta(description="The parameter or field at fault.")]]
 
 
 class Refusal(TypedDict):

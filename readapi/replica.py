@@ -1,8 +1,8 @@
-"""Answering from a replica of the database, where there is one.
+"""Reading from a replica of the database, if there is one.
 
-Tokens, their last use and their counts of requests stay with the primary: a replica takes no
-writes, and a revoked token is refused at once. All that a request then reads comes from one
-database: the answer is one that the primary could have given a moment earlier.
+Tokens, their last use, and their request counts stay on the primary: a replica accepts no writes,
+and a revoked token must stop working at once. Everything else that a request reads comes from one
+database, so the response is one that the primary could have given a moment earlier.
 """
 
 import logging
@@ -25,61 +25,62 @@ def is_configured() -> bool:
     return ALIAS in connections
 
 
-def read_from_replica(answer: Callable[[], Response]) -> Response:
-    """What *answer*, which only reads, gives. Raises ReplicaAway where nobody can be asked.
+def read_from_replica(build_response: Callable[[], Response]) -> Response:
+    """The result of *build_response*, which only reads. Raises ReplicaUnavailable.
 
-    A replica that has to apply a change ends the statements that still look at what was there
-    before. Asked again it might do the same, so the primary answers that request.
+    A replica that applies a change may cancel statements that still read the old state. A retry
+    could be canceled again, so the primary serves that request.
     """
     if not is_configured():
-        return answer()
+        return build_response()
     try:
         verify_replica()
-        # Back to the pool, where there is one: who waits for the replica holds up nobody else.
+        # Return the primary's connection to its pool while this request waits for the replica.
         connection.close_if_unusable_or_obsolete()
         with routing.read_from(ALIAS):
-            return answer()
+            return build_response()
     except Error as error:
         if is_connection_error(error):
             raise ReplicaUnavailable(type(error).__name__) from error
         if not retries.is_conflict(error):
             raise
-    logger.info("The replica ended a statement to apply a change; the primary answers instead.")
-    return answer()
+    logger.info("The replica canceled a statement to apply a change; the primary serves it.")
+    return build_response()
 
 
-# Its moment is in every copy of this service's database, and in no other's.
+# Every copy of this service's database has this time, and no other database does.
 _FIRST_MIGRATION: LiteralString = "SELECT applied FROM django_migrations ORDER BY id LIMIT 1"
 _is_ours = False
 
 
 def verify_replica() -> None:
-    """ReplicaAway where EDS_REPLICA_URL names another service's database; asked until it does not.
+    """Raise ReplicaUnavailable if EDS_REPLICA_URL names another service's database.
 
-    A product's number is another product there, and its scores are nothing for this token.
+    There, the same product ID belongs to another product, whose scores this token must not see.
+    Once verified, the replica is not checked again.
     """
     global _is_ours
     if not _is_ours:
         with routing.read_from(ALIAS):
-            theirs = _first_migration()
-        _is_ours = theirs == _first_migration()
+            replica_time = _first_migration()
+        _is_ours = replica_time == _first_migration()
     if not _is_ours:
-        raise ReplicaUnavailable("it is no replica of this service's database.")
+        raise ReplicaUnavailable("it is not a replica of this service's database.")
 
 
 def _first_migration() -> list[sql.Row]:
     try:
         return sql.fetch(_FIRST_MIGRATION)
     except ProgrammingError:
-        # No such table.
+        # The table does not exist.
         return []
 
 
-_PRIMARY_IS_AT: LiteralString = "SELECT pg_current_wal_lsn()::text, clock_timestamp()"
-# A replica that was promoted lags behind nobody.
+_PRIMARY_POSITION: LiteralString = "SELECT pg_current_wal_lsn()::text, clock_timestamp()"
+# A promoted replica has no lag.
 _LAG: LiteralString = """
     SELECT CASE
-        WHEN NOT pg_is_in_recovery() OR pg_last_wal_replay_lsn() >= %(place)s::pg_lsn THEN 0
+        WHEN NOT pg_is_in_recovery() OR pg_last_wal_replay_lsn() >= %(position)s::pg_lsn THEN 0
         ELSE greatest(0, extract(epoch FROM %(now)s
             - coalesce(pg_last_xact_replay_timestamp(), pg_postmaster_start_time())))
     END::float8
@@ -87,11 +88,11 @@ _LAG: LiteralString = """
 
 
 def lag_seconds() -> float:
-    """By how many seconds the replica's state is older than the primary's.
+    """How many seconds the replica lags behind the primary.
 
-    Nothing while it has all that was written; else the age of the last commit that it has.
+    It is 0 while the replica has everything that was written, and else the age of its last commit.
     """
-    ((place, now),) = sql.fetch(_PRIMARY_IS_AT)
+    ((position, now),) = sql.fetch(_PRIMARY_POSITION)
     with routing.read_from(ALIAS):
-        ((seconds,),) = sql.fetch(_LAG, {"place": place, "now": now})
+        ((seconds,),) = sql.fetch(_LAG, {"position": position, "now": now})
     return float(seconds)

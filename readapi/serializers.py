@@ -1,4 +1,4 @@
-"""Records as the read API shows them. Every key is always there; what is unknown is null."""
+"""Builds the records of the read API. Every key is always present; an unknown value is null."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -21,64 +21,63 @@ if TYPE_CHECKING:
     from readapi.queries import RankedAccount, RankedUser
 
 
-def workspace(shown: Workspace, product_name: str, links: LinkBuilder) -> records.Workspace:
+def workspace(row: Workspace, product_name: str, links: LinkBuilder) -> records.WorkspaceRecord:
     return {
-        "id": shown.id,
-        "name": shown.name,
-        "product": {"id": shown.product_id, "name": product_name},
-        # Of the scores that are shown: an edit takes effect when they are computed anew.
-        "lookback_days": (shown.scores or shown).lookback_days,
+        "id": row.id,
+        "name": row.name,
+        "product": {"id": row.product_id, "name": product_name},
+        # The lookback of the published scores: an edit takes effect with the new ones.
+        "lookback_days": (row.scores or row).lookback_days,
         "benchmarks": {
-            "users": _benchmark(shown.scores.user_benchmark) if shown.scores else None,
-            "accounts": _benchmark(shown.scores.account_benchmark) if shown.scores else None,
+            "users": _benchmark(row.scores.user_benchmark) if row.scores else None,
+            "accounts": _benchmark(row.scores.account_benchmark) if row.scores else None,
         },
-        "updated_at": format_time(shown.updated_at),
+        "updated_at": format_time(row.updated_at),
         "_links": {
-            "self": links.workspace(shown.id),
-            "users": links.within(shown.id, "users"),
-            "accounts": links.within(shown.id, "accounts"),
-            "segments": links.within(shown.id, "segments"),
+            "self": links.workspace(row.id),
+            "users": links.workspace_list(row.id, "users"),
+            "accounts": links.workspace_list(row.id, "accounts"),
+            "segments": links.workspace_list(row.id, "segments"),
         },
     }
 
 
-def stats(counted: SubjectTotals) -> records.Stats:
+def stats(totals: SubjectTotals) -> records.Stats:
     return {
-        "total_users": counted.users,
-        "total_accounts": counted.accounts,
-        "active_users": counted.active_users,
-        "active_accounts": counted.active_accounts,
+        "total_users": totals.users,
+        "total_accounts": totals.accounts,
+        "active_users": totals.active_users,
+        "active_accounts": totals.active_accounts,
     }
 
 
 def account_summary(
     row: "RankedAccount", workspace: Workspace, links: LinkBuilder
-) -> records.Account:
+) -> records.AccountRecord:
     scores = metrics.account_scores(row, score_set(workspace))
     return {
-        "id": row.account_id,
-        "tracking_id": row.account.external_id,
-        "name": text_or_none(row.account_name),
+        **_account_name(row.account, row.account_name),
         "score": scores.now,
         "score_change": scores.change,
         "active_users": row.active_users,
-        "last_active_at": _time_if_any(row.last_active_at),
+        "last_active_at": _format_time_or_none(row.last_active_at),
         "_links": {"self": links.account(row.account_id, workspace.id)},
     }
 
 
 def full_account(
-    row: "RankedAccount", workspace: Workspace, known: AccountMetrics, links: LinkBuilder
+    row: "RankedAccount", workspace: Workspace, metrics: AccountMetrics, links: LinkBuilder
 ) -> records.FullAccount:
     return {
         **account_summary(row, workspace, links),
-        "metrics": _account_metrics(known),
+        "metrics": _account_metrics(metrics),
         **_times(row.account, score_set(workspace)),
     }
 
 
-def user_summary(row: "RankedUser", workspace: Workspace, links: LinkBuilder) -> records.User:
+def user_summary(row: "RankedUser", workspace: Workspace, links: LinkBuilder) -> records.UserRecord:
     scores = metrics.user_scores(row, score_set(workspace))
+    account = row.user.account
     return {
         "id": row.user_id,
         "tracking_id": row.user.external_id,
@@ -86,61 +85,62 @@ def user_summary(row: "RankedUser", workspace: Workspace, links: LinkBuilder) ->
         "name": text_or_none(row.user_name),
         "score": scores.now,
         "score_change": scores.change,
-        "last_active_at": _time_if_any(row.last_active_at),
-        "account": _current_account(row),
+        "last_active_at": _format_time_or_none(row.last_active_at),
+        "account": (
+            _account_name(account, row.current_account_name)
+            if account is not None and account.is_identified
+            else None
+        ),
         "_links": {"self": links.user(row.user_id, workspace.id)},
     }
 
 
 def full_user(
-    row: "RankedUser", workspace: Workspace, known: Metrics, links: LinkBuilder
+    row: "RankedUser", workspace: Workspace, metrics: Metrics, links: LinkBuilder
 ) -> records.FullUser:
     return {
         **user_summary(row, workspace, links),
-        "metrics": _metrics(known),
+        "metrics": _metrics(metrics),
         **_times(row.user, score_set(workspace)),
     }
 
 
-def legacy_account(row: "RankedAccount", known: AccountMetrics) -> records.LegacyAccount:
-    """The account as the legacy look-up shows it, but for what is expanded."""
+def legacy_account(row: "RankedAccount", metrics: AccountMetrics) -> records.LegacyAccount:
+    """The account as the legacy look-up shows it, without expansions."""
     return {
-        "id": row.account_id,
-        "tracking_id": row.account.external_id,
-        "name": text_or_none(row.account_name),
+        **_account_name(row.account, row.account_name),
         "metrics": {
-            **_account_metrics(known),
-            "engagement_score": _fraction(known.scores.now),
-            "score_yesterday": _fraction(known.scores.yesterday),
-            "score_last_period": _fraction(known.scores.last_period),
-            "score_change": _fraction(known.scores.change),
-            "last_seen": format_time(_seen_or_active(row)),
+            **_account_metrics(metrics),
+            "engagement_score": _fraction(metrics.scores.now),
+            "score_yesterday": _fraction(metrics.scores.yesterday),
+            "score_last_period": _fraction(metrics.scores.last_period),
+            "score_change": _fraction(metrics.scores.change),
+            "last_seen": format_time(_last_seen(row)),
         },
     }
 
 
-def segment(shown: Segment, links: LinkBuilder) -> records.Segment:
+def segment(row: Segment, links: LinkBuilder) -> records.SegmentRecord:
     return {
-        "id": shown.pk,
-        "name": shown.name,
-        # The database allows no others.
-        "scope": cast(Scope, shown.scope),
-        "is_default": shown.is_default,
-        "match": cast(Match, shown.match),
-        "conditions": shown.conditions,
+        "id": row.pk,
+        "name": row.name,
+        # The database allows only values of these types.
+        "scope": cast(Scope, row.scope),
+        "is_default": row.is_default,
+        "match": cast(Match, row.match),
+        "conditions": row.conditions,
         "_links": {
-            "self": links.segment(shown.pk, shown.workspace_id),
-            "members": links.members(shown.pk, shown.workspace_id),
+            "self": links.segment(row.pk, row.workspace_id),
+            "members": links.members(row.pk, row.workspace_id),
         },
     }
 
 
-def segment_name(shown: Segment) -> records.SegmentName:
-    return {"id": shown.pk, "name": shown.name}
+def segment_name(row: Segment) -> records.SegmentName:
+    return {"id": row.pk, "name": row.name}
 
 
-def event_points(event: EventPoints) -> records.EventPoints:
-    """What an event name adds to the raw score: points are count times weight."""
+def event_points(event: EventPoints) -> records.EventPointsRecord:
     return {
         "name": event.name,
         "count": event.count,
@@ -149,27 +149,27 @@ def event_points(event: EventPoints) -> records.EventPoints:
     }
 
 
-def day_score(day: DayScore) -> records.DayScore:
+def day_score(day: DayScore) -> records.DayScoreRecord:
     return {"day": day.day.isoformat(), "score": day.score}
 
 
-def insight(found: Insight) -> records.Insight:
+def insight(insight: Insight) -> records.InsightRecord:
     return {
-        "kind": found.kind,
-        "severity": found.severity,
-        "text": found.text,
-        "numbers": found.numbers,
+        "kind": insight.kind,
+        "severity": insight.severity,
+        "text": insight.text,
+        "numbers": insight.numbers,
     }
 
 
 def score_set(workspace: Workspace) -> ScoreSet:
-    """The set of scores that the workspace's rows are of."""
+    """The score set that the workspace's rows belong to."""
     assert workspace.scores is not None, "A workspace without scores shows no rows."
     return workspace.scores
 
 
 def traits(subject: Subject, names: list[str] | None = None) -> dict[str, Any]:
-    """All traits, or those named, with null for a name that the subject has no trait of."""
+    """All traits of the subject, or those in *names*, with null for one that it does not have."""
     if names is None:
         return dict(subject.traits)
     return {name: subject.traits.get(canonical_name(name)) for name in names}
@@ -180,79 +180,72 @@ def format_time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _time_if_any(moment: datetime | None) -> str | None:
+def _format_time_or_none(moment: datetime | None) -> str | None:
     return None if moment is None else format_time(moment)
 
 
 def text_or_none(value: Any) -> str | None:
-    """A trait that people read; anything but a text names nobody."""
+    """A trait that people read, or None if it is not a string."""
     return value if isinstance(value, str) else None
 
 
-def _seen_or_active(row: "RankedAccount") -> datetime:
-    """When a message last named the account, or when somebody last did a scored event there."""
-    named, active = row.account.last_seen_at, row.last_active_at
-    return named if active is None else max(named, active)
+def _account_name(account: Account, name: Any) -> records.AccountName:
+    return {"id": account.id, "tracking_id": account.external_id, "name": text_or_none(name)}
+
+
+def _last_seen(row: "RankedAccount") -> datetime:
+    """The later of the last message that names the account and its last scored event."""
+    message_at, active_at = row.account.last_seen_at, row.last_active_at
+    return message_at if active_at is None else max(message_at, active_at)
 
 
 def _benchmark(raw_score: float | None) -> float | None:
-    """A 90th percentile lies at a whole number of tenths between two raw scores, which are
-    integers: one decimal is exact."""
+    """One decimal is exact: a 90th percentile lies a whole number of tenths between two raw
+    scores, which are integers."""
     return None if raw_score is None else round(raw_score, 1)
 
 
 def _fraction(score: float) -> float:
-    """A score from 0 to 1: one decimal of a hundred is three of one."""
+    """A score from 0 to 1. One decimal of a hundred is three decimals of one."""
     return round(score / 100, 3)
 
 
-def _current_account(row: "RankedUser") -> records.AccountName | None:
-    account: Account | None = row.user.account
-    if account is None or not account.is_identified:
-        return None
+def _metrics(metrics: Metrics) -> records.MetricsRecord:
     return {
-        "id": account.id,
-        "tracking_id": account.external_id,
-        "name": text_or_none(row.current_account_name),
+        "engagement_score": metrics.scores.now,
+        "raw_score": metrics.raw_score,
+        "percentile": metrics.percentile,
+        "score_yesterday": metrics.scores.yesterday,
+        "score_last_period": metrics.scores.last_period,
+        "score_change": metrics.scores.change,
+        "trend": metrics.scores.trend,
+        "frequency": metrics.frequency,
+        "adoption": metrics.adoption,
+        "adoption_all_time": metrics.adoption_all_time,
+        "recently_scored_events": metrics.recently_scored_events,
+        "overall_scored_events": metrics.overall_scored_events,
+        "last_active_at": _format_time_or_none(metrics.last_active_at),
     }
 
 
-def _metrics(known: Metrics) -> records.Metrics:
+def _account_metrics(metrics: AccountMetrics) -> records.AccountMetricsRecord:
     return {
-        "engagement_score": known.scores.now,
-        "raw_score": known.raw_score,
-        "percentile": known.percentile,
-        "score_yesterday": known.scores.yesterday,
-        "score_last_period": known.scores.last_period,
-        "score_change": known.scores.change,
-        "trend": known.scores.trend,
-        "frequency": known.frequency,
-        "adoption": known.adoption,
-        "adoption_all_time": known.adoption_all_time,
-        "recently_scored_events": known.recently_scored_events,
-        "overall_scored_events": known.overall_scored_events,
-        "last_active_at": _time_if_any(known.last_active_at),
-    }
-
-
-def _account_metrics(known: AccountMetrics) -> records.AccountMetrics:
-    return {
-        **_metrics(known),
-        "active_users": known.active_users,
-        "total_users": known.total_users,
-        "active_share": known.active_share,
-        "license_utilization": known.license_utilization,
+        **_metrics(metrics),
+        "active_users": metrics.active_users,
+        "total_users": metrics.total_users,
+        "active_share": metrics.active_share,
+        "license_utilization": metrics.license_utilization,
     }
 
 
 def _times(subject: Subject, score_set: ScoreSet) -> records.Times:
-    created = subject.created_at or subject.first_seen_at
-    # Of the day that the scores are of, so that the age agrees with the segments that ask for it.
-    assert score_set.scored_day is not None, "A set that readers see has been scored."
+    created_at = subject.created_at or subject.first_seen_at
+    # Count to the day of the scores, so that the tenure agrees with segments on tenure.
+    assert score_set.scored_day is not None, "A published score set has been scored."
     return {
         "first_seen_at": format_time(subject.first_seen_at),
-        "created_at": format_time(created),
-        "tenure_days": tenure_days(created, score_set.scored_day),
-        # The last message that named the subject is the last that could change it.
+        "created_at": format_time(created_at),
+        "tenure_days": tenure_days(created_at, score_set.scored_day),
+        # Only a message that names the subject can change it.
         "updated_at": format_time(subject.last_seen_at),
     }

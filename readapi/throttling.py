@@ -1,4 +1,4 @@
-"""How often a token may ask: so many requests in each minute, over all processes and machines."""
+"""The rate limit of a token per minute, across all processes and machines."""
 
 import math
 from datetime import datetime, timedelta
@@ -26,7 +26,7 @@ _COUNT: LiteralString = """
 
 
 class TokenRateThrottle(BaseThrottle):
-    """Lets a token make ``READ_REQUESTS_PER_MINUTE`` requests in each minute of the clock."""
+    """Allows a token ``READ_REQUESTS_PER_MINUTE`` requests in each minute of the clock."""
 
     def __init__(self) -> None:
         self._now = timezone.now()
@@ -37,12 +37,12 @@ class TokenRateThrottle(BaseThrottle):
         return not limit or count_request(request.auth, self._now) <= limit
 
     def wait(self) -> float:
-        """Seconds until the next minute begins, a whole number and never none."""
+        """Whole seconds until the next minute begins, at least 1."""
         return max(1, math.ceil((_minute(self._now) + MINUTE - self._now).total_seconds()))
 
 
 def count_request(token: ApiToken, now: datetime) -> int:
-    """Count one more request of the token; how many it has made in this minute."""
+    """Count a request of the token and return how many it made in this minute."""
     ((requests,),) = sql.fetch(_COUNT, {"token": token.pk, "minute": _minute(now)})
     return int(requests)
 

@@ -1,6 +1,5 @@
-"""Puts the description together: one operation for each address of the APIs."""
+"""Assembles the OpenAPI description: one operation for each URL of the APIs."""
 
-import inspect
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeAlias
@@ -11,69 +10,70 @@ from drf_spectacular.openapi import AutoSchema
 
 from config.openapi import reading, sending
 from config.openapi.pieces import Json
+from ingestion.views import IngestionView
 from readapi.views import UnknownPathView
+from readapi.views.base import ReadView
 
 ABOUT = """
-Send users, accounts and events; read ranked accounts and users, segments, and why a score is what
-it is.
+Send users, accounts, and events. Read ranked accounts and users, segments, and what each score is
+made of.
 
 **Sending** takes an ingestion key (`edk_…`), **reading** a read token (`eds_…`). Both belong to a
-product; the admin makes them. A `202` means that the data is on disk. An invalid key is answered
-`202` too, and what came with it is dropped in the background, with the reason on record.
+product; create them in the admin. A `202` means that the data is on disk. The API also returns
+`202` for an invalid key; it then drops the messages in the background and logs the reason.
 
 **Lists** are ranked and come in pages: follow `_links.next`. **Times** are ISO 8601 in UTC.
 **Scores** go from 0 to 100. What is unknown is `null`; no key is ever missing.
 
-**Errors** all look alike, whatever the address:
-`{"error": {"code": "…", "message": "…", "field": "…"}}`. `code` is for programs, `message` says
-what to do, and `field` is there where one field or parameter is at fault. Any address answers a
-method that it does not know with `405` and `Allow`.
+**Errors** have one shape: `{"error": {"code": "…", "message": "…", "field": "…"}}`. `code` is for
+programs, and `message` says what is wrong and what to do. `field` is present if one field or
+parameter is at fault. If an endpoint does not support a method, it returns `405` and `Allow`.
 """
 
 TAGS = [
-    {"name": "Sending", "description": "Users, accounts and events, as they happen."},
+    {"name": "Sending", "description": "Users, accounts, and events, as they happen."},
     {"name": "Workspaces", "description": "The scoring profiles that a token may read."},
-    {"name": "Accounts", "description": "Ranked, looked up, and one with all that is known."},
-    {"name": "Users", "description": "Ranked, looked up, and one with all that is known."},
-    {"name": "Segments", "description": "Named rules, and who meets them now."},
+    {"name": "Accounts", "description": "List, look up, and read accounts."},
+    {"name": "Users", "description": "List, look up, and read users."},
+    {"name": "Segments", "description": "Named rules and their current members."},
     {
         "name": "Segment-compatible",
-        "description": "For existing SDKs and pipelines that speak Segment's protocol.",
+        "description": "For existing SDKs and pipelines that use Segment's protocol.",
     },
-    {"name": "Version 1 (legacy)", "description": "For older clients; it stays functional."},
+    {"name": "Version 1 (legacy)", "description": "For older clients. It remains supported."},
 ]
-
-OPERATIONS = reading.OPERATIONS | sending.OPERATIONS
 
 Endpoint: TypeAlias = tuple[str, str, str, Callable[..., Any]]
 
 
 class TableAutoSchema(AutoSchema):
-    """Takes the operation of a view from the tables; KeyError where nobody described it."""
+    """Describes a view by the tables of this package. Raises KeyError for a view without a row."""
 
     def get_operation(self, path: str, *args: Any, **kwargs: Any) -> Json | None:
-        view = type(self.view)
-        if view is UnknownPathView:
+        view = self.view
+        if isinstance(view, UnknownPathView):
             return None
-        operation: Json = {**OPERATIONS[view]}
-        if "description" not in operation and view.__doc__:
-            operation["description"] = inspect.cleandoc(view.__doc__)
+        if isinstance(view, ReadView):
+            return reading.describe(type(view), path)
+        assert isinstance(view, IngestionView)
+        operation = sending.OPERATIONS[view.door]
         if alias := _alias(path):
-            operation["operationId"] += f"_{alias}"
-            operation["summary"] = "The same at another address"
+            operation_id = f"{operation['operationId']}_{alias}"
+            summary = "The same at another URL"
+            return {**operation, "operationId": operation_id, "summary": summary}
         return operation
 
 
 def expand_paths(endpoints: list[Endpoint]) -> list[Endpoint]:
-    """The endpoints, with one for each address of those that have several."""
+    """The endpoints, with one entry for each URL."""
     return [
-        (address, regex, method, callback)
+        (url, regex, method, callback)
         for path, regex, method, callback in endpoints
-        for address in _addresses(path, regex)
+        for url in _urls(path, regex)
     ]
 
 
-def _addresses(path: str, regex: str) -> Iterator[str]:
+def _urls(path: str, regex: str) -> Iterator[str]:
     """``^x/(?:a|b)$`` is ``/x/a`` and ``/x/b``."""
     beginning, choice, names = regex.removeprefix("^").removesuffix(")$").partition("(?:")
     if not choice:
@@ -83,14 +83,14 @@ def _addresses(path: str, regex: str) -> Iterator[str]:
 
 
 def _alias(path: str) -> str:
-    """What tells the operation of a second address from that of the first."""
+    """What distinguishes the operation at a second URL from the one at the first."""
     last = path.rpartition("/")[2]
-    if not path.startswith("/segment/v1/") or last in _FIRST_ADDRESSES:
+    if not path.startswith("/segment/v1/") or last in _FIRST_NAMES:
         return ""
     return last
 
 
-_FIRST_ADDRESSES = {"batch", "identify", "group", "track", "page", "screen", "alias"}
+_FIRST_NAMES = {"batch", "identify", "group", "track", "page", "screen", "alias"}
 
 
 @cache
@@ -101,13 +101,13 @@ def render_schema() -> bytes:
 
 
 def add_components(result: Json, **_: Any) -> Json:
-    """The description with what no view says: what it is about, and the components."""
+    """Add what no view says: the introduction, the tags, and the components."""
     return {
         **result,
         "info": {**result["info"], "description": ABOUT.strip()},
         "tags": TAGS,
         "components": {
-            "schemas": reading.schemas() | sending.SCHEMAS | {"Members": reading.MEMBERS},
+            "schemas": reading.schemas() | sending.SCHEMAS,
             "securitySchemes": {
                 "ingestionKey": sending.SECURITY_SCHEME,
                 "readToken": reading.SECURITY_SCHEME,

@@ -1,4 +1,4 @@
-"""Examples of what the read API answers. A test holds each against its schema."""
+"""Examples of the read API's responses. A test validates each against its schema."""
 
 from config.openapi.pieces import Json
 
@@ -57,7 +57,7 @@ _METRICS: Json = {
     "overall_scored_events": 2310,
     "last_active_at": "2026-09-24T08:12:44.120000Z",
 }
-_OF_ACCOUNT: Json = {
+_ACCOUNT_METRICS: Json = {
     "active_users": 4,
     "total_users": 6,
     "active_share": 0.6666666666666666,
@@ -83,12 +83,12 @@ _INSIGHTS: Json = {
         {
             "kind": "seats_unused",
             "severity": "warning",
-            "text": "Most of the license is unused: 4 people are active, and it is for 50 (8%).",
+            "text": "Only 4 of 50 licensed seats are active (8%).",
             "numbers": {"active_users": 4, "seats": 50, "license_utilization": 0.08},
         }
     ]
 }
-FULL_ACCOUNT: Json = {**ACCOUNT, "metrics": {**_METRICS, **_OF_ACCOUNT}, **_TIMES}
+FULL_ACCOUNT: Json = {**ACCOUNT, "metrics": {**_METRICS, **_ACCOUNT_METRICS}, **_TIMES}
 EXPANDED_ACCOUNT: Json = FULL_ACCOUNT | _INSIGHTS | _EXPANDED
 FULL_USER: Json = {
     **USER,
@@ -134,25 +134,25 @@ LEGACY_ACCOUNT: Json = {
         "score_last_period": 0.574,
         "score_change": 0.234,
     }
-    | _OF_ACCOUNT
+    | _ACCOUNT_METRICS
     | {"last_seen": "2026-09-23T16:41:07.000000Z"},
     "_expansions": [],
 }
 
 
 def page(record: Json, path: str, *expansions: str) -> Json:
-    """A page of one record, with more to come."""
-    address = f"{_V2}/{path}"
+    """A page of one record, with a next page."""
+    url = f"{_V2}/{path}"
     if expansions:
-        address += ("&" if "?" in address else "?") + f"expand={','.join(expansions)}"
-    joint = "&" if "?" in address else "?"
+        url += ("&" if "?" in url else "?") + f"expand={','.join(expansions)}"
+    separator = "&" if "?" in url else "?"
     return {
         "data": [record],
         "pagination": {"limit": 1, "offset": 0, "has_more": True},
         "_expansions": list(expansions),
         "_links": {
-            "self": f"{address}{joint}limit=1",
-            "next": f"{address}{joint}limit=1&cursor=AZSqYWNjb3VudHMvMZLMlRHCAQ",
+            "self": f"{url}{separator}limit=1",
+            "next": f"{url}{separator}limit=1&cursor=AZSqYWNjb3VudHMvMZLMlRHCAQ",
         },
     }
 

@@ -1,4 +1,4 @@
-"""The pieces that operations are described with, as OpenAPI 3.1 spells them."""
+"""Building blocks of operations, as OpenAPI 3.1 spells them."""
 
 from typing import Any, TypeAlias
 
@@ -20,19 +20,19 @@ def query(name: str, schema: Json, description: str, **more: Any) -> Json:
 
 
 def list_query(name: str, items: Json, description: str, **more: Any) -> Json:
-    """A query parameter with several values between commas, or given several times."""
+    """A query parameter with several values, separated by commas or in repeated parameters."""
     schema = {"type": "array", "items": items, **more}
-    description += " Separate several with commas, or repeat the parameter."
+    description += " Separate several values with commas, or repeat the parameter."
     return query(name, schema, description, style="form", explode=False)
 
 
 def json_response(
     schema: Json, description: str, examples: Json, headers: Json | None = None
 ) -> Json:
-    """An answer with a JSON body; *examples* are bodies by their names."""
+    """A response with a JSON body. *examples* are bodies by name."""
     content = {JSON: {"schema": schema, "examples": named_examples(examples)}}
-    found: Json = {"description": description, "content": content}
-    return found | ({"headers": headers} if headers else {})
+    response: Json = {"description": description, "content": content}
+    return response | ({"headers": headers} if headers else {})
 
 
 def error_response(
@@ -44,7 +44,7 @@ def error_response(
     headers: Json | None = None,
     schema: str = "Refusal",
 ) -> Json:
-    """An error, with one that happens as its example."""
+    """An error response, with one error as its example."""
     error = {"code": code, "message": message} | ({"field": field} if field else {})
     body: Json = {"error": error}
     if schema == "SegmentRefusal":
@@ -57,5 +57,5 @@ def reference(name: str) -> Json:
 
 
 def named_examples(examples: Json) -> Json:
-    """The examples as a media type holds them."""
+    """The examples as OpenAPI's media types contain them."""
     return {name: {"value": value} for name, value in examples.items()}

@@ -1,7 +1,9 @@
-"""The read API's operations."""
+"""The read API's operations, derived from its views and records."""
 
+import inspect
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 
@@ -16,8 +18,9 @@ from config.openapi.pieces import (
     reference,
 )
 from config.server import gunicorn, uri_too_long
-from readapi import parameters, records, views
+from readapi import authentication, errors, parameters, records, views
 from readapi.records import One, Page
+from readapi.views.base import ReadView
 
 SECURITY: list[Json] = [{"readToken": []}]
 SECURITY_SCHEME: Json = {
@@ -26,30 +29,18 @@ SECURITY_SCHEME: Json = {
     "description": "A read token of a product, `eds_…`, from the admin.",
 }
 
-_ANSWERS: tuple[Any, ...] = (
-    Page[records.Workspace],
-    One[records.Workspace],
-    Page[records.Account],
-    One[records.ExpandedAccount],
-    Page[records.User],
-    One[records.ExpandedUser],
-    Page[records.Segment],
-    One[records.Segment],
-    records.LegacyAnswer,
-    records.Refusal,
-)
 
+class ReadOperation(NamedTuple):
+    """What a view does not say about its operation. ``record`` is the type of the response."""
 
-def schemas() -> Json:
-    """The components of all answers, made from the records' types."""
-    _, components = msgspec.json.schema_components(
-        _ANSWERS, ref_template="#/components/schemas/{name}"
-    )
-    text = msgspec.json.encode(components).decode()
-    # `Page[Account]` is a name for Python; what is made from the description wants plain words.
-    text = re.sub(r"(Page|One)(?:_|\[)(\w+?)(?:_|\])(?=\")", r"\1Of\2", text)
-    found: Json = msgspec.json.decode(text)
-    return found
+    view: type[ReadView]
+    id: str
+    summary: str
+    tag: str
+    record: Any
+    example: Json
+    # What match_type may be, the case-insensitive one first.
+    match_types: tuple[str, ...] = ()
 
 
 # --- Parameters -----------------------------------------------------------------------------
@@ -58,13 +49,27 @@ _NUMBER: Json = {"type": "integer", "minimum": 0, "maximum": parameters.MAX_INTE
 _ID: Json = {**_NUMBER, "minimum": 1}
 _TEXT: Json = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"}
 
-_CURSOR_TOLD = (
-    "Where a page begins. It comes from a link of the same list, and holds until the workspace is "
-    "edited: then it is an `invalid_cursor`, and the first page is where to start again. Not "
-    "together with `match_type`."
-)
-WORKSPACE_ID = query("workspace_id", _ID, "The workspace to read.", required=True, example=1)
-PAGE = [
+_PARAMETERS = [
+    query("workspace_id", _ID, "The workspace to read.", required=True, example=1),
+    query("id", _ID, "The account's ID. Use either this or `match_type`."),
+    query(
+        "scope",
+        {"type": "string", "enum": ["user", "account"]},
+        "Return only segments of users, or only segments of accounts.",
+    ),
+    query(
+        "exclude_defaults",
+        {"type": "boolean", "default": False},
+        "Leave out the segments that every workspace comes with.",
+    ),
+    list_query(
+        "traits",
+        {**_TEXT, "pattern": "^[^\\u0000,]*$"},
+        "The traits that `expand=traits` returns, by default all. A trait that the user does not "
+        "have is null.",
+        minItems=1,
+        maxItems=parameters.MAX_TRAITS,
+    ),
     query(
         "limit",
         {
@@ -73,99 +78,104 @@ PAGE = [
             "maximum": parameters.MAX_LIMIT,
             "default": parameters.DEFAULT_LIMIT,
         },
-        "How many records a page has at most.",
+        "The maximum number of records on a page.",
     ),
     query(
         "offset",
         {**_NUMBER, "default": 0},
-        "How many records to skip. For people: a program follows `_links.next`, which costs the "
-        "same on every page and neither repeats nor misses records. Not together with `cursor`.",
+        "The number of records to skip. Programs should follow `_links.next` instead: every page "
+        "then costs the same, and no record repeats or is missed. Use either `offset` or `cursor`, "
+        "not both.",
     ),
-    query("cursor", _TEXT, _CURSOR_TOLD),
+    query(
+        "cursor",
+        _TEXT,
+        "The start of a page, from a link of the same list. It is valid until the workspace is "
+        "edited. After that, the API returns `invalid_cursor`: start again from the first page. Do "
+        "not use it with `match_type`.",
+    ),
 ]
-SCOPE = query(
-    "scope",
-    {"type": "string", "enum": ["user", "account"]},
-    "Only segments of users, or of accounts.",
-)
-EXCLUDE_DEFAULTS = query(
-    "exclude_defaults",
-    {"type": "boolean", "default": False},
-    "Leaves out the segments that each workspace comes with.",
-)
-TRAITS = list_query(
-    "traits",
-    {**_TEXT, "pattern": "^[^\\u0000,]*$"},
-    "The traits that `expand=traits` is to show; without it, all. One that the user does not have "
-    "is null.",
-    minItems=1,
-    maxItems=parameters.MAX_TRAITS,
-)
-ACCOUNT_ID = query("id", _ID, "The account's id. Either this or a match.")
+PARAMETERS: dict[str, Json] = {parameter["name"]: parameter for parameter in _PARAMETERS}
+_CODES: dict[str, tuple[str, ...]] = {
+    "workspace_id": ("missing_workspace_id", "invalid_workspace_id"),
+    "match_type": ("missing_match_parameter",),
+    "traits": ("too_many_traits",),
+    "limit": ("invalid_limit",),
+    "offset": ("invalid_offset",),
+    "cursor": ("invalid_cursor",),
+}
 
 
-def _match(*kinds: str) -> list[Json]:
-    kinds_told = ", ".join(f"`{kind}`" for kind in kinds)
-    return [
-        query(
+def _match_parameters(match_types: tuple[str, ...]) -> dict[str, Json]:
+    return {
+        "match_type": query(
             "match_type",
             _TEXT,
-            f"What to look for: {kinds_told}, or the name of any trait. Goes with `match_value`.",
-            example=kinds[0],
+            f"What to look up by: {_listed(match_types)}, or the name of any trait. Use it with "
+            "`match_value`.",
+            example=match_types[0],
         ),
-        query(
+        "match_value": query(
             "match_value",
             _TEXT,
-            f"Its exact value; `{kinds[0]}` ignores case. Of several matches the one seen last is "
-            "found. An account is seen when a message names it and when somebody does a scored "
-            "event there.",
+            f"The exact value; only `{match_types[0]}` ignores case. If several match, the API "
+            "returns the one seen last. A message that names an account counts as seeing it, and "
+            "so does a scored event in it.",
         ),
-    ]
-
-
-MATCH_ACCOUNT = _match("domain", "name", "tracking_id")
-MATCH_USER = _match("email", "tracking_id")
-
-
-def _expand(*names: str) -> Json:
-    items = {"type": "string", "enum": list(names)}
-    return list_query("expand", items, "What to add to each record.", uniqueItems=True)
-
-
-def _path(name: str, noun: str) -> Json:
-    return {
-        "in": "path",
-        "name": name,
-        "required": True,
-        "schema": _ID,
-        "description": f"The {noun}'s id.",
-        "example": 1,
     }
+
+
+def _parameters(operation: ReadOperation, path_ids: list[str]) -> Iterator[Json]:
+    view = operation.view
+    for name in path_ids:
+        description = f"The {name.removesuffix('_id')}'s ID."
+        yield {
+            "in": "path",
+            "name": name,
+            "required": True,
+            "schema": _ID,
+            "description": description,
+            "example": 1,
+        }
+    described = PARAMETERS
+    if operation.match_types:
+        described = described | _match_parameters(operation.match_types)
+    if view.EXPANSIONS:
+        items = {"type": "string", "enum": list(view.EXPANSIONS)}
+        expand = list_query("expand", items, "What to add to each record.", uniqueItems=True)
+        described = described | {"expand": expand}
+    for name in view.PARAMETERS:
+        yield described[name]
+
+
+def _listed(codes: tuple[str, ...] | list[str]) -> str:
+    return ", ".join(f"`{code}`" for code in codes)
 
 
 # --- Errors ---------------------------------------------------------------------------------
 
 UNKNOWN_TOKEN = error_response(
-    "`invalid_token`: the read token is missing, unknown or revoked.",
+    "`invalid_token`: the read token is missing, unknown, or revoked.",
     "invalid_token",
-    "This read token is unknown or has been revoked.",
+    authentication.TOKEN_UNKNOWN,
     headers={
         "WWW-Authenticate": {
-            "description": "The scheme to use.",
+            "description": "The authentication scheme.",
             "required": True,
             "schema": {"const": "Bearer"},
         }
     },
 )
 NOT_FOUND = error_response(
-    "`not_found`: it does not exist, or the token must not see it; the two are not told apart.",
+    "`not_found`: the record does not exist, or the token must not see it. The API does not say "
+    "which.",
     "not_found",
-    "Nothing that this token can see has this id.",
+    errors.NOT_FOUND,
 )
 RATE_LIMITED = error_response(
     "`rate_limited`: the token made too many requests in this minute of the clock.",
     "rate_limited",
-    "This token may make 600 requests a minute. Wait as long as Retry-After says.",
+    errors.rate_limit_message(600),
     headers=RETRY_AFTER,
 )
 URI_TOO_LONG = error_response(
@@ -174,169 +184,167 @@ URI_TOO_LONG = error_response(
     uri_too_long.error_message(gunicorn.limit_request_line),
 )
 UNAVAILABLE = error_response(
-    "`unavailable`: the database cannot be reached.",
+    "`unavailable`: the database cannot be reached, or the request took too long.",
     "unavailable",
-    "The database cannot be reached at the moment. Try again shortly.",
+    errors.UNAVAILABLE,
     headers=RETRY_AFTER,
 )
-_PAGE_CODES = ["invalid_limit", "invalid_offset", "invalid_cursor"]
-_WORKSPACE_CODES = ["missing_workspace_id", "invalid_workspace_id"]
 
 
-def _bad_request(*codes: str) -> Json:
-    general = ["unknown_parameter", "invalid_parameter", "invalid_expand"]
-    told = ", ".join(f"`{code}`" for code in [*codes, *general])
+def _bad_request(names: tuple[str, ...]) -> Json:
+    codes = [code for name in names for code in _CODES.get(name, ())]
+    codes += ["unknown_parameter", "invalid_parameter", "invalid_expand"]
     return error_response(
-        f"The parameters cannot mean anything: {told}.",
+        f"A parameter is invalid: {_listed(codes)}.",
         "invalid_expand",
-        "expand may name: traits.",
+        parameters.invalid_expand_message(["traits"]),
         "expand",
     )
 
 
 # --- Operations -----------------------------------------------------------------------------
 
+# Users or accounts, by the segment's scope.
+MEMBERS: Json = {"anyOf": [reference("PageOfAccount"), reference("PageOfUser")]}
+_STATS = examples.WORKSPACE | {"stats": examples.STATS}
+_COUNTED_SEGMENT = examples.SEGMENT | {"member_count": 9}
 
-def _read(
-    id: str,
-    summary: str,
-    schema: str,
-    example: Json,
-    asks: list[Json],
-    codes: list[str],
-    *,
-    tag: str,
-    can_be_missing: bool = True,
-) -> Json:
-    not_found = {"404": NOT_FOUND} if can_be_missing else {}
+OPERATIONS = [
+    ReadOperation(
+        views.WorkspaceList,
+        "listWorkspaces",
+        "List workspaces",
+        "Workspaces",
+        Page[records.WorkspaceRecord],
+        examples.page(_STATS, "workspaces", "stats"),
+    ),
+    ReadOperation(
+        views.WorkspaceDetail,
+        "getWorkspace",
+        "Get a workspace",
+        "Workspaces",
+        One[records.WorkspaceRecord],
+        examples.single_record(_STATS, "stats"),
+    ),
+    ReadOperation(
+        views.AccountList,
+        "listAccounts",
+        "List accounts by score, or find one",
+        "Accounts",
+        Page[records.AccountRecord],
+        examples.page(examples.ACCOUNT, "accounts?workspace_id=1"),
+        match_types=("domain", "name", "tracking_id"),
+    ),
+    ReadOperation(
+        views.AccountDetail,
+        "getAccount",
+        "Get an account",
+        "Accounts",
+        One[records.ExpandedAccount],
+        examples.single_record(examples.EXPANDED_ACCOUNT, *views.AccountDetail.EXPANSIONS),
+    ),
+    ReadOperation(
+        views.UserList,
+        "listUsers",
+        "List users by score, or find one",
+        "Users",
+        Page[records.UserRecord],
+        examples.page(examples.USER, "users?workspace_id=1"),
+        match_types=("email", "tracking_id"),
+    ),
+    ReadOperation(
+        views.UserDetail,
+        "getUser",
+        "Get a user",
+        "Users",
+        One[records.ExpandedUser],
+        examples.single_record(examples.EXPANDED_USER, *views.UserDetail.EXPANSIONS),
+    ),
+    ReadOperation(
+        views.SegmentList,
+        "listSegments",
+        "List segments",
+        "Segments",
+        Page[records.SegmentRecord],
+        examples.page(_COUNTED_SEGMENT, "segments?workspace_id=1", "counts"),
+    ),
+    ReadOperation(
+        views.SegmentDetail,
+        "getSegment",
+        "Get a segment",
+        "Segments",
+        One[records.SegmentRecord],
+        examples.single_record(_COUNTED_SEGMENT),
+    ),
+    ReadOperation(
+        views.SegmentMembers,
+        "listMembers",
+        "List the members of a segment by score",
+        "Segments",
+        "Members",
+        examples.page(examples.ACCOUNT, "segments/22/members?workspace_id=1"),
+    ),
+    ReadOperation(
+        views.LegacyAccountView,
+        "findAccount",
+        "Find one account",
+        "Version 1 (legacy)",
+        records.LegacyAnswer,
+        examples.LEGACY_ACCOUNT,
+        match_types=("domain", "name", "tracking_id"),
+    ),
+]
+_OPERATION_OF = {operation.view: operation for operation in OPERATIONS}
+
+
+def describe(view: type[ReadView], path: str) -> Json:
+    """The OpenAPI operation of a view at a path. Raises KeyError for a view without one."""
+    operation = _OPERATION_OF[view]
+    path_ids = re.findall(r"\{(\w+)\}", path)
+    can_be_missing = path_ids or "workspace_id" in view.PARAMETERS
     return {
-        "operationId": id,
-        "summary": summary,
-        "tags": [tag],
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "description": inspect.cleandoc(view.__doc__ or ""),
+        "tags": [operation.tag],
         "security": SECURITY,
-        "parameters": asks,
+        "parameters": list(_parameters(operation, path_ids)),
         "responses": {
-            "200": json_response(reference(schema), "Found.", {"found": example}),
-            "400": _bad_request(*codes),
+            "200": json_response(
+                reference(_public_name(operation.record)), "Success.", {"found": operation.example}
+            ),
+            "400": _bad_request(view.PARAMETERS),
             "401": UNKNOWN_TOKEN,
-            **not_found,
+            **({"404": NOT_FOUND} if can_be_missing else {}),
             "414": URI_TOO_LONG,
             "429": RATE_LIMITED,
             "503": UNAVAILABLE,
         },
+        **({"deprecated": True} if path.startswith("/v1/") else {}),
     }
 
 
-def _list(
-    id: str, summary: str, schema: str, example: Json, asks: list[Json], *codes: str, tag: str
-) -> Json:
-    """A list within a workspace."""
-    asks = [WORKSPACE_ID, *asks, *PAGE]
-    all_codes = [*_WORKSPACE_CODES, *codes, *_PAGE_CODES]
-    return _read(id, summary, schema, example, asks, all_codes, tag=tag)
+# --- Schemas --------------------------------------------------------------------------------
 
 
-def _detail(
-    id: str, summary: str, schema: str, example: Json, asks: list[Json], *codes: str, tag: str
-) -> Json:
-    """A single resource of a workspace."""
-    asks = [*asks[:1], WORKSPACE_ID, *asks[1:]]
-    return _read(id, summary, schema, example, asks, [*_WORKSPACE_CODES, *codes], tag=tag)
+def _public_name(record: Any) -> str:
+    """``PageOfAccount`` for ``Page[AccountRecord]``: a plain name for generated clients."""
+    if isinstance(record, str):
+        return record
+    if origin := get_origin(record):
+        return f"{origin.__name__}Of{_public_name(get_args(record)[0])}"
+    name: str = record.__name__
+    return name.removesuffix("Record")
 
 
-_STATS = examples.WORKSPACE | {"stats": examples.STATS}
-
-OPERATIONS: dict[type, Json] = {
-    views.WorkspaceList: _read(
-        "listWorkspaces",
-        "List workspaces",
-        "PageOfWorkspace",
-        examples.page(_STATS, "workspaces", "stats"),
-        [_expand("stats"), *PAGE],
-        _PAGE_CODES,
-        tag="Workspaces",
-        can_be_missing=False,
-    ),
-    views.WorkspaceDetail: _read(
-        "getWorkspace",
-        "Get a workspace",
-        "OneOfWorkspace",
-        examples.single_record(_STATS, "stats"),
-        [_path("workspace_id", "workspace"), _expand("stats")],
-        [],
-        tag="Workspaces",
-    ),
-    views.AccountList: _list(
-        "listAccounts",
-        "List accounts by score, or find one",
-        "PageOfAccount",
-        examples.page(examples.ACCOUNT, "accounts?workspace_id=1"),
-        MATCH_ACCOUNT,
-        "missing_match_parameter",
-        tag="Accounts",
-    ),
-    views.AccountDetail: _detail(
-        "getAccount",
-        "Get an account",
-        "OneOfExpandedAccount",
-        examples.single_record(
-            examples.EXPANDED_ACCOUNT, "insights", "traits", "segments", "events", "history"
-        ),
-        [_path("account_id", "account"), _expand(*views.AccountDetail.EXPANSIONS)],
-        tag="Accounts",
-    ),
-    views.UserList: _list(
-        "listUsers",
-        "List users by score, or find one",
-        "PageOfUser",
-        examples.page(examples.USER, "users?workspace_id=1"),
-        MATCH_USER,
-        "missing_match_parameter",
-        tag="Users",
-    ),
-    views.UserDetail: _detail(
-        "getUser",
-        "Get a user",
-        "OneOfExpandedUser",
-        examples.single_record(examples.EXPANDED_USER, "traits", "segments", "events", "history"),
-        [_path("user_id", "user"), _expand(*views.UserDetail.EXPANSIONS), TRAITS],
-        "too_many_traits",
-        tag="Users",
-    ),
-    views.SegmentList: _list(
-        "listSegments",
-        "List segments",
-        "PageOfSegment",
-        examples.page(examples.SEGMENT | {"member_count": 9}, "segments?workspace_id=1", "counts"),
-        [SCOPE, EXCLUDE_DEFAULTS, _expand("counts")],
-        tag="Segments",
-    ),
-    views.SegmentDetail: _detail(
-        "getSegment",
-        "Get a segment",
-        "OneOfSegment",
-        examples.single_record(examples.SEGMENT | {"member_count": 9}),
-        [_path("segment_id", "segment")],
-        tag="Segments",
-    ),
-    views.SegmentMembers: _list(
-        "listMembers",
-        "List the members of a segment by score",
-        "Members",
-        examples.page(examples.ACCOUNT, "segments/22/members?workspace_id=1"),
-        [_path("segment_id", "segment")],
-        tag="Segments",
-    ),
-    views.LegacyAccountView: _read(
-        "findAccount",
-        "Find one account",
-        "LegacyAnswer",
-        examples.LEGACY_ACCOUNT,
-        [WORKSPACE_ID, ACCOUNT_ID, *MATCH_ACCOUNT, _expand(*views.LegacyAccountView.EXPANSIONS)],
-        [*_WORKSPACE_CODES, "missing_match_parameter"],
-        tag="Version 1 (legacy)",
+def schemas() -> Json:
+    """The components of all responses, derived from the records' types."""
+    types = [operation.record for operation in OPERATIONS if operation.record != "Members"]
+    _, components = msgspec.json.schema_components(
+        [*types, records.Refusal], ref_template="#/components/schemas/{name}"
     )
-    | {"deprecated": True},
-}
-# Users or accounts, by the segment's scope.
-MEMBERS: Json = {"anyOf": [reference("PageOfAccount"), reference("PageOfUser")]}
+    text = msgspec.json.encode(components).decode()
+    # As in _public_name: msgspec writes Page_AccountRecord_ or Page[AccountRecord].
+    text = re.sub(r"(Page|One)(?:_|\[)(\w+?)(?:_|\])(?=\")", r"\1Of\2", text)
+    named: Json = msgspec.json.decode(re.sub(r"Record(?=\")", "", text))
+    return named | {"Members": MEMBERS}

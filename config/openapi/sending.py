@@ -1,4 +1,8 @@
-"""The ingestion API's operations: version 2, version 1, and the Segment-compatible doors."""
+"""The ingestion API's operations: version 2, version 1, and the Segment-compatible endpoints."""
+
+from typing import Any
+
+import msgspec
 
 from config.openapi.pieces import (
     JSON,
@@ -9,224 +13,121 @@ from config.openapi.pieces import (
     named_examples,
     reference,
 )
-from ingestion import segment_views, views
-from ingestion.doors import bodies, fields
+from ingestion.doors import Door, bodies, fields, segment, v1, v2
+from ingestion.errors import missing_field
 
 SECURITY_SCHEME: Json = {
     "type": "http",
     "scheme": "basic",
     "description": "An ingestion key of a product, `edk_…`, as the user name, with an empty "
-    "password; `Authorization: Basic` with the raw key or with base64 of it works too. A key that "
-    "is unknown or missing is answered like any other: what was sent is dropped in the background.",
+    "password. `Authorization: Basic` with the raw key or its base64 works, too. The response does "
+    "not depend on the key: messages with a missing or unknown key are dropped in the background.",
 }
 
-# --- Bodies ---------------------------------------------------------------------------------
-
-_NO_CONTROL_CHARACTERS = "^[^\\u0000-\\u001f\\u007f-\\u009f]*$"
+# --- Schemas --------------------------------------------------------------------------------
 
 
-def _text(longest: int, description: str) -> Json:
-    return {
-        "type": "string",
-        "minLength": 1,
-        "maxLength": longest,
-        "pattern": _NO_CONTROL_CHARACTERS,
-        "description": description,
+def _body(struct: type[msgspec.Struct], *required: str) -> Json:
+    """The schema of a request's body, derived from the struct that decodes it."""
+    [schema], components = msgspec.json.schema_components([struct], ref_template="{name}")
+    return {**_object(components[schema["$ref"]], components), "required": list(required)}
+
+
+def _object(schema: Json, components: Json) -> Json:
+    """The documented fields of a struct: those with a description."""
+    properties = {
+        name: _field(field, components)
+        for name, field in schema["properties"].items()
+        if "description" in field
     }
+    description = {"description": schema["description"]} if "description" in schema else {}
+    return {"type": "object", **description, "properties": properties}
 
 
-_USER_ID = _text(fields.MAX_ID_LENGTH, "Your id of the user.")
-_GROUP_ID = _text(fields.MAX_ID_LENGTH, "Your id of the account.")
-_EVENT = _text(fields.MAX_EVENT_LENGTH, "What the user did.")
-_MESSAGE_ID = _text(
-    fields.MAX_MESSAGE_ID_LENGTH, "Your name for this message. A repeat of it takes no effect."
-)
-_TRAITS: Json = {
-    "type": "object",
-    "maxProperties": fields.MAX_TRAITS,
-    "description": "What is known: values of any JSON type, at most "
-    f"{fields.MAX_TRAITS_DEPTH} levels deep. The last writer of a trait wins; `null` removes it.",
-}
-_ISO: Json = {
-    "type": "string",
-    "format": "date-time",
-    "description": "When it happened; the time of receipt if left out. UTC where no zone is given.",
-}
-_MILLISECONDS: Json = {
-    "type": "integer",
-    "minimum": 0,
-    "description": "When it happened: Unix time in milliseconds.",
-}
-_CONTEXT: Json = {"type": "object", "properties": {"groupId": _GROUP_ID}}
-_API_KEY: Json = {"type": "string", "description": "An ingestion key."}
+def _field(field: Json, components: Json) -> Json:
+    """A field without null and its default: clients leave out what they do not know."""
+    schema = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
+    for option in field.get("anyOf", []):
+        if "$ref" in option:
+            option = _object(components[option["$ref"]], components)
+        if option != {"type": "null"}:
+            schema = {**option, **schema}
+    return schema
 
 
-def _object(description: str, required: list[str], properties: Json) -> Json:
+def _segment_body(description: str, *, names_its_type: bool) -> Json:
+    schema = _body(segment.SegmentBody) | {"description": description}
+    kind = schema["properties"].pop("type")
+    if names_its_type:
+        schema["properties"]["type"] = {**kind, "enum": list(segment.KINDS)}
+    return schema
+
+
+def _segment_batch() -> Json:
+    schema = _body(segment.SegmentBatchBody, "batch")
+    schema["properties"]["batch"]["items"] = reference("SegmentMessage")
+    return schema
+
+
+def _response(description: str, **properties: Any) -> Json:
     return {
         "type": "object",
         "description": description,
-        "required": required,
+        "required": list(properties),
         "properties": properties,
     }
 
 
-_ID_TYPES = ["string", "integer"]
-_SEGMENT_FIELDS: Json = {
-    "userId": _USER_ID | {"type": _ID_TYPES},
-    "anonymousId": {"type": _ID_TYPES, "description": "Alone it names nobody."},
-    "previousId": {"type": _ID_TYPES, "description": "Of an alias."},
-    "groupId": _GROUP_ID | {"type": _ID_TYPES},
-    "event": _EVENT,
-    "name": {"type": "string", "description": "Of the page or screen."},
-    "traits": _TRAITS,
-    "context": {"type": "object", "properties": {"groupId": _GROUP_ID | {"type": _ID_TYPES}}},
-    "timestamp": _ISO,
-    "sentAt": _ISO | {"description": "What the sender's clock showed; corrects `timestamp`."},
-    "messageId": _MESSAGE_ID | {"type": _ID_TYPES},
-}
-_TYPE: Json = {"enum": ["identify", "group", "track", "page", "screen", "alias"]}
-_WRITE_KEY: Json = {
-    "type": "string",
-    "description": "An ingestion key, if not in the header.",
-}
-
 SCHEMAS: Json = {
-    "Identify": _object(
-        "Who somebody is, and with `groupId` in which account.",
-        ["userId"],
-        {
-            "userId": _USER_ID,
-            "traits": _TRAITS,
-            "groupId": _GROUP_ID,
-            "timestamp": _ISO,
-            "messageId": _MESSAGE_ID,
-        },
-    ),
-    "Group": _object(
-        "What an account is, and with `userId` who is in it.",
-        ["groupId"],
-        {
-            "groupId": _GROUP_ID,
-            "traits": _TRAITS,
-            "userId": _USER_ID,
-            "timestamp": _ISO,
-            "messageId": _MESSAGE_ID,
-        },
-    ),
-    "Track": _object(
-        "What somebody did. Other fields, such as properties, are ignored and never stored.",
-        ["userId", "event"],
-        {
-            "userId": _USER_ID,
-            "event": _EVENT,
-            "timestamp": _ISO,
-            "context": _CONTEXT | {"description": "`groupId` says in which account it happened."},
-            "messageId": _MESSAGE_ID,
-        },
-    ),
-    "LegacyUser": _object(
-        "Who somebody is.",
-        ["user_id"],
-        {
-            "api_key": _API_KEY,
-            "user_id": _USER_ID,
-            "traits": _TRAITS,
-            "group_id": _GROUP_ID,
-            "timestamp": _MILLISECONDS,
-            "message_id": _MESSAGE_ID,
-        },
-    ),
-    "LegacyGroup": _object(
-        "What an account is.",
-        ["group_id"],
-        {
-            "api_key": _API_KEY,
-            "group_id": _GROUP_ID,
-            "traits": _TRAITS,
-            "user_id": _USER_ID,
-            "timestamp": _MILLISECONDS,
-            "message_id": _MESSAGE_ID,
-        },
-    ),
-    "LegacyEvent": _object(
-        "What somebody did.",
-        ["user_id", "event"],
-        {
-            "api_key": _API_KEY,
-            "user_id": _USER_ID,
-            "event": _EVENT,
-            "timestamp": _MILLISECONDS,
-            "message_id": _MESSAGE_ID,
-        },
-    ),
-    "SegmentCall": _object(
-        "A message of the type that the address says.",
-        [],
-        {**_SEGMENT_FIELDS, "writeKey": _WRITE_KEY},
-    ),
-    "SegmentMessage": _object(
-        "A message that says its type.",
-        [],
-        {"type": _TYPE, **_SEGMENT_FIELDS, "writeKey": _WRITE_KEY},
-    ),
-    "SegmentBatch": _object(
-        "Messages that say their types. One that cannot be used is listed as dropped; the others "
-        "are accepted.",
-        ["batch"],
-        {
-            "batch": {
-                "type": "array",
-                "maxItems": bodies.MAX_BATCH_MESSAGES,
-                "items": reference("SegmentMessage"),
-            },
-            "sentAt": _SEGMENT_FIELDS["sentAt"],
-            "writeKey": _WRITE_KEY,
-        },
-    ),
-    "SegmentSuccess": _object("Accepted.", ["success"], {"success": {"const": True}}),
-    "SegmentRefusal": _object(
-        "The error, and its code and message once more where these clients look for them.",
-        ["error", "code", "message"],
-        {"error": reference("Error"), "code": {"type": "string"}, "message": {"type": "string"}},
+    "Identify": _body(v2.IdentifyBody, "userId"),
+    "Group": _body(v2.GroupBody, "groupId"),
+    "Track": _body(v2.TrackBody, "userId", "event"),
+    "LegacyUser": _body(v1.LegacyUserBody, "user_id"),
+    "LegacyGroup": _body(v1.LegacyGroupBody, "group_id"),
+    "LegacyEvent": _body(v1.LegacyEventBody, "user_id", "event"),
+    "SegmentCall": _segment_body("A message of the type in the URL.", names_its_type=False),
+    "SegmentMessage": _segment_body("A message that names its type.", names_its_type=True),
+    "SegmentBatch": _segment_batch(),
+    "SegmentSuccess": _response("Accepted.", success={"const": True}),
+    "SegmentRefusal": _response(
+        "The error. Its code and message are repeated where Segment's clients expect them.",
+        error=reference("Error"),
+        code={"type": "string"},
+        message={"type": "string"},
     ),
 }
 
-# --- Parameters and answers -----------------------------------------------------------------
+# --- Parameters and responses ---------------------------------------------------------------
 
 IDEMPOTENCY_KEY: Json = {
     "in": "header",
     "name": "Idempotency-Key",
     "schema": {"type": "string", "maxLength": fields.MAX_MESSAGE_ID_LENGTH},
-    "description": "Says what the body's message id says; the body's wins.",
+    "description": "The message ID, if the body has none.",
 }
 BATCH_KEY = IDEMPOTENCY_KEY | {
-    "description": "Names the messages that have no message id of their own, after the key and "
-    "their place in the batch: `key#0`, `key#1` and so on. So the same batch, sent again with the "
-    "same key, counts once. A key that is no message id is replaced by its SHA-256.",
+    "description": "Gives each message without a message ID one, made of the key and the "
+    "message's position in the batch: `key#0`, `key#1`, and so on. A batch that is sent again with "
+    "the same key then counts once. If the key is not a valid message ID, its SHA-256 is used.",
     "schema": {"type": "string"},
 }
 CONTENT_ENCODING: Json = {
     "in": "header",
     "name": "Content-Encoding",
     "schema": {"enum": ["gzip", "identity"]},
-    "description": "How the body is compressed.",
+    "description": "The compression of the body.",
 }
 
 
-def _refusals(limit: int, *codes: str, schema: str) -> Json:
-    told = ", ".join(
-        f"`{code}`"
-        for code in (
-            *("invalid_json", "not_an_object", "missing_field", "invalid_field"),
-            "invalid_timestamp",
-        )
-    )
+def _errors(limit: int, schema: str) -> Json:
+    missing = missing_field("userId")
     return {
         "400": error_response(
-            f"The body cannot mean anything, and nothing of it is queued: {told}.",
-            "missing_field",
-            "userId is required and must be a non-empty string.",
-            "userId",
+            "The body is invalid, and nothing in it is queued: `invalid_json`, `not_an_object`, "
+            "`missing_field`, `invalid_field`, `invalid_timestamp`.",
+            missing.code,
+            missing.message,
+            missing.field,
             schema=schema,
         ),
         "413": error_response(
@@ -237,26 +138,26 @@ def _refusals(limit: int, *codes: str, schema: str) -> Json:
             schema=schema,
         ),
         "415": error_response(
-            "`unsupported_encoding`: the body is compressed in a way that is not known here.",
+            "`unsupported_encoding`: the body is not compressed with gzip.",
             "unsupported_encoding",
-            "Content-Encoding must be gzip or identity; leave it out to send plain JSON.",
+            "Content-Encoding must be gzip or identity. Leave it out to send plain JSON.",
             schema=schema,
         ),
         "503": error_response(
-            "`unavailable`: nothing can be stored at the moment. Send it again.",
+            "`unavailable`: the data could not be stored. Send it again.",
             "unavailable",
-            "The data could not be stored. Send it again in 5 s.",
+            "The data could not be stored. Retry in 5 s.",
             headers=RETRY_AFTER,
             schema=schema,
         ),
     }
 
 
-ACCEPTED: Json = {"202": {"description": "Accepted: it is on disk. The body is empty."}}
+ACCEPTED: Json = {"202": {"description": "Accepted: the data is on disk. The body is empty."}}
 SUCCESS: Json = {
     "200": json_response(
         reference("SegmentSuccess"),
-        "Accepted: it is on disk.",
+        "Accepted: the data is on disk.",
         {"success": {"success": True}},
     )
 }
@@ -272,7 +173,7 @@ def _send(
     security: list[Json],
     accepted: Json = ACCEPTED,
     limit: int = bodies.MAX_SINGLE_BODY_BYTES,
-    refusals_as: str = "Refusal",
+    error_schema: str = "Refusal",
 ) -> Json:
     return {
         "operationId": id,
@@ -288,7 +189,7 @@ def _send(
             "description": f"At most {limit:,} bytes after decompression.",
             "content": {JSON: {"schema": reference(schema), "examples": named_examples(examples)}},
         },
-        "responses": {**accepted, **_refusals(limit, schema=refusals_as)},
+        "responses": {**accepted, **_errors(limit, error_schema)},
     }
 
 
@@ -315,45 +216,45 @@ def _v2(id: str, summary: str, schema: str, example: Json) -> Json:
 
 
 def _v1(id: str, summary: str, schema: str, example: Json) -> Json:
-    described = _send(id, summary, schema, {id: example}, tag="Version 1 (legacy)", security=[])
-    return described | {"deprecated": True}
+    operation = _send(id, summary, schema, {id: example}, tag="Version 1 (legacy)", security=[])
+    return operation | {"deprecated": True}
 
 
 def _segment(id: str, summary: str, example: Json, schema: str = "SegmentCall") -> Json:
-    batch = schema == "SegmentBatch"
+    is_batch = schema == "SegmentBatch"
     return _send(
         id,
         summary,
         schema,
         {"message": example},
         tag="Segment-compatible",
-        # Browsers put the key into the body as writeKey.
+        # Browsers send the key in the body, as writeKey.
         security=[*_BASIC, {}],
         accepted=SUCCESS,
-        limit=bodies.MAX_BATCH_BODY_BYTES if batch else bodies.MAX_SINGLE_BODY_BYTES,
-        refusals_as="SegmentRefusal",
+        limit=bodies.MAX_BATCH_BODY_BYTES if is_batch else bodies.MAX_SINGLE_BODY_BYTES,
+        error_schema="SegmentRefusal",
     )
 
 
-OPERATIONS: dict[type, Json] = {
-    views.IdentifyView: _v2("identify", "Say who somebody is", "Identify", _IDENTIFY),
-    views.GroupView: _v2("group", "Say what an account is", "Group", _GROUP),
-    views.TrackView: _v2("track", "Say what somebody did", "Track", _TRACK),
-    views.LegacyUserView: _v1(
+OPERATIONS: dict[Door, Json] = {
+    v2.identify: _v2("identify", "Identify a user", "Identify", _IDENTIFY),
+    v2.group: _v2("group", "Describe an account", "Group", _GROUP),
+    v2.track: _v2("track", "Track an event", "Track", _TRACK),
+    v1.user: _v1(
         "legacyUser",
-        "Say who somebody is",
+        "Identify a user",
         "LegacyUser",
         {"api_key": "edk_…", "user_id": "u1", "group_id": "a1", "traits": {"name": "Ada"}},
     ),
-    views.LegacyGroupView: _v1(
+    v1.group: _v1(
         "legacyGroup",
-        "Say what an account is",
+        "Describe an account",
         "LegacyGroup",
         {"api_key": "edk_…", "group_id": "a1", "traits": {"name": "Example Ltd"}},
     ),
-    views.LegacyEventView: _v1(
+    v1.event: _v1(
         "legacyEvent",
-        "Say what somebody did",
+        "Track an event",
         "LegacyEvent",
         {
             "api_key": "edk_…",
@@ -362,16 +263,16 @@ OPERATIONS: dict[type, Json] = {
             "timestamp": 1790237564000,
         },
     ),
-    segment_views.SegmentWebhookView: _send(
+    segment.webhook: _send(
         "segmentForward",
         "Forward one message from another pipeline",
         "SegmentMessage",
         {"track": {"type": "track", **_TRACK}, "connection test": {}},
         tag="Segment-compatible",
         security=_BASIC,
-        refusals_as="SegmentRefusal",
+        error_schema="SegmentRefusal",
     ),
-    segment_views.SegmentBatchView: _segment(
+    segment.batch: _segment(
         "segmentBatch",
         "Send a batch, as server SDKs do",
         {
@@ -380,22 +281,22 @@ OPERATIONS: dict[type, Json] = {
         },
         "SegmentBatch",
     ),
-    segment_views.SegmentIdentifyView: _segment("segmentIdentify", "Identify", _IDENTIFY),
-    segment_views.SegmentGroupView: _segment("segmentGroup", "Group", _GROUP),
-    segment_views.SegmentTrackView: _segment("segmentTrack", "Track", _TRACK),
-    segment_views.SegmentPageView: _segment(
+    segment.identify: _segment("segmentIdentify", "Identify", _IDENTIFY),
+    segment.group: _segment("segmentGroup", "Group", _GROUP),
+    segment.track: _segment("segmentTrack", "Track", _TRACK),
+    segment.page: _segment(
         "segmentPage",
         "Page: a track named `Viewed … Page`",
         {"userId": "u1", "name": "Pricing"},
     ),
-    segment_views.SegmentScreenView: _segment(
+    segment.screen: _segment(
         "segmentScreen",
         "Screen: a track named `Viewed … Screen`",
         {"userId": "u1", "name": "Settings"},
     ),
-    segment_views.SegmentAliasView: _segment(
+    segment.alias: _segment(
         "segmentAlias",
-        "Alias: accepted, and listed as dropped",
+        "Alias: accepted, but listed as dropped",
         {"userId": "u1", "previousId": "u0"},
     ),
 }

@@ -8,14 +8,14 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from engagement.messages import Group, Identify, Track, Traits
 from ingestion import timestamps
-from ingestion.doors import DecodedRequest, fields
+from ingestion.doors import DecodedRequest, field_types, fields
 from ingestion.doors.bodies import MAX_BATCH_MESSAGES, MAX_SINGLE_BODY_BYTES, too_many_messages
 from ingestion.doors.decoding import make_decoder
 from ingestion.doors.headers import Headers, idempotency_key, key_from_basic_auth, replace_nul
@@ -33,33 +33,43 @@ FieldValidator: TypeAlias = Callable[[str | None, str], str | None]
 
 
 class SegmentContext(msgspec.Struct, rename="camel"):
-    group_id: Any = None
+    group_id: field_types.AnyGroupId = None
     traits: Any = None
 
 
 class SegmentBody(msgspec.Struct, rename="camel"):
     """A message of any type. A field is checked by the types that it means something to."""
 
-    type: Any = None
-    user_id: Any = None
-    anonymous_id: Any = None
-    group_id: Any = None
-    event: Any = None
-    name: Any = None
-    traits: Any = None
-    context: SegmentContext | None = None
-    timestamp: Any = None
+    type: Annotated[Any, msgspec.Meta(description="The message's type.")] = None
+    user_id: field_types.AnyUserId = None
+    anonymous_id: field_types.AnonymousId = None
+    previous_id: field_types.PreviousId = None
+    group_id: field_types.AnyGroupId = None
+    event: field_types.AnyEvent = None
+    name: field_types.ViewName = None
+    traits: field_types.AnyTraits = None
+    context: Annotated[
+        SegmentContext | None, msgspec.Meta(description="`groupId` is the account.")
+    ] = None
+    timestamp: field_types.AnyTime = None
     original_timestamp: Any = None
-    sent_at: Any = None
+    sent_at: field_types.SentAt = None
     received_at: Any = None
-    message_id: Any = None
-    write_key: Any = None
+    message_id: field_types.AnyMessageId = None
+    write_key: field_types.WriteKey = None
 
 
 class SegmentBatchBody(msgspec.Struct, rename="camel"):
-    batch: list[msgspec.Raw] | None = None
-    sent_at: Any = None
-    write_key: Any = None
+    """Messages that name their types. An invalid one is listed as dropped; the others count."""
+
+    batch: Annotated[
+        list[msgspec.Raw] | None,
+        msgspec.Meta(
+            description="The messages.", extra_json_schema={"maxItems": MAX_BATCH_MESSAGES}
+        ),
+    ] = None
+    sent_at: field_types.SentAt = None
+    write_key: field_types.WriteKey = None
 
 
 _decode = make_decoder(SegmentBody)

@@ -1,41 +1,46 @@
 """The legacy wire format: snake_case names, Unix milliseconds, the key in the body."""
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
-from engagement.messages import Group, Identify, Track, Traits
+from engagement.messages import Group, Identify, Track
 from ingestion import timestamps
-from ingestion.doors import DecodedRequest, fields
+from ingestion.doors import DecodedRequest, field_types, fields
 from ingestion.doors.decoding import make_decoder
 from ingestion.doors.headers import Headers, idempotency_key, replace_nul
 
 
 class LegacyUserBody(msgspec.Struct):
-    api_key: Any = None
-    user_id: str | None = None
-    traits: Traits | None = None
-    group_id: str | None = None
-    timestamp: int | None = None
-    message_id: str | None = None
+    """Identifies a user."""
+
+    api_key: field_types.KeyInBody = None
+    user_id: field_types.UserId = None
+    traits: field_types.OptionalTraits = None
+    group_id: field_types.GroupId = None
+    timestamp: field_types.UnixMilliseconds = None
+    message_id: field_types.MessageId = None
 
 
 class LegacyGroupBody(msgspec.Struct):
-    api_key: Any = None
-    group_id: str | None = None
-    traits: Traits | None = None
-    user_id: str | None = None
-    timestamp: int | None = None
-    message_id: str | None = None
+    """Describes an account."""
+
+    api_key: field_types.KeyInBody = None
+    group_id: field_types.GroupId = None
+    traits: field_types.OptionalTraits = None
+    user_id: field_types.UserId = None
+    timestamp: field_types.UnixMilliseconds = None
+    message_id: field_types.MessageId = None
 
 
 class LegacyEventBody(msgspec.Struct):
-    api_key: Any = None
-    user_id: str | None = None
-    event: str | None = None
-    timestamp: int | None = None
-    message_id: str | None = None
+    """Tracks an event."""
+
+    api_key: field_types.KeyInBody = None
+    user_id: field_types.UserId = None
+    event: field_types.Event = None
+    timestamp: field_types.UnixMilliseconds = None
+    message_id: field_types.MessageId = None
 
 
 _decode_user = make_decoder(LegacyUserBody)

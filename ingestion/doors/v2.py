@@ -1,42 +1,51 @@
 """The current wire format: camelCase names, ISO 8601 times, the key in the Authorization header."""
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
-from engagement.messages import Group, Identify, Track, Traits
+from engagement.messages import Group, Identify, Track
 from ingestion import timestamps
-from ingestion.doors import DecodedRequest, fields
+from ingestion.doors import DecodedRequest, field_types, fields
 from ingestion.doors.decoding import make_decoder
 from ingestion.doors.headers import Headers, idempotency_key, key_from_basic_auth
 
 
 class IdentifyBody(msgspec.Struct, rename="camel"):
-    user_id: str | None = None
-    traits: Traits | None = None
-    group_id: str | None = None
-    timestamp: str | None = None
-    message_id: str | None = None
+    """Identifies a user. `groupId` also says which account the user belongs to."""
+
+    user_id: field_types.UserId = None
+    traits: field_types.OptionalTraits = None
+    group_id: field_types.GroupId = None
+    timestamp: field_types.IsoTime = None
+    message_id: field_types.MessageId = None
 
 
 class GroupBody(msgspec.Struct, rename="camel"):
-    group_id: str | None = None
-    traits: Traits | None = None
-    user_id: str | None = None
-    timestamp: str | None = None
-    message_id: str | None = None
+    """Describes an account. `userId` also says which user belongs to it."""
+
+    group_id: field_types.GroupId = None
+    traits: field_types.OptionalTraits = None
+    user_id: field_types.UserId = None
+    timestamp: field_types.IsoTime = None
+    message_id: field_types.MessageId = None
 
 
 class Context(msgspec.Struct, rename="camel"):
-    group_id: str | None = None
+    group_id: field_types.GroupId = None
 
 
 class TrackBody(msgspec.Struct, rename="camel"):
-    user_id: str | None = None
-    event: str | None = None
-    timestamp: str | None = None
-    context: Context | None = None
-    message_id: str | None = None
+    """Tracks an event. Other fields, such as properties, are ignored and never stored."""
+
+    user_id: field_types.UserId = None
+    event: field_types.Event = None
+    timestamp: field_types.IsoTime = None
+    context: Annotated[
+        Context | None, msgspec.Meta(description="`groupId` is the account that it happened in.")
+    ] = None
+    message_id: field_types.MessageId = None
 
 
 _decode_identify = make_decoder(IdentifyBody)

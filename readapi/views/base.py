@@ -1,4 +1,4 @@
-"""The read API: workspaces, and their accounts and users, ranked."""
+"""The base of the read API's views."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -19,23 +19,23 @@ from readapi.pagination import ResultPage
 from readapi.parameters import Parameters
 from readapi.throttling import TokenRateThrottle
 
-# A reader whose statements take longer is answered 503.
+# If its statements take longer, the request gets 503.
 READ_TIMEOUT_SECONDS = 10.0
 
 
 class JsonView(APIView):
-    """A view whose every answer is JSON, errors included, and is kept by no cache."""
+    """A view that always responds with JSON, also to errors, and is never cached."""
 
     @property
     def default_response_headers(self) -> dict[str, str]:
         headers: dict[str, str] = super().default_response_headers
-        # Answers hold names and email addresses, and are for the bearer of one token.
+        # Responses contain names and email addresses, for one token only.
         return {**headers, "Cache-Control": "no-store", "Vary": "Authorization"}
 
     def perform_content_negotiation(
         self, request: Request, force: bool = False
     ) -> tuple[JSONRenderer, str]:
-        """JSON, whatever the client says that it accepts."""
+        """JSON, whatever the Accept header says."""
         return JSONRenderer(), JSONRenderer.media_type
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
@@ -43,23 +43,23 @@ class JsonView(APIView):
 
 
 class UnknownPathView(JsonView):
-    """Whatever lies under /v1 or /v2 and is nothing."""
+    """404 for any unknown path under /v1, /v2, and /segment."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
         super().initial(request, *args, **kwargs)
-        raise errors.NotFound("This address does not exist.")
+        raise errors.NotFound("This endpoint does not exist.")
 
 
 class ReadView(JsonView):
-    """A view for the bearer of a token, who sees the token's product and nothing else."""
+    """A view that requires a token and shows only the token's product."""
 
     authentication_classes = [BearerTokenAuthentication]
     throttle_classes = [TokenRateThrottle]
-    # The names of all query parameters that the endpoint accepts, and what it can expand.
+    # All query parameters and expansions that the endpoint accepts.
     PARAMETERS: ClassVar[tuple[str, ...]]
     EXPANSIONS: ClassVar[tuple[str, ...]] = ()
-    # What a request is answered with, given the ids of its path. It only reads.
-    answer: Callable[..., Response]
+    # Takes the IDs in the path. It must only read.
+    build_response: Callable[..., Response]
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -70,20 +70,18 @@ class ReadView(JsonView):
 
     def get(self, request: Request, **ids: int) -> Response:
         parameters.require_known(self.parameters, self.PARAMETERS)
-        return replica.read_from_replica(partial(self._answer_in_time, **ids))
+        self.expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
+        return replica.read_from_replica(partial(self._build_response_in_time, **ids))
 
-    def _answer_in_time(self, **ids: int) -> Response:
+    def _build_response_in_time(self, **ids: int) -> Response:
         with sql.cancel_after(READ_TIMEOUT_SECONDS):
-            return self.answer(**ids)
+            return self.build_response(**ids)
 
-    def record_response(self, record: Mapping[str, object], expansions: Sequence[str]) -> Response:
-        return Response({"data": record, "_expansions": expansions})
+    def record_response(self, record: Mapping[str, object]) -> Response:
+        return Response({"data": record, "_expansions": self.expansions})
 
     def page_response(
-        self,
-        page: ResultPage[Any],
-        records: Sequence[Mapping[str, object]],
-        expansions: Sequence[str],
+        self, page: ResultPage[Any], records: Sequence[Mapping[str, object]]
     ) -> Response:
         links = {"self": self.links.request}
         if page.next is not None:
@@ -94,7 +92,7 @@ class ReadView(JsonView):
             {
                 "data": records,
                 "pagination": pagination.pagination_record(page),
-                "_expansions": expansions,
+                "_expansions": self.expansions,
                 "_links": links,
             }
         )

@@ -1,4 +1,4 @@
-"""The look-up that older clients use: one account, at the root of the answer."""
+"""The look-up of version 1: one account, at the root of the response."""
 
 from rest_framework.response import Response
 
@@ -7,21 +7,21 @@ from readapi.views.base import ReadView
 
 
 class LegacyAccountView(ReadView):
-    """One account, by its id or by a match; its score is a fraction from 0 to 1."""
+    """One account, by its ID or by a look-up. Its score is a fraction from 0 to 1."""
 
     PARAMETERS = ("workspace_id", "id", *parameters.LOOKUP_PARAMETERS, "expand")
     EXPANSIONS = ("insights", "traits", "segments")
 
-    def answer(self) -> Response:
+    def build_response(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
-        wanted = parameters.id_or_lookup(self.parameters)
-        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
+        id_or_lookup = parameters.id_or_lookup(self.parameters)
 
         workspace = queries.workspace(self.product, workspace_id, quantiles_of="account")
-        if isinstance(wanted, int):
-            row = queries.account(workspace, wanted)
+        if isinstance(id_or_lookup, int):
+            row = queries.account(workspace, id_or_lookup)
         else:
-            row = queries.find_account(workspace, wanted)
-        detail = details.AccountDetails(workspace, row)
-        record = serializers.legacy_account(row, detail.metrics)
-        return Response(record | detail.expand(expansions) | {"_expansions": expansions})
+            row = queries.find_account(workspace, id_or_lookup)
+        account = details.AccountDetails(workspace, row)
+        record = serializers.legacy_account(row, account.metrics)
+        expanded = account.expand(self.expansions)
+        return Response(record | expanded | {"_expansions": self.expansions})

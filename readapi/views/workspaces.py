@@ -1,4 +1,4 @@
-"""Workspaces: what a token may read about."""
+"""Workspaces of the token's product."""
 
 from collections.abc import Sequence
 
@@ -8,23 +8,19 @@ from engagement.models import Workspace
 from engagement.segments import counts
 from engagement.segments.counts import SubjectTotals
 from readapi import pagination, parameters, queries, serializers
-from readapi.records import Workspace as Record
+from readapi.records import WorkspaceRecord
 from readapi.views.base import ReadView
 
 
 class WorkspaceView(ReadView):
-    """Workspaces, each with its stats where asked for."""
-
     EXPANSIONS = ("stats",)
 
-    def records(self, shown: Sequence[Workspace], expansions: Sequence[str]) -> list[Record]:
-        records = [serializers.workspace(row, self.product.name, self.links) for row in shown]
-        if "stats" in expansions:
-            counted = counts.subject_totals(row.scores for row in shown if row.scores)
-            for row, record in zip(shown, records, strict=True):
-                record["stats"] = serializers.stats(
-                    counted.get(row.scores_id or 0, SubjectTotals())
-                )
+    def records(self, workspaces: Sequence[Workspace]) -> list[WorkspaceRecord]:
+        records = [serializers.workspace(row, self.product.name, self.links) for row in workspaces]
+        if "stats" in self.expansions:
+            totals = counts.subject_totals(row.scores for row in workspaces if row.scores)
+            for row, record in zip(workspaces, records, strict=True):
+                record["stats"] = serializers.stats(totals.get(row.scores_id or 0, SubjectTotals()))
         return records
 
 
@@ -33,14 +29,13 @@ class WorkspaceList(WorkspaceView):
 
     PARAMETERS = ("expand", *parameters.PAGING_PARAMETERS)
 
-    def answer(self) -> Response:
-        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
-        asked = pagination.parse_page_request(
+    def build_response(self) -> Response:
+        request = pagination.parse_page_request(
             self.parameters, "workspaces", queries.WORKSPACE_ORDER
         )
-        found = queries.workspaces(self.product, tallied="stats" in expansions)
-        page = pagination.paginate(found, queries.WORKSPACE_ORDER, asked)
-        return self.page_response(page, self.records(page.rows, expansions), expansions)
+        rows = queries.workspaces(self.product, with_counts="stats" in self.expansions)
+        page = pagination.paginate(rows, queries.WORKSPACE_ORDER, request)
+        return self.page_response(page, self.records(page.rows))
 
 
 class WorkspaceDetail(WorkspaceView):
@@ -48,8 +43,7 @@ class WorkspaceDetail(WorkspaceView):
 
     PARAMETERS = ("expand",)
 
-    def answer(self, workspace_id: int) -> Response:
-        expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
-        counted = "stats" in expansions
-        workspace = queries.workspace(self.product, workspace_id, tallied=counted)
-        return self.record_response(self.records([workspace], expansions)[0], expansions)
+    def build_response(self, workspace_id: int) -> Response:
+        with_counts = "stats" in self.expansions
+        workspace = queries.workspace(self.product, workspace_id, with_counts=with_counts)
+        return self.record_response(self.records([workspace])[0])

@@ -1,4 +1,4 @@
-"""The description as clients get it."""
+"""The OpenAPI description as clients get it."""
 
 from typing import Any
 
@@ -7,24 +7,24 @@ import msgspec
 import pytest
 
 from config.openapi import assembly
-from tests.openapi.walking import closed
+from tests.openapi.walking import forbid_extra_keys
 
 
 @pytest.fixture(scope="session")
 def described() -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(assembly.render_schema())
-    return found
+    document: dict[str, Any] = msgspec.json.decode(assembly.render_schema())
+    return document
 
 
 class Shapes:
-    """Tells whether a body is exactly what a schema says: a key more is a fault too."""
+    """Validates bodies against schemas. An extra key is an error too."""
 
     def __init__(self, described: dict[str, Any]) -> None:
-        self.components = closed(described["components"])
+        self.components = forbid_extra_keys(described["components"])
 
     def faults(self, schema: dict[str, Any], body: object) -> list[str]:
-        whole = {**closed(schema), "components": self.components}
-        validator = jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+        document = {**forbid_extra_keys(schema), "components": self.components}
+        validator = jsonschema_rs.Draft202012Validator(document, validate_formats=True)
         return [f"{error.instance_path}: {error.message}" for error in validator.iter_errors(body)]
 
 

@@ -1,4 +1,4 @@
-"""Whatever is asked of the APIs, the answer is one that their description names."""
+"""Any request to the APIs gets a response that the description allows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -29,7 +29,7 @@ CHECKS = [
     response_headers_conformance,
     response_schema_conformance,
 ]
-# The same requests every time, and few enough for every run of the tests.
+# The same requests in every run, and only a few.
 FIXED = settings(
     derandomize=True,
     database=None,
@@ -39,18 +39,18 @@ FIXED = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-described = schemathesis.openapi.from_wsgi("/openapi.json", get_wsgi_application())
+api = schemathesis.openapi.from_wsgi("/openapi.json", get_wsgi_application())
 
 
 @pytest.fixture
-def nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The doors, with nobody who stores what they accept."""
+def no_inbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ingestion endpoints that store nothing."""
     monkeypatch.setattr(group_commit, "accept", lambda *_: None)
 
 
 @pytest.fixture
 def one_connection() -> Iterator[None]:
-    """Requests share the test's connection with its transaction, as those of Django's client."""
+    """Let requests share the test's connection and transaction, as with Django's client."""
     signals = (request_started, request_finished)
     for signal in signals:
         signal.disconnect(close_old_connections)
@@ -65,28 +65,28 @@ def filled(acme: Product, one_connection: None, settings: Any) -> Workspace:
     return fill(acme)
 
 
-@described.include(method="POST").parametrize()
+@api.include(method="POST").parametrize()
 @FIXED
-def test_of_sending(case: Case[Any], one_connection: None, nothing_behind: None) -> None:
+def test_sending(case: Case[Any], one_connection: None, no_inbox: None) -> None:
     case.call_and_validate(checks=CHECKS)
 
 
-@described.include(method="GET").parametrize()
+@api.include(method="GET").parametrize()
 @FIXED
-def test_of_reading(case: Case[Any], filled: Workspace, acme_token: str) -> None:
-    point_at_what_is_there(case, filled)
+def test_reading(case: Case[Any], filled: Workspace, acme_token: str) -> None:
+    use_existing_ids(case, filled)
     case.call_and_validate(checks=CHECKS, headers={"Authorization": f"Bearer {acme_token}"})
 
 
-def point_at_what_is_there(case: Case[Any], filled: Workspace) -> None:
-    """Put ids that exist in the place of those that do not; what is no id stays as it is."""
-    there = {
+def use_existing_ids(case: Case[Any], filled: Workspace) -> None:
+    """Replace positive IDs by existing ones, and leave everything else."""
+    existing_ids = {
         "workspace_id": filled.pk,
         "account_id": account_id(filled.product, "initech"),
         "user_id": user_id(filled.product, "ann"),
         "segment_id": filled.segments.all()[0].pk,
     }
-    for given in (case.query, case.path_parameters):
-        for name in given.keys() & there.keys():
-            if isinstance(given[name], int) and given[name] > 0:
-                given[name] = there[name]
+    for parameters in (case.query, case.path_parameters):
+        for name in parameters.keys() & existing_ids.keys():
+            if isinstance(parameters[name], int) and parameters[name] > 0:
+                parameters[name] = existing_ids[name]

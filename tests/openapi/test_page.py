@@ -1,4 +1,4 @@
-"""The page that shows the description works offline and under a strict policy."""
+"""The docs page works offline and under a strict Content-Security-Policy."""
 
 import re
 
@@ -14,11 +14,11 @@ def page(client: Client) -> str:
     return response.content.decode()
 
 
-def test_everything_that_it_loads_is_a_file_of_our_own(page: str) -> None:
-    loaded = re.findall(r'(?:src|href)="([^"]+)"', page)
-    assert len(loaded) >= 5
-    for address in loaded:
-        assert address == "/openapi.json" or finders.find(address.removeprefix("/static/")), address
+def test_it_loads_only_our_own_files(page: str) -> None:
+    loaded_urls = re.findall(r'(?:src|href)="([^"]+)"', page)
+    assert len(loaded_urls) >= 5
+    for url in loaded_urls:
+        assert url == "/openapi.json" or finders.find(url.removeprefix("/static/")), url
 
 
 def test_nothing_in_it_is_inline(page: str) -> None:
@@ -27,11 +27,11 @@ def test_nothing_in_it_is_inline(page: str) -> None:
     assert re.findall(r"\son\w+=", page) == []
 
 
-def test_its_policy_has_no_exceptions_for_scripts_and_styles(client: Client) -> None:
+def test_its_policy_allows_no_inline_scripts_or_styles(client: Client) -> None:
     policy = client.get("/docs").headers["Content-Security-Policy"]
     assert "unsafe" not in policy and "script-src 'self';" in policy
     assert "style-src 'self';" in policy and "http" not in policy
 
 
-def test_it_says_where_the_description_is(page: str) -> None:
+def test_it_links_to_the_description(page: str) -> None:
     assert 'data-description="/openapi.json"' in page

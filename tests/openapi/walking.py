@@ -1,4 +1,4 @@
-"""Ways through a description."""
+"""Helpers that traverse an OpenAPI description."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -7,28 +7,28 @@ from typing import Any, NamedTuple
 class Operation(NamedTuple):
     method: str
     path: str
-    said: dict[str, Any]
+    spec: dict[str, Any]
 
 
 def operations(described: dict[str, Any]) -> Iterator[Operation]:
     for path, item in described["paths"].items():
-        for method, said in item.items():
-            yield Operation(method, path, said)
+        for method, spec in item.items():
+            yield Operation(method, path, spec)
 
 
-def closed(schema: Any) -> Any:
-    """The schema with no room for keys that it does not name."""
+def forbid_extra_keys(schema: Any) -> Any:
+    """The schema without extra keys in its objects."""
     if isinstance(schema, list):
-        return [closed(item) for item in schema]
+        return [forbid_extra_keys(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {name: closed(value) for name, value in schema.items()}
-    if isinstance(found.get("properties"), dict) and found.get("type") == "object":
-        found.setdefault("additionalProperties", False)
-    return found
+    strict = {name: forbid_extra_keys(value) for name, value in schema.items()}
+    if isinstance(strict.get("properties"), dict) and strict.get("type") == "object":
+        strict.setdefault("additionalProperties", False)
+    return strict
 
 
-def media(said: dict[str, Any]) -> dict[str, Any]:
-    """The JSON of a request's body or of an answer; empty where there is none."""
-    found: dict[str, Any] = said.get("content", {}).get("application/json", {})
-    return found
+def media(spec: dict[str, Any]) -> dict[str, Any]:
+    """The JSON media type of a request body or a response, or an empty dict."""
+    media_type: dict[str, Any] = spec.get("content", {}).get("application/json", {})
+    return media_type

@@ -1,4 +1,4 @@
-"""Readers: ``acme_reads`` asks with Acme's token, ``globex_reads`` with somebody else's."""
+"""Readers: ``acme_reads`` uses Acme's token, ``globex_reads`` another product's."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -19,9 +19,9 @@ Reads: TypeAlias = "Callable[..., Response]"
 def reader(token: str) -> Reads:
     client = Client(headers={"authorization": f"Bearer {token}"})
 
-    def reads(address: str, **parameters: Any) -> "Response":
-        joint = "&" if "?" in address else "?"
-        return client.get(address + joint + urlencode(parameters) if parameters else address)
+    def reads(url: str, **parameters: Any) -> "Response":
+        separator = "&" if "?" in url else "?"
+        return client.get(url + separator + urlencode(parameters) if parameters else url)
 
     return reads
 

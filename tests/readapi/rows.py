@@ -1,4 +1,4 @@
-"""Rows as recording and rescoring leave them, for tests that only read."""
+"""Rows as recording and rescoring write them, for tests that only read."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -16,19 +16,19 @@ from engagement.tenure import parse_created_at
 
 SPRING = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
 SUMMER = datetime(2026, 6, 1, 12, 0, 0, 123456, tzinfo=UTC)
-# The day that the scores are of.
+# The day of the scores.
 SCORED_DAY = date(2026, 6, 9)
 
 
 def workspace_of(product: Product) -> Workspace:
-    """The product's workspace, with the scores that readers see."""
+    """The product's workspace with published scores."""
     workspace = Workspace.objects.get(product=product)
     scores_of(workspace)
     return workspace
 
 
 def scores_of(workspace: Workspace) -> ScoreSet:
-    """The set of scores that the workspace shows, made if there is none yet."""
+    """The workspace's published score set; creates one if there is none."""
     if workspace.scores is None:
         workspace.scores = ScoreSet.objects.create(
             product=workspace.product,

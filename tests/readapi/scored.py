@@ -1,4 +1,4 @@
-"""A product with scores that were computed from what its users did."""
+"""A product with scores computed from events."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ WEEK = 7 * 24
 
 
 def fill(product: Product) -> Workspace:
-    """Initech, which rose and is carried by ann, and hooli, which stopped."""
+    """Initech, which is rising thanks to ann, and hooli, which is inactive."""
     license: dict[str, Any] = {
         "am.tier.number": 50,
         "am.maintenanceEndDate": f"{TODAY + timedelta(days=20)}",

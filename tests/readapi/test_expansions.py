@@ -1,4 +1,4 @@
-"""What a single account or user expands to."""
+"""The expansions of a single account or user."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,9 +17,9 @@ def filled(acme: Product) -> Workspace:
 
 @pytest.fixture
 def read(acme_reads: Reads, acme: Product, filled: Workspace) -> Any:
-    """Reads an account or a user by the customer's id; its data."""
+    """Reads an account or a user by its tracking ID and returns its data."""
 
-    def reading(resource: str, name: str, expand: str, **parameters: Any) -> dict[str, Any]:
+    def read_data(resource: str, name: str, expand: str, **parameters: Any) -> dict[str, Any]:
         id = account_id(acme, name) if resource == "accounts" else user_id(acme, name)
         response = acme_reads(
             f"/v2/{resource}/{id}", workspace_id=filled.pk, expand=expand, **parameters
@@ -29,10 +29,10 @@ def read(acme_reads: Reads, acme: Product, filled: Workspace) -> Any:
         data: dict[str, Any] = response.json()["data"]
         return data
 
-    return reading
+    return read_data
 
 
-def test_events_say_what_a_score_is_made_of_and_add_up_to_it(read: Any) -> None:
+def test_events_add_up_to_the_raw_score(read: Any) -> None:
     data = read("accounts", "initech", "events")
     assert data["events"] == [
         {"name": "shared", "count": 5, "weight": 1, "points": 5},
@@ -56,7 +56,7 @@ def test_history_has_ninety_days_and_agrees_with_the_metrics(read: Any) -> None:
     assert days[f"{TODAY - timedelta(days=7)}"] == metrics["score_last_period"]
 
 
-def test_segments_are_those_that_have_it_as_a_member(read: Any, filled: Workspace) -> None:
+def test_segments_are_those_with_the_subject_as_a_member(read: Any, filled: Workspace) -> None:
     names = [segment["name"] for segment in read("accounts", "initech", "segments")["segments"]]
     assert "All" in names and "Active Today" in names and "Multi-User Accounts" in names
     assert "Mature" not in names
@@ -66,30 +66,31 @@ def test_segments_are_those_that_have_it_as_a_member(read: Any, filled: Workspac
         name="Pro",
         conditions=[{"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}],
     )
-    of_cyd = read("users", "cyd", "segments")["segments"]
-    assert {"id": pro.pk, "name": "Pro"} in of_cyd
+    segments_of_cyd = read("users", "cyd", "segments")["segments"]
+    assert {"id": pro.pk, "name": "Pro"} in segments_of_cyd
     assert "Pro" not in [
         segment["name"] for segment in read("users", "bob", "segments")["segments"]
     ]
 
 
-def test_insights_are_sentences_with_their_numbers(read: Any) -> None:
-    found = {one["kind"]: one for one in read("accounts", "initech", "insights")["insights"]}
-    assert set(found) == {"trend_up", "one_person", "seats_unused"}
-    assert found["seats_unused"] == {
+def test_insights_have_a_text_and_its_numbers(read: Any) -> None:
+    rows = read("accounts", "initech", "insights")["insights"]
+    insights = {insight["kind"]: insight for insight in rows}
+    assert set(insights) == {"trend_up", "one_person", "seats_unused"}
+    assert insights["seats_unused"] == {
         "kind": "seats_unused",
         "severity": "warning",
         "text": "Most of the license is unused: 2 people are active, and it is for 50 (4%).",
         "numbers": {"active_users": 2, "seats": 50, "license_utilization": 0.04},
     }
-    assert found["one_person"]["text"] == (
+    assert insights["one_person"]["text"] == (
         "One person carries the account: 89% of its points come from Ann, one of 2 users."
     )
 
 
-def test_an_account_that_stopped_says_so(read: Any) -> None:
-    [stopped] = read("accounts", "hooli", "insights")["insights"]
-    assert stopped["text"] == (
+def test_an_inactive_account_has_an_insight(read: Any) -> None:
+    [insight] = read("accounts", "hooli", "insights")["insights"]
+    assert insight["text"] == (
         "Nothing that is scored has happened for 7 days. The last scored event was on 2026-09-17."
     )
 
@@ -108,10 +109,10 @@ def test_all_expansions_at_once(read: Any) -> None:
         ("segments", "counts"),
     ],
 )
-def test_an_unknown_expansion_is_told_the_known_ones(
+def test_the_error_for_an_unknown_expansion_lists_the_known_ones(
     address: str, allowed: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
     response = acme_reads(f"/v2/{address}", workspace_id=workspace.pk, expand="everything")
     assert response.status_code == 400
     assert response.json()["error"]["code"] == "invalid_expand"
-    assert response.json()["error"]["message"] == f"expand may name: {allowed}."
+    assert response.json()["error"]["message"] == f"expand accepts: {allowed}."

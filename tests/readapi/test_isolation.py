@@ -1,4 +1,4 @@
-"""What belongs to another product does not exist."""
+"""Records of other products do not exist for a token."""
 
 from typing import Any
 
@@ -59,8 +59,8 @@ LOOK_UPS_IN_GLOBEX_WORKSPACE = [
 
 
 @pytest.fixture
-def places(acme_reads: Reads, workspace: Workspace, globex_workspace: Workspace) -> dict[str, Any]:
-    """Ids and cursors of Acme's, all of which work with Acme's token."""
+def ids(acme_reads: Reads, workspace: Workspace, globex_workspace: Workspace) -> dict[str, Any]:
+    """Acme's IDs and cursors. All work with Acme's token."""
     traits = {"name": "Initech", "domain": "initech.example"}
     account = make_account(workspace, "initech", 5, traits=traits)
     make_account(workspace, "initrode", 9)
@@ -85,13 +85,13 @@ def places(acme_reads: Reads, workspace: Workspace, globex_workspace: Workspace)
 
 
 @pytest.mark.parametrize("address", IN_ACMES_WORKSPACE)
-def test_a_foreign_token_gets_the_answer_to_an_unknown_id(
-    address: str, places: dict[str, Any], acme_reads: Reads, globex_reads: Reads
+def test_another_products_token_gets_the_same_response_as_for_an_unknown_id(
+    address: str, ids: dict[str, Any], acme_reads: Reads, globex_reads: Reads
 ) -> None:
-    assert acme_reads(address.format(**places)).status_code == 200
+    assert acme_reads(address.format(**ids)).status_code == 200
 
-    foreign = globex_reads(address.format(**places))
-    nowhere = {**places, "workspace": UNKNOWN, **NOWHERE}
+    foreign = globex_reads(address.format(**ids))
+    nowhere = {**ids, "workspace": UNKNOWN, **NOWHERE}
     unknown = globex_reads(address.format(**nowhere))
     assert foreign.status_code == 404
     assert foreign.json()["error"]["code"] == "not_found"
@@ -100,41 +100,43 @@ def test_a_foreign_token_gets_the_answer_to_an_unknown_id(
 
 
 @pytest.mark.parametrize("address", ACMES_IDS_IN_GLOBEX_WORKSPACE)
-def test_an_own_workspace_opens_no_foreign_id(
-    address: str, places: dict[str, Any], globex_reads: Reads
+def test_an_id_of_another_product_does_not_exist(
+    address: str, ids: dict[str, Any], globex_reads: Reads
 ) -> None:
-    foreign = globex_reads(address.format(**places))
-    unknown = globex_reads(address.format(**{**places, **NOWHERE}))
+    foreign = globex_reads(address.format(**ids))
+    unknown = globex_reads(address.format(**{**ids, **NOWHERE}))
     assert foreign.status_code == 404
     assert foreign.content == unknown.content
 
 
 @pytest.mark.parametrize("address", LOOK_UPS_IN_GLOBEX_WORKSPACE)
-def test_lists_and_look_ups_in_an_own_workspace_find_nothing_foreign(
-    address: str, places: dict[str, Any], globex_reads: Reads
+def test_lists_and_look_ups_find_nothing_of_another_product(
+    address: str, ids: dict[str, Any], globex_reads: Reads
 ) -> None:
-    assert globex_reads(address.format(**places)).json()["data"] == []
+    assert globex_reads(address.format(**ids)).json()["data"] == []
 
 
 @pytest.mark.parametrize("kind", ["accounts", "users", "segments"])
-def test_a_foreign_cursor_is_refused_in_an_own_workspace(
-    kind: str, places: dict[str, Any], globex_reads: Reads
+def test_another_products_cursor_is_invalid(
+    kind: str, ids: dict[str, Any], globex_reads: Reads
 ) -> None:
     response = globex_reads(
         f"/v2/{kind}",
-        workspace_id=places["globex_workspace"],
-        cursor=places[f"{kind}_cursor"],
+        workspace_id=ids["globex_workspace"],
+        cursor=ids[f"{kind}_cursor"],
     )
     assert response.json()["error"]["code"] == "invalid_cursor"
 
 
-def test_the_list_of_workspaces_shows_no_foreign_one(
-    places: dict[str, Any], globex_reads: Reads
+def test_the_list_of_workspaces_excludes_other_products(
+    ids: dict[str, Any], globex_reads: Reads
 ) -> None:
     listed = globex_reads("/v2/workspaces").json()["data"]
-    assert [row["id"] for row in listed] == [places["globex_workspace"]]
+    assert [row["id"] for row in listed] == [ids["globex_workspace"]]
 
 
 @pytest.mark.parametrize("address", [*IN_ACMES_WORKSPACE, "/v2/workspaces"])
-def test_nothing_is_read_without_a_token(address: str, places: dict[str, Any], client: Any) -> None:
-    assert client.get(address.format(**places)).status_code == 401
+def test_without_a_token_everything_returns_401(
+    address: str, ids: dict[str, Any], client: Any
+) -> None:
+    assert client.get(address.format(**ids)).status_code == 401

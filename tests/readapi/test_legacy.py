@@ -1,4 +1,4 @@
-"""GET /v1/accounts: the look-up of one account that older clients use."""
+"""GET /v1/accounts: the account look-up of version 1."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def test_the_account_is_at_the_root_and_its_score_is_a_fraction(
 ) -> None:
     id = account_id(acme, "initech")
     body = acme_reads(ADDRESS, workspace_id=filled.pk, id=id).json()
-    # Nobody else scored: initech is its own benchmark, and the benchmark scores 90.
+    # Initech is the only account with a score, so it is the benchmark, which scores 90.
     assert scores_of(filled).account_benchmark == 9.0
     assert body == {
         "id": id,
@@ -46,7 +46,7 @@ def test_the_account_is_at_the_root_and_its_score_is_a_fraction(
             "total_users": 2,
             "active_share": 1.0,
             "license_utilization": 0.04,
-            # When somebody did something there, though a message last named it on August 5.
+            # The last event is later than the last message that names it, of August 5.
             "last_seen": "2026-09-24T12:00:00.000000Z",
         },
         "_expansions": [],
@@ -64,7 +64,7 @@ def test_the_account_is_at_the_root_and_its_score_is_a_fraction(
         {"match_type": "am.tier.number", "match_value": "50"},
     ],
 )
-def test_an_account_is_found_by_what_is_known_of_it(
+def test_an_account_is_found_by_any_trait(
     match: dict[str, str], acme_reads: Reads, filled: Workspace
 ) -> None:
     body = acme_reads(ADDRESS, workspace_id=filled.pk, **match).json()
@@ -84,7 +84,7 @@ def test_expansions_are_inside_the_account(
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("parameters", "code"),
     [
         ({}, "missing_match_parameter"),
         ({"id": ""}, "missing_match_parameter"),
@@ -96,19 +96,19 @@ def test_expansions_are_inside_the_account(
         ({"id": "1", "expand": "history"}, "invalid_expand"),
     ],
 )
-def test_what_cannot_be_asked_is_refused(
-    asked: dict[str, Any], code: str, acme_reads: Reads, filled: Workspace
+def test_invalid_parameters_return_400(
+    parameters: dict[str, Any], code: str, acme_reads: Reads, filled: Workspace
 ) -> None:
-    response = acme_reads(ADDRESS, workspace_id=filled.pk, **asked)
+    response = acme_reads(ADDRESS, workspace_id=filled.pk, **parameters)
     assert (response.status_code, response.json()["error"]["code"]) == (400, code)
 
 
-def test_nothing_found_is_a_404_for_unknown_and_foreign_accounts_alike(
+def test_unknown_and_foreign_accounts_return_404(
     acme_reads: Reads, globex_reads: Reads, acme: Product, globex: Product, filled: Workspace
 ) -> None:
     theirs = Workspace.objects.get(product=globex)
     id = account_id(acme, "initech")
-    for reads, asked in (
+    for reads, parameters in (
         (acme_reads, {"workspace_id": filled.pk, "id": 999_999_999}),
         (
             acme_reads,
@@ -118,10 +118,10 @@ def test_nothing_found_is_a_404_for_unknown_and_foreign_accounts_alike(
         (globex_reads, {"workspace_id": theirs.pk, "id": id}),
         (acme_reads, {"workspace_id": theirs.pk, "id": id}),
     ):
-        response = reads(ADDRESS, **asked)
+        response = reads(ADDRESS, **parameters)
         assert (response.status_code, response.json()["error"]["code"]) == (404, "not_found")
 
 
-def test_it_only_reads(acme_token: str) -> None:
+def test_post_is_not_allowed(acme_token: str) -> None:
     response = Client(headers={"authorization": f"Bearer {acme_token}"}).post(ADDRESS)
     assert response.status_code == 405

@@ -1,4 +1,4 @@
-"""match_type and match_value: the same list with zero or one entry."""
+"""match_type and match_value: a list with one record or none."""
 
 from datetime import timedelta
 from typing import Any
@@ -16,7 +16,7 @@ from tests.readapi.conftest import Reads
 from tests.readapi.rows import SUMMER, make_account, make_user
 
 
-def found(reads: Reads, resource: str, workspace: Workspace, kind: str, value: str) -> list[str]:
+def look_up(reads: Reads, resource: str, workspace: Workspace, kind: str, value: str) -> list[str]:
     response = reads(
         f"/v2/{resource}", workspace_id=workspace.id, match_type=kind, match_value=value
     )
@@ -49,7 +49,7 @@ def test_a_user_is_found(kind: str, value: str, acme_reads: Reads, workspace: Wo
     }  # fmt: skip
     make_user(workspace, "u-1", 1, traits=traits)
     make_user(workspace, "u-2", 9, traits={"email": "peter@initech.example", "name": "Peter"})
-    assert found(acme_reads, "users", workspace, kind, value) == ["u-1"]
+    assert look_up(acme_reads, "users", workspace, kind, value) == ["u-1"]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_user_is_found(kind: str, value: str, acme_reads: Reads, workspace: Wo
         ("external_id", "u-1"),
     ],
 )
-def test_what_differs_is_not_found(
+def test_a_different_value_is_not_found(
     kind: str, value: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
     traits = {
@@ -84,7 +84,7 @@ def test_what_differs_is_not_found(
         "tags": ["a"], "nested": {"a": 1},
     }  # fmt: skip
     make_user(workspace, "u-1", traits=traits)
-    assert found(acme_reads, "users", workspace, kind, value) == []
+    assert look_up(acme_reads, "users", workspace, kind, value) == []
 
 
 @pytest.mark.parametrize(
@@ -106,33 +106,27 @@ def test_an_account_is_found(
     }  # fmt: skip
     make_account(workspace, "initech", traits=traits)
     make_account(workspace, "initrode", 5, traits={"domain": "initrode.example"})
-    assert found(acme_reads, "accounts", workspace, kind, value) == ["initech"]
+    assert look_up(acme_reads, "accounts", workspace, kind, value) == ["initech"]
 
 
-def test_case_matters_for_a_trait_that_is_an_e_mail_only_to_users(
-    acme_reads: Reads, workspace: Workspace
-) -> None:
+def test_the_email_of_an_account_is_case_sensitive(acme_reads: Reads, workspace: Workspace) -> None:
     make_account(workspace, "initech", traits={"email": "office@initech.example"})
-    assert found(acme_reads, "accounts", workspace, "email", "OFFICE@initech.example") == []
+    assert look_up(acme_reads, "accounts", workspace, "email", "OFFICE@initech.example") == []
 
 
-def test_of_several_matches_the_one_seen_last_is_shown(
-    acme_reads: Reads, workspace: Workspace
-) -> None:
+def test_the_match_seen_last_wins(acme_reads: Reads, workspace: Workspace) -> None:
     for name, days in (("old", 2), ("new", 0), ("older", 3)):
         seen = SUMMER - timedelta(days=days)
         traits = {"email": "all@initech.example", "plan": "pro", "domain": "initech.example"}
         make_user(workspace, name, days, traits=traits, last_seen_at=seen)
         make_account(workspace, name, days, traits=traits, last_seen_at=seen)
-    assert found(acme_reads, "users", workspace, "email", "all@initech.example") == ["new"]
-    assert found(acme_reads, "users", workspace, "plan", "pro") == ["new"]
-    assert found(acme_reads, "accounts", workspace, "domain", "initech.example") == ["new"]
+    assert look_up(acme_reads, "users", workspace, "email", "all@initech.example") == ["new"]
+    assert look_up(acme_reads, "users", workspace, "plan", "pro") == ["new"]
+    assert look_up(acme_reads, "accounts", workspace, "domain", "initech.example") == ["new"]
 
 
-def test_an_account_is_seen_whenever_somebody_does_something_there(
-    acme_reads: Reads, acme: Product
-) -> None:
-    """A user was linked to busy long ago and is active today; a message named dormant later."""
+def test_an_event_counts_as_seeing_its_account(acme_reads: Reads, acme: Product) -> None:
+    """A user joined busy long ago and is active today. A later message names dormant."""
     domain = {"domain": "acme.example"}
     tell(acme, group("busy", -80 * 24, user="ada", **domain), identify("ada", -80 * 24))
     tell(acme, group("dormant", -70 * 24, **domain), group("third", -90 * 24, **domain))
@@ -143,27 +137,27 @@ def test_an_account_is_seen_whenever_somebody_does_something_there(
         external_id="dormant"
     )
 
-    assert found(acme_reads, "accounts", workspace, "domain", "acme.example") == ["busy"]
+    assert look_up(acme_reads, "accounts", workspace, "domain", "acme.example") == ["busy"]
     match = {"match_type": "domain", "match_value": "acme.example"}
     legacy = acme_reads("/v1/accounts", workspace_id=workspace.pk, **match).json()
     assert (legacy["tracking_id"], legacy["metrics"]["engagement_score"]) == ("busy", 0.9)
     assert legacy["metrics"]["last_seen"] == "2026-09-24T12:00:00.000000Z"
 
-    # A message that names the account counts as before, also where nobody ever did anything.
+    # A message that names an account counts too, even without any events.
     tell(acme, group("third", 1))
-    assert found(acme_reads, "accounts", workspace, "domain", "acme.example") == ["third"]
+    assert look_up(acme_reads, "accounts", workspace, "domain", "acme.example") == ["third"]
     legacy = acme_reads("/v1/accounts", workspace_id=workspace.pk, **match).json()
     assert legacy["metrics"]["last_seen"] == "2026-09-24T13:00:00.000000Z"
 
 
-def test_longer_texts_than_the_index_holds_are_told_apart(
+def test_texts_longer_than_the_index_are_compared_in_full(
     acme_reads: Reads, workspace: Workspace
 ) -> None:
     same_start = "x" * 320
     make_user(workspace, "a", traits={"email": same_start + "a"})
     make_user(workspace, "b", traits={"email": same_start + "b"})
-    assert found(acme_reads, "users", workspace, "email", same_start + "A") == ["a"]
-    assert found(acme_reads, "users", workspace, "email", same_start) == []
+    assert look_up(acme_reads, "users", workspace, "email", same_start + "A") == ["a"]
+    assert look_up(acme_reads, "users", workspace, "email", same_start) == []
 
 
 def test_a_look_up_stays_in_its_workspace(
@@ -171,22 +165,22 @@ def test_a_look_up_stays_in_its_workspace(
 ) -> None:
     elsewhere = Workspace.objects.create(product=acme, name="Elsewhere")
     make_user(elsewhere, "u-1", traits={"email": "m@initech.example"})
-    assert found(acme_reads, "users", workspace, "email", "m@initech.example") == []
-    assert found(acme_reads, "users", elsewhere, "email", "m@initech.example") == ["u-1"]
+    assert look_up(acme_reads, "users", workspace, "email", "m@initech.example") == []
+    assert look_up(acme_reads, "users", elsewhere, "email", "m@initech.example") == ["u-1"]
 
 
-def test_a_look_up_is_a_page_like_any_other(acme_reads: Reads, workspace: Workspace) -> None:
+def test_a_look_up_returns_a_page(acme_reads: Reads, workspace: Workspace) -> None:
     make_user(workspace, "u-1")
-    look_up = {"workspace_id": workspace.id, "match_type": "tracking_id", "match_value": "u-1"}
-    body = acme_reads("/v2/users", **look_up, limit=1).json()
+    query = {"workspace_id": workspace.id, "match_type": "tracking_id", "match_value": "u-1"}
+    body = acme_reads("/v2/users", **query, limit=1).json()
     assert body["pagination"] == {"limit": 1, "offset": 0, "has_more": False}
     assert set(body["_links"]) == {"self"}
-    assert acme_reads("/v2/users", **look_up, offset=1).json()["data"] == []
+    assert acme_reads("/v2/users", **query, offset=1).json()["data"] == []
 
 
 @pytest.fixture
 def crowd(workspace: Workspace) -> None:
-    """Three thousand users and accounts, and a planner that knows of them."""
+    """Three thousand users and accounts, with statistics for the planner."""
     common = {"is_identified": True, "first_seen_at": SUMMER, "last_seen_at": SUMMER}
     numbers = range(3000)
     emails = [{"email": f"{number}@initech.example", "seats": number} for number in numbers]
@@ -204,7 +198,7 @@ def crowd(workspace: Workspace) -> None:
 
 
 @pytest.mark.usefixtures("crowd")
-def test_look_ups_by_e_mail_and_domain_use_their_indexes(workspace: Workspace) -> None:
+def test_look_ups_by_email_and_domain_use_their_indexes(workspace: Workspace) -> None:
     users = queries.ranked_users(workspace, Lookup("email", "5@initech.example"))
     assert "user_email" in users.explain()
     accounts = queries.ranked_accounts(workspace, Lookup("domain", "5.initech.example"))

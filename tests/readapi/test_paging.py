@@ -1,4 +1,4 @@
-"""Pages by limit, offset and links."""
+"""Pages by limit, offset, and links."""
 
 from base64 import urlsafe_b64encode
 from typing import Any
@@ -21,7 +21,7 @@ Body = dict[str, Any]
 
 @pytest.fixture
 def seven(workspace: Workspace) -> list[str]:
-    """Seven accounts, best first; three of them share a score."""
+    """Seven accounts, best first. Three have the same score."""
     for name, raw in (("g", 0), ("f", 0), ("e", 4), ("d", 4), ("c", 4), ("b", 7), ("a", 9)):
         make_account(workspace, name, raw)
     return list("abcdefg")
@@ -46,20 +46,20 @@ def walk(reads: Reads, body: Body, direction: str) -> list[Body]:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 6, 7, 8])
-def test_next_links_lead_through_the_whole_list_and_prev_links_back(
+def test_next_links_visit_the_whole_list_and_prev_links_lead_back(
     limit: int, acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:
     first = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=limit)
-    forth = walk(acme_reads, first, "next")
-    back = walk(acme_reads, forth[-1], "prev")
+    forward = walk(acme_reads, first, "next")
+    back = walk(acme_reads, forward[-1], "prev")
 
-    assert [name for body in forth for name in names(body)] == seven
-    assert [names(body) for body in reversed(back)] == [names(body) for body in forth]
+    assert [name for body in forward for name in names(body)] == seven
+    assert [names(body) for body in reversed(back)] == [names(body) for body in forward]
     offsets = list(range(0, 7, limit))
-    assert [body["pagination"]["offset"] for body in forth] == offsets
+    assert [body["pagination"]["offset"] for body in forward] == offsets
     assert [body["pagination"]["offset"] for body in reversed(back)] == offsets
-    more = [True] * (len(forth) - 1) + [False]
-    assert [body["pagination"]["has_more"] for body in forth] == more
+    more = [True] * (len(forward) - 1) + [False]
+    assert [body["pagination"]["has_more"] for body in forward] == more
     assert "prev" not in first["_links"] and "prev" not in back[-1]["_links"]
 
 
@@ -74,7 +74,7 @@ def test_users_are_paged_too(acme_reads: Reads, workspace: Workspace) -> None:
     ]
 
 
-def test_links_are_absolute_and_keep_what_was_asked(
+def test_links_are_absolute_and_keep_the_parameters(
     acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:
     address = f"/v2/accounts?workspace_id={workspace.id}&limit=2&expand=&offset=2"
@@ -88,7 +88,7 @@ def test_links_are_absolute_and_keep_what_was_asked(
         assert query == {"workspace_id": [str(workspace.id)], "limit": ["2"], "expand": [""]}
 
 
-def test_an_offset_starts_anywhere_and_links_lead_on_from_there(
+def test_links_continue_from_any_offset(
     acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:
     body = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=3, offset=2)
@@ -102,7 +102,7 @@ def test_an_offset_starts_anywhere_and_links_lead_on_from_there(
 
 
 @pytest.mark.parametrize("offset", [7, 8, 1_000_000, 2**63 - 1])
-def test_beyond_the_end_there_is_an_empty_page_with_a_way_back(
+def test_past_the_end_there_is_an_empty_page_with_a_prev_link(
     offset: int, acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:
     body = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=5, offset=offset)
@@ -113,7 +113,7 @@ def test_beyond_the_end_there_is_an_empty_page_with_a_way_back(
     assert before["pagination"]["offset"] == offset - 5
 
 
-def test_the_limit_may_change_on_the_way(
+def test_the_limit_may_change_between_pages(
     acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:
     first = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=4)
@@ -130,10 +130,10 @@ def move(name: str, raw: int) -> None:
     AccountEngagement.objects.filter(account__external_id=name).update(raw=raw)
 
 
-def test_a_row_that_moves_between_two_pages_disturbs_no_other(
+def test_a_row_that_moves_between_pages_does_not_affect_others(
     acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:
-    """By offset, g's rise would show d twice; b's fall would hide d from everybody."""
+    """With an offset, g's rise would repeat d, and b's fall would skip it."""
     first = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=3)
     assert names(first) == ["a", "b", "c"]
     move("g", 10)
@@ -142,7 +142,7 @@ def test_a_row_that_moves_between_two_pages_disturbs_no_other(
     assert names(page(acme_reads, first["_links"]["next"])) == ["d", "e", "b"]
 
 
-def test_a_page_can_be_found_even_when_the_row_before_it_is_gone(
+def test_a_cursor_works_after_its_row_was_deleted(
     acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:
     first = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=3)
@@ -150,7 +150,7 @@ def test_a_page_can_be_found_even_when_the_row_before_it_is_gone(
     assert names(page(acme_reads, first["_links"]["next"])) == ["d", "e", "f"]
 
 
-def test_when_everything_before_a_page_has_moved_the_way_leads_to_the_start(
+def test_prev_leads_to_the_start_if_all_earlier_rows_moved(
     acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:
     second = page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=2, offset=2)
@@ -167,7 +167,7 @@ def cursor_of(body: Body) -> str:
     return cursor
 
 
-def refused(reads: Reads, address: str, **parameters: Any) -> str:
+def error_code(reads: Reads, address: str, **parameters: Any) -> str:
     response = reads(address, **parameters)
     assert response.status_code == 400
     code: str = response.json()["error"]["code"]
@@ -180,9 +180,9 @@ def test_a_cursor_belongs_to_its_list(
     other = Workspace.objects.create(product=acme, name="Other")
     cursor = cursor_of(page(acme_reads, "/v2/accounts", workspace_id=workspace.id, limit=2))
     for address, scope in (("/v2/accounts", other), ("/v2/users", workspace)):
-        code = refused(acme_reads, address, workspace_id=scope.id, cursor=cursor)
+        code = error_code(acme_reads, address, workspace_id=scope.id, cursor=cursor)
         assert code == "invalid_cursor"
-    assert refused(acme_reads, "/v2/workspaces", cursor=cursor) == "invalid_cursor"
+    assert error_code(acme_reads, "/v2/workspaces", cursor=cursor) == "invalid_cursor"
 
 
 def forged(*parts: Any, version: int = 2) -> str:
@@ -190,7 +190,7 @@ def forged(*parts: Any, version: int = 2) -> str:
     return urlsafe_b64encode(packed).rstrip(b"=").decode()
 
 
-def test_a_cursor_is_taken_only_as_it_was_made(
+def test_only_an_unchanged_cursor_is_valid(
     acme_reads: Reads, workspace: Workspace, seven: list[str]
 ) -> None:
     scope, scores = f"accounts/{workspace.id}", workspace.scores_id
@@ -218,7 +218,7 @@ def test_a_cursor_is_taken_only_as_it_was_made(
         forged(scope, None, [4, 3], False, 2),
         urlsafe_b64encode(b"\x02" + b"\x91" * 120).decode(),
     ):  # fmt: skip
-        code = refused(acme_reads, "/v2/accounts", workspace_id=workspace.id, cursor=cursor)
+        code = error_code(acme_reads, "/v2/accounts", workspace_id=workspace.id, cursor=cursor)
         assert code == "invalid_cursor", cursor
 
 
@@ -228,8 +228,8 @@ def test_a_cursor_at_the_edge_of_its_range_is_harmless(
 ) -> None:
     largest = 2**63 - 1
     for number in (0, largest):
-        place = (workspace.scores_id, [number, number])
-        cursor = forged(f"accounts/{workspace.id}", *place, backwards, largest)
+        position = (workspace.scores_id, [number, number])
+        cursor = forged(f"accounts/{workspace.id}", *position, backwards, largest)
         page(acme_reads, "/v2/accounts", workspace_id=workspace.id, cursor=cursor)
 
 
@@ -237,27 +237,27 @@ def test_a_forged_cursor_shows_nothing_of_another_product(
     globex_reads: Reads, workspace: Workspace, globex_workspace: Workspace, seven: list[str]
 ) -> None:
     ours = make_account(globex_workspace, "ours", raw=1)
-    place = (globex_workspace.scores_id, [2**63 - 1, 1])
-    cursor = forged(f"accounts/{globex_workspace.id}", *place, False, 0)
+    position = (globex_workspace.scores_id, [2**63 - 1, 1])
+    cursor = forged(f"accounts/{globex_workspace.id}", *position, False, 0)
     body = page(globex_reads, "/v2/accounts", workspace_id=globex_workspace.id, cursor=cursor)
     assert [row["id"] for row in body["data"]] == [ours.id]
 
 
-@pytest.mark.parametrize("list_", ["accounts", "users", "members"])
-def test_an_edit_between_two_pages_is_told(list_: str, acme_reads: Reads, acme: Product) -> None:
-    """The same position in the new scores would leave out whoever was ahead of it there."""
+@pytest.mark.parametrize("kind", ["accounts", "users", "members"])
+def test_an_edit_between_two_pages_is_told(kind: str, acme_reads: Reads, acme: Product) -> None:
+    """The same position in the new scores would skip everybody above it."""
     for name in "abcdef":
         tell(acme, identify(name, group=name), track(name, "opened", group=name))
     rescore(NOON)
     workspace = Workspace.objects.get(product=acme)
     segment = workspace.segments.get(scope="user", name="All")
     members = f"/v2/segments/{segment.pk}/members"
-    address = members if list_ == "members" else f"/v2/{list_}"
+    address = members if kind == "members" else f"/v2/{kind}"
     first = page(acme_reads, address, workspace_id=workspace.pk, limit=2)
     second = page(acme_reads, first["_links"]["next"])
 
     sets.request_score_set(workspace.pk)
-    # As long as the edit is not shown, nothing changes.
+    # Until the new scores are published, nothing changes.
     page(acme_reads, first["_links"]["next"])
     rescore(NOON)
 
@@ -274,18 +274,18 @@ def test_a_look_up_has_one_page(acme_reads: Reads, workspace: Workspace) -> None
     for number in range(3):
         make_user(workspace, f"u-{number}", number, traits={"email": "a@b.example"})
     cursor = cursor_of(page(acme_reads, "/v2/users", workspace_id=workspace.id, limit=1))
-    look_up = {"match_type": "email", "match_value": "a@b.example"}
-    response = acme_reads("/v2/users", workspace_id=workspace.id, cursor=cursor, **look_up)
+    query = {"match_type": "email", "match_value": "a@b.example"}
+    response = acme_reads("/v2/users", workspace_id=workspace.id, cursor=cursor, **query)
     assert response.status_code == 400
     assert response.json()["error"] == {
         "code": "invalid_cursor",
-        "message": "A look-up has one page only. Leave cursor out.",
+        "message": "A look-up has only one page. Leave out cursor.",
         "field": "cursor",
     }
 
 
 @pytest.mark.parametrize("address", ["/v2/accounts", "/v2/users"])
-def test_a_page_costs_three_queries_wherever_it_is(
+def test_every_page_costs_three_queries(
     address: str,
     acme_reads: Reads,
     workspace: Workspace,
@@ -295,15 +295,15 @@ def test_a_page_costs_three_queries_wherever_it_is(
     for number in range(1, 30):
         make_account(workspace, f"a-{number}", number, traits={"name": "A"})
         make_user(workspace, f"u-{number}", number, traits={"email": "u"}, account=account)
-    # The first request notes the token's use.
+    # The first request records the token's use.
     first = page(acme_reads, address, workspace_id=workspace.id, limit=10)
     with django_assert_num_queries(3):
         second = page(acme_reads, first["_links"]["next"])
     with django_assert_num_queries(3):
         page(acme_reads, second["_links"]["prev"])
-    look_up = {"match_type": "tracking_id", "match_value": "u-1"}
+    query = {"match_type": "tracking_id", "match_value": "u-1"}
     with django_assert_num_queries(3):
-        page(acme_reads, address, workspace_id=workspace.id, **look_up)
+        page(acme_reads, address, workspace_id=workspace.id, **query)
     with django_assert_num_queries(3):
         page(acme_reads, second["data"][0]["_links"]["self"], expand="traits")
 
@@ -325,23 +325,21 @@ def test_a_page_is_one_range_of_the_ranking_index(
     backwards: bool, compared: str, workspace: Workspace
 ) -> None:
     with connection.cursor() as cursor:
-        # As for large tables, where neither would pay.
+        # As for large tables, where neither is worth it.
         cursor.execute("SET LOCAL enable_seqscan = off")
         cursor.execute("SET LOCAL enable_sort = off")
     for order, rows, index in (
         (queries.ACCOUNT_RANKING, queries.ranked_accounts(workspace), "account_ranking"),
         (queries.USER_RANKING, queries.ranked_users(workspace), "user_ranking"),
     ):
-        beyond = order.rows_after(rows, (4, 3), backwards=backwards)
-        plan = order.sort(beyond, backwards=backwards)[:21].explain()
+        rows_after = order.rows_after(rows, (4, 3), backwards=backwards)
+        plan = order.sort(rows_after, backwards=backwards)[:21].explain()
         assert index in plan
         assert f"ROW({', '.join(order.columns)}) {compared} ROW(4, 3)" in plan
         assert "Sort" not in plan
 
 
-def test_of_equal_scores_the_newer_subject_comes_first(
-    acme_reads: Reads, workspace: Workspace
-) -> None:
+def test_equal_scores_are_ordered_newest_first(acme_reads: Reads, workspace: Workspace) -> None:
     for name in "abc":
         make_user(workspace, name, raw=1)
     assert names(page(acme_reads, "/v2/users", workspace_id=workspace.id)) == ["c", "b", "a"]

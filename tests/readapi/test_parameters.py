@@ -1,4 +1,4 @@
-"""Each endpoint takes the parameters that it has and no others; lists may be repeated."""
+"""Each endpoint accepts only its own parameters. Lists may be repeated."""
 
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -27,7 +27,7 @@ ACCEPTED: dict[str, list[str]] = {
     "/v2/segments/{segment}/members": ["workspace_id", "limit", "offset", "cursor"],
     "/v1/accounts": ["workspace_id", "id", "match_type", "match_value", "expand"],
 }
-# What callers took for filters, and parameters of other endpoints.
+# Parameters that look like filters, and those of other endpoints.
 UNKNOWN = [
     *("email", "account_id", "segment_id", "sort", "page", "q", "format", "Limit", "é", ""),
     *("traits", "id", "scope", "workspace_id", "match_type", "cursor", "exclude_defaults"),
@@ -47,59 +47,61 @@ def ids(workspace: Workspace) -> dict[str, int]:
     }
 
 
-def asked(template: str, ids: dict[str, int]) -> dict[str, Any]:
-    """What the endpoint is asked at least."""
-    found: dict[str, Any] = {}
+def required_parameters(template: str, ids: dict[str, int]) -> dict[str, Any]:
+    """The parameters that the endpoint requires."""
+    parameters: dict[str, Any] = {}
     if "workspace_id" in ACCEPTED[template]:
-        found["workspace_id"] = ids["workspace"]
+        parameters["workspace_id"] = ids["workspace"]
     if template == "/v1/accounts":
-        found["id"] = ids["account"]
-    return found
+        parameters["id"] = ids["account"]
+    return parameters
 
 
 @pytest.mark.parametrize("template", ACCEPTED)
-def test_an_unknown_parameter_is_refused_with_the_accepted_ones(
+def test_the_error_for_an_unknown_parameter_lists_the_known_ones(
     template: str, acme_reads: Reads, ids: dict[str, int]
 ) -> None:
     address = template.format(**ids)
-    assert acme_reads(address, **asked(template, ids)).status_code == 200
+    assert acme_reads(address, **required_parameters(template, ids)).status_code == 200
     for name in UNKNOWN:
         if name in ACCEPTED[template]:
             continue
-        response = acme_reads(address, **asked(template, ids), **{name: "1"})
+        response = acme_reads(address, **required_parameters(template, ids), **{name: "1"})
         assert response.status_code == 400, name
         error = response.json()["error"]
         assert (error["code"], error["field"]) == ("unknown_parameter", name)
         assert error["message"] == (
-            f"This endpoint has no such parameter. It accepts: {', '.join(ACCEPTED[template])}."
+            f"Unknown parameter. This endpoint accepts: {', '.join(ACCEPTED[template])}."
         )
 
 
-def test_a_look_up_by_a_parameter_that_does_not_exist_answers_with_nobody(
-    acme_reads: Reads, ids: dict[str, int]
-) -> None:
+def test_an_unknown_filter_returns_no_records(acme_reads: Reads, ids: dict[str, int]) -> None:
     for filter in ({"email": "a@b.example"}, {"account_id": ids["account"]}):
         response = acme_reads("/v2/users", workspace_id=ids["workspace"], **filter)
         assert response.status_code == 400
         assert "data" not in response.json()
 
 
-def test_head_is_held_to_the_same(acme_token: str, client: Any) -> None:
+def test_head_checks_parameters_too(acme_token: str, client: Any) -> None:
     headers = {"authorization": f"Bearer {acme_token}"}
     assert client.head("/v2/workspaces?page=2", headers=headers).status_code == 400
 
 
-def test_the_description_has_what_the_endpoints_accept(described: dict[str, Any]) -> None:
-    told = {
-        path: {one["name"] for one in said["parameters"] if one["in"] == "query"}
-        for method, path, said in operations(described)
+def test_the_description_lists_the_accepted_parameters(described: dict[str, Any]) -> None:
+    documented = {
+        path: {parameter["name"] for parameter in spec["parameters"] if parameter["in"] == "query"}
+        for method, path, spec in operations(described)
         if method == "get"
     }
-    assert told == {
+    assert documented == {
         template.replace("}", "_id}"): set(names) for template, names in ACCEPTED.items()
     }
-    shown = [view for name in views.__all__ if issubclass(view := getattr(views, name), ReadView)]
-    assert sorted(map(sorted, told.values())) == sorted(sorted(view.PARAMETERS) for view in shown)
+    read_views = [
+        view for name in views.__all__ if issubclass(view := getattr(views, name), ReadView)
+    ]
+    assert sorted(map(sorted, documented.values())) == sorted(
+        sorted(view.PARAMETERS) for view in read_views
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,11 +112,11 @@ def test_the_description_has_what_the_endpoints_accept(described: dict[str, Any]
         ("expand=&expand=traits", ["traits"]),
     ],
 )
-def test_expand_may_be_repeated_as_generated_clients_do(
+def test_expand_may_be_repeated(
     query: str, expansions: list[str], acme_reads: Reads, ids: dict[str, int]
 ) -> None:
     for template in ("/v2/accounts/{account}", "/v2/users/{user}"):
-        scope = urlencode(asked(template, ids))
+        scope = urlencode(required_parameters(template, ids))
         response = acme_reads(f"{template.format(**ids)}?{scope}&{query}")
         assert response.status_code == 200, response.content
         assert response.json()["_expansions"] == expansions
@@ -137,9 +139,7 @@ def test_no_other_parameter_may_be_repeated(
     assert (error["code"], error["field"]) == ("invalid_parameter", name)
 
 
-def test_links_to_other_pages_carry_accepted_parameters_only(
-    acme_reads: Reads, ids: dict[str, int]
-) -> None:
+def test_page_links_have_accepted_parameters_only(acme_reads: Reads, ids: dict[str, int]) -> None:
     first = acme_reads(
         f"/v2/segments?workspace_id={ids['workspace']}&limit=2&expand=counts&expand=counts"
     ).json()

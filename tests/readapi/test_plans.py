@@ -1,4 +1,4 @@
-"""Every statement of an answer finds its rows in the large tables by an index."""
+"""Every statement finds its rows in the large tables by an index."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from engagement.models import Product, Segment, Workspace
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import account_id, fill, user_id
 
-# All that grow with the number of users.
+# The tables that grow with the number of users.
 LARGE = {
     "engagement_user",
     "engagement_account",
@@ -32,16 +32,15 @@ def filled(acme: Product) -> Workspace:
 
 
 def forget_statistics() -> None:
-    """Have the planner know as little of the tables as where nothing was ever analyzed.
+    """Clear the planner's statistics, as before the first ANALYZE.
 
-    What it believed would otherwise depend on which tests ran before. The test's rollback takes
-    this back.
+    Otherwise the plans would depend on earlier tests. The test's rollback restores them.
     """
     with connection.cursor() as cursor:
         cursor.execute(
-            "WITH known AS MATERIALIZED (SELECT * FROM pg_stats "
+            "WITH stats AS MATERIALIZED (SELECT * FROM pg_stats "
             "                            WHERE tablename LIKE 'engagement\\_%') "
-            "SELECT pg_clear_attribute_stats(schemaname, tablename, attname, inherited) FROM known"
+            "SELECT pg_clear_attribute_stats(schemaname, tablename, attname, inherited) FROM stats"
         )
         cursor.execute(
             "SELECT pg_clear_relation_stats('public', relname) FROM pg_class "
@@ -51,28 +50,28 @@ def forget_statistics() -> None:
 
 @pytest.fixture
 def plans(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Asks for an address and gives the plans of its statements, as for large tables."""
+    """Requests a URL and returns the plans of its statements, as for large tables."""
     direct: list[dict[str, Any]] = []
     fetch = sql.fetch
 
-    def planned(statement: Any, parameters: Any = None) -> list[sql.Row]:
+    def fetch_and_explain(statement: Any, parameters: Any = None) -> list[sql.Row]:
         if statement.lstrip().upper().startswith(("SELECT", "WITH")):
             direct.append(fetch("EXPLAIN (FORMAT JSON) " + statement, parameters)[0][0][0])
         return fetch(statement, parameters)
 
-    def asked(reads: Reads, address: str) -> list[dict[str, Any]]:
+    def plans_of(reads: Reads, address: str) -> list[dict[str, Any]]:
         direct.clear()
         with connection.cursor() as cursor:
-            # A sequential scan pays on the few rows of a test.
+            # With the few rows of a test, a sequential scan would win.
             cursor.execute("SET LOCAL enable_seqscan = off")
-        with monkeypatch.context() as patch, CaptureQueriesContext(connection) as seen:
-            patch.setattr(sql, "fetch", planned)
+        with monkeypatch.context() as patch, CaptureQueriesContext(connection) as captured:
+            patch.setattr(sql, "fetch", fetch_and_explain)
             response = reads(address)
             assert response.status_code == 200, response.content
-        selects = [query["sql"] for query in seen if query["sql"].startswith("SELECT")]
+        selects = [query["sql"] for query in captured if query["sql"].startswith("SELECT")]
         return [*direct, *(explained(select) for select in selects)]
 
-    return asked
+    return plans_of
 
 
 def explained(select: str) -> dict[str, Any]:
@@ -93,16 +92,16 @@ def nodes(plan: Any) -> Iterator[dict[str, Any]]:
             yield from nodes(value)
 
 
-def unbounded(plan: dict[str, Any]) -> list[str]:
-    """The large tables that the plan walks over from end to end."""
-    found = []
+def full_scans(plan: dict[str, Any]) -> list[str]:
+    """The large tables that the plan scans from end to end."""
+    scans = []
     for node in nodes(plan):
         table = node.get("Relation Name", "")
-        # A bitmap's rows were found by an index below it.
-        is_walk = "Index Cond" not in node and node["Node Type"] != "Bitmap Heap Scan"
-        if table in LARGE and is_walk:
-            found.append(f"{node['Node Type']} on {table}")
-    return found
+        # The index scan below a bitmap heap scan finds its rows.
+        is_scan = "Index Cond" not in node and node["Node Type"] != "Bitmap Heap Scan"
+        if table in LARGE and is_scan:
+            scans.append(f"{node['Node Type']} on {table}")
+    return scans
 
 
 ADDRESSES = [
@@ -126,10 +125,10 @@ ADDRESSES = [
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_no_large_table_is_walked_over(
+def test_no_endpoint_scans_a_large_table(
     address: str, plans: Any, acme_reads: Reads, acme: Product, filled: Workspace
 ) -> None:
-    found = plans(
+    request_plans = plans(
         acme_reads,
         address.format(
             workspace=filled.pk,
@@ -137,17 +136,15 @@ def test_no_large_table_is_walked_over(
             user=user_id(acme, "ann"),
         ),
     )
-    assert found
-    assert [walk for plan in found for walk in unbounded(plan)] == []
+    assert request_plans
+    assert [scan for plan in request_plans for scan in full_scans(plan)] == []
 
 
-def test_no_segment_walks_over_a_large_table(
-    plans: Any, acme_reads: Reads, filled: Workspace
-) -> None:
+def test_no_segment_scans_a_large_table(plans: Any, acme_reads: Reads, filled: Workspace) -> None:
     for segment in Segment.objects.filter(workspace=filled):
         address = f"/v2/segments/{segment.pk}/members?workspace_id={filled.pk}"
-        found = [walk for plan in plans(acme_reads, address) for walk in unbounded(plan)]
-        assert found == [], segment.name
+        scans = [scan for plan in plans(acme_reads, address) for scan in full_scans(plan)]
+        assert scans == [], segment.name
 
 
 @pytest.mark.parametrize("scope", ["user", "account"])

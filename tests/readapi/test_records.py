@@ -1,4 +1,4 @@
-"""Accounts and users as they are shown: ranked, scored, every key present."""
+"""The records of accounts and users: ranked, scored, with every key."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -35,7 +35,7 @@ def test_accounts_are_ranked_by_score(acme_reads: Reads, scored: Workspace) -> N
     ]
 
 
-def test_a_lean_account_has_every_key(acme_reads: Reads, scored: Workspace) -> None:
+def test_a_listed_account_has_every_key(acme_reads: Reads, scored: Workspace) -> None:
     account = make_account(scored, "initech", 149, traits={"name": "Initech"}, active_users=4)
     assert acme_reads("/v2/accounts", workspace_id=scored.id).json() == {
         "data": [
@@ -97,7 +97,7 @@ def test_a_full_account_has_every_key(acme_reads: Reads, scored: Workspace) -> N
     }
 
 
-def test_a_lean_user_has_every_key(acme_reads: Reads, scored: Workspace) -> None:
+def test_a_listed_user_has_every_key(acme_reads: Reads, scored: Workspace) -> None:
     account = make_account(scored, "initech", traits={"name": "Initech"})
     traits = {"name": "Milton", "email": "milton@initech.example"}
     user = make_user(scored, "u-1", 3, traits=traits, account=account)
@@ -170,7 +170,7 @@ def test_before_the_first_benchmark_every_score_is_zero(
 
 
 @pytest.mark.parametrize("value", [42, True, None, ["Initech"], {"first": "Milton"}])
-def test_a_name_that_is_no_text_is_null(
+def test_a_name_that_is_not_a_string_is_null(
     value: Any, acme_reads: Reads, workspace: Workspace
 ) -> None:
     make_user(workspace, "u-1", traits={"name": value, "email": value})
@@ -178,7 +178,7 @@ def test_a_name_that_is_no_text_is_null(
     assert row["name"] is None and row["email"] is None
 
 
-def test_strangers_are_shown_nowhere(
+def test_unidentified_subjects_are_hidden(
     acme_reads: Reads, acme: Product, workspace: Workspace
 ) -> None:
     unnamed = Account.objects.create(
@@ -245,9 +245,7 @@ def test_named_traits_of_a_user(
 @pytest.mark.parametrize(
     "value", ["Ünïcode 🎉", 10**40, 1.5, -0.5, "</script>", "\u2028", {"deep": [[[None]]]}]
 )
-def test_a_trait_comes_back_as_it_was_sent(
-    value: Any, acme_reads: Reads, workspace: Workspace
-) -> None:
+def test_a_trait_keeps_its_value(value: Any, acme_reads: Reads, workspace: Workspace) -> None:
     user = make_user(workspace, "u-1", traits={"odd": value})
     body = acme_reads(f"/v2/users/{user.id}", workspace_id=workspace.id, expand="traits").json()
     assert body["data"]["traits"] == {"odd": value}

@@ -1,4 +1,4 @@
-"""What cannot be answered is refused in one shape, whatever was sent."""
+"""Every error has the same shape, whatever the request was."""
 
 from typing import Any
 from unittest import mock
@@ -29,7 +29,7 @@ WITHIN_A_WORKSPACE = [
 ]
 
 
-def refusal(reads: Reads, address: str, **parameters: Any) -> tuple[str, str | None]:
+def error_of(reads: Reads, address: str, **parameters: Any) -> tuple[str, str | None]:
     response = reads(address, **parameters)
     assert response.status_code == 400, response.content
     assert response.headers["Content-Type"] == "application/json"
@@ -40,18 +40,21 @@ def refusal(reads: Reads, address: str, **parameters: Any) -> tuple[str, str | N
 
 @pytest.mark.parametrize("token", [True, False], ids=["a token", "no token"])
 @pytest.mark.parametrize(
-    ("address", "refused"),
-    [*((one, False) for one in (*WITHIN_A_WORKSPACE, "/v1/accounts")), ("/v2/nothing", True)],
+    ("address", "is_unknown"),
+    [
+        *((address, False) for address in (*WITHIN_A_WORKSPACE, "/v1/accounts")),
+        ("/v2/nothing", True),
+    ],
 )
 def test_no_cache_keeps_an_answer(
-    address: str, refused: bool, token: bool, acme_reads: Reads, workspace: Workspace
+    address: str, is_unknown: bool, token: bool, acme_reads: Reads, workspace: Workspace
 ) -> None:
     reads = acme_reads if token else reader("")
     for parameters in ({"workspace_id": workspace.pk}, {}):
-        answer = reads(address, **parameters)
-        assert (answer.status_code == 200) <= (token and not refused)
-        assert answer.headers["Cache-Control"] == "no-store"
-        assert "Authorization" in answer.headers["Vary"]
+        response = reads(address, **parameters)
+        assert (response.status_code == 200) <= (token and not is_unknown)
+        assert response.headers["Cache-Control"] == "no-store"
+        assert "Authorization" in response.headers["Vary"]
 
 
 def scope_of(address: str, workspace: Workspace) -> dict[str, int]:
@@ -62,12 +65,12 @@ def scope_of(address: str, workspace: Workspace) -> dict[str, int]:
 class TestWorkspaceId:
     def test_is_required(self, address: str, acme_reads: Reads) -> None:
         expected = ("missing_workspace_id", "workspace_id")
-        assert refusal(acme_reads, address) == expected
-        assert refusal(acme_reads, address + "?workspace_id=") == expected
+        assert error_of(acme_reads, address) == expected
+        assert error_of(acme_reads, address + "?workspace_id=") == expected
 
     @pytest.mark.parametrize("value", [*BAD_INTEGERS[1:], "0", str(2**63)])
     def test_is_a_positive_integer(self, address: str, value: str, acme_reads: Reads) -> None:
-        code = refusal(acme_reads, address, workspace_id=value)
+        code = error_of(acme_reads, address, workspace_id=value)
         assert code == ("invalid_workspace_id", "workspace_id")
 
     def test_names_a_workspace(self, address: str, acme_reads: Reads) -> None:
@@ -81,7 +84,7 @@ class TestWorkspaceId:
 def test_a_limit_is_from_1_to_100(
     address: str, value: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
-    code = refusal(acme_reads, address, **scope_of(address, workspace), limit=value)
+    code = error_of(acme_reads, address, **scope_of(address, workspace), limit=value)
     assert code == ("invalid_limit", "limit")
 
 
@@ -90,12 +93,12 @@ def test_a_limit_is_from_1_to_100(
 def test_an_offset_is_from_0(
     address: str, value: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
-    code = refusal(acme_reads, address, **scope_of(address, workspace), offset=value)
+    code = error_of(acme_reads, address, **scope_of(address, workspace), offset=value)
     assert code == ("invalid_offset", "offset")
 
 
-def test_offset_and_cursor_exclude_each_other(acme_reads: Reads, workspace: Workspace) -> None:
-    code = refusal(acme_reads, "/v2/users", workspace_id=workspace.id, offset=0, cursor="A")
+def test_offset_and_cursor_are_mutually_exclusive(acme_reads: Reads, workspace: Workspace) -> None:
+    code = error_of(acme_reads, "/v2/users", workspace_id=workspace.id, offset=0, cursor="A")
     assert code == ("invalid_offset", "offset")
 
 
@@ -104,16 +107,16 @@ def test_offset_and_cursor_exclude_each_other(acme_reads: Reads, workspace: Work
     [
         ("/v2/workspaces", "stats"),
         ("/v2/workspaces/1", "stats"),
-        ("/v2/accounts", "not available"),
+        ("/v2/accounts", "does not support"),
         ("/v2/accounts/1", "traits"),
-        ("/v2/users", "not available"),
+        ("/v2/users", "does not support"),
         ("/v2/users/1", "traits"),
-        ("/v2/segments/1", "not available"),
-        ("/v2/segments/1/members", "not available"),
+        ("/v2/segments/1", "does not support"),
+        ("/v2/segments/1/members", "does not support"),
     ],
 )
 @pytest.mark.parametrize("value", ["everything", "Traits", "stats,everything", "traits;stats"])
-def test_an_unknown_expansion_is_refused_with_the_known_ones(
+def test_an_unknown_expansion_returns_400(
     address: str, allowed: str, value: str, acme_reads: Reads
 ) -> None:
     scope = {"workspace_id": 1} if address in WITHIN_A_WORKSPACE else {}
@@ -133,14 +136,14 @@ def test_expand_is_a_forgiving_list(value: str, acme_reads: Reads, workspace: Wo
     assert ("traits" in body["data"]) == ("traits" in value)
 
 
-def test_at_most_eight_traits_are_named(acme_reads: Reads, workspace: Workspace) -> None:
+def test_traits_accepts_at_most_eight_names(acme_reads: Reads, workspace: Workspace) -> None:
     user = make_user(workspace, "u-1")
     scope = {"workspace_id": workspace.id, "expand": "traits"}
     eight = ",".join("abcdefgh")
     assert acme_reads(f"/v2/users/{user.id}", **scope, traits=eight).status_code == 200
-    code = refusal(acme_reads, f"/v2/users/{user.id}", **scope, traits=eight + ",i")
+    code = error_of(acme_reads, f"/v2/users/{user.id}", **scope, traits=eight + ",i")
     assert code == ("too_many_traits", "traits")
-    code = refusal(acme_reads, f"/v2/users/{user.id}", **scope, traits="")
+    code = error_of(acme_reads, f"/v2/users/{user.id}", **scope, traits="")
     assert code == ("invalid_parameter", "traits")
 
 
@@ -155,10 +158,10 @@ def test_at_most_eight_traits_are_named(acme_reads: Reads, workspace: Workspace)
         ({"match_type": ""}, "match_type"),
     ],
 )
-def test_a_look_up_takes_both_its_parameters(
+def test_a_look_up_needs_both_parameters(
     given: dict[str, str], missing: str, address: str, acme_reads: Reads
 ) -> None:
-    code = refusal(acme_reads, address, workspace_id=1, **given)
+    code = error_of(acme_reads, address, workspace_id=1, **given)
     assert code == ("missing_match_parameter", missing)
 
 
@@ -179,7 +182,7 @@ def test_a_look_up_takes_both_its_parameters(
     ],
 )
 @pytest.mark.parametrize("path", ["/v2/workspaces", "/v2/workspaces/1", "/v2/users", "/v2/users/1"])
-def test_a_query_string_is_utf_8_without_nul_and_names_each_parameter_once(
+def test_a_query_string_is_utf_8_without_nul_and_repetitions(
     path: str, query: str, acme_token: str
 ) -> None:
     response = Client().get(
@@ -208,7 +211,7 @@ def test_a_query_string_is_utf_8_without_nul_and_names_each_parameter_once(
         "",
     ],
 )
-def test_a_path_that_names_nothing_is_not_found(
+def test_a_path_with_an_unknown_id_returns_404(
     id: str, resource: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
     scope = "" if resource == "workspaces" else f"?workspace_id={workspace.id}"
@@ -224,7 +227,7 @@ def test_a_path_that_names_nothing_is_not_found(
      "/v2/" + "a/" * 500, "/v2/%00", "/v1/%F0%9F%8E%89"],
 )  # fmt: skip
 @pytest.mark.parametrize("method", ["get", "post", "put", "delete", "head", "options"])
-def test_a_bad_path_is_not_found_in_json(path: str, method: str, client: Client) -> None:
+def test_an_unknown_path_returns_404_in_json(path: str, method: str, client: Client) -> None:
     response = getattr(client, method)(path, headers={"accept": "text/html"})
     assert response.status_code == 404
     assert response.headers["Content-Type"] == "application/json"
@@ -254,14 +257,14 @@ def test_head_and_options_work(acme_token: str) -> None:
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "*/*;q=0", ""])
-def test_the_answer_is_json_whatever_is_accepted(accept: str, acme_token: str) -> None:
+def test_the_response_is_json_whatever_the_accept_header_says(accept: str, acme_token: str) -> None:
     headers = {"authorization": f"Bearer {acme_token}", "accept": accept}
     for path in ("/v2/workspaces", "/v2/workspaces?format=xml", "/v2/users"):
         response = Client().get(path, headers=headers)
         assert response.headers["Content-Type"] == "application/json"
 
 
-def test_a_host_that_is_not_ours_is_refused_in_json(acme_token: str) -> None:
+def test_an_unknown_host_returns_400_in_json(acme_token: str) -> None:
     headers = {"authorization": f"Bearer {acme_token}", "host": "evil.example"}
     response = Client().get("/v2/workspaces", headers=headers)
     assert response.status_code == 400
@@ -274,7 +277,7 @@ def test_no_other_origin_is_allowed(acme_token: str) -> None:
     assert not [name for name in response.headers if name.startswith("Access-Control")]
 
 
-def test_a_fault_of_ours_is_json_and_logged_without_the_query(
+def test_an_internal_error_returns_json_and_is_logged_without_the_query(
     acme_reads: Reads, workspace: Workspace, caplog: pytest.LogCaptureFixture
 ) -> None:
     with mock.patch.object(queries, "workspace", side_effect=RuntimeError("broken")):
@@ -296,13 +299,13 @@ def database_error(cause: Exception) -> OperationalError:
 @pytest.mark.parametrize(
     ("cause", "status"),
     [
-        (psycopg.OperationalError("connection refused"), 503),
+        (psycopg.OperationalError("connection is_unknown"), 503),
         (psycopg.errors.AdminShutdown("terminating connection"), 503),
         (psycopg.errors.TooManyConnections("too many clients"), 503),
         (psycopg.errors.StatementTooComplex("stack depth"), 500),
     ],
 )
-def test_a_database_that_is_away_is_said_to_come_back(
+def test_an_unreachable_database_returns_503(
     cause: Exception, status: int, acme_reads: Reads
 ) -> None:
     with mock.patch.object(queries, "workspace", side_effect=database_error(cause)):
@@ -341,20 +344,20 @@ def test_no_query_string_breaks_the_service(
     with_workspace: bool,
     pick: int,
     acme_token: str,
-    places: list[str],
+    urls: list[str],
     workspace: Workspace,
 ) -> None:
     if with_workspace:
         query = f"workspace_id={workspace.id}&{query}"
     response = Client().get(
-        places[pick], headers={"authorization": f"Bearer {acme_token}"}, QUERY_STRING=query
+        urls[pick], headers={"authorization": f"Bearer {acme_token}"}, QUERY_STRING=query
     )
-    assert response.status_code in {200, 400, 404}, (places[pick], query)
+    assert response.status_code in {200, 400, 404}, (urls[pick], query)
     assert ("error" in response.json()) == (response.status_code != 200)
 
 
 @pytest.fixture
-def places(workspace: Workspace) -> list[str]:
+def urls(workspace: Workspace) -> list[str]:
     account = make_account(workspace, "initech", 3, traits={"name": "Initech", "n": 1e5})
     user = make_user(workspace, "u-1", 3, traits={"email": "a@b.example", "t": True})
     return [

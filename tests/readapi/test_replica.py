@@ -1,4 +1,4 @@
-"""A real streaming replica answers what is read; what is written, and who may read, is not its."""
+"""With a real streaming replica: it serves reads, and the primary serves writes and tokens."""
 
 import time
 from collections.abc import Iterator
@@ -33,8 +33,9 @@ from tests.database import FOLDER
 from tests.engagement.history import NOON, group, tell
 from tests.readapi import following
 from tests.readapi.conftest import Reads, reader
-from tests.readapi.following import Replica, asked_of_each, until
+from tests.readapi.following import Replica, until
 from tests.readapi.scored import account_id, fill, user_id
+from tests.readapi.statements import statements_by_database
 
 pytestmark = [
     pytest.mark.django_db(transaction=True, databases=["default", replica.ALIAS]),
@@ -54,7 +55,7 @@ def standby(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterat
 
 @pytest.fixture
 def follower(standby: Standby) -> Iterator[Replica]:
-    """The replica; whatever a test does to it, it follows again afterwards."""
+    """The replica. After the test, it follows the primary again."""
     follower = Replica(standby)
     yield follower
     follower.resume()
@@ -62,7 +63,7 @@ def follower(standby: Standby) -> Iterator[Replica]:
 
 @pytest.fixture
 def filled(acme: Product, acme_token: str, follower: Replica) -> Workspace:
-    """Acme's workspace with scores, on both sides."""
+    """Acme's workspace with scores, on both databases."""
     filled = fill(acme)
     follower.catch_up()
     return filled
@@ -70,7 +71,7 @@ def filled(acme: Product, acme_token: str, follower: Replica) -> Workspace:
 
 @pytest.fixture
 def frozen(filled: Workspace, follower: Replica) -> Workspace:
-    """Acme's workspace, which the replica goes on to see as it is now."""
+    """Acme's workspace. The replica keeps its present state."""
     follower.pause()
     return filled
 
@@ -82,15 +83,15 @@ def names(reads: Reads, workspace: Workspace) -> list[str]:
 
 
 def rename(account: str, name: str) -> None:
-    found = Account.objects.get(external_id=account, product__name="Acme")
-    found.traits = {**found.traits, "name": name}
-    found.save(update_fields=["traits"])
+    row = Account.objects.get(external_id=account, product__name="Acme")
+    row.traits = {**row.traits, "name": name}
+    row.save(update_fields=["traits"])
 
 
 # --- Where it reads and where it writes ------------------------------------------------------
 
 
-def test_what_is_read_is_as_old_as_the_replica(
+def test_reads_come_from_the_replica(
     frozen: Workspace, follower: Replica, acme_reads: Reads
 ) -> None:
     rename("initech", "Initrode")
@@ -120,32 +121,32 @@ def scope_of(path: str, filled: Workspace) -> dict[str, int]:
     return {} if path.startswith("/v2/workspaces") else {"workspace_id": filled.pk}
 
 
-def test_only_the_token_and_its_count_are_asked_of_the_primary(
+def test_only_the_token_and_its_count_are_read_from_the_primary(
     filled: Workspace, acme: Product, follower: Replica, acme_reads: Reads
 ) -> None:
     segment = Segment.objects.get(workspace=filled, scope="account", name="Most Engaged")
     ids = {"account": account_id(acme, "initech"), "user": user_id(acme, "ann")}
     ids |= {"workspace": filled.pk, "segment": segment.pk}
-    # However slow this machine is now, few are counted when they are asked for.
+    # A slow machine must not switch to the cached counts.
     CachedCounts.objects.update(seconds=0)
     follower.catch_up()
-    names(acme_reads, filled)  # This one also notes the token's use.
+    names(acme_reads, filled)  # This request also records the token's use.
     for address, parameters, statements in EVERYTHING:
 
-        def ask(path: str = address.format(**ids), given: dict[str, Any] = parameters) -> None:
-            response = acme_reads(path, **scope_of(path, filled), **given)
+        def send(path: str = address.format(**ids), query: dict[str, Any] = parameters) -> None:
+            response = acme_reads(path, **scope_of(path, filled), **query)
             assert response.status_code == 200, response.content
 
-        assert asked_of_each(ask) == {"default": 2, "replica": statements}, address
+        assert statements_by_database(send) == {"default": 2, "replica": statements}, address
 
 
 @pytest.fixture
 def one_minute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No minute begins while a token's requests are counted."""
+    """Stop the clock, so that no new minute begins."""
     monkeypatch.setattr(throttling, "timezone", SimpleNamespace(now=lambda: NOON))
 
 
-def test_the_use_of_a_token_is_noted_and_its_requests_are_counted(
+def test_the_primary_records_the_use_and_counts_requests(
     frozen: Workspace, acme_reads: Reads, one_minute: None
 ) -> None:
     for _ in range(3):
@@ -157,26 +158,24 @@ def test_the_use_of_a_token_is_noted_and_its_requests_are_counted(
         assert ApiToken.objects.get().last_used_at is None
 
 
-def test_a_token_may_ask_as_often_as_ever(
+def test_the_rate_limit_counts_on_the_primary(
     frozen: Workspace, acme_reads: Reads, one_minute: None, settings: Any
 ) -> None:
     settings.READ_REQUESTS_PER_MINUTE = 2
     assert [acme_reads("/v2/workspaces").status_code for _ in range(3)] == [200, 200, 429]
 
 
-def test_a_revoked_token_is_refused_at_once(frozen: Workspace, acme_reads: Reads) -> None:
+def test_a_revoked_token_stops_working_at_once(frozen: Workspace, acme_reads: Reads) -> None:
     names(acme_reads, frozen)
     ApiToken.objects.update(revoked_at=timezone.now())
     assert acme_reads("/v2/workspaces").status_code == 401
 
 
-def test_a_new_token_reads_at_once(frozen: Workspace, acme: Product) -> None:
+def test_a_new_token_works_at_once(frozen: Workspace, acme: Product) -> None:
     assert names(reader(ApiToken.create(acme, "new").secret), frozen) == ["Initech", "Hooli"]
 
 
-def test_what_the_replica_has_not_got_yet_is_not_there_yet(
-    frozen: Workspace, follower: Replica
-) -> None:
+def test_a_row_appears_once_the_replica_has_it(frozen: Workspace, follower: Replica) -> None:
     initrode = Product.create_with_workspace("Initrode")
     reads = reader(ApiToken.create(initrode, "test").secret)
     workspace = Workspace.objects.get(product=initrode)
@@ -186,7 +185,7 @@ def test_what_the_replica_has_not_got_yet_is_not_there_yet(
     assert [row["id"] for row in reads("/v2/workspaces").json()["data"]] == [workspace.pk]
 
 
-def test_another_products_token_finds_nothing_there_either(
+def test_another_products_token_finds_nothing_on_the_replica(
     filled: Workspace, acme: Product, globex_token: str, follower: Replica
 ) -> None:
     reads = reader(globex_token)
@@ -200,7 +199,7 @@ def test_another_products_token_finds_nothing_there_either(
         assert response.status_code == 404, address
 
 
-def test_the_admin_reads_what_was_just_written(frozen: Workspace, acme: Product) -> None:
+def test_the_admin_reads_from_the_primary(frozen: Workspace, acme: Product) -> None:
     rename("initech", "Initrode")
     staff = Client()
     staff.force_login(AdminUser.objects.create_superuser("root"))
@@ -208,8 +207,8 @@ def test_the_admin_reads_what_was_just_written(frozen: Workspace, acme: Product)
     assert "Initrode" in page.text
 
 
-def test_requests_side_by_side_read_where_each_of_them_says() -> None:
-    """In the web role requests are greenlets of one thread and take turns in the middle."""
+def test_concurrent_requests_keep_their_own_database() -> None:
+    """In the web role, requests are greenlets of one thread that take turns."""
     seen: list[tuple[str, str]] = []
 
     def read(name: str) -> None:
@@ -223,22 +222,22 @@ def test_requests_side_by_side_read_where_each_of_them_says() -> None:
     assert all(name == alias for name, alias in seen)
 
 
-def test_nothing_can_be_written_there(filled: Workspace) -> None:
+def test_the_replica_accepts_no_writes(filled: Workspace) -> None:
     with routing.read_from(replica.ALIAS):
         with pytest.raises(InternalError, match="read-only"):
             sql.execute("UPDATE engagement_product SET name = 'Globex'")
         # Django's own writes are routed.
-        made = Product.objects.create(name="Initrode")
-    assert Product.objects.filter(pk=made.pk).exists()
+        product = Product.objects.create(name="Initrode")
+    assert Product.objects.filter(pk=product.pk).exists()
 
 
 # --- While it lags ---------------------------------------------------------------------------
 
 
-def test_a_place_in_newer_scores_is_none_in_older_ones(
+def test_a_cursor_of_newer_scores_is_invalid_for_older_ones(
     frozen: Workspace, acme: Product, follower: Replica, acme_reads: Reads
 ) -> None:
-    """As when the next page comes from a replica that lags behind the last page's database."""
+    """The next page may come from a replica that lags behind the last page's database."""
     tell(acme, group("vandelay", name="Vandelay"))
     Workspace.objects.filter(pk=frozen.pk).update(lookback_days=30)
     sets.request_score_set(frozen.pk)
@@ -256,7 +255,7 @@ def test_a_place_in_newer_scores_is_none_in_older_ones(
 
 
 def lag(client: Client) -> list[float]:
-    """What a monitor is told; nothing where nobody can tell."""
+    """The reported lag; empty if it is unknown."""
     answer = client.get("/metrics", headers={"authorization": "Bearer let-the-monitor-in"})
     assert answer.status_code == 200, answer.content
     families = {family.name: family for family in text_string_to_metric_families(answer.text)}
@@ -264,14 +263,14 @@ def lag(client: Client) -> list[float]:
     return [sample.value for sample in families["eds_replica_lag_seconds"].samples]
 
 
-def test_monitors_are_told_how_far_it_lags_behind(
+def test_metrics_report_the_lag(
     filled: Workspace, follower: Replica, client: Client, settings: Any
 ) -> None:
     settings.METRICS_TOKEN = "let-the-monitor-in"
     assert lag(client) == [0]
     follower.pause()
     time.sleep(0.2)
-    # Without news there is nothing to lag behind.
+    # Without changes there is no lag.
     assert lag(client) == [0]
     rename("initech", "Initrode")
     sql.fetch("SELECT pg_logical_emit_message(false, 'tests', '', true)::text")
@@ -283,22 +282,22 @@ def test_monitors_are_told_how_far_it_lags_behind(
     assert lag(client) == [0]
 
 
-# --- When it cannot answer -------------------------------------------------------------------
+# --- When it cannot serve a request ----------------------------------------------------------
 
 
-def test_a_statement_that_it_ends_is_answered_by_the_primary(
+def test_the_primary_serves_a_request_that_the_replica_canceled(
     filled: Workspace, follower: Replica, acme_reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find, sides = queries.workspace, []
+    find, databases = queries.workspace, []
 
     def slowly(*arguments: Any, **options: Any) -> Workspace:
-        sides.append(routing.current_connection().alias)
-        if sides[-1] == replica.ALIAS:
+        databases.append(routing.current_connection().alias)
+        if databases[-1] == replica.ALIAS:
             sql.fetch("SELECT pg_sleep(60)::text FROM engagement_account LIMIT 1")
         return find(*arguments, **options)
 
     def vacuum() -> None:
-        """Remove a row that the statement may still want to see."""
+        """Remove a row that the statement may still need."""
         sleeping = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
         until(lambda: follower.ask(sleeping), "the statement")
         rename("initech", "Initrode")
@@ -309,10 +308,10 @@ def test_a_statement_that_it_ends_is_answered_by_the_primary(
     monkeypatch.setattr(queries, "workspace", slowly)
     vacuuming = Thread(target=vacuum)
     vacuuming.start()
-    answered = names(acme_reads, filled)
+    account_names = names(acme_reads, filled)
     vacuuming.join()
-    assert sides == ["replica", "default"]
-    assert sorted(answered) == ["Hooli", "Initrode"]
+    assert databases == ["replica", "default"]
+    assert sorted(account_names) == ["Hooli", "Initrode"]
 
 
 @pytest.fixture
@@ -322,7 +321,7 @@ def stopped(filled: Workspace, follower: Replica) -> Iterator[Workspace]:
     follower.start()
 
 
-def test_while_it_is_away_readers_are_told_to_come_back(
+def test_an_unreachable_replica_returns_503(
     stopped: Workspace,
     follower: Replica,
     acme_reads: Reads,
@@ -336,26 +335,26 @@ def test_while_it_is_away_readers_are_told_to_come_back(
         assert response.status_code == 503
         assert response.headers["Retry-After"] == "5"
         assert response.json()["error"]["code"] == "unavailable"
-    assert "The replica could not answer /v2/accounts: OperationalError" in caplog.messages
+    assert "The replica did not answer /v2/accounts: OperationalError" in caplog.messages
     ready = client.get("/readyz")
     assert ready.status_code == 503
     assert ready.json()["checks"]["database"] == "ok"
     assert "The replica cannot be reached" in ready.json()["checks"]["replica"]
     assert lag(client) == []
-    # Whose token is none is told so all the same.
+    # An unknown token still gets 401.
     assert reader("eds_unknown")("/v2/workspaces").status_code == 401
     follower.start()
     assert names(acme_reads, stopped) == ["Initech", "Hooli"]
     assert client.get("/readyz").json()["checks"]["replica"] == "ok"
 
 
-def test_whoever_waits_for_it_keeps_no_connection_to_the_primary(
+def test_waiting_for_the_replica_holds_no_connection_to_the_primary(
     filled: Workspace, acme_reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    find, held = queries.workspace, []
+    find, held_connections = queries.workspace, []
 
     def look(*arguments: Any, **options: Any) -> Workspace:
-        held.append(connection.connection)
+        held_connections.append(connection.connection)
         return find(*arguments, **options)
 
     # As in the web role, which borrows connections from a pool.
@@ -363,10 +362,10 @@ def test_whoever_waits_for_it_keeps_no_connection_to_the_primary(
     connection.close()
     monkeypatch.setattr(queries, "workspace", look)
     names(acme_reads, filled)
-    assert held == [None]
+    assert held_connections == [None]
 
 
-def test_the_primary_stands_in_where_the_address_names_it_too(
+def test_the_primary_stands_in_if_the_url_names_it_too(
     stopped: Workspace, follower: Replica, acme_reads: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = "postgresql://reader:secret@replica,primary:5432/eds?target_session_attrs=prefer-standby"
@@ -386,8 +385,8 @@ def test_the_primary_stands_in_where_the_address_names_it_too(
 
 
 @pytest.fixture
-def somebody_elses(filled: Workspace, follower: Replica) -> Iterator[str]:
-    """The name of a database on the same servers that is not this service's."""
+def foreign_database(filled: Workspace, follower: Replica) -> Iterator[str]:
+    """The name of another service's database on the same servers."""
     assert settings.EMBEDDED_POSTGRES is not None
     where = settings.EMBEDDED_POSTGRES.database_settings()
     with psycopg.connect(
@@ -399,8 +398,8 @@ def somebody_elses(filled: Workspace, follower: Replica) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("has_tables", [True, False])
-def test_a_database_that_is_another_services_is_not_read_from(
-    somebody_elses: str,
+def test_a_database_of_another_service_is_never_read(
+    foreign_database: str,
     has_tables: bool,
     filled: Workspace,
     follower: Replica,
@@ -411,18 +410,20 @@ def test_a_database_that_is_another_services_is_not_read_from(
     monkeypatch.setattr(replica, "_is_ours", False)
     known = connections[replica.ALIAS]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(known.settings_dict, "NAME", somebody_elses if has_tables else "template1")
+        patch.setitem(known.settings_dict, "NAME", foreign_database if has_tables else "template1")
         known.close()
         follower.catch_up()
         for _ in range(2):
             assert acme_reads("/v2/accounts", workspace_id=filled.pk).status_code == 503
-        said = client.get("/readyz").json()["checks"]["replica"]
+        message = client.get("/readyz").json()["checks"]["replica"]
         known.close()
-    assert said == "The replica is not read from: it is no replica of this service's database."
+    assert (
+        message == "The replica is not read from: it is not a replica of this service's database."
+    )
     assert names(acme_reads, filled) == ["Initech", "Hooli"]
 
 
-def test_one_without_the_tables_of_this_release_is_not_ready(
+def test_a_replica_without_the_latest_migrations_is_not_ready(
     filled: Workspace, follower: Replica, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health, "_migrated", {"default"})
@@ -431,12 +432,12 @@ def test_one_without_the_tables_of_this_release_is_not_ready(
         rows = cursor.fetchall()
     follower.pause()
     try:
-        said = client.get("/readyz").json()["checks"]["replica"]
+        message = client.get("/readyz").json()["checks"]["replica"]
     finally:
         with connection.cursor() as cursor:
             cursor.executemany(
                 "INSERT INTO django_migrations (app, name, applied) VALUES (%s, %s, now())", rows
             )
-    assert "has not got the migrations" in said
+    assert "has not got the migrations" in message
     follower.resume()
     assert client.get("/readyz").json()["checks"]["replica"] == "ok"

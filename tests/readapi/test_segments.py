@@ -1,4 +1,4 @@
-"""Segments and their members, as internal tools read them."""
+"""Segments and their members."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ def busy(filled: Workspace) -> Segment:
     )
 
 
-def every(reads: Reads, address: str, **parameters: Any) -> list[dict[str, Any]]:
-    """All records of a list, page by page."""
+def all_records(reads: Reads, address: str, **parameters: Any) -> list[dict[str, Any]]:
+    """All records of a list, from all pages."""
     records = []
     body = reads(address, **parameters).json()
     while True:
@@ -60,7 +60,7 @@ def test_a_segment_has_every_key(acme_reads: Reads, filled: Workspace, busy: Seg
 def test_the_list_has_the_defaults_first_and_then_custom_ones(
     acme_reads: Reads, filled: Workspace, busy: Segment
 ) -> None:
-    records = every(acme_reads, "/v2/segments", workspace_id=filled.pk, limit=10)
+    records = all_records(acme_reads, "/v2/segments", workspace_id=filled.pk, limit=10)
     assert records[0]["name"] == "All" and records[0]["is_default"]
     assert [record["name"] for record in records if not record["is_default"]] == ["Busy"]
     assert len({record["id"] for record in records}) == len(records) == 26
@@ -68,7 +68,7 @@ def test_the_list_has_the_defaults_first_and_then_custom_ones(
 
 
 @pytest.mark.parametrize(
-    ("asked", "number"),
+    ("parameters", "number"),
     [
         ({"scope": "user"}, 12),
         ({"scope": "account"}, 14),
@@ -77,23 +77,27 @@ def test_the_list_has_the_defaults_first_and_then_custom_ones(
         ({"exclude_defaults": "false"}, 26),
     ],
 )
-def test_a_list_may_be_narrowed(
-    asked: dict[str, str], number: int, acme_reads: Reads, filled: Workspace, busy: Segment
+def test_a_list_can_be_filtered(
+    parameters: dict[str, str], number: int, acme_reads: Reads, filled: Workspace, busy: Segment
 ) -> None:
-    assert len(every(acme_reads, "/v2/segments", workspace_id=filled.pk, **asked)) == number
+    assert (
+        len(all_records(acme_reads, "/v2/segments", workspace_id=filled.pk, **parameters)) == number
+    )
 
 
 def test_counts_agree_with_the_members(acme_reads: Reads, filled: Workspace, busy: Segment) -> None:
-    listed = every(acme_reads, "/v2/segments", workspace_id=filled.pk, expand="counts", limit=100)
+    listed = all_records(
+        acme_reads, "/v2/segments", workspace_id=filled.pk, expand="counts", limit=100
+    )
     for record in listed:
-        members = every(acme_reads, record["_links"]["members"])
+        members = all_records(acme_reads, record["_links"]["members"])
         assert len(members) == record["member_count"], record["name"]
     counts = {(record["scope"], record["name"]): record["member_count"] for record in listed}
     assert counts["user", "All"] == 3 and counts["account", "All"] == 2
     assert counts["account", "Busy"] == counts["account", "Multi-User Accounts"] == 1
 
 
-def test_members_are_lean_and_ranked(acme_reads: Reads, filled: Workspace) -> None:
+def test_members_are_listed_by_score(acme_reads: Reads, filled: Workspace) -> None:
     for scope, address in (("user", "/v2/users"), ("account", "/v2/accounts")):
         everybody = Segment.objects.get(workspace=filled, scope=scope, name="All")
         members = acme_reads(f"/v2/segments/{everybody.pk}/members", workspace_id=filled.pk)
@@ -105,7 +109,7 @@ def test_members_come_page_by_page(acme_reads: Reads, filled: Workspace) -> None
     address = f"/v2/segments/{everybody.pk}/members"
     names = [
         record["tracking_id"]
-        for record in every(acme_reads, address, workspace_id=filled.pk, limit=1)
+        for record in all_records(acme_reads, address, workspace_id=filled.pk, limit=1)
     ]
     assert names == ["ann", "bob", "cyd"]
 
@@ -114,14 +118,14 @@ def test_a_workspace_that_is_not_scored_yet_has_segments_without_members(
     acme_reads: Reads, acme: Product
 ) -> None:
     workspace = Workspace.objects.get(product=acme)
-    records = every(acme_reads, "/v2/segments", workspace_id=workspace.pk, expand="counts")
+    records = all_records(acme_reads, "/v2/segments", workspace_id=workspace.pk, expand="counts")
     assert {record["member_count"] for record in records} == {0}
     members = acme_reads(records[0]["_links"]["members"])
     assert (members.status_code, members.json()["data"]) == (200, [])
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "parameters",
     [
         {"scope": "team"},
         {"scope": ""},
@@ -133,13 +137,13 @@ def test_a_workspace_that_is_not_scored_yet_has_segments_without_members(
         {"cursor": "abc"},
     ],
 )
-def test_what_cannot_be_asked_is_refused(
-    asked: dict[str, str], acme_reads: Reads, filled: Workspace
+def test_invalid_parameters_return_400(
+    parameters: dict[str, str], acme_reads: Reads, filled: Workspace
 ) -> None:
-    assert acme_reads("/v2/segments", workspace_id=filled.pk, **asked).status_code == 400
+    assert acme_reads("/v2/segments", workspace_id=filled.pk, **parameters).status_code == 400
 
 
-def test_a_segments_cursor_is_of_no_use_to_another_list(
+def test_a_segments_cursor_is_invalid_for_another_list(
     acme_reads: Reads, filled: Workspace
 ) -> None:
     first, second = Segment.objects.filter(workspace=filled, scope="user", name__startswith="A")[:2]
@@ -151,9 +155,9 @@ def test_a_segments_cursor_is_of_no_use_to_another_list(
     assert response.json()["error"]["code"] == "invalid_cursor"
 
 
-@pytest.mark.parametrize("below", ["", "/members"])
+@pytest.mark.parametrize("suffix", ["", "/members"])
 def test_a_segment_of_another_product_or_workspace_does_not_exist(
-    below: str,
+    suffix: str,
     globex_reads: Reads,
     acme_reads: Reads,
     acme: Product,
@@ -169,7 +173,7 @@ def test_a_segment_of_another_product_or_workspace_does_not_exist(
         (acme_reads, other.pk),
         (acme_reads, theirs.pk),
     ):
-        response = reads(f"/v2/segments/{busy.pk}{below}", workspace_id=workspace_id)
-        unknown = reads(f"/v2/segments/{busy.pk + 999}{below}", workspace_id=workspace_id)
+        response = reads(f"/v2/segments/{busy.pk}{suffix}", workspace_id=workspace_id)
+        unknown = reads(f"/v2/segments/{busy.pk + 999}{suffix}", workspace_id=workspace_id)
         assert response.status_code == unknown.status_code == 404
         assert response.json() == unknown.json()

@@ -1,4 +1,4 @@
-"""A token may make so many requests in a minute, whichever process answers them."""
+"""The rate limit of a token, across processes."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -38,18 +38,18 @@ def statuses(reads: Reads, number: int) -> list[int]:
     return [reads("/v2/workspaces").status_code for _ in range(number)]
 
 
-def test_one_request_too_many_is_told_when_to_come_back(acme_reads: Reads, clock: Clock) -> None:
+def test_one_request_too_many_returns_429(acme_reads: Reads, clock: Clock) -> None:
     assert statuses(acme_reads, 3) == [200, 200, 200]
     response = acme_reads("/v2/workspaces")
     assert response.status_code == 429
     assert response.headers["Retry-After"] == "40"
     assert response.json()["error"] == {
         "code": "rate_limited",
-        "message": "This token may make 3 requests a minute. Wait as long as Retry-After says.",
+        "message": "The limit is 3 requests a minute. Wait as many seconds as Retry-After says.",
     }
 
 
-def test_the_next_minute_begins_anew(acme_reads: Reads, clock: Clock) -> None:
+def test_the_count_restarts_every_minute(acme_reads: Reads, clock: Clock) -> None:
     assert statuses(acme_reads, 4)[-1] == 429
     clock.time += timedelta(seconds=39.9)
     response = acme_reads("/v2/workspaces")
@@ -66,9 +66,7 @@ def test_each_token_has_its_own_count(
     assert statuses(reader(ApiToken.create(acme, "second").secret), 1) == [200]
 
 
-def test_bad_requests_count_and_unknown_tokens_are_not_counted(
-    acme_reads: Reads, clock: Clock
-) -> None:
+def test_bad_requests_count_but_unknown_tokens_do_not(acme_reads: Reads, clock: Clock) -> None:
     for _ in range(3):
         assert acme_reads("/v2/accounts").status_code == 400
     assert acme_reads("/v2/accounts").status_code == 429
@@ -82,7 +80,7 @@ def test_zero_is_no_limit(acme_reads: Reads, settings: Any, clock: Clock) -> Non
     assert not Usage.objects.exists()
 
 
-def test_counting_writes_nothing_that_must_reach_the_disk(acme: Product) -> None:
+def test_the_count_is_in_an_unlogged_table(acme: Product) -> None:
     with connection.cursor() as cursor:
         cursor.execute("SELECT relpersistence FROM pg_class WHERE relname = 'readapi_usage'")
         assert cursor.fetchone() == ("u",)

@@ -1,4 +1,4 @@
-"""Reading ends in time."""
+"""Slow requests are canceled."""
 
 import pytest
 from django.test import Client
@@ -15,15 +15,15 @@ def slow(self: WorkspaceList) -> Response:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_statement_that_takes_too_long_is_answered_503(
+def test_a_slow_statement_returns_503(
     client: Client, acme_token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "READ_TIMEOUT_SECONDS", 0.1)
-    monkeypatch.setattr(WorkspaceList, "answer", slow)
+    monkeypatch.setattr(WorkspaceList, "build_response", slow)
     headers = {"Authorization": f"Bearer {acme_token}"}
-    answer = client.get("/v2/workspaces", headers=headers)
-    assert answer.status_code == 503
-    assert answer.headers["Retry-After"] == "5"
-    assert answer.json()["error"]["code"] == "unavailable"
+    response = client.get("/v2/workspaces", headers=headers)
+    assert response.status_code == 503
+    assert response.headers["Retry-After"] == "5"
+    assert response.json()["error"]["code"] == "unavailable"
     monkeypatch.undo()
     assert client.get("/v2/workspaces", headers=headers).status_code == 200

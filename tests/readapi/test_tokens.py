@@ -1,4 +1,4 @@
-"""Who may read: live tokens, and nobody else."""
+"""Only live tokens can read."""
 
 import logging
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ def test_a_live_token_reads(acme_token: str) -> None:
     assert status_with(f"Bearer {acme_token}") == 200
 
 
-def test_the_scheme_is_written_in_any_case(acme_token: str) -> None:
+def test_the_scheme_is_case_insensitive(acme_token: str) -> None:
     assert status_with(f"bearer  {acme_token} ") == 200
 
 
@@ -40,7 +40,7 @@ def test_the_scheme_is_written_in_any_case(acme_token: str) -> None:
         "Bearer " + "x" * 10_000,
     ],
 )  # fmt: skip
-def test_anything_else_is_refused_alike(header: str | None) -> None:
+def test_anything_else_returns_401(header: str | None) -> None:
     headers = {} if header is None else {"authorization": header}
     response = Client().get("/v2/workspaces", headers=headers)
     assert response.status_code == 401
@@ -49,15 +49,15 @@ def test_anything_else_is_refused_alike(header: str | None) -> None:
 
 
 @pytest.mark.django_db
-def test_a_token_that_nobody_made_is_refused() -> None:
+def test_an_unknown_token_returns_401() -> None:
     assert status_with(f"Bearer {credentials.generate('eds')}") == 401
 
 
-def test_an_ingestion_key_reads_nothing(acme: Product) -> None:
+def test_an_ingestion_key_cannot_read(acme: Product) -> None:
     assert status_with(f"Bearer {IngestionKey.create(acme, 'test').secret}") == 401
 
 
-def test_a_revoked_token_is_refused(acme_token: str) -> None:
+def test_a_revoked_token_returns_401(acme_token: str) -> None:
     ApiToken.objects.update(revoked_at=NOON)
     assert status_with(f"Bearer {acme_token}") == 401
 
@@ -73,23 +73,23 @@ def test_a_malformed_token_costs_no_query(django_assert_num_queries: Any) -> Non
         status_with("Bearer eds_mistyped")
 
 
-def test_use_is_noted_once_a_minute(acme: Product, django_assert_num_queries: Any) -> None:
+def test_use_is_recorded_once_a_minute(acme: Product, django_assert_num_queries: Any) -> None:
     token = ApiToken.create(acme, "test")
 
-    def noted_at() -> datetime | None:
+    def last_used_at() -> datetime | None:
         token.refresh_from_db()
         return token.last_used_at
 
     record_use(token, NOON)
-    assert noted_at() == NOON
+    assert last_used_at() == NOON
     with django_assert_num_queries(0):
         record_use(token, NOON + timedelta(seconds=59))
-    assert noted_at() == NOON
+    assert last_used_at() == NOON
     record_use(token, NOON + timedelta(seconds=61))
-    assert noted_at() == NOON + timedelta(seconds=61)
+    assert last_used_at() == NOON + timedelta(seconds=61)
 
 
-def test_of_two_requests_at_once_one_notes_the_use(acme: Product) -> None:
+def test_one_of_two_concurrent_requests_records_the_use(acme: Product) -> None:
     first = ApiToken.create(acme, "test")
     second = ApiToken.objects.get()
     record_use(first, NOON)
@@ -97,7 +97,7 @@ def test_of_two_requests_at_once_one_notes_the_use(acme: Product) -> None:
     assert ApiToken.objects.get().last_used_at == NOON
 
 
-def test_a_request_notes_the_use(acme_reads: Reads) -> None:
+def test_a_request_records_the_use(acme_reads: Reads) -> None:
     acme_reads("/v2/workspaces")
     used = ApiToken.objects.get().last_used_at
     assert used is not None and timezone.now() - used < timedelta(minutes=1)

@@ -1,4 +1,4 @@
-"""What docs/reading-data.md shows works when it is pasted, and is answered as shown."""
+"""The commands in docs/reading-data.md work and print what it shows."""
 
 import json
 import re
@@ -24,19 +24,19 @@ LEFT_OUT = "…"
 
 
 class Step(NamedTuple):
-    """What the document has its reader paste, and what it says that comes back."""
+    """A command in the document and the output that it shows."""
 
     line: str
     shown: str
 
 
 TEXT = DOCUMENT.read_text()
-STEPS = [Step(*found) for found in STEP.findall(TEXT)]
+STEPS = [Step(*groups) for groups in STEP.findall(TEXT)]
 
 
 @pytest.fixture(scope="module")
-def answers() -> Iterator[list[str]]:
-    """What each step was answered, pasted one after the other into a service just started."""
+def outputs() -> Iterator[list[str]]:
+    """The output of each step, run one after the other on a new service."""
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
     # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
@@ -44,91 +44,91 @@ def answers() -> Iterator[list[str]]:
     folder.chmod(0o711)
     up = Up(folder)
     try:
-        yield walked(up.wait_until_running())
+        yield run_steps(up.wait_until_running())
     finally:
         if up.process.poll() is None:
             up.end()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def walked(up: Up) -> list[str]:
+def run_steps(up: Up) -> list[str]:
     sending, *reading = STEPS
-    answered = [pasted(up, sending.line)]
+    outputs = [run(up, sending.line)]
     until(lambda: scored(up), "the scores")
-    return answered + [pasted(up, step.line) for step in reading]
+    return outputs + [run(up, step.line) for step in reading]
 
 
 def scored(up: Up) -> bool:
     headers = {"Authorization": f"Bearer {up.credentials['api_token']}"}
     address = f"http://127.0.0.1:{up.port}/v2/accounts?workspace_id=1"
-    found = json.loads(fetch(address, headers=headers)[1])["data"]
-    return len(found) == 2 and all(account["score"] for account in found)
+    accounts = json.loads(fetch(address, headers=headers)[1])["data"]
+    return len(accounts) == 2 and all(account["score"] for account in accounts)
 
 
-def pasted(up: Up, line: str) -> str:
-    """What the shell prints, with the document's port."""
+def run(up: Up, line: str) -> str:
+    """The output of the command, with the document's port."""
     for written, own in (
         ("127.0.0.1:8000", f"127.0.0.1:{up.port}"),
         ("edk_…", up.credentials["ingestion_key"]),
         ("eds_…", up.credentials["api_token"]),
     ):
         line = line.replace(written, own)
-    ended = subprocess.run(["bash", "-euc", line], capture_output=True, text=True, timeout=120)
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout.replace(f"127.0.0.1:{up.port}", "127.0.0.1:8000")
+    process = subprocess.run(["bash", "-euc", line], capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    return process.stdout.replace(f"127.0.0.1:{up.port}", "127.0.0.1:8000")
 
 
 # --- Comparing ------------------------------------------------------------------------------
 
 
-def parted(text: str) -> tuple[Any, str]:
-    """The JSON that the text begins with, and what follows it."""
+def split_json(text: str) -> tuple[Any, str]:
+    """The JSON at the start of the text, and the rest."""
     text = text.strip()
     if not text.startswith("{"):
         return None, text
-    read, end = json.JSONDecoder().raw_decode(text)
-    return read, text[end:].strip()
+    value, end = json.JSONDecoder().raw_decode(text)
+    return value, text[end:].strip()
 
 
-def fits(shown: Any, answered: Any) -> bool:
-    """Whether the answer is what is shown, but for times and what is left out."""
-    if isinstance(shown, dict) and isinstance(answered, dict):
-        some = shown.keys() - {LEFT_OUT}
-        complete = some <= answered.keys() if LEFT_OUT in shown else some == answered.keys()
-        return complete and all(fits(shown[name], answered[name]) for name in some)
-    if isinstance(shown, list) and isinstance(answered, list):
-        some_items = [item for item in shown if item != LEFT_OUT]
-        enough = len(some_items) <= len(answered)
-        complete = enough if LEFT_OUT in shown else len(shown) == len(answered)
-        return complete and all(map(fits, some_items, answered))
-    if isinstance(shown, str) and isinstance(answered, str):
-        return fits_text(shown, answered)
-    return type(shown) is type(answered) and bool(shown == answered)
+def fits(shown: Any, output: Any) -> bool:
+    """Whether the output equals what is shown, except for times and omissions."""
+    if isinstance(shown, dict) and isinstance(output, dict):
+        names = shown.keys() - {LEFT_OUT}
+        complete = names <= output.keys() if LEFT_OUT in shown else names == output.keys()
+        return complete and all(fits(shown[name], output[name]) for name in names)
+    if isinstance(shown, list) and isinstance(output, list):
+        items = [item for item in shown if item != LEFT_OUT]
+        enough = len(items) <= len(output)
+        complete = enough if LEFT_OUT in shown else len(shown) == len(output)
+        return complete and all(map(fits, items, output))
+    if isinstance(shown, str) and isinstance(output, str):
+        return fits_text(shown, output)
+    return type(shown) is type(output) and bool(shown == output)
 
 
-def fits_text(shown: str, answered: str) -> bool:
+def fits_text(shown: str, output: str) -> bool:
     if CHANGING.fullmatch(shown):
-        return CHANGING.fullmatch(answered) is not None
+        return CHANGING.fullmatch(output) is not None
     pattern = re.sub(r"([\[*?])", r"[\1]", shown).replace(LEFT_OUT, "*")
-    return fnmatchcase(answered, pattern)
+    return fnmatchcase(output, pattern)
 
 
-# --- The walk -------------------------------------------------------------------------------
+# --- The tests ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("number", range(len(STEPS)), ids=lambda n: f"{n}")
-def test_a_line_is_answered_as_the_document_shows(answers: list[str], number: int) -> None:
-    (shown, after), (answered, printed) = parted(STEPS[number].shown), parted(answers[number])
-    assert fits(shown, answered), f"{STEPS[number].line}\n{answers[number]}"
-    assert fits_text(after, printed), f"{STEPS[number].line}\n{answers[number]}"
+def test_a_command_prints_what_the_document_shows(outputs: list[str], number: int) -> None:
+    (shown, shown_rest), (output, rest) = map(split_json, (STEPS[number].shown, outputs[number]))
+    assert fits(shown, output), f"{STEPS[number].line}\n{outputs[number]}"
+    assert fits_text(shown_rest, rest), f"{STEPS[number].line}\n{outputs[number]}"
 
 
-def test_every_snippet_is_pasted_and_compared() -> None:
+def test_every_snippet_is_tested() -> None:
     assert len(re.findall(r"^```\w", TEXT, re.MULTILINE)) == 2 * len(STEPS)
 
 
-def test_every_address_of_the_read_api_is_walked() -> None:
-    pasted_lines = "\n".join(step.line for step in STEPS)
+def test_every_endpoint_is_documented() -> None:
+    commands = "\n".join(step.line for step in STEPS)
     for address in (
         "/v2/workspaces?",
         "/v2/workspaces/1",
@@ -143,11 +143,11 @@ def test_every_address_of_the_read_api_is_walked() -> None:
         "/openapi.json",
         "/docs",
     ):
-        assert f"127.0.0.1:8000{address}" in pasted_lines
+        assert f"127.0.0.1:8000{address}" in commands
 
 
 @pytest.mark.parametrize(
-    ("shown", "answered", "does"),
+    ("shown", "output", "expected"),
     [
         ({"a": 1}, {"a": 1}, True),
         ({"a": 1}, {"a": 2}, False),
@@ -164,7 +164,5 @@ def test_every_address_of_the_read_api_is_walked() -> None:
         (1, True, False),
     ],
 )
-def test_only_times_and_what_is_left_out_may_differ(
-    shown: object, answered: object, does: bool
-) -> None:
-    assert fits(shown, answered) is does
+def test_only_times_and_omissions_may_differ(shown: object, output: object, expected: bool) -> None:
+    assert fits(shown, output) is expected

@@ -32,9 +32,7 @@ def test_a_workspace_has_every_key(acme_reads: Reads, acme: Product, workspace: 
     }
 
 
-def test_a_benchmark_is_shown_without_the_noise_of_floating_point(
-    acme_reads: Reads, workspace: Workspace
-) -> None:
+def test_a_benchmark_has_one_decimal(acme_reads: Reads, workspace: Workspace) -> None:
     for raw, shown in ((11.899999999999999, 11.9), (499.9000000000002, 499.9), (7.0, 7.0)):
         ScoreSet.objects.update(user_benchmark=raw, account_benchmark=raw)
         benchmarks = acme_reads(f"/v2/workspaces/{workspace.id}").json()["data"]["benchmarks"]
@@ -52,7 +50,7 @@ def test_one_decimal_of_a_benchmark_is_exact(acme_reads: Reads, acme: Product) -
     assert listed["benchmarks"]["users"] == 30.4 == round(scores.user_benchmark, 9)
 
 
-def test_the_list_holds_the_products_workspaces_and_no_other(
+def test_the_list_contains_only_the_products_workspaces(
     acme_reads: Reads, acme: Product, workspace: Workspace, globex: Product
 ) -> None:
     second = Workspace.objects.create(product=acme, name="Monthly", lookback_days=30)
@@ -62,7 +60,7 @@ def test_the_list_holds_the_products_workspaces_and_no_other(
     assert body["_links"] == {"self": "http://testserver/v2/workspaces"}
 
 
-def test_stats_count_who_is_shown_and_who_is_active(
+def test_stats_count_all_and_active_subjects(
     acme_reads: Reads, acme: Product, workspace: Workspace
 ) -> None:
     make_user(workspace, "busy", raw=5)
@@ -76,9 +74,9 @@ def test_stats_count_who_is_shown_and_who_is_active(
     )
     expected = {"total_users": 2, "total_accounts": 1, "active_users": 1, "active_accounts": 1}
 
-    one = acme_reads(f"/v2/workspaces/{workspace.id}", expand="stats").json()
-    assert one["data"]["stats"] == expected
-    assert one["_expansions"] == ["stats"]
+    single = acme_reads(f"/v2/workspaces/{workspace.id}", expand="stats").json()
+    assert single["data"]["stats"] == expected
+    assert single["_expansions"] == ["stats"]
     [listed] = acme_reads("/v2/workspaces", expand="stats").json()["data"]
     assert listed["stats"] == expected
 
