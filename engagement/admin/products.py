@@ -6,20 +6,18 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.auth.models import User as AdminUser
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.forms import ModelForm
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from engagement import tasks
-from engagement.admin.listing import PageAction, PageAdmin
+from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.scoping import (
     Inline,
     ProductScopedAdmin,
@@ -85,6 +83,7 @@ class ProductAdmin(PageAdmin):
     change_form_template = "admin/engagement/product.html"
     # What other apps show below the rows.
     sections: ClassVar[list[Callable[[HttpRequest, Product], Section]]] = []
+    extra_views = (ExtraView("delete_all", permission="delete_all"),)
     # Other pages about the product: what a button says, and the name of its address.
     links: ClassVar[list[tuple[str, str]]] = []
 
@@ -137,52 +136,36 @@ class ProductAdmin(PageAdmin):
         # A product that is not there yet has no members: Django's permission decides.
         return request.user.has_perm("engagement.add_product")
 
-    def may_delete(self, request: HttpRequest, product: Product) -> bool:
-        """It takes all data of a team with it, so being a manager is not enough."""
-        permitted = request.user.has_perm("engagement.delete_product")
-        return permitted and self.may_change(request, product)
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.delete_product_view)
-        name = "engagement_product_delete_all"
-        return [path("<path:object_id>/delete-all/", view, name=name), *super().get_urls()]
+    def has_delete_all_permission(self, request: HttpRequest, product: Product) -> bool:
+        # It deletes all of a team's data, so being a manager is not enough.
+        is_permitted = request.user.has_perm("engagement.delete_product")
+        return is_permitted and self.may_change(request, product)
 
     def page_actions(self, request: HttpRequest, obj: Product) -> Sequence[PageAction]:
         actions = [PageAction(label, reverse(name, args=[obj.pk])) for label, name in self.links]
-        if not obj.deletion_requested_at and self.may_delete(request, obj):
-            address = reverse("admin:engagement_product_delete_all", args=[obj.pk])
-            actions.append(PageAction("Delete", address))
+        if not obj.deletion_requested_at and self.has_delete_all_permission(request, obj):
+            actions.append(PageAction("Delete", self.view_url("delete_all", obj)))
         return actions
 
     def page_context(self, request: HttpRequest, obj: Product) -> dict[str, Any]:
         return {"sections": [section(request, obj) for section in self.sections]}
 
-    def delete_product_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        product = self.get_object(request, object_id)
-        if product is None:
-            raise Http404
-        if not self.may_delete(request, product):
-            raise PermissionDenied
-        typed = request.POST.get("name", "").strip()
-        if request.method != "POST" or typed != product.name.strip():
-            return self._ask_before_deleting(request, product)
+    def delete_all_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
+        typed_name = request.POST.get("name", "").strip()
+        if request.method != "POST" or typed_name != product.name.strip():
+            return self.render_page(
+                request,
+                "admin/engagement/delete_product.html",
+                f"Delete {product}?",
+                row=product,
+                is_mistyped=request.method == "POST",
+                back=self.view_url("change", product),
+            )
         if deletion.request_deletion(product.pk, timezone.now()):
             self.log_deletions(request, Product.objects.filter(pk=product.pk))
         tasks.request_clearing()
         self.message_user(request, f"{product} is being deleted in the background.")
         return redirect("admin:engagement_product_changelist")
-
-    def _ask_before_deleting(self, request: HttpRequest, product: Product) -> HttpResponseBase:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Delete {product}?",
-            "opts": self.opts,
-            "media": self.media,
-            "product": product,
-            "mistyped": request.method == "POST",
-            "back": reverse("admin:engagement_product_change", args=[product.pk]),
-        }
-        return TemplateResponse(request, "admin/engagement/delete_product.html", context)
 
     def save_model(
         self, request: HttpRequest, obj: Product, form: "ModelForm[Any]", change: bool

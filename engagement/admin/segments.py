@@ -9,15 +9,14 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import Field, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils.http import urlencode
 
 from engagement.admin import previews
 from engagement.admin.condition_forms import RuleEditor, RuleForm
-from engagement.admin.listing import PageAction, PageAdmin
+from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.scoping import deferred_script, visible_products
 from engagement.admin.suggestions import load_suggestions
 from engagement.database import sql
@@ -131,6 +130,7 @@ class SegmentAdmin(PageAdmin):
     sortable_by = ()
     actions = None
     change_form_template = "admin/engagement/segment.html"
+    extra_views = (ExtraView("preview", permission="add", methods=("POST",), needs_row=False),)
 
     class Media:
         css = {"all": ["engagement/conditions.css"]}
@@ -191,15 +191,13 @@ class SegmentAdmin(PageAdmin):
         """Ask which workspace's users or accounts the segment is of."""
         if not self.has_add_permission(request):
             raise PermissionDenied
-        context = {
-            **self.admin_site.each_context(request),
-            "title": "Add segment",
-            "opts": self.opts,
-            "media": self.media,
-            "workspaces": self._workspaces_to_choose(request),
-            "scopes": Segment.Scope.choices,
-        }
-        return TemplateResponse(request, "admin/engagement/choose_segment.html", context)
+        return self.render_page(
+            request,
+            "admin/engagement/choose_segment.html",
+            "Add segment",
+            workspaces=self._workspaces_to_choose(request),
+            scopes=Segment.Scope.choices,
+        )
 
     def _workspaces_to_choose(self, request: HttpRequest) -> QuerySet[Workspace]:
         field = Segment._meta.get_field("workspace")
@@ -226,8 +224,7 @@ class SegmentAdmin(PageAdmin):
         if not self.has_add_permission(request):
             return ()
         given: dict[str, Any] = {"workspace": obj.workspace_id, "scope": obj.scope, "like": obj.pk}
-        address = reverse("admin:engagement_segment_add")
-        return [PageAction("Make one like this", f"{address}?{urlencode(given)}")]
+        return [PageAction("Duplicate", f"{self.view_url('add')}?{urlencode(given)}")]
 
     def render_change_form(
         self,
@@ -253,16 +250,8 @@ class SegmentAdmin(PageAdmin):
 
     # --- Who is in it -------------------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.preview_view)
-        return [path("preview/", view, name="engagement_segment_preview"), *super().get_urls()]
-
     def preview_view(self, request: HttpRequest) -> HttpResponseBase:
         """Who would be in a segment with the conditions that are filled in."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        if not self.has_add_permission(request):
-            raise PermissionDenied
         pk, scope = request.GET.get("workspace", ""), request.GET.get("scope")
         workspaces = self._workspaces_to_choose(request).select_related("scores")
         workspace = workspaces.filter(pk=pk if pk.isdecimal() else 0).first()
@@ -283,4 +272,4 @@ class SegmentAdmin(PageAdmin):
 
     def _preview_url(self, segment: Segment) -> str:
         given: dict[str, Any] = {"workspace": segment.workspace_id, "scope": segment.scope}
-        return f"{reverse('admin:engagement_segment_preview')}?{urlencode(given)}"
+        return f"{self.view_url('preview')}?{urlencode(given)}"

@@ -1,17 +1,16 @@
 """Users and accounts: what is known of them and how they score. Nothing here can be changed."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Left, Lower
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.http import urlencode
@@ -19,6 +18,7 @@ from django.utils.safestring import SafeString
 
 from engagement.admin import subject_details, subject_export, subject_pages
 from engagement.admin.forgetting import ForgettableAdmin
+from engagement.admin.pages import ExtraView
 from engagement.admin.scoping import ProductFilter, visible_products
 from engagement.admin.subject_lists import SegmentFilter, SubjectChangeList, WorkspaceFilter
 from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url, subject_url
@@ -45,6 +45,10 @@ class SubjectAdmin(ForgettableAdmin):
     search_fields = ["external_id"]
     search_trait: ClassVar[str]
     file_name: ClassVar[str]
+    extra_views: ClassVar[Sequence[ExtraView]] = [
+        *ForgettableAdmin.extra_views,
+        ExtraView("export", permission="view", methods=("GET",), needs_row=False),
+    ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request).filter(is_identified=True)
@@ -96,28 +100,19 @@ class SubjectAdmin(ForgettableAdmin):
 
     # --- Export -------------------------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.export_view)
-        name = f"{self.opts.app_label}_{self.opts.model_name}_export"
-        return [path("export/", view, name=name), *super().get_urls()]
-
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         query = request.GET.urlencode()
-        url = self._url("export") + (f"?{query}" if query else "")
+        url = self.view_url("export") + (f"?{query}" if query else "")
         return super().changelist_view(request, {**(extra_context or {}), "export_url": url})
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
         """Everybody whom the list with the same filters shows, on all of its pages."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        if request.method != "GET":
-            return HttpResponseNotAllowed(["GET"])
         try:
             listed = self.get_changelist_instance(request).queryset
         except IncorrectLookupParameters:
-            return redirect(self._url("changelist"))
+            return redirect(self.view_url("changelist"))
         is_ranked = bool(request.GET.get(WORKSPACE_PARAM))
         header = ["id", "name", self.search_trait, "product", "first seen", "last active"]
         rows = (
@@ -161,10 +156,10 @@ class SubjectAdmin(ForgettableAdmin):
     def _list_url(self, request: HttpRequest, workspace_id: int | None) -> str:
         """The list as it was left, or the ranking of the workspace that the page was opened in."""
         if left := request.GET.get("_changelist_filters"):
-            return f"{self._url('changelist')}?{left}"
+            return f"{self.view_url('changelist')}?{left}"
         if workspace_id is None:
-            return self._url("changelist")
-        return f"{self._url('changelist')}?{urlencode({WORKSPACE_PARAM: workspace_id})}"
+            return self.view_url("changelist")
+        return f"{self.view_url('changelist')}?{urlencode({WORKSPACE_PARAM: workspace_id})}"
 
 
 @admin.register(User)

@@ -5,19 +5,12 @@ from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseNotAllowed,
-    JsonResponse,
-)
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.html import format_html
@@ -31,7 +24,7 @@ from engagement.admin.condition_forms import (
     without_preview_buttons,
 )
 from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
-from engagement.admin.listing import PageAdmin
+from engagement.admin.pages import ExtraView, PageAdmin
 from engagement.admin.recent_events import load_recent_events
 from engagement.admin.scoping import ProductFilter, TabularInline, deferred_script
 from engagement.admin.suggestions import load_suggestions
@@ -142,6 +135,11 @@ class WorkspaceAdmin(PageAdmin):
     delete_confirmation_template = "admin/engagement/delete_workspace.html"
     readonly_fields = ["of_users", "of_accounts", "taken", "progress", "audience_in_words"]
     change_form_template = "admin/engagement/workspace.html"
+    extra_views = (
+        ExtraView("preview", permission="change", methods=("POST",)),
+        ExtraView("effect", permission="change", methods=("POST",)),
+        ExtraView("progress", permission="view"),
+    )
     benchmarks = (
         "Benchmarks",
         {
@@ -187,7 +185,7 @@ class WorkspaceAdmin(PageAdmin):
         said = sets.describe_progress(workspace)
         if not sets.is_building(workspace):
             return said
-        address = reverse("admin:engagement_workspace_progress", args=[workspace.pk])
+        address = self.view_url("progress", workspace)
         return format_html('<span data-progress-url="{}">{}</span>', address, said)
 
     @admin.display(description="about")
@@ -211,62 +209,29 @@ class WorkspaceAdmin(PageAdmin):
                 "rows": rows,
                 "event_names": rows.known.events,
                 "preview": self._preview(obj, rows),
-                "preview_url": reverse("admin:engagement_workspace_preview", args=[obj.pk]),
+                "preview_url": self.view_url("preview", obj),
                 "effect": self._effect(request, obj),
-                "effect_url": reverse("admin:engagement_workspace_effect", args=[obj.pk]),
+                "effect_url": self.view_url("effect", obj),
             }
         return super().render_change_form(request, context, add, change, form_url, obj)
 
     # --- Asked for by the pages ---------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        own = {
-            "preview": self.preview_view,
-            "effect": self.effect_view,
-            "progress": self.progress_view,
-        }
-        return [
-            path(
-                f"<int:pk>/{name}/",
-                self.admin_site.admin_view(view),
-                name=f"engagement_workspace_{name}",
-            )
-            for name, view in own.items()
-        ] + super().get_urls()
-
-    def preview_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
-        """Whom the workspace would be about with the conditions that are filled in."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        workspace = self._changeable(request, pk)
+    def preview_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
+        """The users that the conditions in the form select."""
         known = load_suggestions(workspace.product_id)
         rows = RuleEditor(request.POST, Rule("user", "all", ()), known, for_audience=True)
         context = {"preview": self._preview(workspace, rows), "rows": rows}
         return TemplateResponse(request, "admin/engagement/preview.html", context)
 
-    def effect_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
-        """How the ranking would change if what is filled in were saved."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        effect = self._effect(request, self._changeable(request, pk))
+    def effect_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
+        """How saving the form would change the ranking."""
+        effect = self._effect(request, workspace)
         return TemplateResponse(request, "admin/engagement/effect.html", {"effect": effect})
 
-    def progress_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
-        workspace = self._visible(request, pk)
+    def progress_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
         is_over = not sets.is_building(workspace)
         return JsonResponse({"text": sets.describe_progress(workspace), "is_over": is_over})
-
-    def _visible(self, request: HttpRequest, pk: int) -> Workspace:
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        rows = self.get_queryset(request).select_related("scores")
-        return get_object_or_404(rows, pk=pk)
-
-    def _changeable(self, request: HttpRequest, pk: int) -> Workspace:
-        workspace = self._visible(request, pk)
-        if not self.has_change_permission(request, workspace):
-            raise PermissionDenied
-        return workspace
 
     def _preview(self, workspace: Workspace, rows: RuleEditor) -> previews.Preview | None:
         rule = rows.shown
@@ -326,7 +291,8 @@ class WorkspaceAdmin(PageAdmin):
         if may and workspace and request.method == "POST" and typed != workspace.name.strip():
             self.message_user(request, NAME_MISMATCH_MESSAGE, messages.ERROR)
             return redirect(request.path)
-        return super().delete_view(request, object_id, extra_context)
+        back = {"back": self.view_url("change", workspace)} if workspace else {}
+        return super().delete_view(request, object_id, {**(extra_context or {}), **back})
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest

@@ -57,7 +57,7 @@ class IngestionKeyAdmin(CredentialAdmin):
         key = IngestionKey.create(product, FIRST_KEY_NAME)
         self.log_addition(request, key, "Made with the product.")
         self._show_on_next_page(request, key)
-        return self._url("change", key)
+        return self.view_url("change", key)
 
 
 def create_first_key(request: HttpRequest, product: Product) -> str:

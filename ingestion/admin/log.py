@@ -4,12 +4,12 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from engagement.admin.scoping import ProductScopedAdmin, ReadOnly, sees_all_products
+from engagement.admin.pages import PageAdmin
+from engagement.admin.scoping import ReadOnly, sees_all_products
 from engagement.core import charts
 from engagement.models import Product
 from ingestion.log import last_24h, search, status
@@ -19,7 +19,7 @@ from ingestion.models import DropReason, IngestionKey
 CHART_TITLE = "Messages dropped per day"
 
 
-class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
+class IngestionLogAdmin(ReadOnly, PageAdmin):
     """A product's page answers "Why did my event not arrive?"."""
 
     product_path = "pk"
@@ -51,17 +51,15 @@ class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
                 request, self.opts, object_id
             )
             return missing
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Ingestion log of {product}",
-            "opts": self.opts,
-            "media": self.media,
-            "original": product,
-            **self._page(request, product),
-        }
-        return TemplateResponse(request, "admin/ingestion/log.html", context)
+        return self.render_page(
+            request,
+            "admin/ingestion/log.html",
+            f"Ingestion log of {product}",
+            original=product,
+            **self._log_context(request, product),
+        )
 
-    def _page(self, request: HttpRequest, product: Product) -> dict[str, Any]:
+    def _log_context(self, request: HttpRequest, product: Product) -> dict[str, Any]:
         now = timezone.now()
         # No id holds the character that the database cannot store.
         term = request.GET.get("q", "").strip().replace("\0", "")

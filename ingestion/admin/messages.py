@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, Q, QuerySet, Subquery
-from django.http import Http404, HttpRequest, HttpResponseNotAllowed
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
-from engagement.admin.listing import LargeTableAdmin, PageAction, PageAdmin
+from engagement.admin.listing import LargeTableAdmin
+from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.products import ProductAdmin
 from engagement.admin.scoping import (
     ProductFilter,
@@ -124,31 +123,19 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
     fields = ["arrival", "error", "attempts", "quarantined_at", "received_at"]
     fields += ["product", "key_hint", "request_id", *StoredMessageAdmin.DETAILS]
     actions = ["try_again_selected"]
+    extra_views = (ExtraView("try_again", permission="try_again", methods=("POST",)),)
 
-    def has_try_again_permission(self, request: HttpRequest) -> bool:
-        return self.may_change(request)
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.try_again_view)
-        name = "ingestion_quarantinedmessage_try_again"
-        return [path("<path:object_id>/try-again/", view, name=name), *super().get_urls()]
+    def has_try_again_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may_change(request, obj)
 
     def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
-        if not self.may_change(request, obj):
+        if not self.has_try_again_permission(request, obj):
             return []
-        url = reverse("admin:ingestion_quarantinedmessage_try_again", args=[obj.pk])
-        return [PageAction("Try again", url, post=True)]
+        return [PageAction("Try again", self.view_url("try_again", obj), post=True)]
 
-    def try_again_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        message = self.get_object(request, object_id)
-        if message is None:
-            raise Http404
-        if not self.may_change(request, message):
-            raise PermissionDenied
+    def try_again_view(self, request: HttpRequest, message: QuarantinedMessage) -> HttpResponseBase:
         self._try_again(request, [message.pk])
-        return redirect("admin:ingestion_quarantinedmessage_changelist")
+        return redirect(self.view_url("changelist"))
 
     @admin.action(description="Try again", permissions=["try_again"])
     def try_again_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
