@@ -1,8 +1,8 @@
 """What the admins of ingestion keys and read tokens have in common.
 
-A secret is shown on its credential's page only: once after it was made, and once for each time
-that somebody asks for it, which the history records. It travels in no address, cookie or session;
-the session only remembers whose secret the next page is to show.
+Only a credential's page shows its secret: once after it is created, and once each time someone
+reveals it, which the history records. A secret is never in a URL, cookie, or session. The session
+only stores which credential's secret the next page shows.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,18 +26,18 @@ from engagement.admin.scoping import Options, ProductFilter
 from engagement.core.fields import DecryptionError
 from engagement.models import Credential
 
-TO_BE_SHOWN = "credential_to_be_shown"
+SESSION_KEY = "credential_to_be_shown"
 
 
 class CredentialColumns(Options):
-    """How a credential is shown where its secret is not. The secret is not even read."""
+    """The columns that describe a credential without its secret, which is not even read."""
 
     DESCRIBED: ClassVar[list[str]] = ["beginning", "created_at", "last_used_at", "state"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("secret")
 
-    @admin.display(description="begins with")
+    @admin.display(description="starts with")
     def beginning(self, credential: Credential) -> str:
         return f"{credential.hint}…"
 
@@ -62,7 +62,7 @@ class StateFilter(admin.SimpleListFilter):
 
 
 class CredentialInline(CredentialColumns, LinkedInline):
-    """A product's keys or tokens on the product's page, with their buttons for managers."""
+    """A product's keys or tokens on the product's page, with buttons for managers."""
 
     readonly_fields = ("name", *CredentialColumns.DESCRIBED, "buttons")
 
@@ -81,24 +81,24 @@ class CredentialInline(CredentialColumns, LinkedInline):
     def buttons(self, credential: Credential) -> SafeString:
         if credential.revoked_at is not None:
             return mark_safe("")
-        # Of a form of its own beside the page's, as no form can be inside another.
+        # The buttons belong to another form of the page, because forms cannot be nested.
         post = '<button class="eds-row-action" form="eds-row-actions" formaction="{}">{}</button>'
         link = '<a class="eds-row-action" href="{}">{}</a>'
-        pressed = [("reveal", "Reveal", post), ("rotate", "Rotate", post)]
+        posting = [("reveal", "Reveal", post), ("rotate", "Rotate", post)]
         return format_html_join(
             " ",
             "{}",
             (
                 (format_html(button, self.page.view_url(view, credential), label),)
-                for view, label, button in [*pressed, ("revoke", "Revoke", link)]
+                for view, label, button in [*posting, ("revoke", "Revoke", link)]
             ),
         )
 
 
 class CredentialAdmin(CredentialColumns, PageAdmin):
-    """Makes, shows and revokes credentials. A revoked one stays on the list and stays revoked."""
+    """Creates, shows, and revokes credentials. A revoked credential stays listed and revoked."""
 
-    # What the secret is for, in a sentence that follows it.
+    # A sentence that says what the secret is for.
     usage: ClassVar[str]
 
     list_display = ["name", "product", *CredentialColumns.DESCRIBED]
@@ -137,7 +137,7 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
     def usage_context(
         self, request: HttpRequest, credential: Credential, secret: str | None
     ) -> dict[str, Any]:
-        """What the page shows of how to use it, with *secret* where that is to be shown."""
+        """Context that shows how to use the credential, with its secret if the page shows it."""
         return {}
 
     def save_model(
@@ -146,14 +146,14 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         if change:
             obj.save(update_fields=["name"])
             return
-        made = type(obj).create(obj.product, obj.name)
-        obj.pk, obj.hint = made.pk, made.hint
+        created = type(obj).create(obj.product, obj.name)
+        obj.pk, obj.hint = created.pk, created.hint
         self._show_on_next_page(request, obj)
 
     def response_add(
         self, request: HttpRequest, obj: Credential, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Continue on the new credential's page, which shows its secret."""
+        """Redirect to the new credential's page, which shows its secret."""
         return redirect(self.view_url("change", obj))
 
     def change_view(
@@ -165,34 +165,36 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
     ) -> HttpResponse:
         credential = self.get_object(request, object_id)
         secret = None
-        if request.method == "GET" and request.session.get(TO_BE_SHOWN) == self._ticket(object_id):
-            del request.session[TO_BE_SHOWN]
+        if request.method == "GET" and request.session.get(SESSION_KEY) == self._ticket(object_id):
+            del request.session[SESSION_KEY]
             if credential and self.has_change_permission(request, credential):
                 secret = self._show_secret(request, credential)
         usage = self.usage_context(request, credential, secret) if credential else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **usage})
 
     def reveal_view(self, request: HttpRequest, credential: Credential) -> HttpResponseBase:
-        """Record that somebody asked for the secret, and let their next page show it."""
+        """Record the request in the history, and show the secret on the login's next page."""
         self.log_change(request, credential, "Revealed the secret.")
         self._show_on_next_page(request, credential)
         return redirect(self.view_url("change", credential))
 
     def rotate_view(self, request: HttpRequest, old: Credential) -> HttpResponseBase:
-        """Make a new one beside it, so that whoever uses the old one has time to change over."""
+        """Create a replacement. The old credential stays live, so applications can be switched."""
         if old.revoked_at is not None:
-            self.message_user(request, "It is revoked; make a new one instead.", messages.WARNING)
+            self.message_user(
+                request, "This is revoked. Create a new one instead.", messages.WARNING
+            )
             return redirect(self.view_url("change", old))
         with transaction.atomic():
             new = type(old).create(old.product, old.name)
-            self.log_change(request, old, f"Rotated: {new.hint}… is to take its place.")
-            self.log_addition(request, new, f"Made to take the place of {old.hint}….")
-        told = format_html(
-            'The one before it, <a href="{}">{}</a>, stays live until you revoke it.',
+            self.log_change(request, old, f"Rotated: {new.hint}… replaces it.")
+            self.log_addition(request, new, f"Created to replace {old.hint}….")
+        text = format_html(
+            'The old one, <a href="{}">{}</a>, stays live until you revoke it.',
             self.view_url("change", old),
             old,
         )
-        self.message_user(request, told, messages.WARNING)
+        self.message_user(request, text, messages.WARNING)
         self._show_on_next_page(request, new)
         return redirect(self.view_url("change", new))
 
@@ -228,31 +230,33 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
     def _revoke(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
         with transaction.atomic():
             live = list(rows.filter(revoked_at=None).select_for_update(of=("self",)))
-            rows.model.objects.filter(pk__in=[one.pk for one in live]).update(revoked_at=Now())
+            rows.model.objects.filter(pk__in=[credential.pk for credential in live]).update(
+                revoked_at=Now()
+            )
             for credential in live:
                 self.log_change(request, credential, "Revoked.")
         for credential in live:
             self.message_user(request, f"{credential} is revoked.", messages.SUCCESS)
         if not live:
-            self.message_user(request, "Already revoked; nothing changed.", messages.WARNING)
+            self.message_user(request, "Already revoked. Nothing changed.", messages.WARNING)
 
     def _show_on_next_page(self, request: HttpRequest, credential: Credential) -> None:
-        request.session[TO_BE_SHOWN] = self._ticket(credential.pk)
+        request.session[SESSION_KEY] = self._ticket(credential.pk)
 
     def _show_secret(self, request: HttpRequest, credential: Credential) -> str | None:
-        """Show the secret above the page, and return it for the page itself."""
+        """Show the secret in a message, and return it for the page."""
         try:
             secret = credential.secret
         except DecryptionError as error:
             self.message_user(request, str(error), messages.ERROR)
             return None
-        shown = format_html(
+        text = format_html(
             "The secret of {}: <code class='secret' data-copy>{}</code> {}",
             credential,
             secret,
             self.usage,
         )
-        self.message_user(request, shown, messages.SUCCESS)
+        self.message_user(request, text, messages.SUCCESS)
         return secret
 
     def _ticket(self, object_id: object) -> list[str]:

@@ -1,4 +1,4 @@
-"""The button that forgets a user or an account, and the page that asks first."""
+"""The button that forgets a user or account, and its confirmation page."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ from engagement.removal import forgetting
 
 
 class ForgettableAdmin(LargeTableAdmin):
-    """A list to look at, whose rows can be forgotten by whoever manages their product."""
+    """A read-only list whose rows the managers of their product can forget."""
 
     scope: ClassVar[SubjectScope]
     extra_views: ClassVar[Sequence[ExtraView]] = [ExtraView("forget", permission="forget")]
@@ -42,15 +42,17 @@ class ForgettableAdmin(LargeTableAdmin):
             )
         subject = SubjectRef(row.product_id, self.scope, row.external_id)
         self._forget(request, subject, suppress="suppress" in request.POST)
-        # The history must not keep the id either, so it is the product's.
+        # The history must not keep the id, so the entry is about the product.
         self.log_change(request, row.product, f"Forgot a {self.scope.value} on request.")
         return redirect(self.view_url("changelist"))
 
     def _forget(self, request: HttpRequest, subject: SubjectRef, suppress: bool) -> None:
         forgetting.forget(subject, timezone.now(), suppress=suppress)
         tasks.request_clearing()
-        said = f"The {self.scope.value} is forgotten. What is left of their events goes within "
-        said += "minutes, and scores follow."
+        text = (
+            f"The {self.scope.value} is deleted. Remaining events are deleted within minutes, and "
+            "scores follow."
+        )
         if suppress:
-            said += " Later messages that name them are dropped."
-        self.message_user(request, said, messages.SUCCESS)
+            text += f" Later messages that mention this {self.scope.value} are dropped."
+        self.message_user(request, text, messages.SUCCESS)

@@ -1,4 +1,4 @@
-"""Lists and pages over tables of millions of rows."""
+"""Lists over tables with millions of rows."""
 
 from functools import cached_property
 from typing import Any
@@ -13,27 +13,27 @@ MAX_LISTED_ROWS = 1000
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Pages through the first rows of a list and never counts those behind them."""
+    """Pages through the first rows of a list and never counts the rest."""
 
     object_list: QuerySet[Any]
-    listed = MAX_LISTED_ROWS
+    max_rows = MAX_LISTED_ROWS
 
     @cached_property
-    def _counted(self) -> int:
-        return self.object_list[: self.listed + 1].count()
+    def _bounded_count(self) -> int:
+        return self.object_list[: self.max_rows + 1].count()
 
     @cached_property
     def count(self) -> int:
-        return min(self._counted, self.listed)
+        return min(self._bounded_count, self.max_rows)
 
     @property
     def is_cut(self) -> bool:
-        """Whether the list goes on behind its last page."""
-        return self._counted > self.listed
+        """Whether there are more rows than the list shows."""
+        return self._bounded_count > self.max_rows
 
 
 class LargeTableAdmin(ReadOnly, PageAdmin):
-    """A list to look at, in the order of its key: nothing counts or sorts the whole table."""
+    """A read-only list in the order of its key. Nothing counts or sorts the whole table."""
 
     paginator = BoundedPaginator
     show_full_result_count = False

@@ -84,8 +84,6 @@ class PageAdmin(ProductScopedAdmin):
     def _serve(
         self, request: HttpRequest, view: ExtraView, object_id: str | None = None
     ) -> HttpResponseBase:
-        if request.method not in view.methods:
-            return HttpResponseNotAllowed(view.methods)
         arguments = [request]
         if object_id is not None:
             row = self.get_object(request, object_id)
@@ -94,6 +92,8 @@ class PageAdmin(ProductScopedAdmin):
             arguments.append(row)
         if not getattr(self, f"has_{view.permission}_permission")(*arguments):
             raise PermissionDenied
+        if request.method not in view.methods:
+            return HttpResponseNotAllowed(view.methods)
         response: HttpResponseBase = getattr(self, f"{view.name}_view")(*arguments)
         return response
 

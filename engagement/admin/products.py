@@ -1,4 +1,4 @@
-"""Products: their workspaces, members and, from the apps that keep them, keys and tokens."""
+"""Products with their workspaces and members. Other apps add keys, tokens, and connections."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ from engagement.removal import deletion
 
 
 class LinkedInline(ReadOnly, TabularInline):
-    """A table of a product's rows, each with a link to its own page, and a link to add one."""
+    """A read-only table of a product's rows, with links to their pages and to add one."""
 
     template = "admin/engagement/linked_rows.html"
     extra = 0
@@ -47,7 +47,7 @@ class LinkedInline(ReadOnly, TabularInline):
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a product's page: a template, and what it shows as ``section.context``."""
+    """A part of a product's page: a template and its context."""
 
     template: str
     context: dict[str, Any]
@@ -59,8 +59,10 @@ class WorkspaceInline(LinkedInline):
 
 
 class MemberInline(SuperusersOnly, TabularInline):
-    """Who works on the product, for all of them to see. Naming somebody shows everybody's logins,
-    so superusers do it."""
+    """The product's members, visible to all of them.
+
+    Choosing a login shows the names of all logins, so only superusers add members.
+    """
 
     model = ProductMember
     verbose_name = "member"
@@ -81,33 +83,33 @@ class ProductAdmin(PageAdmin):
     inlines: ClassVar[list[type[Inline]]] = [WorkspaceInline, MemberInline]
 
     change_form_template = "admin/engagement/product.html"
-    # What other apps show below the rows.
+    # Added by other apps, shown below the rows.
     sections: ClassVar[list[Callable[[HttpRequest, Product], Section]]] = []
     extra_views = (ExtraView("delete_all", permission="delete_all"),)
-    # Other pages about the product: what a button says, and the name of its address.
+    # Buttons that link to other apps' pages: label and URL name.
     links: ClassVar[list[tuple[str, str]]] = []
 
-    # What other apps make for a new product; each may say which page to go on to.
+    # Called for a new product. Each may return the URL of the page to show next.
     first_steps: ClassVar[list[Callable[[HttpRequest, Product], str | None]]] = []
 
     @classmethod
     def add_first_step(cls, step: Callable[[HttpRequest, Product], str | None]) -> None:
-        """Have another app make something for each product that is added here."""
+        """Have another app create something for each product that is added in the admin."""
         cls.first_steps = [*cls.first_steps, step]
 
     @classmethod
     def add_section(cls, section: Callable[[HttpRequest, Product], Section]) -> None:
-        """Show another app's part of a product's page below its rows."""
+        """Show another app's section below the rows of a product's page."""
         cls.sections = [*cls.sections, section]
 
     @classmethod
-    def add_link(cls, label: str, address_name: str) -> None:
-        """Lead from a product's page to another app's page about it."""
-        cls.links = [*cls.links, (label, address_name)]
+    def add_link(cls, label: str, url_name: str) -> None:
+        """Link a product's page to another app's page about the product."""
+        cls.links = [*cls.links, (label, url_name)]
 
     @classmethod
     def add_inline(cls, inline: type[LinkedInline]) -> None:
-        """Show another app's rows on a product's page; imports point from that app to this one."""
+        """Show another app's rows on a product's page. Only that app imports this one."""
         cls.inlines = [*cls.inlines[:-1], inline, cls.inlines[-1]]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -122,18 +124,18 @@ class ProductAdmin(PageAdmin):
         return ["name", "created_at", *(["deletion"] if obj.deletion_requested_at else [])]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        is_going = obj is not None and obj.deletion_requested_at is not None
-        return not is_going and super().has_change_permission(request, obj)
+        is_being_deleted = obj is not None and obj.deletion_requested_at is not None
+        return not is_being_deleted and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # Django's own way would take millions of rows with it, one request long.
+        # Django would delete millions of rows within one request.
         return False
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return super().has_module_permission(request) or self.has_add_permission(request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        # A product that is not there yet has no members: Django's permission decides.
+        # A new product has no members, so Django's permission decides.
         return request.user.has_perm("engagement.add_product")
 
     def has_delete_all_permission(self, request: HttpRequest, product: Product) -> bool:
@@ -175,7 +177,7 @@ class ProductAdmin(PageAdmin):
             return
         obj.pk = Product.create_with_workspace(obj.name).pk
         if isinstance(request.user, AdminUser) and not request.user.is_superuser:
-            # Whoever makes a product manages it.
+            # Who creates a product manages it.
             manager = ProductMember.Role.MANAGER
             ProductMember.objects.create(product=obj, user=request.user, role=manager)
 
@@ -192,7 +194,7 @@ class ProductAdmin(PageAdmin):
     def deletion(self, product: Product) -> str | None:
         if product.deletion_requested_at is None:
             return None
-        return f"Being deleted, {product.deleted_rows:,} rows so far"
+        return f"Being deleted: {product.deleted_rows:,} rows so far"
 
     @admin.display(description="workspaces")
     def workspace_names(self, product: Product) -> SafeString:

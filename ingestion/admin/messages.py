@@ -1,4 +1,4 @@
-"""The way of a message as people see it: inbox, quarantine, and what was dropped."""
+"""The inbox, the quarantine, and dropped messages in the admin."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -48,7 +48,7 @@ ProductAdmin.add_link("Ingestion log", "admin:ingestion_ingestionlog_change")
 
 
 class StoredMessageAdmin(PageAdmin):
-    """Columns that are read from a message's payload."""
+    """Columns from a message's payload."""
 
     DETAILS: ClassVar[list[str]] = ["kind", "user", "account", "event", "message_id", "timestamp"]
 
@@ -89,14 +89,14 @@ class StoredMessageAdmin(PageAdmin):
 
 @admin.register(InboxMessage)
 class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
-    """The inbox in the order of arrival. Whose a message is, only its key says."""
+    """The inbox in order of arrival. Only a message's key says which product it belongs to."""
 
     list_display = ["arrival", "received_at", "age", "about", "product", "key_hint", "attempts"]
     fields = ["arrival", "received_at", "age", "product", "key_hint"]
     fields += [*StoredMessageAdmin.DETAILS, "attempts", "not_before"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        # Not the scoped queryset: these rows have no product to be scoped by.
+        # Not the scoped queryset: these rows have no product column.
         rows: QuerySet[Any] = super(ProductScopedAdmin, self).get_queryset(request)
         if not sees_all_products(request.user):
             keys = IngestionKey.objects.filter(product__in=visible_products(request.user))
@@ -110,7 +110,7 @@ class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
         name: str | None = message.product_name
         return name
 
-    @admin.display(description="waiting")
+    @admin.display(description="waiting for")
     def age(self, message: InboxMessage) -> str:
         return format_age((timezone.now() - message.received_at).total_seconds())
 
@@ -144,11 +144,11 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
     def _try_again(self, request: HttpRequest, ids: list[int]) -> None:
         count = quarantine.retry(ids)
         if not count:
-            told = "Nothing to do: somebody has put this back into the inbox already."
-            self.message_user(request, told, messages.WARNING)
+            text = "Nothing to do. Someone has already moved this back to the inbox."
+            self.message_user(request, text, messages.WARNING)
             return
-        told = "1 message is" if count == 1 else f"{count} messages are"
-        self.message_user(request, f"{told} back in the inbox and will be tried again.")
+        text = "1 message is" if count == 1 else f"{count} messages are"
+        self.message_user(request, f"{text} back in the inbox and will be retried.")
 
     @admin.display(description="error")
     def error_line(self, message: QuarantinedMessage) -> str:
@@ -158,19 +158,19 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
 
 @admin.register(DroppedMessage)
 class DroppedMessageAdmin(ReadOnly, PageAdmin):
-    """Why a message did not arrive. The table is bounded by age and number."""
+    """Messages that were not recorded, with the reason. Retention bounds the table."""
 
-    ABOUT: ClassVar[list[str]] = ["kind", "user_external_id", "account_external_id", "event"]
-    ABOUT += ["message_id"]
+    SUMMARY: ClassVar[list[str]] = ["kind", "user_external_id", "account_external_id", "event"]
+    SUMMARY += ["message_id"]
     list_display = ["arrival", "dropped_at", "short_reason", "about", "product", "key_hint"]
     list_filter = ["reason", ("product", ProductFilter)]
     list_select_related = ["product"]
     date_hierarchy = "dropped_at"
     search_fields = ["user_external_id", "account_external_id", "event", "message_id", "key_hint"]
     search_help_text = (
-        "Search by a whole user id, account id, event name, message id or key prefix."
+        "Search by the exact user id, account id, event name, message id, or key prefix."
     )
-    fields = ["reason", "detail", "remedy", "arrival", "product", "key_hint", *ABOUT]
+    fields = ["reason", "detail", "remedy", "arrival", "product", "key_hint", *SUMMARY]
     fields += ["request_id", "received_at", "dropped_at"]
     show_full_result_count = False
     actions = None

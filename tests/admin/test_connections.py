@@ -1,4 +1,4 @@
-"""A product team connects its product to its app on the marketplace, and sees how that stands."""
+"""Connecting a product to its marketplace app, and the state of that connection."""
 
 import logging
 import re
@@ -65,7 +65,7 @@ def page(who: Client, connection: Connection) -> str:
 
 
 def errors(answer: Any) -> dict[str, str]:
-    """The sentence at each field of the form; "__all__" where it is at none."""
+    """The error of each field of the form, or of "__all__"."""
     assert answer.status_code == 200
     form = answer.context["adminform"].form
     return {name: " ".join(sentences) for name, sentences in form.errors.items()}
@@ -245,7 +245,7 @@ def test_each_state_offers_its_buttons(
     token = None if state == State.DISCONNECTED else PLANTED
     html = page(root, a_connection(acme, state=state, api_token=token))
     assert buttons(html) == [*offered, "History"]
-    assert ("Enter the four details" in html) is (state != State.ACTIVE)
+    assert ("Enter details" in html) is (state != State.ACTIVE)
 
 
 def test_the_page_shows_the_facts_and_what_each_sync_did(root: Client, acme: Product) -> None:
@@ -311,7 +311,7 @@ def test_a_connection_that_is_gone_is_said_to_be(root: Client, acme: Product) ->
 
 @pytest.fixture
 def connection(acme: Product, simulator: Simulator) -> Connection:
-    """Acme's connection to the simulator, its first sync not begun."""
+    """Acme's connection to the simulator, before its first sync."""
     given = connecting.ConnectionDetails(**details(simulator))
     checked = connecting.verify_details(given, client.create_client)
     return connecting.save_connection(acme, checked, timezone.now())
@@ -396,7 +396,7 @@ def test_whoever_may_not_manage_it_sees_how_it_stands_and_presses_nothing(
     connection = a_connection(acme, state=State.REQUIRES_AUTHENTICATION, state_reason="Refused.")
     html = page(who, connection)
     assert "Refused." in html and buttons(html) == ["History"]
-    assert "Enter the four details" not in html
+    assert "Enter details" not in html
     for view in ("details", "test", "sync", "full_sync", "disconnect"):
         assert who.post(url(view, connection), details(simulator)).status_code == 403, view
     assert who.get(url("details", connection)).status_code == 403

@@ -1,4 +1,4 @@
-"""Keys and tokens in the admin: the secret is where it was asked for, and nowhere else."""
+"""Keys and tokens in the admin: a secret is shown only where it was requested."""
 
 import logging
 from typing import Any
@@ -24,7 +24,7 @@ def address(kind: type[Credential], name: str, *args: Any) -> str:
 
 
 def there(answer: Any) -> str:
-    """Where a redirect leads."""
+    """The URL of a redirect."""
     location: str = answer.headers["Location"]
     return location
 
@@ -105,7 +105,7 @@ def test_the_secret_is_nowhere_else(
     sessions = [session.get_decoded() for session in Session.objects.all()]
     history = list(LogEntry.objects.values_list("object_repr", "change_message"))
     assert secret not in f"{answer.headers}{cookies}{sessions}{history}{caplog.text}"
-    # Read by somebody whose next page is not asked to show it.
+    # The next page of another login does not show it.
     root.get(address(kind, "change", made.pk))
     for page in (
         address(kind, "changelist"),
@@ -120,7 +120,7 @@ def test_the_secret_is_nowhere_else(
 
 
 def stored_anywhere_in_the_clear(secret: str) -> list[str]:
-    """The text columns of all tables that hold the secret."""
+    """The text columns, of all tables, that contain the secret."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_name, column_name FROM information_schema.columns "
@@ -155,7 +155,7 @@ def test_revoking_asks_first_and_is_final(member: Client, acme: Product, kind: t
     member.post(address(kind, "revoke", made.pk), {"confirmed": "yes"})
     revoked_at = kind.objects.get().revoked_at
     assert revoked_at is not None
-    # Neither again nor by a form that says otherwise.
+    # Not again, and not by a made-up form.
     member.post(address(kind, "revoke", made.pk), {"confirmed": "yes"})
     member.post(address(kind, "change", made.pk), {"name": "new", "revoked_at": ""})
     after = kind.objects.get()
@@ -181,8 +181,8 @@ def test_rotating_makes_a_new_one_and_leaves_the_old_live(
     assert new.secret != old.secret
     said = dict(LogEntry.objects.values_list("object_id", "change_message"))
     assert said == {
-        str(old.pk): f"Rotated: {new.hint}… is to take its place.",
-        str(new.pk): f"Made to take the place of {old.hint}….",
+        str(old.pk): f"Rotated: {new.hint}… replaces it.",
+        str(new.pk): f"Created to replace {old.hint}….",
     }
 
 
@@ -191,7 +191,7 @@ def test_a_revoked_one_is_not_rotated(member: Client, acme: Product, kind: type[
     old = kind.create(acme, "web")
     member.post(address(kind, "revoke", old.pk))
     page = member.post(address(kind, "rotate", old.pk), follow=True).content.decode()
-    assert "make a new one instead" in page
+    assert "Create a new one instead" in page
     assert kind.objects.count() == 1
 
 
@@ -207,7 +207,7 @@ def test_the_products_page_has_each_ones_buttons_for_managers(
         assert f'formaction="{address(kind, view, live.pk)}"' in html
         assert address(kind, view, revoked.pk) not in html
         assert address(kind, view, live.pk) not in seen
-    # Pressing Enter in the product's name saves it and presses none of them.
+    # Pressing Enter in the product's name saves it and presses no other button.
     assert html.count('form="eds-row-actions"') == html.count("formaction=")
     assert "live" in seen and live.secret not in html + seen
 

@@ -1,4 +1,4 @@
-"""The buttons that forget a user or an account and delete a product, which ask first."""
+"""The buttons that forget a user or an account, or delete a product, with their confirmations."""
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -26,7 +26,7 @@ def test_the_button_asks_and_says_what_goes(member: Client, acme_rows: Rows, mod
     pk = pk_of(acme_rows, model)
     assert address(model, pk) in member.get(address(model, pk, "change")).content.decode()
     page = member.get(address(model, pk)).content.decode()
-    assert f"acme-{model}" in page and "cannot be undone" in page and "Keep" in page
+    assert f"acme-{model}" in page and "cannot be undone" in page and "Cancel" in page
     assert (User if model == "user" else Account).objects.filter(pk=pk).exists()
 
 
@@ -38,12 +38,12 @@ def test_who_is_forgotten_is_gone_at_once(
     pk = pk_of(acme_rows, model)
     answer = member.post(address(model, pk), {"suppress": "yes"} if suppress else {}, follow=True)
     page = answer.content.decode()
-    assert "is forgotten" in page and (("are dropped" in page) is suppress)
+    assert "is deleted" in page and (("are dropped" in page) is suppress)
     assert member.get(address(model, pk, "change")).status_code == 302
     assert ForgottenSubject.objects.get().is_suppressed is suppress
     tasks.clear()
     assert not (User if model == "user" else Account).objects.filter(pk=pk).exists()
-    # Not even the history names them.
+    # The history does not mention them, either.
     assert places_of(f"acme-{model}") == set()
     assert LogEntry.objects.get().get_change_message() == f"Forgot a {model} on request."
 
@@ -81,7 +81,7 @@ def test_a_product_is_deleted_in_the_background_once_its_name_is_typed(
 
     page = member.post(url, {"name": " Acme "}, follow=True).content.decode()
     assert "is being deleted in the background" in page
-    assert "Being deleted, 0 rows so far" in page
+    assert "Being deleted: 0 rows so far" in page
     page = member.get(address("product", product.pk, "change")).content.decode()
     assert "Being deleted" in page and url not in page
     assert 'name="_save"' not in page

@@ -1,4 +1,4 @@
-"""The ingestion log's pages: what they say, to whom, and at what cost."""
+"""The ingestion log's pages: their texts, who sees them, and how many queries they take."""
 
 import re
 from typing import Any
@@ -58,12 +58,12 @@ def test_a_log_with_a_recorded_identify_does_not_say_that_nothing_came(
 ) -> None:
     assert "No messages yet." in log(member, acme)
     now = timezone.now()
-    # Nothing is kept about an identify without traits but that its user exists.
+    # Of an identify without traits, only its user is stored.
     wait(acme_key, identify("ada"), received_at=now)
     drain(now)
     page = log(member, acme)
     assert "No messages yet" not in page
-    assert "1 message was recorded in the last 24 hours. None of them is an event." in page
+    assert "1 message was recorded in the last 24 hours, but no events." in page
     assert "search for its userId or groupId" in page
     wait(acme_key, identify("bob", name="Bob"), received_at=now)
     drain(now)
@@ -104,7 +104,7 @@ def test_a_user_that_was_asked_for_is_linked(member: Client, acme: Product, acme
 def test_nothing_found_says_what_to_look_at(member: Client, acme: Product) -> None:
     live = IngestionKey.create(acme, "web")
     html = log(member, acme, q="nobody")
-    assert "Nothing names “nobody”." in html
+    assert "No message mentions “nobody”" in html
     assert f"{live.hint}…" in html and "never used" in html and live.secret not in html
 
 

@@ -1,4 +1,4 @@
-"""Logging in: guesses are slowed down, and nobody is kept out by the guesses of others."""
+"""Logging in: guesses are throttled, and other people's guesses lock nobody out."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -119,7 +119,7 @@ def test_who_has_logged_in_here_before_is_not_kept_out_by_others() -> None:
             break
     assert wait(address=ELSEWHERE) > 0
     fail(5)
-    # Their own failures count all the same.
+    # Their own failures still count.
     assert wait() == 30
 
 
@@ -138,7 +138,7 @@ def test_an_ipv6_customer_has_one_place_however_many_addresses() -> None:
 
 
 def test_neither_names_nor_addresses_are_stored() -> None:
-    # People type their password where the name belongs.
+    # People type their password into the name field.
     fail(1, name="correct horse battery staple")
     with connection.cursor() as cursor:
         cursor.execute("SELECT string_agg(a::text, ' ') FROM engagement_loginattempts a")
@@ -222,7 +222,7 @@ def test_an_empty_form_counts_as_nothing() -> None:
     ("key", "sent", "address"),
     [
         ("REMOTE_ADDR", {"REMOTE_ADDR": HOME}, HOME),
-        # Without a proxy anybody can say that they come through one.
+        # Without a proxy, anyone can send this header.
         ("REMOTE_ADDR", {"REMOTE_ADDR": HOME, "HTTP_X_FORWARDED_FOR": ELSEWHERE}, HOME),
         ("HTTP_X_FORWARDED_FOR", {"HTTP_X_FORWARDED_FOR": f"made up, {HOME}"}, HOME),
         ("HTTP_X_FORWARDED_FOR", {}, ""),

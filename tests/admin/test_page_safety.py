@@ -1,4 +1,4 @@
-"""What browsers are told about pages, and that machines' requests do not pay for it."""
+"""Security headers of pages, which API requests do not pay for."""
 
 import pytest
 from django.conf import settings
@@ -112,6 +112,6 @@ def test_the_page_of_a_periodic_task_has_no_script_in_it(root: Client) -> None:
     html = root.get(every).content.decode()
     scripts = html.split("<script")[1:]
     assert scripts and all(" src=" in script.split(">", 1)[0] for script in scripts)
-    # What the script would say when the crontab changes stands there from the beginning.
+    # The description that the script would update is on the page anyway.
     assert "At 03:00" in html
     assert root.get(reverse("admin:django_celery_beat_periodictask_changelist")).status_code == 200

@@ -31,7 +31,7 @@ def test_nothing_to_try_is_nothing_done(db: None) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_two_clicks_at_once_put_it_back_once(acme_rows: Rows) -> None:
-    # Beyond whatever the sequence of the inbox has come to.
+    # Higher than any number of the inbox's sequence.
     ids = list(range(10**9, 10**9 + 50))
     for number in ids:
         quarantined(acme_rows.product, number, acme_rows.key)

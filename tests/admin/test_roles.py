@@ -1,4 +1,4 @@
-"""What a viewer, a manager and a viewer with the connection see and do on pages they share."""
+"""What viewers, managers, and viewers with the connection see and do on the same pages."""
 
 import re
 from typing import Any
@@ -153,7 +153,7 @@ def test_a_changed_role_counts_from_the_next_request(member: Client, acme_rows: 
     assert member.post(address).status_code == 302
     ProductMember.objects.update(role=Role.VIEWER)
     assert member.post(address).status_code == 403
-    # Nor is a secret shown that was asked for as a manager.
+    # A secret that was requested as a manager is not shown, either.
     page = member.get(reverse("admin:ingestion_ingestionkey_change", args=[acme_rows.key.pk]))
     assert acme_rows.key.secret not in page.content.decode()
 
@@ -165,5 +165,5 @@ def test_who_may_see_what_is_looked_up_once_a_page(
     with django_assert_max_num_queries(20) as queries:
         member.get(address)
     asked = [one for one in queries.captured_queries if "role" in one["sql"]]
-    # Once for the rules and once for the table of members.
+    # Once for the permissions and once for the table of members.
     assert len(asked) == 2

@@ -1,4 +1,4 @@
-"""The lists of users and accounts: ranked in a workspace, by segment, and found by name."""
+"""The lists of users and accounts: ranking, segments, and search."""
 
 import re
 from typing import Any
@@ -45,7 +45,7 @@ def test_a_ranked_list_shows_the_score(root: Client, ranked: Rows) -> None:
 def test_a_list_calls_people_by_their_name_or_else_by_their_id(root: Client, ranked: Rows) -> None:
     User.objects.filter(external_id="high").update(traits={"name": "Ada"})
     html = root.get(reverse("admin:engagement_user_changelist")).content.decode()
-    called = re.findall(r'<th class="field-called"><a [^>]*>([^<]+)<', html)
+    called = re.findall(r'<th class="field-display_name"><a [^>]*>([^<]+)<', html)
     assert called == ["low", "Ada", "acme-user"]
 
 
@@ -66,7 +66,7 @@ def test_nobody_is_listed_by_scores_that_are_not_there(root: Client, ranked: Row
 def test_a_segment_leaves_its_members(root: Client, ranked: Rows) -> None:
     chosen = {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk}
     assert listed(root, **chosen) == ["high", "acme-user", "low"]
-    # The segment is of those who did not do the event.
+    # The segment has the users who did not do the event.
     counted(ranked)
     assert listed(root, **chosen) == ["high", "low"]
     assert listed(root, **chosen, q="hig") == ["high"]
@@ -151,7 +151,7 @@ def test_a_ranked_list_costs_the_same_queries_however_long(
 
 
 def totals(page: str) -> tuple[str, str]:
-    """What a list says above its rows and below them of how many there are."""
+    """The number of rows that a list shows above and below them."""
     above = re.findall(r'<span class="small quiet">(.*?)</span>', page, re.DOTALL)[0]
     below = re.findall(r'<p class="paginator">(.*?)</p>', page, re.DOTALL)[-1]
     plain = [re.sub(r"<[^>]*>|\(.*?\)", " ", one) for one in (above, below)]
@@ -165,11 +165,11 @@ def test_a_cut_list_says_the_same_total_at_both_ends(
     address = reverse("admin:engagement_user_changelist")
     chosen = {"workspace": ranked.workspace.pk}
     assert totals(root.get(address, chosen).content.decode()) == ("3 users", "3 users")
-    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.listed", 2)
+    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.max_rows", 2)
     monkeypatch.setattr(subject_lists, "MAX_LISTED_ROWS", 2)
     for query in (chosen, {**chosen, "segment": ranked.segment.pk}):
         above, below = totals(root.get(address, query).content.decode())
         assert above == "3 users" and "The first 2 of 3 users." in below, query
-    # Nobody counted these.
+    # These are not counted.
     above, below = totals(root.get(address).content.decode())
-    assert above == "More than 2 users" and "The first 2 users; there are more." in below
+    assert above == "More than 2 users" and "The first 2 users. There are more." in below
