@@ -89,7 +89,7 @@ def test_without_conditions_the_workspace_is_about_everybody(
     ],
     ids=str,
 )
-def test_a_bad_audience_is_told_what_is_wrong(
+def test_a_bad_audience_has_an_error(
     member: Client, acme_rows: Rows, rescored: list[int], row: dict[str, Any], sentence: str
 ) -> None:
     answer = member.post(page(acme_rows), profile(row))
@@ -118,7 +118,7 @@ def test_users_are_shown_while_one_writes(
     assert member.get(page(acme_rows, "preview")).status_code == 405
 
 
-def test_who_may_only_look_reads_the_audience_in_words(reader: Client, acme_rows: Rows) -> None:
+def test_a_viewer_reads_the_audience_in_words(reader: Client, acme_rows: Rows) -> None:
     assert "Everybody" in reader.get(page(acme_rows)).content.decode()
     Workspace.objects.update(audience={"match": "all", "conditions": [STORED]})
     html = reader.get(page(acme_rows)).content.decode()

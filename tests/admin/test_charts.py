@@ -90,13 +90,13 @@ def test_few_labels_are_written_and_the_newest_is_among_them() -> None:
     assert len(table(html)) == 90
 
 
-def test_a_line_is_told_in_words() -> None:
+def test_a_line_chart_has_a_text_description() -> None:
     html = charts.line("Score", DAYS, [Series("Score", [None, 74.94, 12.0, 80, 60.5])])
     assert described(html) == ("Score: 60.5 on 5 Nov, highest 80 on 4 Nov, lowest 12 on 3 Nov.")
     assert "<title>2 Nov: Score 74.9</title>" in html
 
 
-def test_bars_are_told_in_words_and_parts_of_zero_are_left_out() -> None:
+def test_a_bar_chart_has_a_text_description_and_omits_zeros() -> None:
     html = charts.bars(
         "Drops", ["a", "b"], [Series("Duplicate", [1, 0]), Series("Unknown key", [3, 1200])]
     )

@@ -133,7 +133,7 @@ def test_each_of_the_four_values_is_needed(
         ({"product_id": "6f0d0a52-0000-5c5c-b2b1-0cc54e193987"}, "product_id", "Page Lens"),
     ],
 )
-def test_a_wrong_value_is_told_at_its_field_and_nothing_is_stored(
+def test_a_wrong_value_has_an_error_at_its_field_and_nothing_is_stored(
     root: Client, acme: Product, simulator: Simulator, changed: Any, field: str, said: str
 ) -> None:
     answer = connect(root, acme, simulator, **changed)
@@ -154,7 +154,7 @@ def test_an_unknown_product_id_lists_the_vendors_apps_with_theirs(
 
 
 @pytest.mark.parametrize("endpoint", list(Endpoint))
-def test_a_missing_permission_is_told(
+def test_a_missing_permission_is_an_error(
     root: Client, acme: Product, simulator: Simulator, endpoint: Endpoint
 ) -> None:
     simulator.add_faults(ErrorStatus(status=403, on=endpoint))
@@ -163,7 +163,7 @@ def test_a_missing_permission_is_told(
     assert not Connection.objects.exists()
 
 
-def test_an_unreachable_marketplace_is_told_with_what_to_do(
+def test_an_unreachable_marketplace_is_an_error_with_advice(
     root: Client, acme: Product, simulator: Simulator, settings: Settings
 ) -> None:
     settings.MARKETPLACE_API_URL = f"http://127.0.0.1:{free_port()}"
@@ -172,7 +172,7 @@ def test_an_unreachable_marketplace_is_told_with_what_to_do(
     assert "again" in found["__all__"]
 
 
-def test_a_page_for_people_instead_of_data_is_told(
+def test_an_html_page_instead_of_data_is_an_error(
     root: Client, acme: Product, simulator: Simulator
 ) -> None:
     simulator.add_faults(Html())
@@ -298,7 +298,7 @@ def test_the_products_page_leads_to_its_connection_or_to_making_one(
     assert url("change", connection) in html and add not in html
 
 
-def test_a_connection_that_is_gone_is_said_to_be(root: Client, acme: Product) -> None:
+def test_a_deleted_connection_is_reported(root: Client, acme: Product) -> None:
     connection = a_connection(acme)
     address = url("change", connection)
     Connection.objects.all().delete()
@@ -339,7 +339,7 @@ def test_a_failed_test_says_why_and_changes_nothing(
 
 
 @pytest.mark.parametrize(("button", "kind"), [("sync", Kind.RECENT), ("full_sync", Kind.FULL)])
-def test_a_sync_is_asked_for(root: Client, connection: Connection, button: str, kind: str) -> None:
+def test_a_sync_is_requested(root: Client, connection: Connection, button: str, kind: str) -> None:
     now = timezone.now()
     connection.runs.update(state=SyncRun.State.SUCCEEDED, finished_at=now)
     Connection.objects.update(full_synced_at=now, last_success_at=now)
@@ -389,7 +389,7 @@ def helper(acme: Product) -> Client:
     return logged_in(hal)
 
 
-def test_whoever_may_not_manage_it_sees_how_it_stands_and_presses_nothing(
+def test_a_viewer_sees_the_state_of_a_connection_and_no_buttons(
     reader: Client, acme: Product, simulator: Simulator
 ) -> None:
     who = reader
@@ -403,7 +403,7 @@ def test_whoever_may_not_manage_it_sees_how_it_stands_and_presses_nothing(
     assert not simulator.asked
 
 
-def test_whoever_may_not_manage_connections_makes_none(
+def test_a_viewer_creates_no_connection(
     reader: Client, acme: Product, simulator: Simulator
 ) -> None:
     assert connect(reader, acme, simulator).status_code == 403

@@ -77,7 +77,7 @@ def test_a_link_reveals_nothing(member: Client, acme: Product, kind: type[Any]) 
 
 
 @KINDS
-def test_who_may_only_look_gets_no_secret_and_revokes_nothing(
+def test_a_viewer_gets_no_secret_and_revokes_nothing(
     reader: Client, acme: Product, kind: type[Any]
 ) -> None:
     made = kind.create(acme, "web")
@@ -196,7 +196,7 @@ def test_a_revoked_one_is_not_rotated(member: Client, acme: Product, kind: type[
 
 
 @KINDS
-def test_the_products_page_has_each_ones_buttons_for_managers(
+def test_the_products_page_has_buttons_for_managers(
     member: Client, reader: Client, acme: Product, kind: type[Any]
 ) -> None:
     live, revoked = kind.create(acme, "live"), kind.create(acme, "revoked")
@@ -248,7 +248,9 @@ def test_a_lost_encryption_key_leaves_the_pages_working_and_says_so(
 
 
 @KINDS
-def test_live_and_revoked_ones_are_told_apart(root: Client, acme: Product, kind: type[Any]) -> None:
+def test_live_and_revoked_credentials_are_distinguishable(
+    root: Client, acme: Product, kind: type[Any]
+) -> None:
     live, revoked = kind.create(acme, "live one"), kind.create(acme, "revoked one")
     root.post(address(kind, "revoke", revoked.pk))
     for state, expected in (("live", [live.pk]), ("revoked", [revoked.pk]), ("x", None)):

@@ -67,7 +67,7 @@ def test_what_one_did_not_touch_stays_as_the_other_made_it(
     assert workspace.default_weight == 3
 
 
-def test_what_both_changed_is_told_once_and_then_saved(
+def test_a_conflicting_change_is_an_error_once_and_then_saved(
     root: Client, member: Client, workspace: Workspace
 ) -> None:
     first, second = opened(root, workspace), opened(member, workspace)
@@ -87,7 +87,7 @@ def test_what_both_changed_is_told_once_and_then_saved(
     assert workspace.default_weight == 4
 
 
-def test_a_weight_that_somebody_removed_is_named_with_what_to_do(
+def test_a_weight_that_someone_removed_is_named_with_advice(
     root: Client, member: Client, workspace: Workspace
 ) -> None:
     first, second = opened(root, workspace), opened(member, workspace)
@@ -100,7 +100,7 @@ def test_a_weight_that_somebody_removed_is_named_with_what_to_do(
     assert weights(workspace) == {"acme event": 5}
 
 
-def test_a_weight_that_somebody_gave_meanwhile_is_not_given_twice(
+def test_a_weight_that_someone_added_is_not_added_twice(
     root: Client, member: Client, workspace: Workspace
 ) -> None:
     first, second = opened(root, workspace), opened(member, workspace)

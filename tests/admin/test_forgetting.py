@@ -22,7 +22,9 @@ def pk_of(rows: Rows, model: str) -> int:
 
 
 @pytest.mark.parametrize("model", SUBJECTS)
-def test_the_button_asks_and_says_what_goes(member: Client, acme_rows: Rows, model: str) -> None:
+def test_the_button_asks_and_lists_what_is_deleted(
+    member: Client, acme_rows: Rows, model: str
+) -> None:
     pk = pk_of(acme_rows, model)
     assert address(model, pk) in member.get(address(model, pk, "change")).content.decode()
     page = member.get(address(model, pk)).content.decode()
@@ -32,7 +34,7 @@ def test_the_button_asks_and_says_what_goes(member: Client, acme_rows: Rows, mod
 
 @pytest.mark.parametrize("model", SUBJECTS)
 @pytest.mark.parametrize("suppress", [False, True])
-def test_who_is_forgotten_is_gone_at_once(
+def test_a_forgotten_subject_is_gone_at_once(
     member: Client, acme_rows: Rows, model: str, suppress: bool
 ) -> None:
     pk = pk_of(acme_rows, model)
@@ -49,7 +51,7 @@ def test_who_is_forgotten_is_gone_at_once(
 
 
 @pytest.mark.parametrize("model", SUBJECTS)
-def test_who_may_only_look_forgets_nobody(reader: Client, acme_rows: Rows, model: str) -> None:
+def test_a_viewer_forgets_nobody(reader: Client, acme_rows: Rows, model: str) -> None:
     pk = pk_of(acme_rows, model)
     assert address(model, pk) not in reader.get(address(model, pk, "change")).content.decode()
     assert reader.get(address(model, pk)).status_code == 403
@@ -95,7 +97,7 @@ def test_asking_twice_is_no_error(member: Client, acme_rows: Rows) -> None:
         assert member.post(url, {"name": "Acme"}).status_code == 302
 
 
-def test_who_may_only_look_deletes_no_product(reader: Client, acme_rows: Rows) -> None:
+def test_a_viewer_deletes_no_product(reader: Client, acme_rows: Rows) -> None:
     url = address("product", acme_rows.product.pk, "delete_all")
     page = reader.get(address("product", acme_rows.product.pk, "change")).content.decode()
     assert url not in page

@@ -104,7 +104,7 @@ def test_every_page_has_the_services_icon(root: Client) -> None:
     icon.close()
 
 
-def test_messages_with_unknown_keys_are_told_to_superusers_alone(
+def test_only_superusers_see_messages_with_unknown_keys(
     root: Client, member: Client, acme_rows: Rows
 ) -> None:
     today = timezone.now().astimezone(UTC).date()
@@ -118,7 +118,7 @@ def test_messages_with_unknown_keys_are_told_to_superusers_alone(
 # --- Nothing yet ----------------------------------------------------------------------------
 
 
-def test_without_any_product_a_superuser_is_told_how_to_begin(root: Client) -> None:
+def test_without_products_a_superuser_sees_how_to_start(root: Client) -> None:
     html = page(root)
     assert "Nothing is set up yet" in html
     assert f'href="{reverse("admin:engagement_product_add")}"' in html
@@ -128,14 +128,14 @@ def test_without_any_product_a_superuser_is_told_how_to_begin(root: Client) -> N
     assert "<article" not in html
 
 
-def test_whoever_may_make_a_product_is_led_to_it(db: None) -> None:
+def test_a_login_that_may_add_products_gets_a_link(db: None) -> None:
     maker = AdminUser.objects.create_user("mia", is_staff=True)
     maker.user_permissions.set(Permission.objects.filter(codename="add_product"))
     html = page(logged_in(maker))
     assert "Add the first product" in html and "create_product" not in html
 
 
-def test_staff_without_a_product_are_told_whom_to_ask(acme: Product) -> None:
+def test_staff_without_a_product_see_whom_to_ask(acme: Product) -> None:
     nobody = logged_in(AdminUser.objects.create_user("nick", is_staff=True))
     said = text(page(nobody) + "everything-heading")
     assert "You are not a member of any product yet" in said
@@ -152,7 +152,7 @@ def test_a_manager_of_a_product_without_a_key_makes_one_first(
     assert f'href="{add}"' in html and member.get(add).status_code == 200
 
 
-def test_a_viewer_is_told_that_a_manager_makes_the_key(reader: Client, acme: Product) -> None:
+def test_a_viewer_sees_that_a_manager_creates_the_key(reader: Client, acme: Product) -> None:
     html = page(reader)
     assert "A manager of the product must first create an ingestion key." in text(html)
     assert "Create ingestion key<" not in html
@@ -349,7 +349,7 @@ def test_what_can_be_done_about_it_is_a_link_away(acme: Product) -> None:
     }
 
 
-def test_only_who_manages_a_product_is_led_to_adding_a_workspace(acme: Product) -> None:
+def test_only_managers_get_a_link_to_add_a_workspace(acme: Product) -> None:
     case = Case({"workspaces": [], "totals": None})
     seen = ProductSet(frozenset([acme.pk]))
     (note,) = made(acme, case, Access(seen, ProductSet(), ProductSet())).notices
@@ -386,7 +386,7 @@ def test_a_card_says_the_same_of_drops_in_its_numbers_and_its_note(acme: Product
     assert card.notices[0].text.startswith("99 of 297 messages")
 
 
-def test_who_rises_and_falls_is_said_with_score_and_change(acme: Product) -> None:
+def test_rising_and_falling_accounts_have_score_and_change(acme: Product) -> None:
     ada = Account(pk=1, external_id="a1", traits={"name": "Ada Ltd"})
     bob = Account(pk=2, external_id="b2", traits={})
     moved = Movers([Mover(ada, 72.0, 12.4)], [Mover(bob, 3.1, -40.0)])
@@ -414,7 +414,7 @@ def test_the_chart_gives_each_reason_its_colour_and_leads_to_its_messages(acme: 
     assert f'href="{log}?reason=duplicate"' in chart
 
 
-def test_charts_of_products_of_one_name_can_be_told_apart(acme: Product) -> None:
+def test_charts_of_products_with_the_same_name_have_different_titles(acme: Product) -> None:
     other = Product.create_with_workspace("Acme")
     charts = [made(one, Case()).chart or "" for one in (acme, other)]
     first, second = (re.findall(r'id="(chart-[^"]+)"', chart) for chart in charts)
@@ -458,7 +458,7 @@ def test_a_card_says_how_the_connection_stands(
     assert note.link and note.link.url == page
 
 
-def test_who_may_connect_a_product_is_led_to_it_and_nobody_else(acme: Product) -> None:
+def test_only_logins_that_may_connect_a_product_get_a_link(acme: Product) -> None:
     seen = ProductSet(frozenset([acme.pk]))
     assert made(acme, Case(), Access(seen, ProductSet(), ProductSet())).connection is None
     note = made(acme, Case(), Access(seen, ProductSet(), seen)).connection

@@ -30,7 +30,9 @@ def cell(page: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["user", "account"])
-def test_a_list_says_when_somebody_did_something(root: Client, acme_rows: Rows, kind: str) -> None:
+def test_a_list_shows_when_a_subject_was_last_active(
+    root: Client, acme_rows: Rows, kind: str
+) -> None:
     listing = reverse(f"admin:engagement_{kind}_changelist")
     for query in ({}, {"workspace": acme_rows.workspace.pk}):
         shown = cell(root.get(listing, query).content.decode())
@@ -72,6 +74,6 @@ def test_an_accounts_users_are_listed_with_their_last_activity(
     assert row["last_active_at"] == NOON - timedelta(days=9, hours=3)
 
 
-def test_who_is_not_scored_yet_was_never_active(root: Client, acme_rows: Rows) -> None:
+def test_an_unscored_subject_was_never_active(root: Client, acme_rows: Rows) -> None:
     Workspace.objects.update(scores=None)
     assert cell(root.get(reverse("admin:engagement_user_changelist")).content.decode()) == "Never"

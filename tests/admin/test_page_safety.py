@@ -64,7 +64,7 @@ def test_a_host_goes_on_the_browsers_list_only_if_an_operator_says_so(
     assert ended.stdout.split() == ["31536000", told], ended.stderr
 
 
-def test_machines_are_told_nothing_of_it() -> None:
+def test_api_responses_have_no_page_headers() -> None:
     answer = Client().get("/healthz")
     assert "Content-Security-Policy" not in answer.headers
     assert "Permissions-Policy" not in answer.headers

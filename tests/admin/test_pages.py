@@ -85,7 +85,7 @@ def test_a_product_made_here_has_its_default_workspace(root: Client) -> None:
     assert [workspace.name for workspace in product.workspaces.all()] == ["Default"]
 
 
-def test_a_member_who_makes_a_product_may_see_it(member: Client) -> None:
+def test_a_member_who_adds_a_product_sees_it(member: Client) -> None:
     member.post(reverse("admin:engagement_product_add"), {"name": "Initech"})
     product = Product.objects.get(name="Initech")
     assert member.get(page("engagement_product", product.pk)).status_code == 200

@@ -321,7 +321,7 @@ def test_staff_without_a_product_may_open_the_overview_and_their_password(
 
 
 @pytest.mark.parametrize("logged_in_as_no_staff", [False, True])
-def test_everybody_else_is_asked_to_log_in(
+def test_everyone_else_is_redirected_to_the_login(
     rows: Rows, root: Client, logged_in_as_no_staff: bool
 ) -> None:
     anonymous = Client()

@@ -68,7 +68,7 @@ def test_the_action_tries_the_selected_again(member: Client, acme_rows: Rows) ->
     assert list(QuarantinedMessage.objects.all()) == [acme_rows.quarantined]
 
 
-def test_who_may_only_look_cannot_try_again(reader: Client, acme_rows: Rows) -> None:
+def test_a_viewer_cannot_retry(reader: Client, acme_rows: Rows) -> None:
     pk = acme_rows.quarantined.pk
     url = reverse("admin:ingestion_quarantinedmessage_try_again", args=[pk])
     assert reader.post(url).status_code == 403
@@ -78,7 +78,7 @@ def test_who_may_only_look_cannot_try_again(reader: Client, acme_rows: Rows) -> 
     assert QuarantinedMessage.objects.filter(pk=pk).exists()
 
 
-def test_a_member_cannot_try_somebody_elses_message(member: Client, globex_rows: Rows) -> None:
+def test_a_member_cannot_retry_another_products_message(member: Client, globex_rows: Rows) -> None:
     pk = globex_rows.quarantined.pk
     url = reverse("admin:ingestion_quarantinedmessage_try_again", args=[pk])
     assert member.post(url).status_code == 404

@@ -225,7 +225,7 @@ def test_a_condition_that_cannot_be_used_says_why(
         ({"conditions-match": "most"}, "A condition is not valid"),
     ],
 )
-def test_a_bad_segment_is_told_what_is_wrong(
+def test_a_bad_segment_has_an_error(
     member: Client, acme_rows: Rows, changes: dict[str, Any], sentence: str
 ) -> None:
     answer = member.post(reverse(ADD), {**new(acme_rows, TRAIT), **changes})
@@ -414,7 +414,7 @@ def test_made_up_addresses_are_not_found(root: Client, acme_rows: Rows, query: s
         assert root.get(reverse(ADD) + query).status_code == 404
 
 
-def test_who_may_only_look_makes_and_changes_none(reader: Client, acme_rows: Rows) -> None:
+def test_a_viewer_creates_and_changes_no_segment(reader: Client, acme_rows: Rows) -> None:
     assert reader.get(reverse(ADD)).status_code == 403
     assert reader.post(reverse(ADD), new(acme_rows, TRAIT)).status_code == 403
     assert reader.post(page(acme_rows.segment), filled_in(TRAIT)).status_code == 403

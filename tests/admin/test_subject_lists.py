@@ -42,14 +42,16 @@ def test_a_ranked_list_shows_the_score(root: Client, ranked: Rows) -> None:
     assert "field-score" not in root.get(address).content.decode()
 
 
-def test_a_list_calls_people_by_their_name_or_else_by_their_id(root: Client, ranked: Rows) -> None:
+def test_a_list_shows_names_or_else_ids(root: Client, ranked: Rows) -> None:
     User.objects.filter(external_id="high").update(traits={"name": "Ada"})
     html = root.get(reverse("admin:engagement_user_changelist")).content.decode()
     called = re.findall(r'<th class="field-display_name"><a [^>]*>([^<]+)<', html)
     assert called == ["low", "Ada", "acme-user"]
 
 
-def test_who_has_equal_points_is_listed_once_newest_first(root: Client, ranked: Rows) -> None:
+def test_subjects_with_equal_points_are_listed_once_newest_first(
+    root: Client, ranked: Rows
+) -> None:
     a_user(ranked.product, "equal", ranked.workspace, ranked.account, 500)
     assert listed(root, workspace=ranked.workspace.pk)[:2] == ["equal", "high"]
 
@@ -83,7 +85,7 @@ def test_of_a_large_segment_the_highest_are_listed_and_all_are_exported(
     assert [line.split(",")[0] for line in lines] == ["id", "high", "acme-user", "low"]
 
 
-def test_a_search_goes_through_all_members_of_a_segment(
+def test_a_search_covers_all_members_of_a_segment(
     root: Client, ranked: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subject_lists, "MAX_LISTED_ROWS", 0)

@@ -76,7 +76,7 @@ def second_workspace(rows: Rows, raw: int = 5) -> Workspace:
     return workspace
 
 
-def test_a_page_says_what_the_score_is_made_of(root: Client, acme_rows: Rows) -> None:
+def test_a_page_breaks_down_the_score(root: Client, acme_rows: Rows) -> None:
     assert acme_rows.workspace.scores is not None
     ScoredEvent.objects.create(
         score_set=acme_rows.workspace.scores, event_name=acme_rows.event_name, weight=5
@@ -139,7 +139,7 @@ def test_a_product_with_one_workspace_offers_no_choice(root: Client, acme_rows: 
     assert "eds-switch" not in root.get(user_page(acme_rows)).content.decode()
 
 
-def test_scores_that_are_not_computed_yet_are_said_so(root: Client, acme_rows: Rows) -> None:
+def test_a_page_says_that_there_are_no_scores_yet(root: Client, acme_rows: Rows) -> None:
     Workspace.objects.update(scores=None)
     for address in (user_page(acme_rows), account_page(acme_rows)):
         assert "has no scores yet" in root.get(address).content.decode()
@@ -149,7 +149,7 @@ def test_scores_that_are_not_computed_yet_are_said_so(root: Client, acme_rows: R
         assert "has no scores yet" in root.get(address).content.decode()
 
 
-def test_who_is_not_scored_is_told_why(root: Client, acme_rows: Rows) -> None:
+def test_a_page_says_why_there_is_no_score(root: Client, acme_rows: Rows) -> None:
     UserEngagement.objects.all().delete()
     assert "This user has no score here yet" in root.get(user_page(acme_rows)).content.decode()
     ScoreSet.objects.update(audience={"match": "all", "conditions": []} | {"some": "rule"})

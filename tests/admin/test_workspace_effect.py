@@ -187,7 +187,7 @@ def test_each_part_of_the_form_has_its_effect(
     ],
     ids=str,
 )
-def test_what_cannot_be_used_is_said(
+def test_invalid_inputs_are_listed(
     member: Client, ours: Workspace, change: dict[str, Any], sentence: str
 ) -> None:
     html = effect(member, ours, filled_in(ours, **change))

@@ -150,7 +150,7 @@ def test_a_weight_is_taken_away_and_given_again_in_one_go(
         ("x" * 257, 3, "at most 256 characters"),
     ],
 )
-def test_a_bad_weight_is_told_what_is_wrong(
+def test_a_bad_weight_has_an_error(
     member: Client,
     acme_rows: Rows,
     rescored: list[int],
@@ -176,7 +176,7 @@ def test_a_bad_weight_is_told_what_is_wrong(
         ({"name": "Taken"}, "already exists"),
     ],
 )
-def test_a_bad_profile_is_told_what_is_wrong(
+def test_a_bad_profile_has_an_error(
     member: Client,
     acme_rows: Rows,
     django_capture_on_commit_callbacks: Any,

@@ -30,7 +30,7 @@ def told(answer: Response, status: int) -> str:
 
 
 @pytest.mark.parametrize("address", ["/nothing", "/admin-nothing/", "/accounts/login/"])
-def test_an_address_of_nothing(address: str, client: Client) -> None:
+def test_an_unknown_url(address: str, client: Client) -> None:
     said = told(client.get(address), 404)
     assert "Page not found" in said
     assert "you are not a member of its product" in said
@@ -51,15 +51,13 @@ def test_a_form_that_cannot_be_told_from_a_forgery() -> None:
     assert "Go back, reload the page, and submit the form again" in said
 
 
-def test_a_fault_of_ours(member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error(member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     said = told(answer_to(RuntimeError("broken on maya's page"), member, monkeypatch), 500)
     assert "it has been logged" in said
     assert "broken on" not in said
 
 
-def test_a_refusal_with_a_reason_of_its_own_gives_it(
-    member: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_shows_its_own_reason(member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     said = told(answer_to(PermissionDenied("Only on Sundays."), member, monkeypatch), 403)
     assert "Only on Sundays." in said
 
