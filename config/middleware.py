@@ -1,4 +1,4 @@
-"""Keeps what only people's pages need out of the way of machines, and pages safe."""
+"""Middlewares: a fast path for API requests, security headers, and a time limit for pages."""
 
 import logging
 from collections.abc import Callable
@@ -16,15 +16,15 @@ from engagement.database import sql
 
 logger = logging.getLogger(__name__)
 
-# Everything under these is asked by machines: no session, no cookies, no CSRF, no static files.
+# Machines call these: no session, cookies, CSRF, or static files.
 API_PREFIXES = ("/v1/", "/v2/", "/segment", "/healthz", "/readyz", "/metrics")
 
 
 class ApiFastPathMiddleware:
-    """Sends API requests straight to their view, past the middlewares that follow this one.
+    """Calls the view of an API request directly, without the middlewares that follow this one.
 
-    The APIs carry their credentials in each request and never look at a session, so sessions,
-    CSRF, messages and static files would only cost them time.
+    API requests carry their credentials and have no session, so sessions, CSRF, messages, and
+    static files would only cost time.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
@@ -43,8 +43,8 @@ class ApiFastPathMiddleware:
         return response
 
 
-# Scripts, styles, images and requests are the service's own, in files of their own. What is inline
-# is not run, whoever got it into a page.
+# Scripts and styles are files of the service. Browsers run nothing inline, so injected scripts do
+# not run.
 CONTENT_SECURITY_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -57,14 +57,14 @@ CONTENT_SECURITY_POLICY = "; ".join(
         "base-uri 'none'",
     )
 )
-# None of these is of any use to our pages.
+# No page uses any of these.
 PERMISSIONS_POLICY = (
     "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
 )
 
 
 class SecurityHeadersMiddleware:
-    """Tells browsers what a page may do. A view that sets a policy of its own keeps it."""
+    """Adds security headers. A view's own headers take precedence."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -74,9 +74,9 @@ class SecurityHeadersMiddleware:
         request_ids.add_to_response(request, response)
         response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
         if response.headers.get("Content-Type", "").startswith("text/html"):
-            # Pages name people. Django's admin lets browsers keep some, such as its password form.
+            # Pages have personal data. Django lets browsers cache some, such as the password form.
             response.headers.setdefault("Cache-Control", "no-store")
-        # Django's debug pages carry their style and script with them.
+        # Django's debug pages have inline styles and scripts.
         if not (settings.DEBUG and response.status_code >= 400):
             response.headers.setdefault("Content-Security-Policy", _policy())
         return response
@@ -87,14 +87,16 @@ def _policy() -> str:
     return f"{CONTENT_SECURITY_POLICY}; report-uri {report}" if report else CONTENT_SECURITY_POLICY
 
 
-# A page of the admin whose statements take longer is not shown.
+# Statements of an admin page that run longer are canceled.
 PAGE_TIMEOUT_SECONDS = 20.0
 SAFE_METHODS = ("GET", "HEAD")
 
 
 class PageTimeoutMiddleware:
-    """Stops the statements of an admin page that takes too long. What is saved takes its time, and
-    so does a download, which is sent after its view has returned."""
+    """Cancels the statements of an admin page that takes too long.
+
+    Saving has no limit. Neither has a download, which is sent after its view has returned.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
@@ -106,13 +108,13 @@ class PageTimeoutMiddleware:
             return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        """The answer to a request that failed because its statement was stopped.
+        """Return 503 if the request failed because its statement was canceled.
 
-        Django asks here before it makes an answer of 500, so the block above sees no exception.
+        Django calls this before it builds a 500 response, so ``__call__`` sees no exception.
         """
-        if not (_is_limited(request) and _was_stopped(error)):
+        if not (_is_limited(request) and _was_canceled(error)):
             return None
-        logger.warning("A page was given up because a statement took too long: %s", request.path)
+        logger.warning("Canceled a page because a statement took too long: %s", request.path)
         return render(request, "503.html", status=503)
 
 
@@ -120,6 +122,6 @@ def _is_limited(request: HttpRequest) -> bool:
     return request.method in SAFE_METHODS and request.path_info.startswith("/admin/")
 
 
-def _was_stopped(error: Exception) -> bool:
-    stopped = psycopg.errors.QueryCanceled
-    return isinstance(error, sql.StatementTimeout) or isinstance(error.__cause__, stopped)
+def _was_canceled(error: Exception) -> bool:
+    canceled = psycopg.errors.QueryCanceled
+    return isinstance(error, sql.StatementTimeout) or isinstance(error.__cause__, canceled)

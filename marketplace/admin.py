@@ -18,7 +18,7 @@ from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
 
-from engagement.admin.listing import PageAction, PageAdmin
+from engagement.admin.pages import PageAction, PageAdmin
 from engagement.admin.products import LinkedInline, ProductAdmin
 from engagement.admin.scoping import ProductFilter, ProductSet, request_access
 from marketplace import client, connecting, runs, status

@@ -9,7 +9,7 @@ from readapi.models import ApiToken
 
 @admin.register(ApiToken)
 class ApiTokenAdmin(CredentialAdmin):
-    usage = "Give it to the tools that read this product's scores."
+    usage = "Use it in the tools that read this product's scores."
 
 
 class ApiTokenInline(CredentialInline):

@@ -1,4 +1,4 @@
-"""What a product's card on the home page says, and what there is to do."""
+"""A product's card on the home page: its numbers, and notices that need attention."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,37 +29,37 @@ from ingestion.models import DropReason, IngestionKey
 from marketplace import status
 from marketplace.models import Connection
 
-# Seconds that messages may wait before the card says so: draining takes one or two.
+# The card mentions a longer wait. Draining takes one or two seconds.
 LONG_WAIT_SECONDS = 60
-# The card says so where more of the messages are dropped than this share.
+# The card mentions a larger share of dropped messages.
 HIGH_DROP_SHARE = 0.05
-# These drop what is meant to be dropped.
+# Messages dropped for these reasons are meant to be dropped.
 INTENDED_DROP_REASONS = {DropReason.DUPLICATE, DropReason.FORGOTTEN}
-# So many workspaces are named besides the one whose scores are shown.
+# The links to workspaces besides the one whose scores are shown.
 MAX_OTHER_WORKSPACES = 5
 
 
 @dataclass(frozen=True)
 class ProductSummary:
-    """What is known of a product. ``totals`` are those of its first workspace, None where nothing
-    has been scored there yet; ``moved`` are its accounts that rose and fell most."""
+    """The data of a product's card. ``totals`` and ``movers`` are from its first workspace.
+    ``totals`` is None if that has no scores yet."""
 
     product: Product
     has_users: bool
     workspaces: Sequence[Workspace]
     totals: SubjectTotals | None
-    moved: Movers
-    lately: Last24Hours
+    movers: Movers
+    last_24h: Last24Hours
     keys: Sequence[IngestionKey]
     connection: Connection | None
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing has ever arrived."""
-        waiting = self.lately.waiting
+        """Whether no message has ever arrived."""
+        waiting = self.last_24h.waiting
         is_empty = waiting is not None and not waiting.messages
         unused = all(key.last_used_at is None for key in self.keys)
-        return is_empty and unused and not self.has_users and not self.lately.accepted
+        return is_empty and unused and not self.has_users and not self.last_24h.accepted
 
 
 class Link(NamedTuple):
@@ -69,8 +69,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Notice:
-    """Something to know; *level* is its colour (good, warning, bad or quiet), and *link* leads to
-    where something can be done about it."""
+    """A text with a level (good, warning, bad, or quiet) and a link to a page about it."""
 
     level: str
     text: str
@@ -87,7 +86,7 @@ class Statistic:
 
 @dataclass(frozen=True)
 class MoverRow:
-    """An account that rose or fell, in words."""
+    """An account whose score rose or fell, as text."""
 
     name: str
     url: str
@@ -97,8 +96,8 @@ class MoverRow:
 
 @dataclass(frozen=True)
 class FirstEvent:
-    """How to send a first event: with the newest live key, which whoever may see it has shown at
-    ``reveal_url``; where there is none, one is made at ``add_url`` by whoever may."""
+    """How to send a first event with the newest live key. Managers reveal that key at
+    ``reveal_url`` or, if there is none, create one at ``add_url``."""
 
     key: IngestionKey | None
     reveal_url: str
@@ -109,146 +108,159 @@ class FirstEvent:
 class Card:
     product: Product
     url: str
-    notes: Sequence[Notice] = ()
+    notices: Sequence[Notice] = ()
     first_event: FirstEvent | None = None
-    numbers: Sequence[Statistic] = ()
+    statistics: Sequence[Statistic] = ()
     workspace: Workspace | None = None
-    others: Sequence[Link] = ()
-    # Workspaces that are not named.
-    more: int = 0
-    moved: Sequence[tuple[str, Sequence[MoverRow]]] = ()
+    other_workspaces: Sequence[Link] = ()
+    # The number of workspaces without a link.
+    unlisted_workspaces: int = 0
+    movers: Sequence[tuple[str, Sequence[MoverRow]]] = ()
     chart: SafeString | None = None
     connection: Notice | None = None
     links: Sequence[Link] = ()
 
 
-def build_card(facts: ProductSummary, allowed: Access, now: datetime) -> Card:
-    product = facts.product
-    url = _page("engagement_product_change", product.pk)
+def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
+    product = summary.product
+    url = _admin_url("engagement_product_change", product.pk)
     if product.deletion_requested_at is not None:
-        going = f"Being deleted, {product.deleted_rows:,} rows so far."
-        return Card(product, url, notes=[Notice("warning", going)])
-    may_manage = product.pk in allowed.managed
-    connection = _connection(facts, may_connect=product.pk in allowed.connectable)
+        text = f"Being deleted: {product.deleted_rows:,} rows so far."
+        return Card(product, url, notices=[Notice("warning", text)])
+    may_manage = product.pk in access.managed
+    connection = _connection(summary, may_connect=product.pk in access.connectable)
     urgent = [connection] if connection and connection.level in ("bad", "warning") else []
-    rest = None if urgent else connection
-    if facts.is_new:
-        first, links = _first_event(facts, may_manage), _links(facts)
-        return Card(product, url, urgent, first_event=first, connection=rest, links=links)
-    notes = [*urgent, *_about_scores(facts, may_manage), *_about_messages(facts, now)]
+    calm = None if urgent else connection
+    if summary.is_new:
+        first, links = _first_event(summary, may_manage), _links(summary)
+        return Card(product, url, urgent, first_event=first, connection=calm, links=links)
+    notices = [*urgent, *_score_notices(summary, may_manage), *_message_notices(summary, now)]
     return Card(
         product=product,
         url=url,
-        notes=sorted(notes, key=lambda note: _URGENCY.index(note.level)),
-        numbers=list(_numbers(facts, now)),
-        workspace=facts.workspaces[0] if facts.workspaces else None,
-        others=[
-            Link(one.name, _ranking("account", one))
-            for one in facts.workspaces[1 : MAX_OTHER_WORKSPACES + 1]
+        notices=sorted(notices, key=lambda notice: _URGENCY.index(notice.level)),
+        statistics=list(_statistics(summary, now)),
+        workspace=summary.workspaces[0] if summary.workspaces else None,
+        other_workspaces=[
+            Link(workspace.name, _ranking_url("account", workspace))
+            for workspace in summary.workspaces[1 : MAX_OTHER_WORKSPACES + 1]
         ],
-        more=max(0, len(facts.workspaces) - 1 - MAX_OTHER_WORKSPACES),
-        moved=_moved(facts) if facts.totals and facts.totals.accounts else (),
-        chart=_chart(facts) if facts.lately.accepted else None,
-        connection=rest,
-        links=_links(facts),
+        unlisted_workspaces=max(0, len(summary.workspaces) - 1 - MAX_OTHER_WORKSPACES),
+        movers=_movers(summary) if summary.totals and summary.totals.accounts else (),
+        chart=_chart(summary) if summary.last_24h.accepted else None,
+        connection=calm,
+        links=_links(summary),
     )
 
 
 _URGENCY = ["bad", "warning", "good", "quiet"]
 
 
-def _page(name: str, *args: object) -> str:
+def _admin_url(name: str, *args: object) -> str:
     return reverse(f"admin:{name}", args=args)
 
 
-def _ranking(scope: str, workspace: Workspace) -> str:
-    return f"{_page(f'engagement_{scope}_changelist')}?{urlencode({'workspace': workspace.pk})}"
+def _add_url(model: str, product: Product) -> str:
+    return f"{_admin_url(f'{model}_add')}?{urlencode({'product': product.pk})}"
 
 
-def _log(product: Product, **asked: str) -> str:
-    query = f"?{urlencode(asked)}" if asked else ""
-    return _page("ingestion_ingestionlog_change", product.pk) + query
+def _ranking_url(scope: str, workspace: Workspace) -> str:
+    return (
+        f"{_admin_url(f'engagement_{scope}_changelist')}?{urlencode({'workspace': workspace.pk})}"
+    )
 
 
-def _links(facts: ProductSummary) -> list[Link]:
-    found = []
-    if facts.workspaces and not facts.is_new:
-        first = facts.workspaces[0]
-        found = [
-            Link("Accounts", _ranking("account", first)),
-            Link("Users", _ranking("user", first)),
+def _log_url(product: Product, **filters: str) -> str:
+    query = f"?{urlencode(filters)}" if filters else ""
+    return _admin_url("ingestion_ingestionlog_change", product.pk) + query
+
+
+def _links(summary: ProductSummary) -> list[Link]:
+    links = []
+    if summary.workspaces and not summary.is_new:
+        first = summary.workspaces[0]
+        links = [
+            Link("Accounts", _ranking_url("account", first)),
+            Link("Users", _ranking_url("user", first)),
         ]
-    return [*found, Link("Ingestion log", _log(facts.product))]
+    return [*links, Link("Ingestion log", _log_url(summary.product))]
 
 
-# --- Nothing yet ----------------------------------------------------------------------------
+# --- First event --------------------------------------------------------------------------
 
 
-def _first_event(facts: ProductSummary, may_manage: bool) -> FirstEvent:
-    key = next((key for key in reversed(facts.keys) if key.revoked_at is None), None)
-    add = f"{_page('ingestion_ingestionkey_add')}?{urlencode({'product': facts.product.pk})}"
+def _first_event(summary: ProductSummary, may_manage: bool) -> FirstEvent:
+    key = next((key for key in reversed(summary.keys) if key.revoked_at is None), None)
+    add_url = _add_url("ingestion_ingestionkey", summary.product)
     return FirstEvent(
         key=key,
-        reveal_url=_page("ingestion_ingestionkey_reveal", key.pk) if key and may_manage else "",
-        add_url=add if may_manage else "",
+        reveal_url=_admin_url("ingestion_ingestionkey_reveal", key.pk)
+        if key and may_manage
+        else "",
+        add_url=add_url if may_manage else "",
     )
 
 
 # --- Scores ---------------------------------------------------------------------------------
 
 
-def _about_scores(facts: ProductSummary, may_manage: bool) -> Iterator[Notice]:
-    if not facts.workspaces:
-        add = f"{_page('engagement_workspace_add')}?{urlencode({'product': facts.product.pk})}"
+def _score_notices(summary: ProductSummary, may_manage: bool) -> Iterator[Notice]:
+    if not summary.workspaces:
+        add = (
+            f"{_admin_url('engagement_workspace_add')}?{urlencode({'product': summary.product.pk})}"
+        )
         link = Link("Add a workspace", add) if may_manage else None
-        yield Notice("warning", "The product has no workspace, so nothing is scored.", link)
+        yield Notice("warning", "This product has no workspace, so there are no scores.", link)
         return
-    workspace = facts.workspaces[0]
-    if facts.totals is None:
+    workspace = summary.workspaces[0]
+    if summary.totals is None:
         yield Notice(
-            "quiet", "Scores are being computed for the first time; look again in a moment."
+            "quiet", "Scores are being computed for the first time. Reload the page in a moment."
         )
         return
     if sets.is_building(workspace):
         yield Notice("quiet", f"Scores of {workspace.name}: {sets.describe_progress(workspace)}")
-    yield from _about_nobody(facts, workspace, facts.totals)
+    yield from _no_scores_notices(summary, workspace, summary.totals)
 
 
-def _about_nobody(
-    facts: ProductSummary, workspace: Workspace, totals: SubjectTotals
+def _no_scores_notices(
+    summary: ProductSummary, workspace: Workspace, totals: SubjectTotals
 ) -> Iterator[Notice]:
-    edit = Link("Workspace", _page("engagement_workspace_change", workspace.pk))
+    edit = Link("Workspace", _admin_url("engagement_workspace_change", workspace.pk))
     if not totals.users and workspace.audience:
-        yield Notice("warning", f"Nobody is in the audience of {workspace.name}.", edit)
+        yield Notice("warning", f"No users are in the audience of {workspace.name}.", edit)
     elif not totals.users:
         text = (
-            "Nobody has been identified yet, so nobody is scored. Events are kept, and count from "
-            "the moment that an identify of their user arrives."
+            "No users have been identified yet, so there are no scores. Events are kept and will "
+            "count once their user is identified."
         )
-        yield Notice("warning", text, Link("Ingestion log", _log(facts.product)))
+        yield Notice("warning", text, Link("Ingestion log", _log_url(summary.product)))
     elif not totals.accounts:
         text = (
-            "No user belongs to an account yet. Send a groupId with identify, or a group call with "
-            "the userId."
+            "No user belongs to an account yet. Send a groupId with identify, or a userId with "
+            "group."
         )
         yield Notice("quiet", text)
 
 
-def _moved(facts: ProductSummary) -> list[tuple[str, Sequence[MoverRow]]]:
-    workspace = facts.workspaces[0]
+def _movers(summary: ProductSummary) -> list[tuple[str, Sequence[MoverRow]]]:
+    workspace = summary.workspaces[0]
     return [
-        (heading, [_mover(one, workspace) for one in some])
-        for heading, some in (("Rising", facts.moved.rising), ("Falling", facts.moved.falling))
+        (heading, [_mover_row(mover, workspace) for mover in movers])
+        for heading, movers in (
+            ("Rising", summary.movers.rising),
+            ("Falling", summary.movers.falling),
+        )
     ]
 
 
-def _mover(mover: Mover, workspace: Workspace) -> MoverRow:
-    page = _page("engagement_account_change", mover.account.pk)
+def _mover_row(mover: Mover, workspace: Workspace) -> MoverRow:
+    page = _admin_url("engagement_account_change", mover.account.pk)
     return MoverRow(
         name=mover.account.name or mover.account.external_id,
         url=f"{page}?{urlencode({'workspace': workspace.pk})}",
         score=f"{mover.score:.1f}",
-        # A true minus is as wide as the plus.
+        # A minus sign is as wide as a plus.
         change=f"{mover.change:+.1f}".replace("-", "\N{MINUS SIGN}"),
     )
 
@@ -256,131 +268,132 @@ def _mover(mover: Mover, workspace: Workspace) -> MoverRow:
 # --- Messages -------------------------------------------------------------------------------
 
 
-def _about_messages(facts: ProductSummary, now: datetime) -> Iterator[Notice]:
-    sent, log = facts.lately, Link("Ingestion log", _log(facts.product))
-    if sent.waiting is None:
-        yield Notice("warning", "Very many messages wait in the inbox.", log)
+def _message_notices(summary: ProductSummary, now: datetime) -> Iterator[Notice]:
+    messages, log = summary.last_24h, Link("Ingestion log", _log_url(summary.product))
+    if messages.waiting is None:
+        yield Notice("warning", "Too many messages to count are waiting in the inbox.", log)
     elif (
-        sent.waiting.oldest
-        and (seconds := (now - sent.waiting.oldest).total_seconds()) > LONG_WAIT_SECONDS
+        messages.waiting.oldest
+        and (seconds := (now - messages.waiting.oldest).total_seconds()) > LONG_WAIT_SECONDS
     ):
-        yield Notice("warning", _long_wait(sent.waiting.messages, seconds), log)
-    if sent.quarantined is None or sent.quarantined:
-        number = "Very many" if sent.quarantined is None else f"{sent.quarantined:,}"
-        listing = _page("ingestion_quarantinedmessage_changelist")
+        yield Notice("warning", _long_wait(messages.waiting.messages, seconds), log)
+    if messages.quarantined is None or messages.quarantined:
+        count = "too many to count" if messages.quarantined is None else f"{messages.quarantined:,}"
+        listing = _admin_url("ingestion_quarantinedmessage_changelist")
         link = Link(
-            "Quarantine", f"{listing}?{urlencode({'product__id__exact': facts.product.pk})}"
+            "Quarantine", f"{listing}?{urlencode({'product__id__exact': summary.product.pk})}"
         )
-        yield Notice(
-            "warning", f"In quarantine, because they could not be recorded: {number}.", link
-        )
-    yield from _about_drops(facts)
-    if not sent.accepted:
-        yield Notice("quiet", _silence(facts))
+        yield Notice("warning", f"Messages in quarantine after repeated failures: {count}.", link)
+    yield from _drop_notices(summary)
+    if not messages.accepted:
+        yield Notice("quiet", _no_messages_text(summary))
 
 
 def _long_wait(messages: int, seconds: float) -> str:
+    age = format_age(seconds)
     waits = (
-        f"1 message waits in the inbox, for {format_age(seconds)}."
+        f"1 message has been waiting in the inbox for {age}."
         if messages == 1
-        else f"{messages:,} messages wait in the inbox, the oldest for {format_age(seconds)}."
+        else f"{messages:,} messages are waiting in the inbox, the oldest for {age}."
     )
-    return f"{waits} Nothing is lost; if it stays so, workers are missing or busy."
+    return f"{waits} Nothing is lost. If this continues, workers are missing or busy."
 
 
-def _about_drops(facts: ProductSummary) -> Iterator[Notice]:
-    """Says what was dropped most where it is much and nobody meant it."""
+def _drop_notices(summary: ProductSummary) -> Iterator[Notice]:
+    """A notice about the main drop reason, if the share of unintended drops is high."""
     counts = {
         reason: sum(by_hour)
-        for reason, by_hour in facts.lately.dropped.items()
+        for reason, by_hour in summary.last_24h.dropped.items()
         if reason not in INTENDED_DROP_REASONS
     }
     dropped = sum(counts.values())
-    if dropped <= HIGH_DROP_SHARE * facts.lately.accepted:
+    if dropped <= HIGH_DROP_SHARE * summary.last_24h.accepted:
         return
     most = max(counts, key=lambda reason: counts[reason])
-    how_many = "all of them" if counts[most] == dropped else f"{counts[most]:,} of them"
+    share = "all" if counts[most] == dropped else f"{counts[most]:,}"
     text = (
-        f"{dropped:,} of {facts.lately.accepted:,} messages of the last {HOURS} hours were "
-        f"dropped, {how_many} for this reason: {short_reason(most)}."
+        f"{dropped:,} of {summary.last_24h.accepted:,} messages of the last {HOURS} hours were "
+        f"dropped, {share} of them for this reason: {short_reason(most)}."
     )
-    yield Notice("warning", text, Link("Show them", _log(facts.product, reason=most.value)))
+    yield Notice(
+        "warning", text, Link("Show messages", _log_url(summary.product, reason=most.value))
+    )
 
 
-def _silence(facts: ProductSummary) -> str:
-    used = [key.last_used_at for key in facts.keys if key.last_used_at is not None]
-    since = f" The last one came {date_format(max(used), 'DATETIME_FORMAT')}." if used else ""
+def _no_messages_text(summary: ProductSummary) -> str:
+    used = [key.last_used_at for key in summary.keys if key.last_used_at is not None]
+    since = f" The last one arrived {date_format(max(used), 'DATETIME_FORMAT')}." if used else ""
     return f"No messages in the last {HOURS} hours.{since}"
 
 
-def _chart(facts: ProductSummary) -> SafeString:
-    sent, product = facts.lately, facts.product
+def _chart(summary: ProductSummary) -> SafeString:
+    messages, product = summary.last_24h, summary.product
     series = [
-        charts.Series("Recorded", sent.recorded, RECORDED_TONE),
+        charts.Series("Recorded", messages.recorded, RECORDED_TONE),
         *(
             charts.Series(
-                short_reason(reason), counts, tone(reason), _log(product, reason=reason.value)
+                short_reason(reason), counts, tone(reason), _log_url(product, reason=reason.value)
             )
-            for reason, counts in sent.dropped.items()
+            for reason, counts in messages.dropped.items()
         ),
-        charts.Series("In quarantine", sent.in_quarantine, QUARANTINED_TONE),
-        charts.Series("Waiting", sent.in_inbox, WAITING_TONE),
+        charts.Series("In quarantine", messages.in_quarantine, QUARANTINED_TONE),
+        charts.Series("Waiting", messages.in_inbox, WAITING_TONE),
     ]
     return charts.bars(
-        # With the number, because titles are unique on a page and names of products are not.
+        # With the id: titles are unique on a page, and product names are not.
         f"Messages of {product} (product {product.pk}) in the last {HOURS} hours",
-        [f"{hour:%H:%M}" for hour in sent.hours],
-        [one for one in series if any(one.values)],
+        [f"{hour:%H:%M}" for hour in messages.hours],
+        [data for data in series if any(data.values)],
     )
 
 
-# --- At a glance ----------------------------------------------------------------------------
+# --- Statistics -----------------------------------------------------------------------------
 
 
-def _numbers(facts: ProductSummary, now: datetime) -> Iterator[Statistic]:
-    if facts.totals is not None:
-        first, totals = facts.workspaces[0], facts.totals
-        for label, scope, every, active in (
+def _statistics(summary: ProductSummary, now: datetime) -> Iterator[Statistic]:
+    if summary.totals is not None:
+        first, totals = summary.workspaces[0], summary.totals
+        for label, scope, total, active in (
             ("Scored accounts", "account", totals.accounts, totals.active_accounts),
             ("Scored users", "user", totals.users, totals.active_users),
         ):
             window = first.get_lookback_days_display()
             detail = f"{active:,} active in the last {window}"
-            yield Statistic(label, f"{every:,}", detail, _ranking(scope, first))
-    sent = facts.lately
-    yield Statistic(f"Accepted in {HOURS} h", f"{sent.accepted:,}", _dropped(sent))
-    yield _inbox(sent, now)
+            yield Statistic(label, f"{total:,}", detail, _ranking_url(scope, first))
+    messages = summary.last_24h
+    yield Statistic(f"Accepted ({HOURS} h)", f"{messages.accepted:,}", _dropped_text(messages))
+    yield _inbox(messages, now)
 
 
-def _dropped(sent: Last24Hours) -> str:
-    """The same numbers as the note has, and apart from them what was meant to be dropped."""
-    meant = sum(sum(sent.dropped.get(reason, ())) for reason in INTENDED_DROP_REASONS)
-    others = sum(map(sum, sent.dropped.values())) - meant
-    if not meant:
+def _dropped_text(messages: Last24Hours) -> str:
+    """The drops as in the notice, and separately the intended ones."""
+    intended = sum(sum(messages.dropped.get(reason, ())) for reason in INTENDED_DROP_REASONS)
+    others = sum(map(sum, messages.dropped.values())) - intended
+    if not intended:
         return f"{others:,} dropped" if others else ""
     return (
-        f"{others:,} dropped, {meant:,} more as intended"
+        f"{others:,} dropped, {intended:,} more as intended"
         if others
-        else (f"{meant:,} dropped as intended")
+        else (f"{intended:,} dropped as intended")
     )
 
 
-def _inbox(sent: Last24Hours, now: datetime) -> Statistic:
-    if sent.waiting is None:
-        return Statistic("In the inbox", "very many")
-    oldest = sent.waiting.oldest
+def _inbox(messages: Last24Hours, now: datetime) -> Statistic:
+    if messages.waiting is None:
+        return Statistic("In the inbox", "Too many to count")
+    oldest = messages.waiting.oldest
     waited = f"up to {format_age((now - oldest).total_seconds())}" if oldest else ""
-    return Statistic("In the inbox", f"{sent.waiting.messages:,}", waited)
+    return Statistic("In the inbox", f"{messages.waiting.messages:,}", waited)
 
 
-def _connection(facts: ProductSummary, *, may_connect: bool) -> Notice | None:
-    """How the marketplace connection stands; None where there is none and nothing to be done."""
-    if facts.connection is None:
+def _connection(summary: ProductSummary, *, may_connect: bool) -> Notice | None:
+    """The state of the marketplace connection. None if there is none to see or add."""
+    if summary.connection is None:
         if not may_connect:
             return None
-        add = f"{_page('marketplace_connection_add')}?{urlencode({'product': facts.product.pk})}"
-        return Notice("quiet", "Not connected to a marketplace.", Link("Connect", add))
-    stands = status.health(facts.connection)
-    page = Link("Connection", _page("marketplace_connection_change", facts.connection.pk))
-    text = " ".join(part for part in (stands.title, stands.reason) if part)
-    return Notice(stands.level, f"Marketplace: {text}", page)
+        add_url = _add_url("marketplace_connection", summary.product)
+        return Notice("quiet", "Not connected to a marketplace.", Link("Connect", add_url))
+    health = status.health(summary.connection)
+    page = Link("Connection", _admin_url("marketplace_connection_change", summary.connection.pk))
+    text = " ".join(part for part in (health.title, health.reason) if part)
+    return Notice(health.level, f"Marketplace: {text}", page)

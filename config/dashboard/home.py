@@ -1,7 +1,6 @@
-"""The admin's home page: a card for each product that the person may see.
+"""The admin's home page: a card for each product that the login may see.
 
-Each thing is asked once for all cards, but for the accounts that moved most, which are asked for
-per set of scores.
+Each query serves all cards, except for the accounts that moved most, which take one per score set.
 """
 
 from collections import defaultdict
@@ -25,26 +24,26 @@ from ingestion.log import last_24h, status
 from ingestion.models import IngestionKey
 from marketplace.models import Connection
 
-# So many products have a card; the list of products has all of them.
+# The list of products has all of them.
 MAX_CARDS = 12
 
 
 def home_context(request: HttpRequest) -> dict[str, Any]:
-    """What ``config/home.html`` shows above the list of everything."""
+    """The context of ``config/home.html``."""
     visible = visible_products(request.user)
     products = list(visible[: MAX_CARDS + 1])
-    now, allowed = timezone.now(), request_access(request)
+    now, access = timezone.now(), request_access(request)
     is_superuser = sees_all_products(request.user)
     return {
         "cards": [
-            build_card(facts, allowed, now)
-            for facts in product_summaries(products[:MAX_CARDS], now)
+            build_card(summary, access, now)
+            for summary in product_summaries(products[:MAX_CARDS], now)
         ],
         "more": visible.count() - MAX_CARDS if len(products) > MAX_CARDS else 0,
         "may_add": request.user.has_perm("engagement.add_product"),
         "is_superuser": is_superuser,
-        # Nobody else may know of them.
-        "strays": status.daily_drops(None, now).today if is_superuser else 0,
+        # For superusers only: they belong to no product.
+        "unknown_key_count": status.daily_drops(None, now).today if is_superuser else 0,
         "log_url": reverse("admin:ingestion_ingestionlog_changelist"),
         "first_event": build_snippets(request.build_absolute_uri("/"))[0].code,
         "placeholder": KEY_PLACEHOLDER,
@@ -54,24 +53,31 @@ def home_context(request: HttpRequest) -> dict[str, Any]:
 
 
 def product_summaries(products: Sequence[Product], now: datetime) -> list[ProductSummary]:
-    """What the cards of the products are made from, in their order."""
+    """The data for the cards of the products, in the same order."""
     ids = [product.pk for product in products]
     workspaces = _workspaces(ids)
-    # A card shows the scores of one workspace, the one that its product began with.
-    scored = {one[0].product_id: scores for one in workspaces.values() if (scores := _read(one[0]))}
-    totals = counts.subject_totals(scored.values())
-    sent = last_24h.for_products(ids, now)
+    # A card shows the scores of the product's first workspace.
+    score_sets = {
+        product_id: score_set
+        for product_id, (first, *_) in workspaces.items()
+        if (score_set := _published_scores(first))
+    }
+    totals = counts.subject_totals(score_sets.values())
+    messages = last_24h.for_products(ids, now)
     keys = _keys(ids)
-    known = _with_people(ids)
-    connections = {one.product_id: one for one in Connection.objects.filter(product__in=ids)}
+    with_users = _products_with_users(ids)
+    rows = Connection.objects.filter(product__in=ids)
+    connections = {connection.product_id: connection for connection in rows}
     return [
         ProductSummary(
             product=product,
-            has_users=product.pk in known,
-            workspaces=workspaces[product.pk],
-            totals=totals[scored[product.pk].pk] if product.pk in scored else None,
-            moved=counts.top_movers(scored[product.pk]) if product.pk in scored else NO_MOVERS,
-            lately=sent[product.pk],
+            has_users=product.pk in with_users,
+            workspaces=workspaces.get(product.pk, []),
+            totals=totals[score_sets[product.pk].pk] if product.pk in score_sets else None,
+            movers=counts.top_movers(score_sets[product.pk])
+            if product.pk in score_sets
+            else NO_MOVERS,
+            last_24h=messages[product.pk],
             keys=keys[product.pk],
             connection=connections.get(product.pk),
         )
@@ -80,28 +86,26 @@ def product_summaries(products: Sequence[Product], now: datetime) -> list[Produc
 
 
 def _workspaces(product_ids: Sequence[int]) -> dict[int, list[Workspace]]:
-    """The products' workspaces, the first made first, with how their scores stand."""
-    found: dict[int, list[Workspace]] = defaultdict(list)
+    """The workspaces of each product, oldest first, with the progress of their scores."""
+    workspaces: dict[int, list[Workspace]] = defaultdict(list)
     rows = sets.prefetch_building(Workspace.objects.filter(product__in=product_ids))
     for workspace in rows.select_related("scores__cached_counts").order_by("id"):
-        found[workspace.product_id].append(workspace)
-    return found
+        workspaces[workspace.product_id].append(workspace)
+    return workspaces
 
 
-def _read(workspace: Workspace) -> ScoreSet | None:
-    """The scores that readers of the workspace see; None where there are none yet."""
+def _published_scores(workspace: Workspace) -> ScoreSet | None:
     scores = workspace.scores
     return scores if scores is not None and scores.scored_day is not None else None
 
 
 def _keys(product_ids: Sequence[int]) -> dict[int, list[IngestionKey]]:
-    found: dict[int, list[IngestionKey]] = defaultdict(list)
+    keys: dict[int, list[IngestionKey]] = defaultdict(list)
     for key in IngestionKey.objects.filter(product__in=product_ids).defer("secret").order_by("id"):
-        found[key.product_id].append(key)
-    return found
+        keys[key.product_id].append(key)
+    return keys
 
 
-def _with_people(product_ids: Sequence[int]) -> set[int]:
-    """Those of the products that know anybody, by whatever way they came."""
-    anybody = Exists(User.objects.filter(product=OuterRef("pk")))
-    return set(Product.objects.filter(anybody, pk__in=product_ids).values_list("pk", flat=True))
+def _products_with_users(product_ids: Sequence[int]) -> set[int]:
+    has_users = Exists(User.objects.filter(product=OuterRef("pk")))
+    return set(Product.objects.filter(has_users, pk__in=product_ids).values_list("pk", flat=True))

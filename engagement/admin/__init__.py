@@ -1,4 +1,4 @@
-"""The service's admin: Django's own, scoped to the products that a person may see."""
+"""The admin: Django's, limited to the products that a login may see."""
 
 from django.contrib import admin
 
@@ -11,9 +11,9 @@ __all__ = ["products", "segments", "subjects", "workspaces"]
 admin.site.site_header = "Engagement Data Service"
 admin.site.site_title = "Engagement Data Service"
 admin.site.index_title = "Overview"
-# There is no page but the admin's own.
+# There is no site outside the admin to link to.
 admin.site.site_url = None
-# The lists have many columns and need its room.
+# Lists have many columns and need the space.
 admin.site.enable_nav_sidebar = False
 admin.site.login_form = LoginForm
 restrict_to_superusers()

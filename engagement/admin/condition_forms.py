@@ -1,7 +1,7 @@
-"""Conditions as rows of a form: what, how it compares, with what. No JSON.
+"""Edits a rule as rows of a form, one condition each.
 
-All inputs of a row are there at once; the style sheet shows those that fit what is chosen, so that
-the page needs no script.
+A row has all inputs at once. The style sheet shows the ones that fit the chosen condition, so the
+page works without a script.
 """
 
 import re
@@ -35,51 +35,51 @@ from engagement.rules.rules import (
 
 Choices = list[tuple[str, Any]]
 
-# The buttons that look at a rule, make room for another condition, or take one away, without saving
-# it; and those that look at what a workspace's form would change, or give an event a weight in it.
+# The buttons that submit a form without saving it. The first three preview a rule, add a condition,
+# and remove one. The others preview a workspace's ranking and add an event weight.
 PREVIEW, ADD_ROW, REMOVE_ROW = "_preview", "_add_condition", "_remove_condition"
 SHOW_EFFECT, ADD_WEIGHT = "_effect", "_weigh"
-_LOOKING = {PREVIEW, ADD_ROW, REMOVE_ROW, SHOW_EFFECT, ADD_WEIGHT}
+_PREVIEW_BUTTONS = {PREVIEW, ADD_ROW, REMOVE_ROW, SHOW_EFFECT, ADD_WEIGHT}
 
 
 def is_preview_request(data: Mapping[str, Any]) -> bool:
-    """Whether the form was sent to look at it, and not to be saved."""
-    return not _LOOKING.isdisjoint(data)
+    """Whether a button was pressed that does not save the form."""
+    return not _PREVIEW_BUTTONS.isdisjoint(data)
 
 
 def without_preview_buttons(data: QueryDict) -> QueryDict:
-    """The same data as if it had been sent to be saved."""
-    saved = data.copy()
-    for button in _LOOKING & saved.keys():
-        del saved[button]
-    return saved
+    """The data as if the form had been saved."""
+    copy = data.copy()
+    for button in _PREVIEW_BUTTONS & copy.keys():
+        del copy[button]
+    return copy
 
 
 _METRIC = "metric:"
-# More digits than a rule takes are no number.
+# A rule takes no more digits.
 _NUMBER = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,30})?", re.ASCII)
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,30}", re.ASCII)
 
 
 def condition_choices(scope: Scope, for_audience: bool) -> Choices:
-    """What a condition can be about."""
-    known: Choices = [("trait", "Trait"), ("event", "Event")]
+    """The conditions to choose from."""
+    basic: Choices = [("trait", "Trait"), ("event", "Event")]
     if scope == "user":
-        known.insert(1, ("account_trait", "Trait of the user’s account"))
+        basic.insert(1, ("account_trait", "Trait of the user’s account"))
     times: Choices = [("first_seen", "First seen"), ("created", "Created")]
     if for_audience:
-        return [("", "Choose…"), *known, *times]
-    scores: Choices = [
-        (f"{_METRIC}{name}", f"{named.label} ({named.numbers})")
-        for name, named in METRICS.items()
-        if scope in named.scopes
+        return [("", "Choose…"), *basic, *times]
+    metrics: Choices = [
+        (f"{_METRIC}{name}", f"{info.label} ({info.numbers})")
+        for name, info in METRICS.items()
+        if scope in info.scopes
     ]
     return [
         ("", "Choose…"),
-        ("Traits and events", known),
+        ("Traits and events", basic),
         ("Times", [("last_active", "Last active"), *times]),
         ("Activity", [("active", "Active in the window"), ("trend", "Trend of the score")]),
-        ("Metrics", scores),
+        ("Metrics", metrics),
     ]
 
 
@@ -100,14 +100,14 @@ def _choice(label: str, choices: Mapping[str, str]) -> forms.ChoiceField:
 
 
 class ConditionForm(forms.Form):
-    """One condition, in ``condition`` once the form is valid; None where nothing is chosen."""
+    """One condition, in ``condition`` once the form is valid. None if nothing is chosen."""
 
     use_required_attribute = False
 
     what = _choice("What", {})
-    trait = _text("Name of the trait", 20, list="known-traits")
-    account_trait = _text("Name of the account’s trait", 20, list="known-account-traits")
-    event = _text("Name of the event", 28, list="known-events")
+    trait = _text("Trait name", 20, list="known-traits")
+    account_trait = _text("Account trait name", 20, list="known-account-traits")
+    event = _text("Event name", 28, list="known-events")
     comparison = _choice("Comparison", texts.METRIC_OPERATOR_LABELS)
     trait_is = _choice("Comparison", texts.TRAIT_OPERATOR_LABELS)
     event_is = _choice("Comparison", texts.EVENT_OPERATOR_LABELS)
@@ -137,19 +137,19 @@ class ConditionForm(forms.Form):
         )
 
     def clean(self) -> None:
-        what = self._given("what")
+        what = self._value("what")
         if not what or self.errors:
             return
-        asked = self._asked(what)
+        condition = self._condition_json(what)
         if self.errors:
             return
         try:
             rule = rules.parse_rule(
-                {"conditions": [asked]}, self.scope, for_audience=self.for_audience
+                {"conditions": [condition]}, self.scope, for_audience=self.for_audience
             )
         except InvalidRule as error:
             for fault in error.faults:
-                self.add_error(self._field(fault.field), fault.sentence)
+                self.add_error(self._input_name(fault.field), fault.sentence)
         else:
             (self.condition,) = rule.conditions
 
@@ -157,90 +157,90 @@ class ConditionForm(forms.Form):
     def all_errors(self) -> list[str]:
         return [str(error) for errors in self.errors.values() for error in errors]
 
-    # --- From the inputs to the condition, and back -------------------------------------------
+    # --- From the inputs to the condition -----------------------------------------------------
 
-    def _asked(self, what: str) -> dict[str, Any]:
+    def _condition_json(self, what: str) -> dict[str, Any]:
         match what:
             case "trait" | "account_trait":
                 return {
                     "kind": what,
-                    "trait": self._given(what).strip(),
-                    "operator": self._given("trait_is"),
-                    "value": self._value_of_trait(self._given("trait_is")),
+                    "trait": self._value(what).strip(),
+                    "operator": self._value("trait_is"),
+                    "value": self._trait_value(self._value("trait_is")),
                 }
             case "event":
-                is_done = self._given("event_is") == "done"
+                is_done = self._value("event_is") == "done"
                 return {
                     "kind": what,
                     "event": self._event_name(),
-                    "operator": self._given("event_is"),
+                    "operator": self._value("event_is"),
                     "times": self._whole_number("times", 1) if is_done else 1,
                     "within_days": self._whole_number("days", None),
                 }
             case "first_seen" | "created" | "last_active":
                 days = self._whole_number("days", "window")
-                return {"kind": what, "operator": self._given("time_is"), "days": days}
+                return {"kind": what, "operator": self._value("time_is"), "days": days}
             case "trend":
-                return {"kind": what, "trend": self._given("trend")}
+                return {"kind": what, "trend": self._value("trend")}
             case "active":
-                return {"kind": what, "active": self._given("active") == "yes"}
-        is_between = self._given("comparison") == "between"
+                return {"kind": what, "active": self._value("active") == "yes"}
+        is_between = self._value("comparison") == "between"
         return {
             "kind": "metric",
             "metric": what.removeprefix(_METRIC),
-            "operator": self._given("comparison"),
+            "operator": self._value("comparison"),
             "value": self._number("number"),
             "upper": self._number("upper") if is_between else None,
         }
 
-    def _given(self, name: str) -> str:
-        """What was filled in; of a choice that was not sent, the first."""
+    def _value(self, name: str) -> str:
+        """The input's value, or the first choice if a choice was not submitted."""
         field = self.fields[name]
-        given = str(self.cleaned_data.get(name, ""))
-        if not given and name != "what" and isinstance(field, forms.ChoiceField):
+        value = str(self.cleaned_data.get(name, ""))
+        if not value and name != "what" and isinstance(field, forms.ChoiceField):
             return str(next(iter(cast(Choices, field.choices)))[0])
-        return given
+        return value
 
     def _event_name(self) -> str:
-        """Names count as they are sent, but a space at the end of another is a slip."""
-        name = self._given("event")
+        """An existing name as it is. Another name without surrounding spaces."""
+        name = self._value("event")
         return name if name in self.known_events else name.strip()
 
-    def _value_of_trait(self, operator: str) -> str | Number | None:
+    def _trait_value(self, operator: str) -> str | Number | None:
         if operator in NUMBER_OPERATORS:
             return self._number("text")
         if operator in DATE_OPERATORS:
-            return self._given("date").strip()
-        return self._given("text") if operator in TEXT_OPERATORS else None
+            return self._value("date").strip()
+        return self._value("text") if operator in TEXT_OPERATORS else None
 
     def _number(self, name: str) -> Number:
-        text = self._given(name).strip()
+        text = self._value(name).strip()
         if not _NUMBER.fullmatch(text):
-            self.add_error(name, "Give a number, like 75 or 0.5.")
+            self.add_error(name, "Enter a number, such as 75 or 0.5.")
             return 0
         return float(text) if "." in text else int(text)
 
     def _whole_number(self, name: str, if_empty: Any) -> Any:
-        text = self._given(name).strip()
+        text = self._value(name).strip()
         if not text:
             return if_empty
         if not _WHOLE_NUMBER.fullmatch(text):
-            self.add_error(name, "Give a whole number.")
+            self.add_error(name, "Enter a whole number.")
             return if_empty
         return int(text)
 
-    def _field(self, of_condition: str | None) -> str | None:
+    def _input_name(self, field: str | None) -> str | None:
         """The input that a condition's field comes from."""
-        what = self._given("what")
-        if of_condition == "value" and not what.startswith(_METRIC):
-            return "date" if self._given("trait_is") in DATE_OPERATORS else "text"
+        what = self._value("what")
+        if field == "value" and not what.startswith(_METRIC):
+            return "date" if self._value("trait_is") in DATE_OPERATORS else "text"
         names = {"value": "number", "kind": "what", "metric": "what", "within_days": "days"}
         names["trait"] = what
-        return of_condition and names.get(of_condition, of_condition)
+        return field and names.get(field, field)
 
 
 def initial_inputs(condition: Condition) -> dict[str, Any]:
-    """The inputs that make this condition."""
+    """The values of the inputs for this condition."""
     match condition:
         case MetricCondition():
             return {
@@ -275,14 +275,14 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
     return {"what": kind, "time_is": condition.operator, "days": days}
 
 
-# --- All conditions of a rule -----------------------------------------------------------------
+# --- The rule ---------------------------------------------------------------------------------
 
 
 class ConditionFormSet(forms.BaseFormSet):  # type: ignore[type-arg]
     forms: list[ConditionForm]
 
     def get_form_kwargs(self, index: int | None) -> dict[str, Any]:
-        # A row that was left as it is counts as much as one that was changed.
+        # An unchanged row counts as much as a changed one.
         return {**super().get_form_kwargs(index), "empty_permitted": False}
 
     @property
@@ -300,14 +300,14 @@ _FormSet = forms.formset_factory(
 
 
 class MatchForm(forms.Form):
-    match = _choice("How many must be met", {"all": "all", "any": "any"})
+    match = _choice("Conditions that must match", {"all": "all", "any": "any"})
 
 
 class RuleEditor:
-    """A rule as a part of a page's form: how many conditions must be met, and a row for each.
+    """The part of a page's form that edits a rule: all or any, and a row for each condition.
 
-    ``rule`` is the rule that was filled in once ``is_valid()`` has said so. ``data`` is what a
-    browser sent; None shows the *stored* rule.
+    *data* is the submitted form. If it is None, the form shows *initial_rule* or the *stored* rule.
+    ``rule`` is the submitted rule if ``is_valid()`` is true.
     """
 
     PREFIX = "conditions"
@@ -316,29 +316,27 @@ class RuleEditor:
         self,
         data: QueryDict | None,
         stored: Rule,
-        known: Suggestions,
+        suggestions: Suggestions,
         *,
-        begin_with: Rule | None = None,
+        initial_rule: Rule | None = None,
         for_audience: bool = False,
     ) -> None:
         total = f"{self.PREFIX}-TOTAL_FORMS"
         if data is not None and total not in data:
-            # Whoever sends a form without these rows leaves the rule as it is.
+            # A form without these rows leaves the rule unchanged.
             data = None
-        self.stored, self.known, self.for_audience = stored, known, for_audience
+        self.stored, self.suggestions, self.for_audience = stored, suggestions, for_audience
         self.is_bound = data is not None
-        self.add_first_step = begin_with or stored
-        self.match = MatchForm(
-            data, prefix=self.PREFIX, initial={"match": self.add_first_step.match}
-        )
+        self.initial_rule = initial_rule or stored
+        self.match = MatchForm(data, prefix=self.PREFIX, initial={"match": self.initial_rule.match})
         self.rows = _FormSet(
-            data and _without_a_row(_with_another_row(data, total), total, self.PREFIX),
+            data and _remove_row(_add_row(data, total), total, self.PREFIX),
             prefix=self.PREFIX,
-            initial=[initial_inputs(condition) for condition in self.add_first_step.conditions],
+            initial=[initial_inputs(condition) for condition in self.initial_rule.conditions],
             form_kwargs={
                 "scope": stored.scope,
                 "for_audience": for_audience,
-                "known_events": known.events,
+                "known_events": suggestions.events,
             },
         )
 
@@ -356,63 +354,63 @@ class RuleEditor:
 
     @property
     def errors(self) -> list[str]:
-        """What is wrong with the conditions, with their numbers."""
-        told = [*self.rows.non_form_errors()]
+        """The errors of the conditions, with the conditions' numbers."""
+        errors = [*self.rows.non_form_errors()]
         for number, row in enumerate(self.rows, 1):
-            told += [f"Condition {number}: {error}" for error in row.all_errors]
-        return told
+            errors += [f"Condition {number}: {error}" for error in row.all_errors]
+        return errors
 
     @property
     def own_traits(self) -> list[str]:
-        """The names of traits that the subjects themselves have."""
-        is_of_users = self.stored.scope == "user"
-        return self.known.user_traits if is_of_users else self.known.account_traits
+        """The suggested traits of the rule's scope."""
+        is_for_users = self.stored.scope == "user"
+        return self.suggestions.user_traits if is_for_users else self.suggestions.account_traits
 
     @property
-    def shown(self) -> Rule | None:
-        """The rule as the page shows it; None while a condition cannot be used."""
+    def current_rule(self) -> Rule | None:
+        """The rule that the page shows, or None if a condition is invalid."""
         if not self.is_bound:
-            return self.add_first_step
+            return self.initial_rule
         return self.rule if self.is_valid() else None
 
     def has_changed(self) -> bool:
         return self.is_bound and self.is_valid() and self.rule != self.stored
 
 
-def _with_another_row(data: QueryDict, total: str) -> QueryDict:
-    """The same data with a row more, where the button for one was pressed."""
+def _add_row(data: QueryDict, total: str) -> QueryDict:
+    """The data with another row if the button for one was pressed."""
     rows = str(data.get(total))
     if ADD_ROW not in data or not _WHOLE_NUMBER.fullmatch(rows):
         return data
-    longer = data.copy()
-    longer[total] = str(int(rows) + 1)
-    return longer
+    extended = data.copy()
+    extended[total] = str(int(rows) + 1)
+    return extended
 
 
-def _without_a_row(data: QueryDict, total: str, prefix: str) -> QueryDict:
-    """The same data without the row whose button was pressed; the rows behind it move up."""
+def _remove_row(data: QueryDict, total: str, prefix: str) -> QueryDict:
+    """The data without the row whose button was pressed. Later rows move up."""
     rows, pressed = str(data.get(total)), str(data.get(REMOVE_ROW, ""))
     if not _WHOLE_NUMBER.fullmatch(rows) or not _WHOLE_NUMBER.fullmatch(pressed):
         return data
-    gone = int(pressed)
-    if gone >= int(rows):
+    removed = int(pressed)
+    if removed >= int(rows):
         return data
-    shorter = data.copy()
-    shorter[total] = str(int(rows) - 1)
+    reduced = data.copy()
+    reduced[total] = str(int(rows) - 1)
     numbered = re.compile(rf"{prefix}-([0-9]+)-(.+)", re.ASCII)
     for name in data:
-        if (found := numbered.fullmatch(name)) and int(found[1]) >= gone:
-            del shorter[name]
+        if (match := numbered.fullmatch(name)) and int(match[1]) >= removed:
+            del reduced[name]
     for name in data:
-        if (found := numbered.fullmatch(name)) and int(found[1]) > gone:
-            shorter.setlist(f"{prefix}-{int(found[1]) - 1}-{found[2]}", data.getlist(name))
-    return shorter
+        if (match := numbered.fullmatch(name)) and int(match[1]) > removed:
+            reduced.setlist(f"{prefix}-{int(match[1]) - 1}-{match[2]}", data.getlist(name))
+    return reduced
 
 
 class RuleForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A model's form with a rule on it, in ``rows``, which its admin's pages show as well.
+    """A model's form that also edits a rule, in ``rows``.
 
-    Sent by a button that only looks at the rule, it counts as invalid, without an error.
+    If a preview button submits it, the form counts as invalid but has no errors.
     """
 
     rows: RuleEditor | None = None
@@ -423,7 +421,7 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]
 
     def full_clean(self) -> None:
         if self.is_bound and is_preview_request(self.data):
-            # Nothing is saved, so a name that is still missing is no fault.
+            # Nothing is saved, so a missing name is not an error.
             self._errors, self.cleaned_data = ErrorDict(), {}
         else:
             super().full_clean()
@@ -434,4 +432,4 @@ class RuleForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> None:
         super().clean()
         if self.rows and not self.rows.is_usable:
-            self.add_error(None, "A condition cannot be used; it says why.")
+            self.add_error(None, "A condition is not valid. See its error.")

@@ -1,46 +1,43 @@
 """What the admins of ingestion keys and read tokens have in common.
 
-A secret is shown on its credential's page only: once after it was made, and once for each time
-that somebody asks for it, which the history records. It travels in no address, cookie or session;
-the session only remembers whose secret the next page is to show.
+Only a credential's page shows its secret: once after it is created, and once each time someone
+reveals it, which the history records. A secret is never in a URL, cookie, or session. The session
+only stores which credential's secret the next page shows.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.forms import ModelForm
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.defaultfilters import date
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
-from engagement.admin.listing import PageAction, PageAdmin
+from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.products import LinkedInline
 from engagement.admin.scoping import Options, ProductFilter
 from engagement.core.fields import DecryptionError
 from engagement.models import Credential
 
-TO_BE_SHOWN = "credential_to_be_shown"
+SESSION_KEY = "credential_to_be_shown"
 
 
 class CredentialColumns(Options):
-    """How a credential is shown where its secret is not. The secret is not even read."""
+    """The columns that describe a credential without its secret, which is not even read."""
 
     DESCRIBED: ClassVar[list[str]] = ["beginning", "created_at", "last_used_at", "state"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).defer("secret")
 
-    @admin.display(description="begins with")
+    @admin.display(description="starts with")
     def beginning(self, credential: Credential) -> str:
         return f"{credential.hint}…"
 
@@ -65,43 +62,43 @@ class StateFilter(admin.SimpleListFilter):
 
 
 class CredentialInline(CredentialColumns, LinkedInline):
-    """A product's keys or tokens on the product's page, with their buttons for managers."""
+    """A product's keys or tokens on the product's page, with buttons for managers."""
 
     readonly_fields = ("name", *CredentialColumns.DESCRIBED, "buttons")
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        shown = ["name", *self.DESCRIBED]
+    @property
+    def page(self) -> "CredentialAdmin":
         page = self.admin_site.get_model_admin(self.model)
         assert isinstance(page, CredentialAdmin)
-        may_press = obj is not None and obj.pk in page.changeable_products(request)
-        return [*shown, "buttons"] if may_press else shown
+        return page
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        fields = ["name", *self.DESCRIBED]
+        may_change = obj is not None and obj.pk in self.page.changeable_products(request)
+        return [*fields, "buttons"] if may_change else fields
 
     @admin.display(description="")
     def buttons(self, credential: Credential) -> SafeString:
         if credential.revoked_at is not None:
             return mark_safe("")
-        # Of a form of its own beside the page's, as no form can be inside another.
+        # The buttons belong to another form of the page, because forms cannot be nested.
         post = '<button class="eds-row-action" form="eds-row-actions" formaction="{}">{}</button>'
         link = '<a class="eds-row-action" href="{}">{}</a>'
-        pressed = [("reveal", "Reveal", post), ("rotate", "Rotate", post)]
+        posting = [("reveal", "Reveal", post), ("rotate", "Rotate", post)]
         return format_html_join(
             " ",
             "{}",
             (
-                (format_html(button, self._url(view, credential), label),)
-                for view, label, button in [*pressed, ("revoke", "Revoke", link)]
+                (format_html(button, self.page.view_url(view, credential), label),)
+                for view, label, button in [*posting, ("revoke", "Revoke", link)]
             ),
         )
 
-    def _url(self, view: str, credential: Credential) -> str:
-        name = f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{view}"
-        return reverse(name, args=[credential.pk])
-
 
 class CredentialAdmin(CredentialColumns, PageAdmin):
-    """Makes, shows and revokes credentials. A revoked one stays on the list and stays revoked."""
+    """Creates, shows, and revokes credentials. A revoked credential stays listed and revoked."""
 
-    # What the secret is for, in a sentence that follows it.
+    # A sentence that says what the secret is for.
     usage: ClassVar[str]
 
     list_display = ["name", "product", *CredentialColumns.DESCRIBED]
@@ -111,6 +108,11 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
     search_help_text = "Search by name or by the first characters of the secret."
     ordering = ["product__name", "product_id", "id"]
     actions = ["revoke_selected"]
+    extra_views = (
+        ExtraView("reveal", permission="change", methods=("POST",)),
+        ExtraView("rotate", permission="change", methods=("POST",)),
+        ExtraView("revoke", permission="change"),
+    )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
         return ["product", "name"] if obj is None else ["product", "name", *self.DESCRIBED]
@@ -125,34 +127,18 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         if not self.has_change_permission(request, obj):
             return []
         if obj.revoked_at is not None:
-            return [PageAction("Reveal", self._url("reveal", obj), post=True)]
+            return [PageAction("Reveal", self.view_url("reveal", obj), post=True)]
         return [
-            PageAction("Reveal", self._url("reveal", obj), post=True),
-            PageAction("Rotate", self._url("rotate", obj), post=True),
-            PageAction("Revoke", self._url("revoke", obj)),
+            PageAction("Reveal", self.view_url("reveal", obj), post=True),
+            PageAction("Rotate", self.view_url("rotate", obj), post=True),
+            PageAction("Revoke", self.view_url("revoke", obj)),
         ]
 
     def usage_context(
         self, request: HttpRequest, credential: Credential, secret: str | None
     ) -> dict[str, Any]:
-        """What the page shows of how to use it, with *secret* where that is to be shown."""
+        """Context that shows how to use the credential, with its secret if the page shows it."""
         return {}
-
-    def get_urls(self) -> list[URLPattern]:
-        views = {
-            "reveal": self.reveal_view,
-            "rotate": self.rotate_view,
-            "revoke": self.revoke_view,
-        }
-        own = [
-            path(
-                f"<path:object_id>/{name}/",
-                self.admin_site.admin_view(view),
-                name=f"{self.opts.app_label}_{self.opts.model_name}_{name}",
-            )
-            for name, view in views.items()
-        ]
-        return own + super().get_urls()
 
     def save_model(
         self, request: HttpRequest, obj: Credential, form: "ModelForm[Any]", change: bool
@@ -160,15 +146,15 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         if change:
             obj.save(update_fields=["name"])
             return
-        made = type(obj).create(obj.product, obj.name)
-        obj.pk, obj.hint = made.pk, made.hint
+        created = type(obj).create(obj.product, obj.name)
+        obj.pk, obj.hint = created.pk, created.hint
         self._show_on_next_page(request, obj)
 
     def response_add(
         self, request: HttpRequest, obj: Credential, post_url_continue: str | None = None
     ) -> HttpResponse:
-        """Continue on the new credential's page, which shows its secret."""
-        return redirect(self._url("change", obj))
+        """Redirect to the new credential's page, which shows its secret."""
+        return redirect(self.view_url("change", obj))
 
     def change_view(
         self,
@@ -177,120 +163,101 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        secret = None
-        if request.method == "GET" and request.session.get(TO_BE_SHOWN) == self._ticket(object_id):
-            del request.session[TO_BE_SHOWN]
-            secret = self._show_secret(request, object_id)
         credential = self.get_object(request, object_id)
+        secret = None
+        if request.method == "GET" and request.session.get(SESSION_KEY) == self._ticket(object_id):
+            del request.session[SESSION_KEY]
+            if credential and self.has_change_permission(request, credential):
+                secret = self._show_secret(request, credential)
         usage = self.usage_context(request, credential, secret) if credential else {}
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **usage})
 
-    def reveal_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Record that somebody asked for the secret, and let their next page show it."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        credential = self._changeable(request, object_id)
+    def reveal_view(self, request: HttpRequest, credential: Credential) -> HttpResponseBase:
+        """Record the request in the history, and show the secret on the login's next page."""
         self.log_change(request, credential, "Revealed the secret.")
         self._show_on_next_page(request, credential)
-        return redirect(self._url("change", credential))
+        return redirect(self.view_url("change", credential))
 
-    def rotate_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """Make a new one beside it, so that whoever uses the old one has time to change over."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        old = self._changeable(request, object_id)
+    def rotate_view(self, request: HttpRequest, old: Credential) -> HttpResponseBase:
+        """Create a replacement. The old credential stays live, so applications can be switched."""
         if old.revoked_at is not None:
-            self.message_user(request, "It is revoked; make a new one instead.", messages.WARNING)
-            return redirect(self._url("change", old))
+            self.message_user(
+                request, "This is revoked. Create a new one instead.", messages.WARNING
+            )
+            return redirect(self.view_url("change", old))
         with transaction.atomic():
             new = type(old).create(old.product, old.name)
-            self.log_change(request, old, f"Rotated: {new.hint}… is to take its place.")
-            self.log_addition(request, new, f"Made to take the place of {old.hint}….")
-        told = format_html(
-            'The one before it, <a href="{}">{}</a>, stays live until you revoke it.',
-            self._url("change", old),
+            self.log_change(request, old, f"Rotated: {new.hint}… replaces it.")
+            self.log_addition(request, new, f"Created to replace {old.hint}….")
+        text = format_html(
+            'The old one, <a href="{}">{}</a>, stays live until you revoke it.',
+            self.view_url("change", old),
             old,
         )
-        self.message_user(request, told, messages.WARNING)
+        self.message_user(request, text, messages.WARNING)
         self._show_on_next_page(request, new)
-        return redirect(self._url("change", new))
+        return redirect(self.view_url("change", new))
 
-    def revoke_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        credential = self._changeable(request, object_id)
+    def revoke_view(self, request: HttpRequest, credential: Credential) -> HttpResponseBase:
         rows = self.get_queryset(request).filter(pk=credential.pk)
         if request.method != "POST":
-            return self._ask_before_revoking(request, rows, self._url("change", credential))
+            return self._confirm_revoking(request, rows, self.view_url("change", credential))
         self._revoke(request, rows)
-        return redirect(self._url("change", credential))
+        return redirect(self.view_url("change", credential))
 
     @admin.action(description="Revoke selected %(verbose_name_plural)s", permissions=["change"])
     def revoke_selected(
         self, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponseBase | None:
         if "confirmed" not in request.POST:
-            return self._ask_before_revoking(request, queryset, self._url("changelist"))
+            return self._confirm_revoking(request, queryset, self.view_url("changelist"))
         self._revoke(request, queryset)
         return None
 
-    def _ask_before_revoking(
+    def _confirm_revoking(
         self, request: HttpRequest, rows: QuerySet[Any], back: str
     ) -> HttpResponseBase:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Revoke {self.opts.verbose_name_plural}",
-            "opts": self.opts,
-            "media": self.media,
-            "credentials": rows.filter(revoked_at=None).select_related("product"),
-            "selected": request.POST.getlist("_selected_action"),
-            "select_across": request.POST.get("select_across", "0"),
-            "back": back,
-        }
-        return TemplateResponse(request, "admin/engagement/revoke_confirmation.html", context)
+        return self.render_page(
+            request,
+            "admin/engagement/revoke_confirmation.html",
+            f"Revoke {self.opts.verbose_name_plural}",
+            credentials=rows.filter(revoked_at=None).select_related("product"),
+            selected=request.POST.getlist("_selected_action"),
+            select_across=request.POST.get("select_across", "0"),
+            back=back,
+        )
 
     def _revoke(self, request: HttpRequest, rows: QuerySet[Any]) -> None:
         with transaction.atomic():
             live = list(rows.filter(revoked_at=None).select_for_update(of=("self",)))
-            rows.model.objects.filter(pk__in=[one.pk for one in live]).update(revoked_at=Now())
+            rows.model.objects.filter(pk__in=[credential.pk for credential in live]).update(
+                revoked_at=Now()
+            )
             for credential in live:
                 self.log_change(request, credential, "Revoked.")
         for credential in live:
             self.message_user(request, f"{credential} is revoked.", messages.SUCCESS)
         if not live:
-            self.message_user(request, "Already revoked; nothing changed.", messages.WARNING)
-
-    def _changeable(self, request: HttpRequest, object_id: str) -> Credential:
-        credential: Credential | None = self.get_object(request, object_id)
-        if credential is None:
-            raise Http404
-        if not self.has_change_permission(request, credential):
-            raise PermissionDenied
-        return credential
+            self.message_user(request, "Already revoked. Nothing changed.", messages.WARNING)
 
     def _show_on_next_page(self, request: HttpRequest, credential: Credential) -> None:
-        request.session[TO_BE_SHOWN] = self._ticket(credential.pk)
+        request.session[SESSION_KEY] = self._ticket(credential.pk)
 
-    def _show_secret(self, request: HttpRequest, object_id: str) -> str | None:
-        """Show the secret above the page, and return it for the page itself."""
-        credential = self._changeable(request, object_id)
+    def _show_secret(self, request: HttpRequest, credential: Credential) -> str | None:
+        """Show the secret in a message, and return it for the page."""
         try:
             secret = credential.secret
         except DecryptionError as error:
             self.message_user(request, str(error), messages.ERROR)
             return None
-        shown = format_html(
+        text = format_html(
             "The secret of {}: <code class='secret' data-copy>{}</code> {}",
             credential,
             secret,
             self.usage,
         )
-        self.message_user(request, shown, messages.SUCCESS)
+        self.message_user(request, text, messages.SUCCESS)
         return secret
 
     def _ticket(self, object_id: object) -> list[str]:
         return [self.opts.label_lower, str(object_id)]
-
-    def _url(self, name: str, credential: Credential | None = None) -> str:
-        return reverse(
-            f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{name}",
-            args=[credential.pk] if credential else [],
-        )

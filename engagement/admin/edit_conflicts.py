@@ -1,7 +1,7 @@
-"""Two people who edit one row: what neither touched stays, and what both changed is told.
+"""Detects that two people edit a row at the same time.
 
-Each field is sent with the value that the page showed. A field that still has it was not edited, so
-it is not written, whatever somebody else made of it meanwhile.
+A form submits each field together with the value that the page showed. A field that still has that
+value was not edited, so it is not saved. A field that both edited is an error.
 """
 
 from collections.abc import Iterable
@@ -10,29 +10,32 @@ from typing import Any
 from django import forms
 
 CONFLICT_MESSAGE = (
-    "Somebody else changed this to {current} after you opened this page. Nothing was saved. Save "
-    "again to set it to {own}, or enter {current} to keep theirs."
+    "Someone else changed this to {current} after you opened this page. Nothing was saved. Save "
+    "again to set it to {own}, or enter {current} to keep their value."
 )
 
 
 def add_hidden_initials(form: "forms.ModelForm[Any]", names: Iterable[str]) -> None:
-    """Send the fields with the values that they are shown with."""
+    """Have the form submit the fields together with the values that the page shows."""
     for name in names:
         if name in form.fields:
-            sent = form.add_initial_prefix(name) in form.data
-            form.fields[name].show_hidden_initial = sent or not form.is_bound
+            is_sent = form.add_initial_prefix(name) in form.data
+            form.fields[name].show_hidden_initial = is_sent or not form.is_bound
 
 
 def add_conflict_errors(form: "forms.ModelForm[Any]", names: Iterable[str]) -> None:
-    """Refuse what somebody else changed, too; once, because then the person knows of it."""
+    """Add an error to each field that someone else changed, too.
+
+    Only once: the form then shows the other value, and saving again overwrites it.
+    """
     for name in names:
         if name not in form.cleaned_data or not form.fields[name].show_hidden_initial:
             continue
-        sent = form.add_initial_prefix(name)
-        shown, own = str(form.data.get(sent)), str(form.cleaned_data[name])
+        initial_name = form.add_initial_prefix(name)
+        initial, own = str(form.data.get(initial_name)), str(form.cleaned_data[name])
         current = str(getattr(form.instance, name))
-        if own != shown and current not in (shown, own):
+        if own != initial and current not in (initial, own):
             form.add_error(name, CONFLICT_MESSAGE.format(current=current, own=own))
-            seen: Any = form.data.copy()  # type: ignore[attr-defined]
-            seen[sent] = current
-            form.data = seen
+            data: Any = form.data.copy()  # type: ignore[attr-defined]
+            data[initial_name] = current
+            form.data = data

@@ -1,77 +1,39 @@
-"""Lists and pages over tables of millions of rows."""
+"""Lists over tables with millions of rows."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from django.core.paginator import Paginator
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
 
-from engagement.admin.scoping import ProductScopedAdmin, ReadOnly
+from engagement.admin.pages import PageAdmin
+from engagement.admin.scoping import ReadOnly
 
 MAX_LISTED_ROWS = 1000
 
 
 class BoundedPaginator(Paginator):  # type: ignore[type-arg]
-    """Pages through the first rows of a list and never counts those behind them."""
+    """Pages through the first rows of a list and never counts the rest."""
 
     object_list: QuerySet[Any]
-    listed = MAX_LISTED_ROWS
+    max_rows = MAX_LISTED_ROWS
 
     @cached_property
-    def _counted(self) -> int:
-        return self.object_list[: self.listed + 1].count()
+    def _bounded_count(self) -> int:
+        return self.object_list[: self.max_rows + 1].count()
 
     @cached_property
     def count(self) -> int:
-        return min(self._counted, self.listed)
+        return min(self._bounded_count, self.max_rows)
 
     @property
     def is_cut(self) -> bool:
-        """Whether the list goes on behind its last page."""
-        return self._counted > self.listed
-
-
-@dataclass(frozen=True)
-class PageAction:
-    """A button at the top of a row's page: a link or, with *post*, a form of its own."""
-
-    label: str
-    url: str
-    post: bool = False
-
-
-class PageAdmin(ProductScopedAdmin):
-    """Adds buttons above, and tables below, the fields of a row's page."""
-
-    change_form_template = "admin/engagement/change_form.html"
-
-    def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
-        return ()
-
-    def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
-        """What the page's own template shows besides the fields."""
-        return {}
-
-    def render_change_form(
-        self,
-        request: HttpRequest,
-        context: dict[str, Any],
-        add: bool = False,
-        change: bool = False,
-        form_url: str = "",
-        obj: Any | None = None,
-    ) -> HttpResponse:
-        if obj is not None:
-            context["page_actions"] = self.page_actions(request, obj)
-            context.update(self.page_context(request, obj))
-        return super().render_change_form(request, context, add, change, form_url, obj)
+        """Whether there are more rows than the list shows."""
+        return self._bounded_count > self.max_rows
 
 
 class LargeTableAdmin(ReadOnly, PageAdmin):
-    """A list to look at, in the order of its key: nothing counts or sorts the whole table."""
+    """A read-only list in the order of its key. Nothing counts or sorts the whole table."""
 
     paginator = BoundedPaginator
     show_full_result_count = False

@@ -1,4 +1,4 @@
-"""The admin's login form, which lets nobody guess for long."""
+"""The admin's login form, which throttles failed attempts."""
 
 from datetime import timedelta
 from math import ceil
@@ -14,27 +14,27 @@ from engagement.logins.security_log import client_address
 
 class LoginForm(AdminAuthenticationForm):
     def clean(self) -> dict[str, Any]:
-        name, password = (self.cleaned_data.get(key) for key in ("username", "password"))
-        if not name or not password:
+        name = self.cleaned_data.get("username")
+        if not name or not self.cleaned_data.get("password"):
             return super().clean()
         attempt = throttle.SignInAttempt(name, client_address(self.request))
         wait = throttle.register_attempt(attempt, timezone.now())
         if wait:
             security_log.log_sign_in_throttled(self.request, name)
-            told = f"Too many failed attempts to log in. Try again in {format_wait(wait)}."
-            raise ValidationError(told, code="too_many_attempts")
-        # Raises where the password is wrong; the attempt then stays counted as failed.
+            message = f"Too many failed attempts to log in. Try again in {format_wait(wait)}."
+            raise ValidationError(message, code="too_many_attempts")
+        # If the password is wrong this raises, and the attempt still counts as failed.
         try:
-            cleaned = super().clean()
+            cleaned_data = super().clean()
         except ValidationError:
             security_log.log_sign_in_failed(self.request, name)
             raise
         throttle.register_success(attempt, timezone.now())
-        return cleaned
+        return cleaned_data
 
 
 def format_wait(wait: timedelta) -> str:
-    """A wait in whole seconds or minutes, rounded up."""
+    """The wait in seconds or minutes, rounded up."""
     seconds = ceil(wait.total_seconds())
     if seconds < 60:
         return f"{seconds} second{'' if seconds == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""What a list may be filtered by: what its filters offer, and nothing else."""
+"""Limits the query parameters of a list to its filters."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,47 +15,46 @@ if TYPE_CHECKING:
 else:
     ModelAdmin = admin.ModelAdmin
 
-# What Django's filters of a field append to its name.
-_OF_A_FIELD = ("", "__exact", "__isnull", "__gte", "__lt")
-_OF_A_DATE = ("__year", "__month", "__day")
-INVALID_FILTER_MESSAGE = "This filter cannot be used. The list shows everything instead."
+# The suffixes that Django's field filters append to a field's name.
+_FIELD_SUFFIXES = ("", "__exact", "__isnull", "__gte", "__lt")
+_DATE_SUFFIXES = ("__year", "__month", "__day")
+INVALID_FILTER_MESSAGE = "This filter is not available, so the list is not filtered."
 
 
 class BoundedLookups(ModelAdmin):
-    """Refuses look-ups that the list does not offer, and answers those that PostgreSQL cannot take.
+    """Rejects lookups that the list does not offer, and values that PostgreSQL cannot take.
 
-    Django lets whoever sees a list look any column of it up, in any way: letter by letter one finds
-    out what a page never shows. And it leaves to the database what a look-up's value may be.
+    Django allows lookups on any column of a list. Letter by letter, they would reveal what a page
+    never shows. Django also leaves it to the database to check a lookup's value.
     """
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest | None = None) -> bool:
-        if lookup not in set(self._offered(request)):
+        if lookup not in set(self._offered_lookups(request)):
             return False
         return bool(super().lookup_allowed(lookup, value, request))  # type: ignore[arg-type]
 
-    def _offered(self, request: HttpRequest | None) -> Iterator[str]:
+    def _offered_lookups(self, request: HttpRequest | None) -> Iterator[str]:
         filters = self.get_list_filter(request) if request else self.list_filter
-        for one in filters or ():
-            if isinstance(one, type) and issubclass(one, admin.SimpleListFilter):
-                yield str(one.parameter_name)
+        for list_filter in filters or ():
+            if isinstance(list_filter, type) and issubclass(list_filter, admin.SimpleListFilter):
+                yield str(list_filter.parameter_name)
                 continue
-            field = one[0] if isinstance(one, list | tuple) else one
+            field = list_filter[0] if isinstance(list_filter, list | tuple) else list_filter
             name = field.name if isinstance(field, Field) else str(field)
-            yield from (f"{name}{end}" for end in _OF_A_FIELD)
+            yield from (f"{name}{suffix}" for suffix in _FIELD_SUFFIXES)
             yield f"{name}__id__exact"
         if self.date_hierarchy:
-            yield from (f"{self.date_hierarchy}{end}" for end in _OF_A_DATE)
+            yield from (f"{self.date_hierarchy}{suffix}" for suffix in _DATE_SUFFIXES)
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        # A list's own search box refuses the character that no text in the database holds; an
+        # PostgreSQL's text cannot hold this character. A list's search box rejects it, but an
         # autocomplete passes it on.
         return super().get_search_results(request, queryset, search_term.replace("\0", ""))
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
-        """The list as it was asked for; building it counts its rows, so that a value which the
-        database refuses is found here."""
+        """The list. Building it counts its rows, so a value that PostgreSQL rejects fails here."""
         try:
             return super().get_changelist_instance(request)
         except (

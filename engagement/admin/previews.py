@@ -1,4 +1,4 @@
-"""Who meets a rule right now: how many, and the first of them."""
+"""Previews of a rule: how many match at the moment, and the first of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from engagement.scores.formula import rounded_score
 from engagement.segments import members as segments
 
 MEMBERS_SHOWN = 10
-# People wait for it, so it may not take long.
+# The page waits for each query.
 PREVIEW_TIMEOUT_SECONDS = 5.0
 
 
@@ -28,8 +28,8 @@ class PreviewMember:
 
 @dataclass(frozen=True)
 class Preview:
-    """``count`` is None where counting takes too long, ``members`` where finding some does;
-    ``reason`` says why there is nothing to see at all."""
+    """``count`` and ``members`` are None if their queries take too long. ``reason`` says why there
+    is no preview."""
 
     scope: str
     count: int | None = None
@@ -38,20 +38,23 @@ class Preview:
 
     @property
     def count_text(self) -> str:
-        one_or_many = self.scope if self.count == 1 else f"{self.scope}s"
-        return f"{self.count:,} {one_or_many}"
+        return f"{self.count:,} {self.scope if self.count == 1 else self.scope_plural}"
+
+    @property
+    def scope_plural(self) -> str:
+        return f"{self.scope}s"
 
 
 def preview_segment(workspace: Workspace, rule: Rule) -> Preview:
-    """The members of a segment of the workspace with this rule, highest score first."""
+    """The members that a segment with this rule would have, highest score first."""
     score_set = workspace.scores
     if score_set is None:
-        reason = "The workspace is not scored yet; look again in a moment."
+        reason = "This workspace has no scores yet. Reload the page in a moment."
         return Preview(rule.scope, reason=reason)
-    found = segments.engagement_rows(score_set, rule.scope).filter(
+    rows = segments.engagement_rows(score_set, rule.scope).filter(
         segments.members_filter(score_set, rule)
     )
-    ranked = found.select_related(rule.scope).defer(f"{rule.scope}__trait_stamps")
+    ranked = rows.select_related(rule.scope).defer(f"{rule.scope}__trait_stamps")
     ranked = ranked.order_by("-raw", f"-{rule.scope}_id")
     return Preview(
         rule.scope,
@@ -61,26 +64,26 @@ def preview_segment(workspace: Workspace, rule: Rule) -> Preview:
 
 
 def preview_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
-    """The users whom the workspace would score if this were the rule of its audience."""
-    known = User.objects.filter(product_id=workspace.product_id, is_identified=True)
-    found = known.filter(filters.audience_filter(rule, workspace.product_id, today))
-    first = found.defer("trait_stamps").order_by("-id")
+    """The users that an audience with this rule would have, newest first."""
+    users = User.objects.filter(product_id=workspace.product_id, is_identified=True)
+    members = users.filter(filters.audience_filter(rule, workspace.product_id, today))
+    newest = members.defer("trait_stamps").order_by("-id")
     return Preview(
         "user",
-        _in_time(found.count),
+        _in_time(members.count),
         _in_time(
             lambda: [
-                PreviewMember(display_name(one), subject_url(one, "user", workspace.pk))
-                for one in first[:MEMBERS_SHOWN]
+                PreviewMember(display_name(user), subject_url(user, "user", workspace.pk))
+                for user in newest[:MEMBERS_SHOWN]
             ]
         ),
     )
 
 
-def _in_time(work: Callable[[], Any]) -> Any:
+def _in_time(query: Callable[[], Any]) -> Any:
     try:
         with sql.statement_timeout(PREVIEW_TIMEOUT_SECONDS):
-            return work()
+            return query()
     except sql.StatementTimeout:
         return None
 

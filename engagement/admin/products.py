@@ -1,4 +1,4 @@
-"""Products: their workspaces, members and, from the apps that keep them, keys and tokens."""
+"""Products with their workspaces and members. Other apps add keys, tokens, and connections."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,20 +6,18 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.auth.models import User as AdminUser
-from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.forms import ModelForm
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from engagement import tasks
-from engagement.admin.listing import PageAction, PageAdmin
+from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.scoping import (
     Inline,
     ProductScopedAdmin,
@@ -32,7 +30,7 @@ from engagement.removal import deletion
 
 
 class LinkedInline(ReadOnly, TabularInline):
-    """A table of a product's rows, each with a link to its own page, and a link to add one."""
+    """A read-only table of a product's rows, with links to their pages and to add one."""
 
     template = "admin/engagement/linked_rows.html"
     extra = 0
@@ -49,7 +47,7 @@ class LinkedInline(ReadOnly, TabularInline):
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a product's page: a template, and what it shows as ``section.context``."""
+    """A part of a product's page: a template and its context."""
 
     template: str
     context: dict[str, Any]
@@ -61,8 +59,10 @@ class WorkspaceInline(LinkedInline):
 
 
 class MemberInline(SuperusersOnly, TabularInline):
-    """Who works on the product, for all of them to see. Naming somebody shows everybody's logins,
-    so superusers do it."""
+    """The product's members, visible to all of them.
+
+    Choosing a login shows the names of all logins, so only superusers add members.
+    """
 
     model = ProductMember
     verbose_name = "member"
@@ -83,32 +83,33 @@ class ProductAdmin(PageAdmin):
     inlines: ClassVar[list[type[Inline]]] = [WorkspaceInline, MemberInline]
 
     change_form_template = "admin/engagement/product.html"
-    # What other apps show below the rows.
+    # Added by other apps, shown below the rows.
     sections: ClassVar[list[Callable[[HttpRequest, Product], Section]]] = []
-    # Other pages about the product: what a button says, and the name of its address.
+    extra_views = (ExtraView("delete_all", permission="delete_all"),)
+    # Buttons that link to other apps' pages: label and URL name.
     links: ClassVar[list[tuple[str, str]]] = []
 
-    # What other apps make for a new product; each may say which page to go on to.
+    # Called for a new product. Each may return the URL of the page to show next.
     first_steps: ClassVar[list[Callable[[HttpRequest, Product], str | None]]] = []
 
     @classmethod
     def add_first_step(cls, step: Callable[[HttpRequest, Product], str | None]) -> None:
-        """Have another app make something for each product that is added here."""
+        """Have another app create something for each product that is added in the admin."""
         cls.first_steps = [*cls.first_steps, step]
 
     @classmethod
     def add_section(cls, section: Callable[[HttpRequest, Product], Section]) -> None:
-        """Show another app's part of a product's page below its rows."""
+        """Show another app's section below the rows of a product's page."""
         cls.sections = [*cls.sections, section]
 
     @classmethod
-    def add_link(cls, label: str, address_name: str) -> None:
-        """Lead from a product's page to another app's page about it."""
-        cls.links = [*cls.links, (label, address_name)]
+    def add_link(cls, label: str, url_name: str) -> None:
+        """Link a product's page to another app's page about the product."""
+        cls.links = [*cls.links, (label, url_name)]
 
     @classmethod
     def add_inline(cls, inline: type[LinkedInline]) -> None:
-        """Show another app's rows on a product's page; imports point from that app to this one."""
+        """Show another app's rows on a product's page. Only that app imports this one."""
         cls.inlines = [*cls.inlines[:-1], inline, cls.inlines[-1]]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -123,66 +124,50 @@ class ProductAdmin(PageAdmin):
         return ["name", "created_at", *(["deletion"] if obj.deletion_requested_at else [])]
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        is_going = obj is not None and obj.deletion_requested_at is not None
-        return not is_going and super().has_change_permission(request, obj)
+        is_being_deleted = obj is not None and obj.deletion_requested_at is not None
+        return not is_being_deleted and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # Django's own way would take millions of rows with it, one request long.
+        # Django would delete millions of rows within one request.
         return False
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return super().has_module_permission(request) or self.has_add_permission(request)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        # A product that is not there yet has no members: Django's permission decides.
+        # A new product has no members, so Django's permission decides.
         return request.user.has_perm("engagement.add_product")
 
-    def may_delete(self, request: HttpRequest, product: Product) -> bool:
-        """It takes all data of a team with it, so being a manager is not enough."""
-        permitted = request.user.has_perm("engagement.delete_product")
-        return permitted and self.may_change(request, product)
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.delete_product_view)
-        name = "engagement_product_delete_all"
-        return [path("<path:object_id>/delete-all/", view, name=name), *super().get_urls()]
+    def has_delete_all_permission(self, request: HttpRequest, product: Product) -> bool:
+        # It deletes all of a team's data, so being a manager is not enough.
+        is_permitted = request.user.has_perm("engagement.delete_product")
+        return is_permitted and self.may_change(request, product)
 
     def page_actions(self, request: HttpRequest, obj: Product) -> Sequence[PageAction]:
         actions = [PageAction(label, reverse(name, args=[obj.pk])) for label, name in self.links]
-        if not obj.deletion_requested_at and self.may_delete(request, obj):
-            address = reverse("admin:engagement_product_delete_all", args=[obj.pk])
-            actions.append(PageAction("Delete", address))
+        if not obj.deletion_requested_at and self.has_delete_all_permission(request, obj):
+            actions.append(PageAction("Delete", self.view_url("delete_all", obj)))
         return actions
 
     def page_context(self, request: HttpRequest, obj: Product) -> dict[str, Any]:
         return {"sections": [section(request, obj) for section in self.sections]}
 
-    def delete_product_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        product = self.get_object(request, object_id)
-        if product is None:
-            raise Http404
-        if not self.may_delete(request, product):
-            raise PermissionDenied
-        typed = request.POST.get("name", "").strip()
-        if request.method != "POST" or typed != product.name.strip():
-            return self._ask_before_deleting(request, product)
+    def delete_all_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
+        typed_name = request.POST.get("name", "").strip()
+        if request.method != "POST" or typed_name != product.name.strip():
+            return self.render_page(
+                request,
+                "admin/engagement/delete_product.html",
+                f"Delete {product}?",
+                row=product,
+                is_mistyped=request.method == "POST",
+                back=self.view_url("change", product),
+            )
         if deletion.request_deletion(product.pk, timezone.now()):
             self.log_deletions(request, Product.objects.filter(pk=product.pk))
         tasks.request_clearing()
         self.message_user(request, f"{product} is being deleted in the background.")
         return redirect("admin:engagement_product_changelist")
-
-    def _ask_before_deleting(self, request: HttpRequest, product: Product) -> HttpResponseBase:
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Delete {product}?",
-            "opts": self.opts,
-            "media": self.media,
-            "product": product,
-            "mistyped": request.method == "POST",
-            "back": reverse("admin:engagement_product_change", args=[product.pk]),
-        }
-        return TemplateResponse(request, "admin/engagement/delete_product.html", context)
 
     def save_model(
         self, request: HttpRequest, obj: Product, form: "ModelForm[Any]", change: bool
@@ -192,7 +177,7 @@ class ProductAdmin(PageAdmin):
             return
         obj.pk = Product.create_with_workspace(obj.name).pk
         if isinstance(request.user, AdminUser) and not request.user.is_superuser:
-            # Whoever makes a product manages it.
+            # Who creates a product manages it.
             manager = ProductMember.Role.MANAGER
             ProductMember.objects.create(product=obj, user=request.user, role=manager)
 
@@ -209,7 +194,7 @@ class ProductAdmin(PageAdmin):
     def deletion(self, product: Product) -> str | None:
         if product.deletion_requested_at is None:
             return None
-        return f"Being deleted, {product.deleted_rows:,} rows so far"
+        return f"Being deleted: {product.deleted_rows:,} rows so far"
 
     @admin.display(description="workspaces")
     def workspace_names(self, product: Product) -> SafeString:

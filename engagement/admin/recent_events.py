@@ -1,4 +1,4 @@
-"""The events that a workspace's users do, with what each weighs."""
+"""The most frequent events of a workspace, with their weights."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -9,13 +9,12 @@ from engagement.models import EventName, Workspace
 from engagement.segments import event_counts
 
 MAX_EVENTS = 50
-# The page waits for it.
 RECENT_EVENTS_TIMEOUT_SECONDS = 1.0
 
 
 class RecentEvent(NamedTuple):
-    """``weight`` is None where the workspace gives it none of its own; ``share`` of the most
-    frequent event, in percent."""
+    """``weight`` is None if the default weight applies. ``share`` is a percentage of the highest
+    count."""
 
     name: str
     times: str
@@ -25,7 +24,7 @@ class RecentEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class RecentEvents:
-    """The most frequent events; ``others`` is how many names are not among them."""
+    """The most frequent events. ``others`` is the number of event names that are not listed."""
 
     events: list[RecentEvent]
     others: int = 0
@@ -34,44 +33,47 @@ class RecentEvents:
 
 
 def load_recent_events(workspace: Workspace, today: date) -> RecentEvents:
-    """What is listed beside the weights, most frequent first."""
+    """The events to list next to the weights, most frequent first."""
     if workspace.scores is None:
-        return RecentEvents([], note="The workspace is not scored yet; look again in a moment.")
+        return RecentEvents(
+            [], note="This workspace has no scores yet. Reload the page in a moment."
+        )
     try:
         with sql.statement_timeout(RECENT_EVENTS_TIMEOUT_SECONDS):
-            counted = event_counts.count_recent_events(workspace.scores, today)
+            recent = event_counts.count_recent_events(workspace.scores, today)
     except sql.StatementTimeout:
-        return RecentEvents([], note="Counting the events takes too long to wait for it here.")
+        return RecentEvents([], note="This count is taking too long to show here.")
     names = EventName.objects.filter(product_id=workspace.product_id)
     weights = dict(workspace.weights.values_list("event_name_id", "weight"))
-    order = sorted(counted.counts, key=lambda name_id: (-counted.counts[name_id], name_id))
-    # What has a weight of its own and is rare or gone is worth knowing too.
-    listed = [*order[:MAX_EVENTS], *(one for one in weights if one not in order[:MAX_EVENTS])]
-    known = names.in_bulk(listed)
-    most = max(counted.counts.values(), default=1) or 1
+    order = sorted(recent.counts, key=lambda name_id: (-recent.counts[name_id], name_id))
+    # Events with their own weight are listed even if they are rare or gone.
+    top_ids = order[:MAX_EVENTS]
+    listed_ids = [*top_ids, *(name_id for name_id in weights if name_id not in top_ids)]
+    listed_names = names.in_bulk(listed_ids)
+    highest = max(recent.counts.values(), default=1) or 1
     return RecentEvents(
         [
             RecentEvent(
-                known[name_id].name,
-                _words(counted.counts.get(name_id, 0), counted.is_estimate),
-                round(100 * counted.counts.get(name_id, 0) / most, 1),
+                listed_names[name_id].name,
+                _format_count(recent.counts.get(name_id, 0), recent.is_estimate),
+                round(100 * recent.counts.get(name_id, 0) / highest, 1),
                 weights.get(name_id),
             )
-            for name_id in listed
-            if name_id in known
+            for name_id in listed_ids
+            if name_id in listed_names
         ],
-        names.count() - len(known),
-        _note(counted),
+        names.count() - len(listed_names),
+        _note(recent),
     )
 
 
-def _words(count: int, is_estimate: bool) -> str:
+def _format_count(count: int, is_estimate: bool) -> str:
     if not is_estimate:
         return f"{count:,}"
     return f"≈ {float(f'{count:.2g}'):,.0f}" if count else "few or none"
 
 
-def _note(counted: event_counts.EventCounts) -> str:
-    if counted.is_estimate:
-        return f"Estimated from {counted.users:,} users, picked evenly from all who are scored."
+def _note(recent: event_counts.EventCounts) -> str:
+    if recent.is_estimate:
+        return f"Estimated from an even sample of {recent.users:,} scored users."
     return ""

@@ -1,7 +1,7 @@
-"""Who sees and changes what: superusers everything, other staff what their memberships say.
+"""Who may see and change what: superusers everything, other logins what they are a member of.
 
-A product's viewer sees everything of it but secrets, a manager also changes it, and managing its
-connection can be given alone.
+A viewer of a product sees everything but secrets. A manager also changes it. Managing the
+marketplace connection can be granted separately.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def visible_products(user: AbstractBaseUser | AnonymousUser) -> QuerySet[Product
 
 @dataclass(frozen=True)
 class ProductSet:
-    """A set of products, by id. ``is_all`` where it is every product there is."""
+    """A set of product ids. ``is_all`` means every product."""
 
     ids: frozenset[int] = frozenset()
     is_all: bool = False
@@ -57,60 +57,64 @@ class ProductSet:
         return self.is_all or bool(self.ids)
 
     def filter_rows(self, rows: QuerySet[Any], path: str) -> QuerySet[Any]:
-        """Those of *rows* whose product, at the end of *path*, is one of these."""
+        """The *rows* whose product, which *path* leads to, is in the set."""
         return rows if self.is_all else rows.filter(**{f"{path}__in": self.ids})
 
 
 @dataclass(frozen=True)
 class Access:
-    """What somebody may do with which products. Memberships alone say so, and superusers may do
-    everything; Django's permissions per model have no say in what belongs to a product."""
+    """The products that a login may see and manage.
 
-    seen: ProductSet
+    Only memberships count, and superusers may do everything. Django's model permissions do not
+    apply to rows that belong to a product.
+    """
+
+    visible: ProductSet
     managed: ProductSet
-    # Those whose connection they may manage.
+    # Products whose marketplace connection the login may manage.
     connectable: ProductSet
 
 
-_EVERYTHING = Access(*[ProductSet(is_all=True)] * 3)
+_FULL_ACCESS = Access(*[ProductSet(is_all=True)] * 3)
 _ACCESS = "eds.access"
 
 
 def request_access(request: HttpRequest) -> Access:
-    """The access of who asks, looked up once a request."""
+    """The access of the request's login, loaded once per request."""
     if _ACCESS not in request.META:
-        request.META[_ACCESS] = _access(request.user)
-    known: Access = request.META[_ACCESS]
-    return known
+        request.META[_ACCESS] = _load_access(request.user)
+    access: Access = request.META[_ACCESS]
+    return access
 
 
-def _access(user: AbstractBaseUser | AnonymousUser) -> Access:
+def _load_access(user: AbstractBaseUser | AnonymousUser) -> Access:
     if sees_all_products(user):
-        return _EVERYTHING
+        return _FULL_ACCESS
     memberships = list(ProductMember.objects.filter(user=user.pk))
-    managed = [one for one in memberships if one.role == ProductMember.Role.MANAGER]
-    connected = [one for one in memberships if one in managed or one.may_manage_connections]
+    managing = [member for member in memberships if member.role == ProductMember.Role.MANAGER]
+    connecting = [
+        member for member in memberships if member in managing or member.may_manage_connections
+    ]
     return Access(
         *(
-            ProductSet(frozenset(one.product_id for one in some))
-            for some in (memberships, managed, connected)
+            ProductSet(frozenset(member.product_id for member in members))
+            for members in (memberships, managing, connecting)
         )
     )
 
 
 class ProductScopedAdmin(BoundedLookups):
-    """An admin of rows that belong to a product, closed to whoever is not one of its members.
+    """An admin of rows that belong to a product, open to the product's members only.
 
-    Everything that the admin offers (lists, pages, history, autocompletes, actions) starts from
-    ``get_queryset``, so what is left out there exists nowhere. A member sees every row of the
-    product and changes rows where ``changeable_products`` says so: by default a manager does. An
-    action that names a permission other than "view" gets those rows only. The choices of a form's
-    foreign keys are rows that the person may change.
+    Lists, pages, history, autocompletes, and actions all start from ``get_queryset``, so a row that
+    it leaves out is unreachable. A member sees every row of the product. ``changeable_products``
+    says who changes rows; by default, managers do. An action that requires a permission other than
+    "view" gets changeable rows only. Foreign keys in forms offer changeable rows only.
     """
 
-    # The look-up that leads from a row to its product.
+    # The lookup from a row to its product.
     product_path: ClassVar[str] = "product"
-    # Counting each filter's rows would read whole tables.
+    # Facet counts would read whole tables.
     show_facets = admin.ShowFacets.NEVER
 
     class Media:
@@ -120,11 +124,11 @@ class ProductScopedAdmin(BoundedLookups):
     # --- Who may what -------------------------------------------------------------------------
 
     def changeable_products(self, request: HttpRequest) -> ProductSet:
-        """The products whose rows of this kind the person may add, change and delete."""
+        """The products in which the login may add, change, and delete rows of this kind."""
         return request_access(request).managed
 
     def may_change(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whether the person may change the row, or any row where none is given."""
+        """Whether the login may change *obj*, or any row if no *obj* is given."""
         products = self.changeable_products(request)
         return bool(products) if obj is None else self.product_id_of(obj) in products
 
@@ -137,11 +141,11 @@ class ProductScopedAdmin(BoundedLookups):
         return product_id
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        return bool(request_access(request).seen)
+        return bool(request_access(request).visible)
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # A row that can be asked about has been found in the queryset below.
-        return bool(request_access(request).seen)
+        # Any *obj* comes from the queryset below.
+        return bool(request_access(request).visible)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return self.may_change(request)
@@ -152,10 +156,10 @@ class ProductScopedAdmin(BoundedLookups):
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.may_change(request, obj)
 
-    # --- Which rows there are -----------------------------------------------------------------
+    # --- Rows and choices ---------------------------------------------------------------------
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return request_access(request).seen.filter_rows(
+        return request_access(request).visible.filter_rows(
             super().get_queryset(request), self.product_path
         )
 
@@ -165,14 +169,14 @@ class ProductScopedAdmin(BoundedLookups):
     def response_action(  # type: ignore[override]  # the stubs are of a later Django
         self, request: HttpRequest, queryset: QuerySet[Any]
     ) -> HttpResponse | None:
-        if self._is_a_change(request):
+        if self._is_change(request):
             queryset = self.filter_changeable(request, queryset)
         return super().response_action(request, queryset)
 
-    def _is_a_change(self, request: HttpRequest) -> bool:
+    def _is_change(self, request: HttpRequest) -> bool:
         action = self.get_actions(request).get(request.POST.get("action", ""))
-        needed = getattr(action[0], "allowed_permissions", ()) if action else ()
-        return bool(set(needed) - {"view"})
+        permissions = getattr(action[0], "allowed_permissions", ()) if action else ()
+        return bool(set(permissions) - {"view"})
 
     def formfield_for_foreignkey(
         self, db_field: "ForeignKey[Any, Any]", request: HttpRequest, **kwargs: Any
@@ -195,19 +199,18 @@ class ProductScopedAdmin(BoundedLookups):
     ) -> Any:
         formfield = super().formfield_for_dbfield(db_field, request, **kwargs)
         if formfield and isinstance(formfield.widget, RelatedFieldWidgetWrapper):
-            # What a form points to has a page of its own; a list to choose from says enough.
+            # The related row has its own page, so the form needs no buttons to add or edit it.
             formfield.widget = formfield.widget.widget
         return formfield
 
 
 def deferred_script(path: str) -> Script:
-    """A script for ``Media`` that runs once the page is read; the admin puts it into its head."""
+    """A script for ``Media`` that runs after the page is parsed. The admin puts it in the head."""
     return Script(path, defer=True)
 
 
 class TabularInline(PlainInline):
-    """Rows on the page of the row that they belong to: who sees that one sees them, and who may
-    change that one may change them."""
+    """Rows on their parent's page. The parent's permissions apply to them."""
 
     def _may_change(self, request: HttpRequest, obj: Any) -> bool:
         page = self.admin_site.get_model_admin(self.parent_model)
@@ -228,7 +231,7 @@ class TabularInline(PlainInline):
 
 
 class ProductFilter(admin.RelatedFieldListFilter):
-    """Filters a list by product and offers only those that the person may see."""
+    """Filters a list by the products that the login may see."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -247,7 +250,7 @@ class ProductFilter(admin.RelatedFieldListFilter):
 
 
 class ReadOnly(Options):
-    """Makes an admin or inline one to look at: nothing is added, changed or deleted."""
+    """Makes an admin or inline read-only."""
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -260,7 +263,7 @@ class ReadOnly(Options):
 
 
 class SuperusersOnly(Options):
-    """Closes an admin to everybody else, whatever their permissions say."""
+    """Opens an admin to superusers only, whatever a login's permissions say."""
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return sees_all_products(request.user)

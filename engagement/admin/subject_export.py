@@ -1,4 +1,4 @@
-"""A list of users or accounts as a CSV file, sent row by row while it is read."""
+"""CSV exports of users and accounts, streamed row by row."""
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,15 +6,15 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 
-# Read from the database at a time, through a cursor that the database keeps.
+# Rows per fetch from a server-side cursor.
 ROWS_PER_FETCH = 2000
-# A spreadsheet takes a cell that begins with one of these for a formula. Some read the full-width
-# signs as the others, and some look past white space.
+# A spreadsheet treats a cell that starts with one of these as a formula. Some programs accept the
+# full-width signs, too, and some skip leading whitespace.
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
 
 
 class _Echo:
-    """A file for the CSV writer that hands each line back."""
+    """A file for the CSV writer that returns each line."""
 
     def write(self, line: str) -> str:
         return line
@@ -23,7 +23,7 @@ class _Echo:
 def csv_response(
     name: str, header: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> StreamingHttpResponse:
-    """The rows as a download of the name."""
+    """A download of the rows, as ``<name>.csv``."""
     return StreamingHttpResponse(
         _lines(header, rows),
         content_type="text/csv; charset=utf-8",
@@ -39,6 +39,6 @@ def _lines(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str
 
 
 def csv_cell(value: object) -> str:
-    """The value as a text that no spreadsheet takes for a formula."""
+    """The value as text that no spreadsheet treats as a formula."""
     text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(FORMULA_SIGNS) else text

@@ -1,17 +1,16 @@
-"""Users and accounts: what is known of them and how they score. Nothing here can be changed."""
+"""Users and accounts: their traits, events, and scores. All read-only."""
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, Value
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Left, Lower
-from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.urls import URLPattern, path
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.http import urlencode
@@ -19,6 +18,7 @@ from django.utils.safestring import SafeString
 
 from engagement.admin import subject_details, subject_export, subject_pages
 from engagement.admin.forgetting import ForgettableAdmin
+from engagement.admin.pages import ExtraView
 from engagement.admin.scoping import ProductFilter, visible_products
 from engagement.admin.subject_lists import SegmentFilter, SubjectChangeList, WorkspaceFilter
 from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url, subject_url
@@ -29,11 +29,10 @@ from engagement.recording.suppression import SubjectScope
 
 
 class SubjectAdmin(ForgettableAdmin):
-    """What the pages of users and of accounts have in common.
+    """What the pages of users and accounts have in common.
 
-    Lists are in the order of the primary key, newest first, or ranked in a workspace that is
-    chosen. A search looks only into indexes: external ids by their beginning, names and one more
-    trait as a whole.
+    Lists are in the order of the primary key, newest first, or ranked in the chosen workspace. A
+    search uses indexes only: the start of an external id, or the exact name or ``search_trait``.
     """
 
     change_form_template = "admin/engagement/subject.html"
@@ -45,6 +44,10 @@ class SubjectAdmin(ForgettableAdmin):
     search_fields = ["external_id"]
     search_trait: ClassVar[str]
     file_name: ClassVar[str]
+    extra_views: ClassVar[Sequence[ExtraView]] = [
+        *ForgettableAdmin.extra_views,
+        ExtraView("export", permission="view", methods=("GET",), needs_row=False),
+    ]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request).filter(is_identified=True)
@@ -54,14 +57,14 @@ class SubjectAdmin(ForgettableAdmin):
         return SubjectChangeList
 
     def get_list_display(self, request: HttpRequest) -> list[Any]:
-        called, *columns = super().get_list_display(request)
-        ranked = ["score"] if request.GET.get(WORKSPACE_PARAM) else []
-        # Beside the name, where a phone shows it.
-        return [called, *ranked, *columns]
+        name, *columns = super().get_list_display(request)
+        score = ["score"] if request.GET.get(WORKSPACE_PARAM) else []
+        # Next to the name, where a phone shows it.
+        return [name, *score, *columns]
 
     @admin.display(description="name")
-    def called(self, subject: Any) -> str:
-        """What to call them: the name or, of those without one, the id."""
+    def display_name(self, subject: Any) -> str:
+        """The name, or the external id if there is no name."""
         return str(subject.name or subject.external_id)
 
     @admin.display(description="last active", empty_value="Never")
@@ -83,45 +86,37 @@ class SubjectAdmin(ForgettableAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
-        # The products are part of two of the indexes, so they are named even where all are meant.
-        products = list(visible_products(request.user).values_list("pk", flat=True))
+        # Two of the indexes include the product, so even a superuser's query names the products.
+        product_ids = list(visible_products(request.user).values_list("pk", flat=True))
         trait = KeyTextTransform(self.search_trait, "traits")
-        found = queryset.alias(trait=Lower(Left(trait, INDEXED_TEXT_LENGTH))).filter(
+        rows = queryset.alias(trait=Lower(Left(trait, INDEXED_TEXT_LENGTH))).filter(
             Q(external_id__startswith=term)
             | Q(trait=Lower(Value(term[:INDEXED_TEXT_LENGTH])))
             | Q(traits__contains={"name": term}),
-            product__in=products,
+            product__in=product_ids,
         )
-        return found, False
+        return rows, False
 
     # --- Export -------------------------------------------------------------------------------
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.export_view)
-        name = f"{self.opts.app_label}_{self.opts.model_name}_export"
-        return [path("export/", view, name=name), *super().get_urls()]
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         query = request.GET.urlencode()
-        url = self._url("export") + (f"?{query}" if query else "")
+        url = self.view_url("export") + (f"?{query}" if query else "")
         return super().changelist_view(request, {**(extra_context or {}), "export_url": url})
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Everybody whom the list with the same filters shows, on all of its pages."""
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        if request.method != "GET":
-            return HttpResponseNotAllowed(["GET"])
+        """Download all pages of the list with the same filters."""
         try:
-            listed = self.get_changelist_instance(request).queryset
+            subjects = self.get_changelist_instance(request).queryset
         except IncorrectLookupParameters:
-            return redirect(self._url("changelist"))
+            return redirect(self.view_url("changelist"))
         is_ranked = bool(request.GET.get(WORKSPACE_PARAM))
         header = ["id", "name", self.search_trait, "product", "first seen", "last active"]
         rows = (
-            self._cells(one, is_ranked) for one in listed.iterator(subject_export.ROWS_PER_FETCH)
+            self._cells(subject, is_ranked)
+            for subject in subjects.iterator(subject_export.ROWS_PER_FETCH)
         )
         return subject_export.csv_response(self.file_name, header + ["score"] * is_ranked, rows)
 
@@ -134,50 +129,55 @@ class SubjectAdmin(ForgettableAdmin):
 
     # --- The page -----------------------------------------------------------------------------
 
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        return [("Details", {"fields": self.get_fields(request, obj)})]
+
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         workspaces = subject_pages.product_workspaces(obj.product_id)
-        asked = request.GET.get(WORKSPACE_PARAM)
-        workspace = subject_pages.choose_workspace(workspaces, asked)
-        numbers = subject_pages.score_summary(workspace, obj, timezone.now()) if workspace else None
+        requested_id = request.GET.get(WORKSPACE_PARAM)
+        workspace = subject_pages.choose_workspace(workspaces, requested_id)
+        summary = subject_pages.score_summary(workspace, obj, timezone.now()) if workspace else None
         return {
-            "title": str(self.opts.verbose_name).capitalize(),
-            "subtitle": self.called(obj),
+            "title": self.display_name(obj),
+            "subtitle": None,
             "events_shown": subject_details.EVENTS_SHOWN,
-            # The list leaves the stamps out; here they are read with one query.
+            # The queryset defers the stamps, so this reads them with one query.
             "traits": subject_details.trait_table(obj),
             "license_traits": subject_details.license_trait_table(obj),
             "workspaces": workspaces,
             "workspace": workspace,
-            "numbers": numbers,
+            "summary": summary,
             "segment_links": [
-                (segment.name, subject_list_url(numbers.scope, segment.workspace_id, segment.pk))
-                for segment in numbers.segments
+                (segment.name, subject_list_url(summary.scope, segment.workspace_id, segment.pk))
+                for segment in summary.segments
             ]
-            if numbers
+            if summary
             else [],
-            "list_url": self._list_url(request, workspace.pk if workspace and asked else None),
+            "list_url": self._list_url(
+                request, workspace.pk if workspace and requested_id else None
+            ),
         }
 
     def _list_url(self, request: HttpRequest, workspace_id: int | None) -> str:
-        """The list as it was left, or the ranking of the workspace that the page was opened in."""
-        if left := request.GET.get("_changelist_filters"):
-            return f"{self._url('changelist')}?{left}"
+        """The list with the filters it had, or the ranking of the page's workspace."""
+        if filters := request.GET.get("_changelist_filters"):
+            return f"{self.view_url('changelist')}?{filters}"
         if workspace_id is None:
-            return self._url("changelist")
-        return f"{self._url('changelist')}?{urlencode({WORKSPACE_PARAM: workspace_id})}"
+            return self.view_url("changelist")
+        return f"{self.view_url('changelist')}?{urlencode({WORKSPACE_PARAM: workspace_id})}"
 
 
 @admin.register(User)
 class UserAdmin(SubjectAdmin):
     scope = SubjectScope.USER
-    list_display = ["called", "shown_email", "account_link", "external_id", "product"]
+    list_display = ["display_name", "shown_email", "account_link", "external_id", "product"]
     list_display += ["last_active"]
     list_select_related = ["product", "account"]
     fields = ["external_id", "shown_name", "shown_email", "account_link", "product"]
     fields += ["first_seen_at", "last_message"]
     search_help_text = (
-        "Search by the beginning of the user id, the whole e-mail address, or the whole name as it "
-        "was sent."
+        "Search by the start of the user id, the exact email address, or the exact name, including "
+        "capitals."
     )
     search_trait = "email"
     file_name = "users"
@@ -186,7 +186,7 @@ class UserAdmin(SubjectAdmin):
     def shown_name(self, user: User) -> str | None:
         return user.name
 
-    @admin.display(description="e-mail")
+    @admin.display(description="email")
     def shown_email(self, user: User) -> str | None:
         return user.email
 
@@ -203,7 +203,7 @@ class UserAdmin(SubjectAdmin):
         workspace_id = context["workspace"] and context["workspace"].pk
         return {
             **context,
-            "stays": subject_details.account_rows(obj, workspace_id),
+            "accounts": subject_details.account_rows(obj, workspace_id),
             "events": subject_details.events_of_user(obj, workspace_id),
         }
 
@@ -211,12 +211,12 @@ class UserAdmin(SubjectAdmin):
 @admin.register(Account)
 class AccountAdmin(SubjectAdmin):
     scope = SubjectScope.ACCOUNT
-    list_display = ["called", "shown_domain", "external_id", "product", "last_active"]
+    list_display = ["display_name", "shown_domain", "external_id", "product", "last_active"]
     fields = ["external_id", "shown_name", "shown_domain", "product"]
     fields += ["first_seen_at", "last_message"]
     search_help_text = (
-        "Search by the beginning of the account id, the whole domain, or the whole name as it was "
-        "sent."
+        "Search by the start of the account id, the exact domain, or the exact name, including "
+        "capitals."
     )
     search_trait = "domain"
     file_name = "accounts"
@@ -234,7 +234,7 @@ class AccountAdmin(SubjectAdmin):
         workspace = context["workspace"]
         return {
             **context,
-            "of_account": True,
+            "is_account": True,
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),
             "users": subject_details.user_table(obj, workspace and workspace.scores),
             "users_shown": subject_details.USERS_SHOWN,

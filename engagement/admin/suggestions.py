@@ -1,4 +1,4 @@
-"""The names that a product's senders use, for forms to suggest."""
+"""The names of traits and events that forms suggest."""
 
 from dataclasses import dataclass
 from typing import LiteralString
@@ -6,14 +6,14 @@ from typing import LiteralString
 from engagement.database import sql
 from engagement.models import EventName
 
-# So many names are suggested of each kind; any other can be typed.
+# Of each kind. Other names can be typed.
 MAX_SUGGESTIONS = 500
-# The names of traits are taken from so many users and accounts, and from so many of their traits.
+# Trait names come from at most this many users, accounts, and traits.
 SUBJECTS_SAMPLED = 500
 TRAITS_SAMPLED = 10_000
 
-# In the order of an index, so that a large table costs no more than a small one. Traits that take a
-# megabyte are of somebody who had them before there were limits.
+# The order of an index makes a large table as cheap as a small one. Traits of more than a megabyte
+# are older than the limits.
 _TRAITS: LiteralString = """
     SELECT DISTINCT name FROM (
         SELECT jsonb_object_keys(first.traits) AS name FROM (
@@ -24,13 +24,13 @@ _TRAITS: LiteralString = """
     ORDER BY name
     LIMIT %(limit)s
 """
-_OF_USERS = _TRAITS.format(table="engagement_user")
-_OF_ACCOUNTS = _TRAITS.format(table="engagement_account")
+_USER_TRAITS = _TRAITS.format(table="engagement_user")
+_ACCOUNT_TRAITS = _TRAITS.format(table="engagement_account")
 
 
 @dataclass(frozen=True)
 class Suggestions:
-    """Names of traits of users and of accounts, and of events."""
+    """Names of user traits, account traits, and events."""
 
     user_traits: list[str]
     account_traits: list[str]
@@ -38,7 +38,7 @@ class Suggestions:
 
 
 def load_suggestions(product_id: int) -> Suggestions:
-    looked_at = {
+    parameters = {
         "product": product_id,
         "subjects": SUBJECTS_SAMPLED,
         "traits": TRAITS_SAMPLED,
@@ -46,7 +46,7 @@ def load_suggestions(product_id: int) -> Suggestions:
     }
     events = EventName.objects.filter(product_id=product_id).values_list("name", flat=True)
     return Suggestions(
-        [name for (name,) in sql.fetch(_OF_USERS, looked_at)],
-        [name for (name,) in sql.fetch(_OF_ACCOUNTS, looked_at)],
+        [name for (name,) in sql.fetch(_USER_TRAITS, parameters)],
+        [name for (name,) in sql.fetch(_ACCOUNT_TRAITS, parameters)],
         list(events[:MAX_SUGGESTIONS]),
     )

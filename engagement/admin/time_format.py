@@ -1,4 +1,4 @@
-"""Times as people read them."""
+"""Times relative to now."""
 
 from datetime import datetime, timedelta
 
@@ -6,7 +6,7 @@ from django.utils.formats import localize
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-# Units, the largest first. Days go a long way: "63 days ago" says more than "2 months ago".
+# Largest first. There are no months: "63 days ago" says more than "2 months ago".
 _UNITS = [
     ("year", timedelta(days=365)),
     ("day", timedelta(days=1)),
@@ -16,15 +16,18 @@ _UNITS = [
 
 
 def format_ago(at: datetime, now: datetime) -> SafeString:
-    """How long ago it was, with the exact time for whoever points at it."""
+    """How long ago it was, with the exact time in the tooltip."""
     return format_html(
-        '<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(), localize(at), _ago(now - at)
+        '<time datetime="{}" title="{} UTC">{}</time>',
+        at.isoformat(),
+        localize(at),
+        _describe_age(now - at),
     )
 
 
-def _ago(past: timedelta) -> str:
+def _describe_age(age: timedelta) -> str:
     for unit, length in _UNITS:
-        if past >= length:
-            number = past // length
+        if age >= length:
+            number = age // length
             return f"1 {unit} ago" if number == 1 else f"{number} {unit}s ago"
     return "just now"

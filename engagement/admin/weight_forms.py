@@ -1,4 +1,4 @@
-"""The weights of events as rows of a workspace's form."""
+"""The event weights in a workspace's form."""
 
 import re
 from typing import Any
@@ -14,50 +14,50 @@ from engagement.models import EventName, EventWeight
 from engagement.models.activity import EVENT_NAME_LENGTH
 
 REMOVED_MESSAGE = (
-    "Somebody else removed the weight of “{}” after you opened this page. Nothing was saved. "
-    "Reload the page to see the weights as they are now, then make your changes again."
+    "Someone else removed the weight of “{}” after you opened this page. Nothing was saved. "
+    "Reload the page to see the current weights, then make your changes again."
 )
 CONFLICTING_WEIGHT_MESSAGE = (
-    "Somebody else gave “{}” the weight {} after you opened this page. Nothing was saved. Reload "
-    "the page to see the weights as they are now, then make your changes again."
+    "Someone else gave “{}” the weight {} after you opened this page. Nothing was saved. Reload "
+    "the page to see the current weights, then make your changes again."
 )
 
 
 class WholeNumber(forms.IntegerField):
-    """A number within bounds; anything else is told the bounds."""
+    """An integer within bounds. Every error names the bounds."""
 
     def __init__(self, minimum: int, maximum: int, **kwargs: Any) -> None:
-        sentence = f"Give a whole number from {minimum} to {maximum}."
+        message = f"Enter a whole number from {minimum} to {maximum}."
         codes = ("required", "invalid", "min_value", "max_value")
         super().__init__(
             min_value=minimum,
             max_value=maximum,
-            error_messages=dict.fromkeys(codes, sentence),
+            error_messages=dict.fromkeys(codes, message),
             **kwargs,
         )
 
 
 class PlainText(forms.Widget):
-    """Shows the value of a field that nobody can change, whole on a phone, too."""
+    """Shows a read-only value as text, which wraps on a phone."""
 
     def render(
         self, name: str, value: object, attrs: Any = None, renderer: Any = None
     ) -> SafeString:
-        # Sent along, so that a row that is gone by then can be named.
+        # Submitted, so that an error can name a row that someone else has removed.
         return format_html(
             '<span>{}</span><input type="hidden" name="{}" value="{}">', value, name, value
         )
 
 
 class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
-    """The weight of an event name, which may be one that has not been seen yet."""
+    """The weight of an event name, which may be new."""
 
     event = forms.CharField(
         max_length=EVENT_NAME_LENGTH,
         strip=False,
         widget=forms.TextInput(attrs={"list": "event-names", "size": 50, "autocomplete": "off"}),
     )
-    weight = WholeNumber(0, 10, help_text="1 to 10; 0: this event is not scored.")
+    weight = WholeNumber(0, 10, help_text="1 to 10, or 0 to leave this event out of the score.")
 
     class Meta:
         model = EventWeight
@@ -74,14 +74,16 @@ class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
             add_hidden_initials(self, ["weight"])
 
     def clean(self) -> dict[str, Any] | None:
-        cleaned = super().clean()
+        cleaned_data = super().clean()
         add_conflict_errors(self, ["weight"])
-        return cleaned
+        return cleaned_data
 
     def clean_event(self) -> str:
         name: str = self.cleaned_data["event"]
         if not name.strip() or not name.isprintable():
-            raise forms.ValidationError("Give the event's name as your application sends it.")
+            raise forms.ValidationError(
+                "Enter the event's name exactly as your application sends it."
+            )
         return name
 
     def save(self, commit: bool = True) -> EventWeight:
@@ -95,52 +97,56 @@ class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 def get_or_create_event_name(product_id: int, name: str) -> EventName:
-    """The product's event name *name*, made if it is new.
+    """The product's event name *name*, created if it is new.
 
-    Names count as they are sent, but a space at the end of a new one is a slip of the keyboard.
+    Event names are case- and space-sensitive. Spaces around a new name are taken for typing errors
+    and removed.
     """
-    known = EventName.objects.filter(product_id=product_id, name=name).first()
-    if known:
-        return known
+    exact = EventName.objects.filter(product_id=product_id, name=name).first()
+    if exact:
+        return exact
     return EventName.objects.get_or_create(product_id=product_id, name=name.strip())[0]
 
 
 class WeightFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
     def clean(self) -> None:
         super().clean()
-        listed = set()
-        shown = {form.instance.pk for form in self.initial_forms}
-        meanwhile = {one.event_name.name: one for one in self.get_queryset() if one.pk not in shown}
+        listed_names = set()
+        initial_ids = {form.instance.pk for form in self.initial_forms}
+        # Weights that someone else added after the page was opened.
+        added = {
+            weight.event_name.name: weight
+            for weight in self.get_queryset()
+            if weight.pk not in initial_ids
+        }
         for form in self.forms:
             if form in self.initial_forms and not form.instance.pk:
-                _tell_gone(form)
+                _add_removed_error(form)
                 continue
             if form in self.deleted_forms or "event" not in getattr(form, "cleaned_data", {}):
                 continue
             name = form.cleaned_data["event"].strip()
-            if name in listed:
+            if name in listed_names:
                 form.add_error("event", f"“{name}” is listed twice.")
-            elif name in meanwhile and form.has_changed():
-                form.add_error(
-                    "event", CONFLICTING_WEIGHT_MESSAGE.format(name, meanwhile[name].weight)
-                )
-            listed.add(name)
+            elif name in added and form.has_changed():
+                form.add_error("event", CONFLICTING_WEIGHT_MESSAGE.format(name, added[name].weight))
+            listed_names.add(name)
 
 
-def _tell_gone(form: Any) -> None:
-    """In place of what Django makes of a row that is not there any more."""
+def _add_removed_error(form: Any) -> None:
+    """Replace Django's errors for a row that no longer exists."""
     form._errors.clear()
     name = form.data.get(form.add_prefix("event")) or "an event"
     form.add_error("weight", REMOVED_MESSAGE.format(name))
 
 
 def add_weight_row(data: QueryDict, prefix: str) -> QueryDict:
-    """The same data with a row for the event whose button was pressed."""
+    """The data with a row for the event whose button was pressed."""
     rows, default = data.get(f"{prefix}-TOTAL_FORMS", ""), data.get("default_weight", "")
     if not re.fullmatch("[0-9]{1,4}", str(rows)):
         return data
-    longer = data.copy()
-    longer[f"{prefix}-TOTAL_FORMS"] = str(int(str(rows)) + 1)
-    longer[f"{prefix}-{rows}-event"] = str(data[ADD_WEIGHT])
-    longer[f"{prefix}-{rows}-weight"] = "1" if default in ("", "0") else str(default)
-    return longer
+    extended = data.copy()
+    extended[f"{prefix}-TOTAL_FORMS"] = str(int(str(rows)) + 1)
+    extended[f"{prefix}-{rows}-event"] = str(data[ADD_WEIGHT])
+    extended[f"{prefix}-{rows}-weight"] = "1" if default in ("", "0") else str(default)
+    return extended

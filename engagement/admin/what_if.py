@@ -1,4 +1,4 @@
-"""What a workspace's form would change before it is saved: how the highest ranks would move."""
+"""How saving a workspace's form would change the top ranks."""
 
 import time
 from collections.abc import Iterator
@@ -16,21 +16,21 @@ from engagement.rescoring import what_if
 from engagement.rescoring.what_if import RankedSubject, RankingPreview, ScoringDefinition
 
 SCOPE_TITLES: dict[Scope, str] = {"account": "Accounts", "user": "Users"}
-NOT_SCORED_MESSAGE = "The workspace is not scored yet; look again in a moment."
+NOT_SCORED_MESSAGE = "This workspace has no scores yet. Reload the page in a moment."
 TIMED_OUT_MESSAGE = (
-    "Computing the effect takes too long to wait for it here. Saving computes it in the "
-    "background, and the scores of before the change are shown until it is done."
+    "This is taking too long to compute here. If you save, it is computed in the background, and "
+    "you see the old scores until it finishes."
 )
-NOTHING_CHANGED_MESSAGE = "Nothing is changed that would move anybody: these rank highest now."
+NOTHING_CHANGED_MESSAGE = "Your changes do not affect the scores. These are the top ranks now."
 CHANGE_SOMETHING_MESSAGE = (
-    "These rank highest now. Change something above to see how they would move."
+    "These are the top ranks now. Change something above to see how they would move."
 )
-TOO_MANY_USERS_MESSAGE = "These accounts have too many users to be scored while you wait."
-EXACT_MESSAGE = "Computed for everybody, as saving would."
+TOO_MANY_USERS_MESSAGE = "These accounts have too many users to score while you wait."
+EXACT_MESSAGE = "Computed for all users and accounts, as saving would."
 
 
 class RankingRow(NamedTuple):
-    """A line of a ranking; ``kind`` of its move is "up", "down", "new", "leaves" or nothing."""
+    """A row of a ranking. The ``kind`` of its move is "up", "down", "new", "leaves", or ""."""
 
     rank: int
     name: str
@@ -38,7 +38,7 @@ class RankingRow(NamedTuple):
     score: float
     kind: str = ""
     move: str = ""
-    said: str = ""
+    move_text: str = ""
 
 
 class RankingTable(NamedTuple):
@@ -49,25 +49,25 @@ class RankingTable(NamedTuple):
 @dataclass(frozen=True)
 class RankingComparison:
     title: str
-    sides: list[RankingTable]
-    # Where not everybody was looked at.
+    tables: list[RankingTable]
+    # Says so if the ranking is an estimate.
     note: str = ""
 
 
 @dataclass(frozen=True)
 class WhatIfEffect:
-    """``faults`` say what of the form cannot be used, one sentence each."""
+    """``problems`` say what is wrong with the form, one sentence each."""
 
     text: str
     rankings: list[RankingComparison] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
 
 
 def unchanged_effect(score_set: ScoreSet | None) -> WhatIfEffect:
-    """The highest ranks, of a form that nobody has changed yet."""
+    """The top ranks, for a form without changes."""
     if score_set is None:
         return WhatIfEffect(NOT_SCORED_MESSAGE)
-    return WhatIfEffect(CHANGE_SOMETHING_MESSAGE, _as_they_are(score_set))
+    return WhatIfEffect(CHANGE_SOMETHING_MESSAGE, _current_rankings(score_set))
 
 
 def form_effect(
@@ -76,38 +76,38 @@ def form_effect(
     weights: Any,
     today: date,
 ) -> WhatIfEffect:
-    """What saving the form would change. Both are bound and nothing of them is saved."""
+    """How saving the form and its weights would change the ranking. Both are bound and unsaved."""
     if score_set is None:
         return WhatIfEffect(NOT_SCORED_MESSAGE)
-    if faults := list(_faults(form, weights)):
-        return WhatIfEffect("The effect shows once this is put right:", faults=faults)
-    asked = _definition(form, weights)
-    if asked == what_if.scoring_definition(score_set):
-        return WhatIfEffect(NOTHING_CHANGED_MESSAGE, _as_they_are(score_set))
-    ends = time.monotonic() + PREVIEW_TIMEOUT_SECONDS
+    if problems := list(_problems(form, weights)):
+        return WhatIfEffect("Fix this to see the effect:", problems=problems)
+    definition = _definition(form, weights)
+    if definition == what_if.scoring_definition(score_set):
+        return WhatIfEffect(NOTHING_CHANGED_MESSAGE, _current_rankings(score_set))
+    deadline = time.monotonic() + PREVIEW_TIMEOUT_SECONDS
     try:
         with sql.statement_timeout(PREVIEW_TIMEOUT_SECONDS):
-            tried = what_if.preview_ranking(
-                score_set, asked, today, lambda: time.monotonic() > ends
+            previews = what_if.preview_ranking(
+                score_set, definition, today, lambda: time.monotonic() > deadline
             )
     except sql.StatementTimeout:
         return WhatIfEffect(TIMED_OUT_MESSAGE)
-    is_exact = all(one.sample_size is None for one in tried.values())
+    is_exact = all(preview.sample_size is None for preview in previews.values())
     return WhatIfEffect(
         EXACT_MESSAGE if is_exact else "",
-        [_compared(scope, tried.get(scope), score_set.workspace_id) for scope in SCOPE_TITLES],
+        [_compare(scope, previews.get(scope), score_set.workspace_id) for scope in SCOPE_TITLES],
     )
 
 
-# --- What is filled in ----------------------------------------------------------------------
+# --- The form -------------------------------------------------------------------------------
 
 
-def _faults(form: RuleForm, weights: Any) -> Iterator[str]:
+def _problems(form: RuleForm, weights: Any) -> Iterator[str]:
     for name in ("lookback_days", "default_weight"):
         label = form[name].label
         yield from (f"{label}: {error}" for error in form.errors.get(name, ()))
     if form.rows and not form.rows.is_usable:
-        yield from form.rows.errors or ["A condition cannot be used; it says why."]
+        yield from form.rows.errors or ["A condition is not valid. See its error."]
     yield from weights.non_form_errors()
     for row in weights.forms:
         if row in weights.deleted_forms:
@@ -118,78 +118,79 @@ def _faults(form: RuleForm, weights: Any) -> Iterator[str]:
 
 
 def _definition(form: RuleForm, weights: Any) -> ScoringDefinition:
-    # An empty row says nothing.
-    filled_in = [
-        row.cleaned_data
+    weight_by_event = {
+        row.cleaned_data["event"]: row.cleaned_data["weight"]
         for row in weights.forms
+        # An empty row has no weight.
         if row not in weights.deleted_forms and "weight" in row.cleaned_data
-    ]
-    given = {one["event"]: one["weight"] for one in filled_in}
+    }
     workspace = cast(Workspace, form.instance)
-    product = workspace.product_id
-    known = EventName.objects.filter(product_id=product, name__in=given)
-    exact = set(known.values_list("name", flat=True))
+    names = EventName.objects.filter(product_id=workspace.product_id, name__in=weight_by_event)
+    existing = set(names.values_list("name", flat=True))
     return ScoringDefinition(
         form.cleaned_data["lookback_days"],
         form.cleaned_data["default_weight"],
         workspace.audience,
-        {name if name in exact else name.strip(): weight for name, weight in given.items()},
+        {
+            name if name in existing else name.strip(): weight
+            for name, weight in weight_by_event.items()
+        },
     )
 
 
-# --- In words -------------------------------------------------------------------------------
+# --- The rankings ---------------------------------------------------------------------------
 
 
-def _as_they_are(score_set: ScoreSet) -> list[RankingComparison]:
-    now = what_if.current_ranking(score_set)
+def _current_rankings(score_set: ScoreSet) -> list[RankingComparison]:
+    rankings = what_if.current_ranking(score_set)
+    workspace_id = score_set.workspace_id
     return [
         RankingComparison(
             title,
-            [RankingTable("Now", [_row(place, score_set.workspace_id) for place in now[scope]])],
+            [RankingTable("Now", [_row(ranked, workspace_id) for ranked in rankings[scope]])],
         )
         for scope, title in SCOPE_TITLES.items()
     ]
 
 
-def _compared(scope: Scope, found: RankingPreview | None, workspace_id: int) -> RankingComparison:
-    if found is None:
+def _compare(scope: Scope, preview: RankingPreview | None, workspace_id: int) -> RankingComparison:
+    if preview is None:
         return RankingComparison(SCOPE_TITLES[scope], [], TOO_MANY_USERS_MESSAGE)
-    now = [_row(place, workspace_id, *_leaving(place)) for place in found.now]
-    then = [_row(place, workspace_id, *_moved(place)) for place in found.with_change]
+    now = [_row(ranked, workspace_id, *_leaving_move(ranked)) for ranked in preview.now]
+    then = [_row(ranked, workspace_id, *_move(ranked)) for ranked in preview.with_change]
     note = ""
-    if found.sample_size is not None:
+    if preview.sample_size is not None:
         note = (
-            f"Estimated from {found.sample_size:,} {scope}s: those who rank highest now, and "
-            "others picked evenly from all. Scores are about right; who ranks far below may "
-            "be missing."
+            f"Estimated from {preview.sample_size:,} {scope}s: the top ranks and an even sample of "
+            f"the others. Scores are approximate, and {scope}s that rank far below may be missing."
         )
     return RankingComparison(
         SCOPE_TITLES[scope], [RankingTable("Now", now), RankingTable("With the change", then)], note
     )
 
 
-def _moved(place: RankedSubject) -> tuple[str, str, str]:
-    if place.other_rank is None:
+def _move(ranked: RankedSubject) -> tuple[str, str, str]:
+    if ranked.other_rank is None:
         return "new", "new", "not ranked now"
-    by = place.other_rank - place.rank
+    by = ranked.other_rank - ranked.rank
     if by == 0:
         return "", "", ""
     return (
-        ("up", f"▲ {by}", f"up from {place.other_rank}")
+        ("up", f"▲ {by}", f"up from {ranked.other_rank}")
         if by > 0
-        else ("down", f"▼ {-by}", f"down from {place.other_rank}")
+        else ("down", f"▼ {-by}", f"down from {ranked.other_rank}")
     )
 
 
-def _leaving(place: RankedSubject) -> tuple[str, str, str]:
-    if place.other_rank is None:
+def _leaving_move(ranked: RankedSubject) -> tuple[str, str, str]:
+    if ranked.other_rank is None:
         return "leaves", "out", "would not be ranked"
-    if place.other_rank > what_if.RANKS_SHOWN:
-        return "leaves", f"→ {place.other_rank}", f"would rank {place.other_rank}"
+    if ranked.other_rank > what_if.RANKS_SHOWN:
+        return "leaves", f"→ {ranked.other_rank}", f"would rank {ranked.other_rank}"
     return "", "", ""
 
 
-def _row(place: RankedSubject, workspace_id: int, *move: str) -> RankingRow:
-    scope: Scope = "account" if place.subject._meta.model_name == "account" else "user"
-    url = subject_url(place.subject, scope, workspace_id)
-    return RankingRow(place.rank, display_name(place.subject), url, place.score, *move)
+def _row(ranked: RankedSubject, workspace_id: int, *move: str) -> RankingRow:
+    scope: Scope = "account" if ranked.subject._meta.model_name == "account" else "user"
+    url = subject_url(ranked.subject, scope, workspace_id)
+    return RankingRow(ranked.rank, display_name(ranked.subject), url, ranked.score, *move)

@@ -1,23 +1,16 @@
-"""Workspaces: whom they are about, how far they look back and what each event weighs."""
+"""Workspaces: their audience, lookback, and event weights."""
 
 from collections.abc import Iterable
 from typing import Any, cast
 
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
-from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import (
-    HttpRequest,
-    HttpResponse,
-    HttpResponseNotAllowed,
-    JsonResponse,
-)
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.html import format_html
@@ -31,7 +24,7 @@ from engagement.admin.condition_forms import (
     without_preview_buttons,
 )
 from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
-from engagement.admin.listing import PageAdmin
+from engagement.admin.pages import ExtraView, PageAdmin
 from engagement.admin.recent_events import load_recent_events
 from engagement.admin.scoping import ProductFilter, TabularInline, deferred_script
 from engagement.admin.suggestions import load_suggestions
@@ -47,7 +40,7 @@ from engagement.rules.rules import Rule, parse_rule, rule_to_json
 from engagement.rules.texts import describe_rule
 
 NAME_MISMATCH_MESSAGE = "That is not the workspace's name. Nothing was deleted."
-# What two people may edit at once.
+# Fields that two people may edit at the same time.
 CONFLICT_CHECKED_FIELDS = ("name", "lookback_days", "default_weight")
 SCORING_FIELDS = {"lookback_days", "default_weight", "audience"}
 
@@ -63,7 +56,7 @@ class WeightInline(TabularInline):
     readonly_fields = ["shown_event"]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        # The form names its event in a field of its own, which a row to look at does not have.
+        # The field "event" belongs to the form, which a read-only row does not have.
         event = "event" if self.has_change_permission(request, obj) else "shown_event"
         return [event, "weight"]
 
@@ -76,13 +69,14 @@ class WeightInline(TabularInline):
 
 
 class WorkspaceForm(RuleForm):
-    """How a workspace scores and, once it is there, whom it is about."""
+    """A workspace's scoring and, once it exists, its audience."""
 
     default_weight = WholeNumber(
         0,
         10,
         initial=1,
-        help_text="Weight of all other events, 0 to 10. 0 scores only the events listed below.",
+        help_text="Weight for all other events (0–10). Use 0 to score only the events listed "
+        "below.",
     )
 
     class Meta:
@@ -95,15 +89,15 @@ class WorkspaceForm(RuleForm):
             self.fields["product"].disabled = True
         if self.instance.pk:
             stored = parse_rule(self.instance.audience, "user", for_audience=True)
-            known = load_suggestions(self.instance.product_id)
-            self.rows = RuleEditor(self.submitted_data, stored, known, for_audience=True)
+            suggestions = load_suggestions(self.instance.product_id)
+            self.rows = RuleEditor(self.submitted_data, stored, suggestions, for_audience=True)
 
         add_hidden_initials(self, CONFLICT_CHECKED_FIELDS)
 
     def clean(self) -> None:
         super().clean()
         add_conflict_errors(self, CONFLICT_CHECKED_FIELDS)
-        rule = self.rows and self.rows.shown
+        rule = self.rows and self.rows.current_rule
         if rule:
             self.instance.audience = rule_to_json(rule) if rule.conditions else {}
 
@@ -113,19 +107,19 @@ class WorkspaceForm(RuleForm):
         return [*changed, "audience"] if self.rows and self.rows.has_changed() else changed
 
 
-def _what_goes(workspace: Workspace) -> list[str]:
+def _deleted_parts(workspace: Workspace) -> list[str]:
     segments = list(workspace.segments.all())
-    own = [one.name for one in segments if not one.is_default]
-    named = f", {len(own)} of them your own: {', '.join(own)}" if own else ""
+    custom = [segment.name for segment in segments if not segment.is_default]
+    custom_text = f", {len(custom)} of them custom: {', '.join(custom)}" if custom else ""
     return [
         "its event weights and its audience",
-        "its scores, their history and benchmarks",
-        f"its {len(segments)} segments{named}",
+        "its scores, with their history and benchmarks",
+        f"its {len(segments)} segments{custom_text}",
     ]
 
 
 def format_benchmark(benchmark: float | None) -> str:
-    return "None yet: nobody scored" if benchmark is None else f"{benchmark:.1f}"
+    return "None yet: no scores" if benchmark is None else f"{benchmark:.1f}"
 
 
 @admin.register(Workspace)
@@ -137,17 +131,28 @@ class WorkspaceAdmin(PageAdmin):
     search_fields = ["name"]
     ordering = ["product__name", "product_id", "id"]
     inlines = [WeightInline]
-    # Deleting asks for the name, one workspace at a time.
+    # Deleting asks for the workspace's name, so it is not a bulk action.
     actions = None
     delete_confirmation_template = "admin/engagement/delete_workspace.html"
-    readonly_fields = ["of_users", "of_accounts", "taken", "progress", "audience_in_words"]
+    readonly_fields = [
+        "user_benchmark",
+        "account_benchmark",
+        "computed_at",
+        "progress",
+        "audience_rule",
+    ]
     change_form_template = "admin/engagement/workspace.html"
+    extra_views = (
+        ExtraView("preview", permission="change", methods=("POST",)),
+        ExtraView("effect", permission="change", methods=("POST",)),
+        ExtraView("progress", permission="view"),
+    )
     benchmarks = (
         "Benchmarks",
         {
-            "fields": ["of_users", "of_accounts", "taken", "progress"],
-            "description": "The 90th percentiles of the raw scores above zero. A user or account "
-            "at the benchmark scores 90.",
+            "fields": ["user_benchmark", "account_benchmark", "computed_at", "progress"],
+            "description": "The 90th percentile of the raw scores above zero. A user or account at "
+            "the benchmark scores 90.",
         },
     )
 
@@ -165,33 +170,33 @@ class WorkspaceAdmin(PageAdmin):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = ["product", "name", "lookback_days", "default_weight"]
         if obj and not self.has_change_permission(request, obj):
-            fields.append("audience_in_words")
+            fields.append("audience_rule")
         profile = (None, {"fields": fields})
         return [profile, self.benchmarks] if obj else [profile]
 
-    @admin.display(description="of users")
-    def of_users(self, workspace: Workspace) -> str:
+    @admin.display(description="users")
+    def user_benchmark(self, workspace: Workspace) -> str:
         return format_benchmark(workspace.scores.user_benchmark if workspace.scores else None)
 
-    @admin.display(description="of accounts")
-    def of_accounts(self, workspace: Workspace) -> str:
+    @admin.display(description="accounts")
+    def account_benchmark(self, workspace: Workspace) -> str:
         return format_benchmark(workspace.scores.account_benchmark if workspace.scores else None)
 
-    @admin.display(description="taken")
-    def taken(self, workspace: Workspace) -> str:
+    @admin.display(description="computed")
+    def computed_at(self, workspace: Workspace) -> str:
         at = workspace.scores and workspace.scores.benchmarks_at
         return localize(at) if at else "–"
 
     @admin.display(description="scores")
     def progress(self, workspace: Workspace) -> str:
-        said = sets.describe_progress(workspace)
+        text = sets.describe_progress(workspace)
         if not sets.is_building(workspace):
-            return said
-        address = reverse("admin:engagement_workspace_progress", args=[workspace.pk])
-        return format_html('<span data-progress-url="{}">{}</span>', address, said)
+            return text
+        url = self.view_url("progress", workspace)
+        return format_html('<span data-progress-url="{}">{}</span>', url, text)
 
-    @admin.display(description="about")
-    def audience_in_words(self, workspace: Workspace) -> str:
+    @admin.display(description="audience")
+    def audience_rule(self, workspace: Workspace) -> str:
         return describe_rule(parse_rule(workspace.audience, "user", for_audience=True))
 
     def render_change_form(
@@ -205,71 +210,38 @@ class WorkspaceAdmin(PageAdmin):
     ) -> HttpResponse:
         rows = context["adminform"].form.rows
         if obj:
-            context["seen"] = load_recent_events(obj, timezone.now().date())
+            context["recent"] = load_recent_events(obj, timezone.now().date())
         if rows and obj and self.has_change_permission(request, obj):
             context |= {
                 "rows": rows,
-                "event_names": rows.known.events,
+                "event_names": rows.suggestions.events,
                 "preview": self._preview(obj, rows),
-                "preview_url": reverse("admin:engagement_workspace_preview", args=[obj.pk]),
+                "preview_url": self.view_url("preview", obj),
                 "effect": self._effect(request, obj),
-                "effect_url": reverse("admin:engagement_workspace_effect", args=[obj.pk]),
+                "effect_url": self.view_url("effect", obj),
             }
         return super().render_change_form(request, context, add, change, form_url, obj)
 
-    # --- Asked for by the pages ---------------------------------------------------------------
+    # --- Previews and progress ----------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        own = {
-            "preview": self.preview_view,
-            "effect": self.effect_view,
-            "progress": self.progress_view,
-        }
-        return [
-            path(
-                f"<int:pk>/{name}/",
-                self.admin_site.admin_view(view),
-                name=f"engagement_workspace_{name}",
-            )
-            for name, view in own.items()
-        ] + super().get_urls()
-
-    def preview_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
-        """Whom the workspace would be about with the conditions that are filled in."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        workspace = self._changeable(request, pk)
-        known = load_suggestions(workspace.product_id)
-        rows = RuleEditor(request.POST, Rule("user", "all", ()), known, for_audience=True)
+    def preview_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
+        """The users that the conditions in the form select."""
+        suggestions = load_suggestions(workspace.product_id)
+        rows = RuleEditor(request.POST, Rule("user", "all", ()), suggestions, for_audience=True)
         context = {"preview": self._preview(workspace, rows), "rows": rows}
         return TemplateResponse(request, "admin/engagement/preview.html", context)
 
-    def effect_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
-        """How the ranking would change if what is filled in were saved."""
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        effect = self._effect(request, self._changeable(request, pk))
+    def effect_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
+        """How saving the form would change the ranking."""
+        effect = self._effect(request, workspace)
         return TemplateResponse(request, "admin/engagement/effect.html", {"effect": effect})
 
-    def progress_view(self, request: HttpRequest, pk: int) -> HttpResponseBase:
-        workspace = self._visible(request, pk)
+    def progress_view(self, request: HttpRequest, workspace: Workspace) -> HttpResponseBase:
         is_over = not sets.is_building(workspace)
         return JsonResponse({"text": sets.describe_progress(workspace), "is_over": is_over})
 
-    def _visible(self, request: HttpRequest, pk: int) -> Workspace:
-        if not self.has_view_permission(request):
-            raise PermissionDenied
-        rows = self.get_queryset(request).select_related("scores")
-        return get_object_or_404(rows, pk=pk)
-
-    def _changeable(self, request: HttpRequest, pk: int) -> Workspace:
-        workspace = self._visible(request, pk)
-        if not self.has_change_permission(request, workspace):
-            raise PermissionDenied
-        return workspace
-
     def _preview(self, workspace: Workspace, rows: RuleEditor) -> previews.Preview | None:
-        rule = rows.shown
+        rule = rows.current_rule
         if rule is None or not rule.conditions:
             return None
         return previews.preview_audience(workspace, rule, timezone.now().date())
@@ -277,15 +249,15 @@ class WorkspaceAdmin(PageAdmin):
     def _effect(self, request: HttpRequest, workspace: Workspace) -> what_if.WhatIfEffect:
         if request.method != "POST":
             return what_if.unchanged_effect(workspace.scores)
-        # As stored: a page's own form has written what was filled in to its object.
+        # Reload it: the page's form has already written the submitted values to its object.
         stored = Workspace.objects.select_related("scores__cached_counts").get(pk=workspace.pk)
-        sent = without_preview_buttons(request.POST)
+        data = without_preview_buttons(request.POST)
         form = cast(
-            WorkspaceForm, self.get_form(request, stored, change=True)(sent, instance=stored)
+            WorkspaceForm, self.get_form(request, stored, change=True)(data, instance=stored)
         )
         ((formset, inline),) = self.get_formsets_with_inlines(request, stored)
-        filled_in = self.get_formset_kwargs(request, stored, inline, formset.get_default_prefix())
-        return what_if.form_effect(stored.scores, form, formset(**filled_in), timezone.now().date())
+        kwargs = self.get_formset_kwargs(request, stored, inline, formset.get_default_prefix())
+        return what_if.form_effect(stored.scores, form, formset(**kwargs), timezone.now().date())
 
     def get_formset_kwargs(
         self, request: HttpRequest, obj: Any, inline: Any, prefix: str
@@ -298,9 +270,9 @@ class WorkspaceAdmin(PageAdmin):
     # --- Saving -------------------------------------------------------------------------------
 
     def save_model(self, request: HttpRequest, obj: Workspace, form: Any, change: bool) -> None:
-        # Not the whole row: scoring writes its columns at the same time.
-        changed = [*form.changed_data, "updated_at"] if change else None
-        obj.save(update_fields=changed)
+        # Not the whole row: scoring may write its columns at the same time.
+        update_fields = [*form.changed_data, "updated_at"] if change else None
+        obj.save(update_fields=update_fields)
 
     def save_related(
         self,
@@ -311,30 +283,32 @@ class WorkspaceAdmin(PageAdmin):
     ) -> None:
         formsets = list(formsets)
         super().save_related(request, form, formsets, change)
-        weighted = any(formset.has_changed() for formset in formsets)
-        if not change or weighted or SCORING_FIELDS & set(form.changed_data):
+        weights_changed = any(formset.has_changed() for formset in formsets)
+        if not change or weights_changed or SCORING_FIELDS & set(form.changed_data):
             sets.request_score_set(form.instance.pk)
             transaction.on_commit(tasks.request_rescore)
 
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Ask for the workspace's name first: its segments and their ids do not come back."""
+        """Ask for the workspace's name: its segments and their ids are lost for good."""
         workspace = self.get_object(request, unquote(object_id))
-        may = workspace is not None and self.has_delete_permission(request, workspace)
-        typed = request.POST.get("name", "").strip()
-        if may and workspace and request.method == "POST" and typed != workspace.name.strip():
+        may_delete = workspace is not None and self.has_delete_permission(request, workspace)
+        typed_name = request.POST.get("name", "").strip()
+        is_mistyped = may_delete and workspace and typed_name != workspace.name.strip()
+        if request.method == "POST" and is_mistyped:
             self.message_user(request, NAME_MISMATCH_MESSAGE, messages.ERROR)
             return redirect(request.path)
-        return super().delete_view(request, object_id, extra_context)
+        back = {"back": self.view_url("change", workspace)} if workspace else {}
+        return super().delete_view(request, object_id, {**(extra_context or {}), **back})
 
     def get_deleted_objects(
         self, objs: Any, request: HttpRequest
     ) -> tuple[list[str], dict[str, int], set[str], list[str]]:
-        """Name segments, but no scores: there are as many of them as users."""
+        """Name the segments, but not the scores: there are as many of them as users."""
         count = len(objs)
         return (
-            [line for workspace in objs for line in _what_goes(workspace)],
+            [line for workspace in objs for line in _deleted_parts(workspace)],
             {str(self.opts.verbose_name_plural): count},
             set() if self.has_delete_permission(request) else {str(self.opts.verbose_name)},
             [],

@@ -1,4 +1,4 @@
-"""The pages of ingestion in the admin: the way of a message, the log, and keys."""
+"""Ingestion in the admin: messages, the ingestion log, and keys."""
 
 from ingestion.admin import keys, log, messages
 

@@ -18,12 +18,12 @@ SNIPPETS_TEMPLATE = "admin/ingestion/snippets.html"
 
 
 def first_event_section(request: HttpRequest, product: Product) -> Section:
-    """How to send a first event, with the newest live key of the product by its name."""
+    """How to send a first event, with the name of the product's newest live key."""
     keys = IngestionKey.objects.filter(product=product, revoked_at=None).defer("secret")
     key = keys.order_by("pk").last()
     may_manage = product.pk in request_access(request).managed
     add = f"{reverse('admin:ingestion_ingestionkey_add')}?product={product.pk}"
-    shown = {
+    context = {
         "snippets": build_snippets(request.build_absolute_uri("/")),
         "placeholder": KEY_PLACEHOLDER,
         "key": key,
@@ -32,11 +32,11 @@ def first_event_section(request: HttpRequest, product: Product) -> Section:
         "add_url": may_manage and add,
         "log_url": reverse("admin:ingestion_ingestionlog_change", args=[product.pk]),
     }
-    return Section(SNIPPETS_TEMPLATE, shown)
+    return Section(SNIPPETS_TEMPLATE, context)
 
 
 class IngestionKeyAdmin(CredentialAdmin):
-    usage = "Give it to the applications that send data of this product."
+    usage = "Use it in the applications that send this product's data."
     change_form_template = "admin/engagement/product.html"
 
     def usage_context(
@@ -44,24 +44,24 @@ class IngestionKeyAdmin(CredentialAdmin):
     ) -> dict[str, Any]:
         if credential.revoked_at is not None:
             return {}
-        shown = {
+        context = {
             "snippets": build_snippets(request.build_absolute_uri("/"), secret or KEY_PLACEHOLDER),
             "placeholder": KEY_PLACEHOLDER,
             "shows_key": secret is not None,
             "log_url": reverse("admin:ingestion_ingestionlog_change", args=[credential.product_id]),
         }
-        return {"sections": [Section(SNIPPETS_TEMPLATE, shown)]}
+        return {"sections": [Section(SNIPPETS_TEMPLATE, context)]}
 
     def create_first_key(self, request: HttpRequest, product: Product) -> str:
-        """Make the key that a product begins with; the page that shows it once."""
+        """Create a product's first key. Returns the URL of the page that shows it once."""
         key = IngestionKey.create(product, FIRST_KEY_NAME)
-        self.log_addition(request, key, "Made with the product.")
+        self.log_addition(request, key, "Created with the product.")
         self._show_on_next_page(request, key)
-        return self._url("change", key)
+        return self.view_url("change", key)
 
 
 def create_first_key(request: HttpRequest, product: Product) -> str:
-    """As ``IngestionKeyAdmin.make_first``."""
+    """Create a product's first key. Returns the URL of the page that shows it once."""
     page = admin.site.get_model_admin(IngestionKey)
     assert isinstance(page, IngestionKeyAdmin)
     return page.create_first_key(request, product)

@@ -1,15 +1,15 @@
-"""The ingestion log's pages: one a product, and what only superusers see, unknown senders."""
+"""The ingestion log: a page for each product, and a list of unknown senders for superusers."""
 
 from typing import Any, ClassVar
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from engagement.admin.scoping import ProductScopedAdmin, ReadOnly, sees_all_products
+from engagement.admin.pages import PageAdmin
+from engagement.admin.scoping import ReadOnly, sees_all_products
 from engagement.core import charts
 from engagement.models import Product
 from ingestion.log import last_24h, search, status
@@ -19,8 +19,8 @@ from ingestion.models import DropReason, IngestionKey
 CHART_TITLE = "Messages dropped per day"
 
 
-class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
-    """A product's page answers "Why did my event not arrive?"."""
+class IngestionLogAdmin(ReadOnly, PageAdmin):
+    """A log page for each product. It answers "Why did my event not arrive?"."""
 
     product_path = "pk"
     list_display = ["name"]
@@ -51,36 +51,35 @@ class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
                 request, self.opts, object_id
             )
             return missing
-        context = {
-            **self.admin_site.each_context(request),
-            "title": f"Ingestion log of {product}",
-            "opts": self.opts,
-            "media": self.media,
-            "original": product,
-            **self._page(request, product),
-        }
-        return TemplateResponse(request, "admin/ingestion/log.html", context)
+        return self.render_page(
+            request,
+            "admin/ingestion/log.html",
+            f"Ingestion log of {product}",
+            original=product,
+            **self._log_context(request, product),
+        )
 
-    def _page(self, request: HttpRequest, product: Product) -> dict[str, Any]:
+    def _log_context(self, request: HttpRequest, product: Product) -> dict[str, Any]:
         now = timezone.now()
-        # No id holds the character that the database cannot store.
+        # PostgreSQL cannot store this character, so no id has it.
         term = request.GET.get("q", "").strip().replace("\0", "")
-        asked = request.GET.get("reason", "")
-        reason = DropReason(asked) if asked in DropReason.values else None
-        stands = status.for_product(product.pk, now)
+        value = request.GET.get("reason", "")
+        reason = DropReason(value) if value in DropReason.values else None
+        product_status = status.for_product(product.pk, now)
         return {
             "term": term,
             "reason": reason and short_reason(reason),
             "reason_value": reason or "",
-            "found": search.find_messages(product, term, now, reason=reason or ""),
+            "results": search.find_messages(product, term, now, reason=reason or ""),
             "quarantined": search.MessageState.QUARANTINED,
-            "stands": stands,
-            "oldest_age": stands.oldest and format_age((now - stands.oldest).total_seconds()),
-            "chart": drops_chart(stands.drops, {"q": term} if term else {}),
+            "status": product_status,
+            "oldest_age": product_status.oldest
+            and format_age((now - product_status.oldest).total_seconds()),
+            "chart": drops_chart(product_status.drops, {"q": term} if term else {}),
             "keys": IngestionKey.objects.filter(product=product).defer("secret"),
             "may_try_again": self.may_change(request, product),
             "may_add_key": self.may_change(request, product),
-            "recorded_lately": last_24h.count_recorded(product.pk, now),
+            "recorded_count": last_24h.count_recorded(product.pk, now),
             "hours": last_24h.HOURS,
             "kept_days": settings.DROPPED_RETENTION_DAYS,
             "shown": search.MAX_RESULTS,
@@ -92,24 +91,24 @@ class IngestionLogAdmin(ReadOnly, ProductScopedAdmin):
                 "sender": sender,
                 "reason": short_reason(sender.reason),
                 "remedy": REMEDIES[sender.reason],
-                "url": self._of_sender(sender),
+                "url": self._sender_url(sender),
             }
             for sender in status.unknown_senders()
         ]
         unknown = status.daily_drops(None, timezone.now())
         return {"senders": senders, "chart": drops_chart(unknown, None), "unknown": unknown}
 
-    def _of_sender(self, sender: status.UnknownSender) -> str:
+    def _sender_url(self, sender: status.UnknownSender) -> str:
         listing = reverse("admin:ingestion_droppedmessage_changelist")
-        asked = {"product__isnull": "True", "reason__exact": sender.reason.value}
+        filters = {"product__isnull": "True", "reason__exact": sender.reason.value}
         if sender.key_hint:
-            asked["q"] = sender.key_hint
-        return f"{listing}?{urlencode(asked)}"
+            filters["q"] = sender.key_hint
+        return f"{listing}?{urlencode(filters)}"
 
 
-def drops_chart(drops: status.DailyDrops, asked: dict[str, str] | None) -> str:
-    """The drops per day, made of their reasons. On a page that takes a reason its name leads to
-    the messages; *asked* is what the page was asked for besides."""
+def drops_chart(drops: status.DailyDrops, query: dict[str, str] | None) -> str:
+    """The drops per day, by reason. Unless *query* is None, each reason links to its messages, with
+    the *query* of the page."""
     return charts.bars(
         CHART_TITLE,
         [charts.day_label(day) for day in drops.days],
@@ -118,7 +117,7 @@ def drops_chart(drops: status.DailyDrops, asked: dict[str, str] | None) -> str:
                 short_reason(reason),
                 counts,
                 tone(reason),
-                url="" if asked is None else f"?{urlencode({**asked, 'reason': reason.value})}",
+                url="" if query is None else f"?{urlencode({**query, 'reason': reason.value})}",
             )
             for reason, counts in drops.by_reason.items()
         ],

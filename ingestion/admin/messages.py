@@ -1,18 +1,17 @@
-"""The way of a message as people see it: inbox, quarantine, and what was dropped."""
+"""The inbox, the quarantine, and dropped messages in the admin."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.db.models import OuterRef, Q, QuerySet, Subquery
-from django.http import Http404, HttpRequest, HttpResponseNotAllowed
+from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 
-from engagement.admin.listing import LargeTableAdmin, PageAction, PageAdmin
+from engagement.admin.listing import LargeTableAdmin
+from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.products import ProductAdmin
 from engagement.admin.scoping import (
     ProductFilter,
@@ -49,7 +48,7 @@ ProductAdmin.add_link("Ingestion log", "admin:ingestion_ingestionlog_change")
 
 
 class StoredMessageAdmin(PageAdmin):
-    """Columns that are read from a message's payload."""
+    """Columns from a message's payload."""
 
     DETAILS: ClassVar[list[str]] = ["kind", "user", "account", "event", "message_id", "timestamp"]
 
@@ -90,14 +89,14 @@ class StoredMessageAdmin(PageAdmin):
 
 @admin.register(InboxMessage)
 class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
-    """The inbox in the order of arrival. Whose a message is, only its key says."""
+    """The inbox in order of arrival. Only a message's key says which product it belongs to."""
 
     list_display = ["arrival", "received_at", "age", "about", "product", "key_hint", "attempts"]
     fields = ["arrival", "received_at", "age", "product", "key_hint"]
     fields += [*StoredMessageAdmin.DETAILS, "attempts", "not_before"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        # Not the scoped queryset: these rows have no product to be scoped by.
+        # Not the scoped queryset: these rows have no product column.
         rows: QuerySet[Any] = super(ProductScopedAdmin, self).get_queryset(request)
         if not sees_all_products(request.user):
             keys = IngestionKey.objects.filter(product__in=visible_products(request.user))
@@ -111,7 +110,7 @@ class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
         name: str | None = message.product_name
         return name
 
-    @admin.display(description="waiting")
+    @admin.display(description="waiting for")
     def age(self, message: InboxMessage) -> str:
         return format_age((timezone.now() - message.received_at).total_seconds())
 
@@ -124,31 +123,19 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
     fields = ["arrival", "error", "attempts", "quarantined_at", "received_at"]
     fields += ["product", "key_hint", "request_id", *StoredMessageAdmin.DETAILS]
     actions = ["try_again_selected"]
+    extra_views = (ExtraView("try_again", permission="try_again", methods=("POST",)),)
 
-    def has_try_again_permission(self, request: HttpRequest) -> bool:
-        return self.may_change(request)
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view(self.try_again_view)
-        name = "ingestion_quarantinedmessage_try_again"
-        return [path("<path:object_id>/try-again/", view, name=name), *super().get_urls()]
+    def has_try_again_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return self.may_change(request, obj)
 
     def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
-        if not self.may_change(request, obj):
+        if not self.has_try_again_permission(request, obj):
             return []
-        url = reverse("admin:ingestion_quarantinedmessage_try_again", args=[obj.pk])
-        return [PageAction("Try again", url, post=True)]
+        return [PageAction("Try again", self.view_url("try_again", obj), post=True)]
 
-    def try_again_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        message = self.get_object(request, object_id)
-        if message is None:
-            raise Http404
-        if not self.may_change(request, message):
-            raise PermissionDenied
+    def try_again_view(self, request: HttpRequest, message: QuarantinedMessage) -> HttpResponseBase:
         self._try_again(request, [message.pk])
-        return redirect("admin:ingestion_quarantinedmessage_changelist")
+        return redirect(self.view_url("changelist"))
 
     @admin.action(description="Try again", permissions=["try_again"])
     def try_again_selected(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
@@ -157,11 +144,11 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
     def _try_again(self, request: HttpRequest, ids: list[int]) -> None:
         count = quarantine.retry(ids)
         if not count:
-            told = "Nothing to do: somebody has put this back into the inbox already."
-            self.message_user(request, told, messages.WARNING)
+            text = "Nothing to do. Someone has already moved this back to the inbox."
+            self.message_user(request, text, messages.WARNING)
             return
-        told = "1 message is" if count == 1 else f"{count} messages are"
-        self.message_user(request, f"{told} back in the inbox and will be tried again.")
+        text = "1 message is" if count == 1 else f"{count} messages are"
+        self.message_user(request, f"{text} back in the inbox and will be retried.")
 
     @admin.display(description="error")
     def error_line(self, message: QuarantinedMessage) -> str:
@@ -171,19 +158,19 @@ class QuarantinedMessageAdmin(ReadOnly, StoredMessageAdmin):
 
 @admin.register(DroppedMessage)
 class DroppedMessageAdmin(ReadOnly, PageAdmin):
-    """Why a message did not arrive. The table is bounded by age and number."""
+    """Messages that were not recorded, with the reason. Retention bounds the table."""
 
-    ABOUT: ClassVar[list[str]] = ["kind", "user_external_id", "account_external_id", "event"]
-    ABOUT += ["message_id"]
+    SUMMARY: ClassVar[list[str]] = ["kind", "user_external_id", "account_external_id", "event"]
+    SUMMARY += ["message_id"]
     list_display = ["arrival", "dropped_at", "short_reason", "about", "product", "key_hint"]
     list_filter = ["reason", ("product", ProductFilter)]
     list_select_related = ["product"]
     date_hierarchy = "dropped_at"
     search_fields = ["user_external_id", "account_external_id", "event", "message_id", "key_hint"]
     search_help_text = (
-        "Search by a whole user id, account id, event name, message id or key prefix."
+        "Search by the exact user id, account id, event name, message id, or key prefix."
     )
-    fields = ["reason", "detail", "remedy", "arrival", "product", "key_hint", *ABOUT]
+    fields = ["reason", "detail", "remedy", "arrival", "product", "key_hint", *SUMMARY]
     fields += ["request_id", "received_at", "dropped_at"]
     show_full_result_count = False
     actions = None

@@ -1,8 +1,8 @@
-"""Code to paste that sends a first event, in the languages that people ask for."""
+"""Code examples that send a first event."""
 
 from dataclasses import dataclass
 
-# What stands where the key belongs, for whoever may not see it or has not asked to.
+# Stands for the key where it is not shown.
 KEY_PLACEHOLDER = "YOUR_INGESTION_KEY"
 
 
@@ -61,7 +61,7 @@ await send("track", {{ userId: "u1", event: "Report shared" }});
 
 
 def build_snippets(address: str, key: str = KEY_PLACEHOLDER) -> list[Snippet]:
-    """How to introduce a user in an account and send events to the service at *address*."""
+    """Examples that identify a user in an account and send events to the service at *address*."""
     templates = {"curl": _CURL, "Python": _PYTHON, "JavaScript": _JAVASCRIPT}
     address = address.rstrip("/")
     return [

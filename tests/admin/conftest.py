@@ -1,4 +1,4 @@
-"""Who uses the admin: ``root`` sees everything, ``member`` works on Acme alone."""
+"""Logins: ``root`` is a superuser, ``member`` manages Acme, ``reader`` views Acme."""
 
 import pytest
 from django.contrib.auth.models import Permission
@@ -26,7 +26,7 @@ def root(db: None) -> Client:
 
 @pytest.fixture
 def member(acme: Product) -> Client:
-    """May do everything that permissions can say, as a manager of Acme."""
+    """A manager of Acme with all of Django's permissions."""
     maya = AdminUser.objects.create_user("maya", is_staff=True)
     maya.user_permissions.set(Permission.objects.all())
     ProductMember.objects.create(product=acme, user=maya, role=ProductMember.Role.MANAGER)
@@ -35,9 +35,7 @@ def member(acme: Product) -> Client:
 
 @pytest.fixture
 def reader(acme: Product) -> Client:
-    """May look at everything of Acme and change nothing, whatever permissions say.
-
-    All but one: a product of one's own is made by permission."""
+    """A viewer of Acme with all of Django's permissions except the one to add products."""
     ray = AdminUser.objects.create_user("ray", is_staff=True)
     ray.user_permissions.set(Permission.objects.exclude(codename="add_product"))
     ProductMember.objects.create(product=acme, user=ray, role=ProductMember.Role.VIEWER)

@@ -1,4 +1,4 @@
-"""A product with a row in everything that the admin shows, all of it named after the product."""
+"""A product with a row on every admin page, all named after the product."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -50,7 +50,7 @@ class Rows:
     connection: Connection
 
     def pages(self) -> list[tuple[str, int]]:
-        """The name of each admin page and the row that it is about."""
+        """The name of each admin page and the id of its row."""
         return [
             ("engagement_product", self.product.pk),
             ("engagement_workspace", self.workspace.pk),
@@ -69,8 +69,8 @@ class Rows:
 
 
 def fill(product: Product, number: int = 1) -> Rows:
-    """Rows of *product*; *number* keeps the rows of several products apart."""
-    # Far from what the order of arrival hands out.
+    """Rows of *product*. *number* gives several products different ids."""
+    # Far from the numbers of the arrival sequence.
     place = 1_000_000 + number
     called = product.name.lower()
     workspace = product.workspaces.get()
@@ -201,7 +201,7 @@ def quarantined(
 
 
 def a_connection(product: Product, **fields: object) -> Connection:
-    """An active connection of the product, and a sync with a record that failed."""
+    """An active connection of the product, and a sync with a failed record."""
     called = product.name.lower()
     connection = Connection.objects.create(
         **{

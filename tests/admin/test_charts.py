@@ -1,4 +1,4 @@
-"""Charts: what they draw, what they say in words, and that a strict policy lets them."""
+"""Charts: their drawing and their text, under a strict content security policy."""
 
 import re
 from datetime import date
@@ -12,7 +12,7 @@ DAYS = ["1 Nov", "2 Nov", "3 Nov", "4 Nov", "5 Nov"]
 
 
 def numbers(html: str, attribute: str, of: str) -> list[float]:
-    """The values of an attribute of what is drawn in the class *of*, without units."""
+    """The values of an attribute of the elements with the class *of*, without units."""
     drawn = html.split('<ul class="eds-chart-legend">')[0]
     found = re.findall(rf'<\w+ class="{of}"[^>]*?\s{attribute}="([\d.]+)%?"', drawn)
     return [float(value) for value in found]
@@ -25,7 +25,7 @@ def described(html: str) -> str:
 
 
 def table(html: str) -> list[list[str]]:
-    """The body of the table that says what the chart shows."""
+    """The body of the table with the chart's data."""
     body = html.split("<tbody>")[1].split("</tbody>")[0]
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in body.split("</tr>")[:-1]]
 
@@ -57,10 +57,10 @@ def test_bars_stand_on_each_other_and_reach_their_sum() -> None:
     html = charts.bars("Drops", ["a", "b"], [Series("one", [1, 0]), Series("two", [3, 2])])
     assert numbers(html, "y", "tone-1") == [75]
     assert numbers(html, "height", "tone-1") == [25]
-    # On top of the first one's 25 %, and on the ground where that is nothing.
+    # On top of the first series' 25%, and on the axis where the first series is zero.
     assert numbers(html, "y", "tone-2") == [0, 50]
     assert numbers(html, "height", "tone-2") == [75, 50]
-    # Each in the middle of its half.
+    # Each point is in the middle of its half.
     assert numbers(html, "x", "tone-2") == [5.5, 55.5]
 
 
@@ -90,13 +90,13 @@ def test_few_labels_are_written_and_the_newest_is_among_them() -> None:
     assert len(table(html)) == 90
 
 
-def test_a_line_is_told_in_words() -> None:
+def test_a_line_chart_has_a_text_description() -> None:
     html = charts.line("Score", DAYS, [Series("Score", [None, 74.94, 12.0, 80, 60.5])])
     assert described(html) == ("Score: 60.5 on 5 Nov, highest 80 on 4 Nov, lowest 12 on 3 Nov.")
     assert "<title>2 Nov: Score 74.9</title>" in html
 
 
-def test_bars_are_told_in_words_and_parts_of_zero_are_left_out() -> None:
+def test_a_bar_chart_has_a_text_description_and_omits_zeros() -> None:
     html = charts.bars(
         "Drops", ["a", "b"], [Series("Duplicate", [1, 0]), Series("Unknown key", [3, 1200])]
     )
@@ -150,7 +150,7 @@ def test_no_chart_needs_inline_style_or_script() -> None:
 def test_a_sparkline_says_where_it_starts_and_ends() -> None:
     html = charts.sparkline("Score", [None, 12.5, None, 80, 40])
     assert 'aria-label="Score: 12.5 to 40"' in html
-    # Its top is its highest value.
+    # The highest value is at the top.
     assert "M750.0 0.0L1000.0 500.0" in html
 
 

@@ -1,4 +1,4 @@
-"""A product team connects its product to its app on the marketplace, and sees how that stands."""
+"""Connecting a product to its marketplace app, and the state of that connection."""
 
 import logging
 import re
@@ -65,7 +65,7 @@ def page(who: Client, connection: Connection) -> str:
 
 
 def errors(answer: Any) -> dict[str, str]:
-    """The sentence at each field of the form; "__all__" where it is at none."""
+    """The error of each field of the form, or of "__all__"."""
     assert answer.status_code == 200
     form = answer.context["adminform"].form
     return {name: " ".join(sentences) for name, sentences in form.errors.items()}
@@ -133,7 +133,7 @@ def test_each_of_the_four_values_is_needed(
         ({"product_id": "6f0d0a52-0000-5c5c-b2b1-0cc54e193987"}, "product_id", "Page Lens"),
     ],
 )
-def test_a_wrong_value_is_told_at_its_field_and_nothing_is_stored(
+def test_a_wrong_value_has_an_error_at_its_field_and_nothing_is_stored(
     root: Client, acme: Product, simulator: Simulator, changed: Any, field: str, said: str
 ) -> None:
     answer = connect(root, acme, simulator, **changed)
@@ -154,7 +154,7 @@ def test_an_unknown_product_id_lists_the_vendors_apps_with_theirs(
 
 
 @pytest.mark.parametrize("endpoint", list(Endpoint))
-def test_a_missing_permission_is_told(
+def test_a_missing_permission_is_an_error(
     root: Client, acme: Product, simulator: Simulator, endpoint: Endpoint
 ) -> None:
     simulator.add_faults(ErrorStatus(status=403, on=endpoint))
@@ -163,7 +163,7 @@ def test_a_missing_permission_is_told(
     assert not Connection.objects.exists()
 
 
-def test_an_unreachable_marketplace_is_told_with_what_to_do(
+def test_an_unreachable_marketplace_is_an_error_with_advice(
     root: Client, acme: Product, simulator: Simulator, settings: Settings
 ) -> None:
     settings.MARKETPLACE_API_URL = f"http://127.0.0.1:{free_port()}"
@@ -172,7 +172,7 @@ def test_an_unreachable_marketplace_is_told_with_what_to_do(
     assert "again" in found["__all__"]
 
 
-def test_a_page_for_people_instead_of_data_is_told(
+def test_an_html_page_instead_of_data_is_an_error(
     root: Client, acme: Product, simulator: Simulator
 ) -> None:
     simulator.add_faults(Html())
@@ -245,7 +245,7 @@ def test_each_state_offers_its_buttons(
     token = None if state == State.DISCONNECTED else PLANTED
     html = page(root, a_connection(acme, state=state, api_token=token))
     assert buttons(html) == [*offered, "History"]
-    assert ("Enter the four details" in html) is (state != State.ACTIVE)
+    assert ("Enter details" in html) is (state != State.ACTIVE)
 
 
 def test_the_page_shows_the_facts_and_what_each_sync_did(root: Client, acme: Product) -> None:
@@ -298,7 +298,7 @@ def test_the_products_page_leads_to_its_connection_or_to_making_one(
     assert url("change", connection) in html and add not in html
 
 
-def test_a_connection_that_is_gone_is_said_to_be(root: Client, acme: Product) -> None:
+def test_a_deleted_connection_is_reported(root: Client, acme: Product) -> None:
     connection = a_connection(acme)
     address = url("change", connection)
     Connection.objects.all().delete()
@@ -311,7 +311,7 @@ def test_a_connection_that_is_gone_is_said_to_be(root: Client, acme: Product) ->
 
 @pytest.fixture
 def connection(acme: Product, simulator: Simulator) -> Connection:
-    """Acme's connection to the simulator, its first sync not begun."""
+    """Acme's connection to the simulator, before its first sync."""
     given = connecting.ConnectionDetails(**details(simulator))
     checked = connecting.verify_details(given, client.create_client)
     return connecting.save_connection(acme, checked, timezone.now())
@@ -339,7 +339,7 @@ def test_a_failed_test_says_why_and_changes_nothing(
 
 
 @pytest.mark.parametrize(("button", "kind"), [("sync", Kind.RECENT), ("full_sync", Kind.FULL)])
-def test_a_sync_is_asked_for(root: Client, connection: Connection, button: str, kind: str) -> None:
+def test_a_sync_is_requested(root: Client, connection: Connection, button: str, kind: str) -> None:
     now = timezone.now()
     connection.runs.update(state=SyncRun.State.SUCCEEDED, finished_at=now)
     Connection.objects.update(full_synced_at=now, last_success_at=now)
@@ -389,21 +389,21 @@ def helper(acme: Product) -> Client:
     return logged_in(hal)
 
 
-def test_whoever_may_not_manage_it_sees_how_it_stands_and_presses_nothing(
+def test_a_viewer_sees_the_state_of_a_connection_and_no_buttons(
     reader: Client, acme: Product, simulator: Simulator
 ) -> None:
     who = reader
     connection = a_connection(acme, state=State.REQUIRES_AUTHENTICATION, state_reason="Refused.")
     html = page(who, connection)
     assert "Refused." in html and buttons(html) == ["History"]
-    assert "Enter the four details" not in html
+    assert "Enter details" not in html
     for view in ("details", "test", "sync", "full_sync", "disconnect"):
         assert who.post(url(view, connection), details(simulator)).status_code == 403, view
     assert who.get(url("details", connection)).status_code == 403
     assert not simulator.asked
 
 
-def test_whoever_may_not_manage_connections_makes_none(
+def test_a_viewer_creates_no_connection(
     reader: Client, acme: Product, simulator: Simulator
 ) -> None:
     assert connect(reader, acme, simulator).status_code == 403

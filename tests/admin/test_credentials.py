@@ -1,4 +1,4 @@
-"""Keys and tokens in the admin: the secret is where it was asked for, and nowhere else."""
+"""Keys and tokens in the admin: a secret is shown only where it was requested."""
 
 import logging
 from typing import Any
@@ -24,7 +24,7 @@ def address(kind: type[Credential], name: str, *args: Any) -> str:
 
 
 def there(answer: Any) -> str:
-    """Where a redirect leads."""
+    """The URL of a redirect."""
     location: str = answer.headers["Location"]
     return location
 
@@ -77,7 +77,7 @@ def test_a_link_reveals_nothing(member: Client, acme: Product, kind: type[Any]) 
 
 
 @KINDS
-def test_who_may_only_look_gets_no_secret_and_revokes_nothing(
+def test_a_viewer_gets_no_secret_and_revokes_nothing(
     reader: Client, acme: Product, kind: type[Any]
 ) -> None:
     made = kind.create(acme, "web")
@@ -105,7 +105,7 @@ def test_the_secret_is_nowhere_else(
     sessions = [session.get_decoded() for session in Session.objects.all()]
     history = list(LogEntry.objects.values_list("object_repr", "change_message"))
     assert secret not in f"{answer.headers}{cookies}{sessions}{history}{caplog.text}"
-    # Read by somebody whose next page is not asked to show it.
+    # The next page of another login does not show it.
     root.get(address(kind, "change", made.pk))
     for page in (
         address(kind, "changelist"),
@@ -120,7 +120,7 @@ def test_the_secret_is_nowhere_else(
 
 
 def stored_anywhere_in_the_clear(secret: str) -> list[str]:
-    """The text columns of all tables that hold the secret."""
+    """The text columns, of all tables, that contain the secret."""
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT table_name, column_name FROM information_schema.columns "
@@ -155,7 +155,7 @@ def test_revoking_asks_first_and_is_final(member: Client, acme: Product, kind: t
     member.post(address(kind, "revoke", made.pk), {"confirmed": "yes"})
     revoked_at = kind.objects.get().revoked_at
     assert revoked_at is not None
-    # Neither again nor by a form that says otherwise.
+    # Not again, and not by a made-up form.
     member.post(address(kind, "revoke", made.pk), {"confirmed": "yes"})
     member.post(address(kind, "change", made.pk), {"name": "new", "revoked_at": ""})
     after = kind.objects.get()
@@ -181,8 +181,8 @@ def test_rotating_makes_a_new_one_and_leaves_the_old_live(
     assert new.secret != old.secret
     said = dict(LogEntry.objects.values_list("object_id", "change_message"))
     assert said == {
-        str(old.pk): f"Rotated: {new.hint}… is to take its place.",
-        str(new.pk): f"Made to take the place of {old.hint}….",
+        str(old.pk): f"Rotated: {new.hint}… replaces it.",
+        str(new.pk): f"Created to replace {old.hint}….",
     }
 
 
@@ -191,12 +191,12 @@ def test_a_revoked_one_is_not_rotated(member: Client, acme: Product, kind: type[
     old = kind.create(acme, "web")
     member.post(address(kind, "revoke", old.pk))
     page = member.post(address(kind, "rotate", old.pk), follow=True).content.decode()
-    assert "make a new one instead" in page
+    assert "Create a new one instead" in page
     assert kind.objects.count() == 1
 
 
 @KINDS
-def test_the_products_page_has_each_ones_buttons_for_managers(
+def test_the_products_page_has_buttons_for_managers(
     member: Client, reader: Client, acme: Product, kind: type[Any]
 ) -> None:
     live, revoked = kind.create(acme, "live"), kind.create(acme, "revoked")
@@ -207,7 +207,7 @@ def test_the_products_page_has_each_ones_buttons_for_managers(
         assert f'formaction="{address(kind, view, live.pk)}"' in html
         assert address(kind, view, revoked.pk) not in html
         assert address(kind, view, live.pk) not in seen
-    # Pressing Enter in the product's name saves it and presses none of them.
+    # Pressing Enter in the product's name saves it and presses no other button.
     assert html.count('form="eds-row-actions"') == html.count("formaction=")
     assert "live" in seen and live.secret not in html + seen
 
@@ -248,7 +248,9 @@ def test_a_lost_encryption_key_leaves_the_pages_working_and_says_so(
 
 
 @KINDS
-def test_live_and_revoked_ones_are_told_apart(root: Client, acme: Product, kind: type[Any]) -> None:
+def test_live_and_revoked_credentials_are_distinguishable(
+    root: Client, acme: Product, kind: type[Any]
+) -> None:
     live, revoked = kind.create(acme, "live one"), kind.create(acme, "revoked one")
     root.post(address(kind, "revoke", revoked.pk))
     for state, expected in (("live", [live.pk]), ("revoked", [revoked.pk]), ("x", None)):

@@ -1,4 +1,4 @@
-"""Two people who edit a workspace at once: nothing is lost without a word."""
+"""Two people who edit a workspace at the same time: nothing is lost silently."""
 
 import html
 import re
@@ -15,14 +15,14 @@ from tests.admin.test_workspaces import weights
 
 @pytest.fixture
 def workspace(acme_rows: Rows) -> Workspace:
-    """Two events have a weight of their own: acme event 5 and opened 2."""
+    """Two events have weights: "acme event" 5 and "opened" 2."""
     opened = EventName.objects.create(product=acme_rows.product, name="opened")
     EventWeight.objects.create(workspace=acme_rows.workspace, event_name=opened, weight=2)
     return acme_rows.workspace
 
 
 def opened(who: Client, workspace: Workspace) -> dict[str, str]:
-    """What a browser would send of the page as it is shown now."""
+    """The form as a browser would submit the current page."""
     answer = who.get(reverse("admin:engagement_workspace_change", args=[workspace.pk]))
     return sent_by(answer.content.decode())
 
@@ -48,7 +48,7 @@ def row_of(form: dict[str, str], event: str) -> str:
 
 
 def save(who: Client, workspace: Workspace, form: dict[str, str], **changes: Any) -> str:
-    """What the page says; "" where it was saved."""
+    """The page's errors, or "" if it was saved."""
     address = reverse("admin:engagement_workspace_change", args=[workspace.pk])
     answer = who.post(address, {**form, **changes})
     return "" if answer.status_code == 302 else html.unescape(answer.content.decode())
@@ -67,7 +67,7 @@ def test_what_one_did_not_touch_stays_as_the_other_made_it(
     assert workspace.default_weight == 3
 
 
-def test_what_both_changed_is_told_once_and_then_saved(
+def test_a_conflicting_change_is_an_error_once_and_then_saved(
     root: Client, member: Client, workspace: Workspace
 ) -> None:
     first, second = opened(root, workspace), opened(member, workspace)
@@ -75,9 +75,9 @@ def test_what_both_changed_is_told_once_and_then_saved(
     assert save(root, workspace, first, **{f"{row}-weight": "7", "default_weight": "3"}) == ""
     mine = {f"{row}-weight": "9", "default_weight": "4"}
     page = save(member, workspace, second, **mine)
-    assert "Somebody else changed this to 7 after you opened this page." in page
-    assert "Save again to set it to 9, or enter 7 to keep theirs." in page
-    assert "Somebody else changed this to 3" in page
+    assert "Someone else changed this to 7 after you opened this page." in page
+    assert "Save again to set it to 9, or enter 7 to keep their value." in page
+    assert "Someone else changed this to 3" in page
     assert weights(workspace)["opened"] == 7
     again = sent_by(page)
     assert again[f"{row}-weight"] == "9"
@@ -87,25 +87,25 @@ def test_what_both_changed_is_told_once_and_then_saved(
     assert workspace.default_weight == 4
 
 
-def test_a_weight_that_somebody_removed_is_named_with_what_to_do(
+def test_a_weight_that_someone_removed_is_named_with_advice(
     root: Client, member: Client, workspace: Workspace
 ) -> None:
     first, second = opened(root, workspace), opened(member, workspace)
     row = row_of(first, "opened")
     assert save(root, workspace, first, **{f"{row}-DELETE": "on"}) == ""
     page = save(member, workspace, second, **{f"{row}-weight": "9"})
-    assert "Somebody else removed the weight of “opened” after you opened this page." in page
+    assert "Someone else removed the weight of “opened” after you opened this page." in page
     assert "Reload the page" in page
     assert "This field is required" not in page and "Select a valid choice" not in page
     assert weights(workspace) == {"acme event": 5}
 
 
-def test_a_weight_that_somebody_gave_meanwhile_is_not_given_twice(
+def test_a_weight_that_someone_added_is_not_added_twice(
     root: Client, member: Client, workspace: Workspace
 ) -> None:
     first, second = opened(root, workspace), opened(member, workspace)
     new = {"weights-2-event": "shared", "weights-2-weight": "4"}
     assert save(root, workspace, first, **new) == ""
     page = save(member, workspace, second, **{**new, "weights-2-weight": "8"})
-    assert "Somebody else gave “shared” the weight 4 after you opened this page." in page
+    assert "Someone else gave “shared” the weight 4 after you opened this page." in page
     assert weights(workspace)["shared"] == 4

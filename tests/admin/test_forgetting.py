@@ -1,4 +1,4 @@
-"""The buttons that forget a user or an account and delete a product, which ask first."""
+"""The buttons that forget a user or an account, or delete a product, with their confirmations."""
 
 import pytest
 from django.contrib.admin.models import LogEntry
@@ -22,34 +22,36 @@ def pk_of(rows: Rows, model: str) -> int:
 
 
 @pytest.mark.parametrize("model", SUBJECTS)
-def test_the_button_asks_and_says_what_goes(member: Client, acme_rows: Rows, model: str) -> None:
+def test_the_button_asks_and_lists_what_is_deleted(
+    member: Client, acme_rows: Rows, model: str
+) -> None:
     pk = pk_of(acme_rows, model)
     assert address(model, pk) in member.get(address(model, pk, "change")).content.decode()
     page = member.get(address(model, pk)).content.decode()
-    assert f"acme-{model}" in page and "cannot be undone" in page and "Keep" in page
+    assert f"acme-{model}" in page and "cannot be undone" in page and "Cancel" in page
     assert (User if model == "user" else Account).objects.filter(pk=pk).exists()
 
 
 @pytest.mark.parametrize("model", SUBJECTS)
 @pytest.mark.parametrize("suppress", [False, True])
-def test_who_is_forgotten_is_gone_at_once(
+def test_a_forgotten_subject_is_gone_at_once(
     member: Client, acme_rows: Rows, model: str, suppress: bool
 ) -> None:
     pk = pk_of(acme_rows, model)
     answer = member.post(address(model, pk), {"suppress": "yes"} if suppress else {}, follow=True)
     page = answer.content.decode()
-    assert "is forgotten" in page and (("are dropped" in page) is suppress)
+    assert "is deleted" in page and (("are dropped" in page) is suppress)
     assert member.get(address(model, pk, "change")).status_code == 302
     assert ForgottenSubject.objects.get().is_suppressed is suppress
     tasks.clear()
     assert not (User if model == "user" else Account).objects.filter(pk=pk).exists()
-    # Not even the history names them.
+    # The history does not mention them, either.
     assert places_of(f"acme-{model}") == set()
     assert LogEntry.objects.get().get_change_message() == f"Forgot a {model} on request."
 
 
 @pytest.mark.parametrize("model", SUBJECTS)
-def test_who_may_only_look_forgets_nobody(reader: Client, acme_rows: Rows, model: str) -> None:
+def test_a_viewer_forgets_nobody(reader: Client, acme_rows: Rows, model: str) -> None:
     pk = pk_of(acme_rows, model)
     assert address(model, pk) not in reader.get(address(model, pk, "change")).content.decode()
     assert reader.get(address(model, pk)).status_code == 403
@@ -81,7 +83,7 @@ def test_a_product_is_deleted_in_the_background_once_its_name_is_typed(
 
     page = member.post(url, {"name": " Acme "}, follow=True).content.decode()
     assert "is being deleted in the background" in page
-    assert "Being deleted, 0 rows so far" in page
+    assert "Being deleted: 0 rows so far" in page
     page = member.get(address("product", product.pk, "change")).content.decode()
     assert "Being deleted" in page and url not in page
     assert 'name="_save"' not in page
@@ -95,7 +97,7 @@ def test_asking_twice_is_no_error(member: Client, acme_rows: Rows) -> None:
         assert member.post(url, {"name": "Acme"}).status_code == 302
 
 
-def test_who_may_only_look_deletes_no_product(reader: Client, acme_rows: Rows) -> None:
+def test_a_viewer_deletes_no_product(reader: Client, acme_rows: Rows) -> None:
     url = address("product", acme_rows.product.pk, "delete_all")
     page = reader.get(address("product", acme_rows.product.pk, "change")).content.decode()
     assert url not in page

@@ -1,4 +1,4 @@
-"""Logging in is slow on purpose, and nobody else waits for it."""
+"""Hashing a password is slow on purpose, and no other request waits for it."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from config import hashing
 
-# In a process that is patched as a web process is: a hash that held it up would be there at once.
+# In a process patched like a web process: a hash that blocked it would be ready at once.
 PROGRAM = """
 from gevent import monkey
 monkey.patch_all()
@@ -40,7 +40,7 @@ hashers.PBKDF2PasswordHasher.encode = counted
 wrong = [gevent.spawn(hashers.check_password, f"guess {n}", one.get()) for n in range(6)]
 gevent.joinall(wrong)
 assert not any(each.get() for each in wrong)
-assert most <= hashing.AT_ONCE, most
+assert most <= hashing.MAX_CONCURRENT_HASHES, most
 """
 
 

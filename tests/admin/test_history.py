@@ -1,4 +1,4 @@
-"""The history says who did what to keys, members, weights and connections, and no secret."""
+"""The history says who changed keys, members, weights, and connections, without secrets."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def history(who: Client, name: str, pk: int) -> str:
 
 
 def save(who: Client, kind: str, pk: int, **changes: Any) -> None:
-    """Send the row's form as the page has it, with these changes."""
+    """Submit the row's form as the page has it, with these changes."""
     address = reverse(f"admin:{kind}_change", args=[pk])
     context = who.get(address).context
     forms = [context["adminform"].form]
@@ -38,7 +38,7 @@ def save(who: Client, kind: str, pk: int, **changes: Any) -> None:
 
 
 def said(name: str) -> list[tuple[str, str]]:
-    """Who did what to rows of the kind, the oldest first."""
+    """The history entries of the model's rows, oldest first."""
     entries = LogEntry.objects.filter(content_type__model=name).order_by("pk")
     return [(entry.user.get_username(), entry.get_change_message()) for entry in entries]
 

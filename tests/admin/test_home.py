@@ -1,4 +1,4 @@
-"""The home page: a card for each product that somebody may see, what it says, and what it costs."""
+"""The home page: a card for each visible product, with its texts and number of queries."""
 
 import re
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ def page(who: Client) -> str:
 
 
 def text(html: str) -> str:
-    """What is to be read on the page, between its heading and the list of everything."""
+    """The text of the page between its heading and the list of apps."""
     shown = html.split('id="content-main"')[1].split("everything-heading")[0]
     return " ".join(re.sub(r"<[^>]+>", " ", shown).split())
 
@@ -104,15 +104,13 @@ def test_every_page_has_the_services_icon(root: Client) -> None:
     icon.close()
 
 
-def test_messages_with_unknown_keys_are_told_to_superusers_alone(
+def test_only_superusers_see_messages_with_unknown_keys(
     root: Client, member: Client, acme_rows: Rows
 ) -> None:
     today = timezone.now().astimezone(UTC).date()
     for day, count in ((today, 3), (today - timedelta(days=1), 40)):
         DropCount.objects.create(day=day, reason=DropReason.UNKNOWN_KEY, count=count)
-    told = (
-        "Messages that came today with a key that no product has, or with none: 3. Who sends them"
-    )
+    told = "3 messages today had a missing or unknown key. See the senders"
     assert told in text(page(root))
     assert "no product has" not in page(member)
 
@@ -120,7 +118,7 @@ def test_messages_with_unknown_keys_are_told_to_superusers_alone(
 # --- Nothing yet ----------------------------------------------------------------------------
 
 
-def test_without_any_product_a_superuser_is_told_how_to_begin(root: Client) -> None:
+def test_without_products_a_superuser_sees_how_to_start(root: Client) -> None:
     html = page(root)
     assert "Nothing is set up yet" in html
     assert f'href="{reverse("admin:engagement_product_add")}"' in html
@@ -130,14 +128,14 @@ def test_without_any_product_a_superuser_is_told_how_to_begin(root: Client) -> N
     assert "<article" not in html
 
 
-def test_whoever_may_make_a_product_is_led_to_it(db: None) -> None:
+def test_a_login_that_may_add_products_gets_a_link(db: None) -> None:
     maker = AdminUser.objects.create_user("mia", is_staff=True)
     maker.user_permissions.set(Permission.objects.filter(codename="add_product"))
     html = page(logged_in(maker))
     assert "Add the first product" in html and "create_product" not in html
 
 
-def test_staff_without_a_product_are_told_whom_to_ask(acme: Product) -> None:
+def test_staff_without_a_product_see_whom_to_ask(acme: Product) -> None:
     nobody = logged_in(AdminUser.objects.create_user("nick", is_staff=True))
     said = text(page(nobody) + "everything-heading")
     assert "You are not a member of any product yet" in said
@@ -149,15 +147,15 @@ def test_a_manager_of_a_product_without_a_key_makes_one_first(
     member: Client, acme: Product
 ) -> None:
     html = page(member)
-    assert "Make an ingestion key first" in html
+    assert "First create an ingestion key" in html
     add = f"{reverse('admin:ingestion_ingestionkey_add')}?product={acme.pk}"
     assert f'href="{add}"' in html and member.get(add).status_code == 200
 
 
-def test_a_viewer_is_told_that_a_manager_makes_the_key(reader: Client, acme: Product) -> None:
+def test_a_viewer_sees_that_a_manager_creates_the_key(reader: Client, acme: Product) -> None:
     html = page(reader)
-    assert "A manager of the product makes an ingestion key first." in text(html)
-    assert "Make an ingestion key<" not in html
+    assert "A manager of the product must first create an ingestion key." in text(html)
+    assert "Create ingestion key<" not in html
 
 
 def test_a_manager_has_the_lines_with_the_key_on_request_only(
@@ -167,12 +165,12 @@ def test_a_manager_has_the_lines_with_the_key_on_request_only(
     revoked = IngestionKey.create(acme, "revoked")
     IngestionKey.objects.filter(pk=revoked.pk).update(revoked_at=NOW)
     html = page(member)
-    assert "Nothing has arrived yet." in html and f"Basic {KEY_PLACEHOLDER}" in html
+    assert "No messages yet." in html and f"Basic {KEY_PLACEHOLDER}" in html
     key = IngestionKey.objects.get(name="old")
     assert key.secret not in html and revoked.hint not in html
     reveal = reverse("admin:ingestion_ingestionkey_reveal", args=[key.pk])
     assert f'action="{reveal}"' in html
-    # As wherever a key is shown: it is asked for, noted in its history, and shown once.
+    # As on every page: revealing a key is recorded in its history, and the key is shown once.
     asked = member.post(reveal, follow=True)
     assert f"Basic {key.secret}" in asked.content.decode()
     assert key.secret not in page(member)
@@ -182,17 +180,17 @@ def test_a_viewer_gets_the_lines_without_the_key(reader: Client, acme: Product) 
     key = IngestionKey.create(acme, "web")
     html = page(reader)
     assert f"Basic {KEY_PLACEHOLDER}" in html
-    assert key.secret not in html and "Show the lines with the key" not in html
+    assert key.secret not in html and "Show with the key" not in html
 
 
 def test_a_first_message_puts_numbers_in_the_place_of_the_next_step(
     member: Client, acme: Product, acme_key: str
 ) -> None:
     wait(acme_key, identify("ada"), received_at=timezone.now())
-    assert "Nothing has arrived yet" not in page(member)
+    assert "No messages yet" not in page(member)
     drain(timezone.now())
     said = text(page(member))
-    assert "Nothing has arrived yet" not in said and "Accepted in 24 h 1" in said
+    assert "No messages yet" not in said and "Accepted (24 h) 1" in said
 
 
 # --- What a card says -----------------------------------------------------------------------
@@ -200,8 +198,7 @@ def test_a_first_message_puts_numbers_in_the_place_of_the_next_step(
 
 @dataclass
 class Case:
-    """What is known of Acme, and what its card then says: the level and the beginning of each
-    note, the most urgent first."""
+    """Data about Acme, and the level and start of each notice on its card, most urgent first."""
 
     known: dict[str, Any] = field(default_factory=dict)
     says: list[tuple[str, str]] = field(default_factory=list)
@@ -231,44 +228,45 @@ CASES = {
         {"totals": None}, [("quiet", "Scores are being computed for the first")]
     ),
     "nobody identified": Case(
-        {"totals": NOBODY_SCORED}, [("warning", "Nobody has been identified yet")]
+        {"totals": NOBODY_SCORED}, [("warning", "No users have been identified yet")]
     ),
     "an audience of nobody": Case(
         {"totals": NOBODY_SCORED, "audience": {"match": "all", "conditions": []}},
-        [("warning", "Nobody is in the audience of Default.")],
+        [("warning", "No users are in the audience of Default.")],
     ),
     "users without accounts": Case(
         {"totals": SubjectTotals(users=3)}, [("quiet", "No user belongs to an account yet.")]
     ),
     "no workspace": Case(
         {"workspaces": [], "totals": None},
-        [("warning", "The product has no workspace, so nothing is scored.")],
+        [("warning", "This product has no workspace, so there are no scores.")],
     ),
     "an edited workspace": Case(
         {"building": True}, [("quiet", "Scores of Default: Being computed: users are next.")]
     ),
-    "a short wait": Case({"lately": sent(waiting=backlog(5, seconds=60))}),
+    "a short wait": Case({"last_24h": sent(waiting=backlog(5, seconds=60))}),
     "a long wait": Case(
-        {"lately": sent(waiting=backlog(1200, minutes=3, seconds=9))},
-        [("warning", "1,200 messages wait in the inbox, the oldest for 3 min.")],
+        {"last_24h": sent(waiting=backlog(1200, minutes=3, seconds=9))},
+        [("warning", "1,200 messages are waiting in the inbox, the oldest for 3 min.")],
     ),
     "one message that waits long": Case(
-        {"lately": sent(waiting=backlog(1, seconds=61))},
-        [("warning", "1 message waits in the inbox, for 1 min.")],
+        {"last_24h": sent(waiting=backlog(1, seconds=61))},
+        [("warning", "1 message has been waiting in the inbox for 1 min.")],
     ),
     "an inbox too deep to count": Case(
-        {"lately": sent(waiting=None)}, [("warning", "Very many messages wait in the inbox.")]
+        {"last_24h": sent(waiting=None)},
+        [("warning", "Too many messages to count are waiting in the inbox.")],
     ),
     "quarantine": Case(
-        {"lately": sent(quarantined=7)},
-        [("warning", "In quarantine, because they could not be recorded: 7.")],
+        {"last_24h": sent(quarantined=7)},
+        [("warning", "Messages in quarantine after repeated failures: 7.")],
     ),
     "a quarantine too full to count": Case(
-        {"lately": sent(quarantined=None)},
-        [("warning", "In quarantine, because they could not be recorded: Very many.")],
+        {"last_24h": sent(quarantined=None)},
+        [("warning", "Messages in quarantine after repeated failures: too many to count.")],
     ),
     "many dropped": Case(
-        {"lately": sent(dropped={DropReason.REVOKED_KEY: hours(newest=20)})},
+        {"last_24h": sent(dropped={DropReason.REVOKED_KEY: hours(newest=20)})},
         [
             (
                 "warning",
@@ -279,7 +277,7 @@ CASES = {
     ),
     "dropped for several reasons": Case(
         {
-            "lately": sent(
+            "last_24h": sent(
                 dropped={
                     DropReason.UNUSABLE: hours(newest=37),
                     DropReason.ANONYMOUS: hours(newest=32),
@@ -296,24 +294,24 @@ CASES = {
             )
         ],
     ),
-    "few dropped": Case({"lately": sent(dropped={DropReason.ANONYMOUS: hours(newest=5)})}),
-    "retries": Case({"lately": sent(dropped={DropReason.DUPLICATE: hours(newest=500)})}),
+    "few dropped": Case({"last_24h": sent(dropped={DropReason.ANONYMOUS: hours(newest=5)})}),
+    "retries": Case({"last_24h": sent(dropped={DropReason.DUPLICATE: hours(newest=500)})}),
     "silence": Case(
-        {"lately": sent(recorded=hours()), "used": NOW - timedelta(days=3)},
-        [("quiet", "No messages in the last 24 hours. The last one came 2026-02-27 12:30:00.")],
+        {"last_24h": sent(recorded=hours()), "used": NOW - timedelta(days=3)},
+        [("quiet", "No messages in the last 24 hours. The last one arrived 2026-02-27 12:30:00.")],
     ),
     "silence after an import": Case(
-        {"lately": sent(recorded=hours())}, [("quiet", "No messages in the last 24 hours.")]
+        {"last_24h": sent(recorded=hours())}, [("quiet", "No messages in the last 24 hours.")]
     ),
     "several things": Case(
-        {"totals": None, "lately": sent(quarantined=1)},
-        [("warning", "In quarantine"), ("quiet", "Scores are being computed")],
+        {"totals": None, "last_24h": sent(quarantined=1)},
+        [("warning", "Messages in quarantine"), ("quiet", "Scores are being computed")],
     ),
 }
 
 
 def made(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards.Card:
-    """The card of the product, for somebody who may do everything with it."""
+    """The product's card for a login with full access."""
     workspace = product.workspaces.get()
     workspace.audience = case.known.get("audience", {})
     building = ScoreSet(phase=ScoreSet.Phase.USERS)
@@ -324,8 +322,8 @@ def made(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards.Ca
         has_users=True,
         workspaces=case.known.get("workspaces", [workspace]),
         totals=case.known.get("totals", SOME),
-        moved=case.known.get("moved", NO_MOVERS),
-        lately=case.known.get("lately", sent()),
+        movers=case.known.get("movers", NO_MOVERS),
+        last_24h=case.known.get("last_24h", sent()),
         keys=[key],
         connection=case.known.get("connection"),
     )
@@ -334,7 +332,7 @@ def made(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards.Ca
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_card_says_what_there_is_to_know(case: Case, acme: Product) -> None:
-    notes = [(note.level, note.text) for note in made(acme, case).notes]
+    notes = [(note.level, note.text) for note in made(acme, case).notices]
     assert len(notes) == len(case.says), notes
     for (level, told), (expected, beginning) in zip(notes, case.says, strict=True):
         assert level == expected and told.startswith(beginning), told
@@ -342,60 +340,60 @@ def test_a_card_says_what_there_is_to_know(case: Case, acme: Product) -> None:
 
 def test_what_can_be_done_about_it_is_a_link_away(acme: Product) -> None:
     dropped = {DropReason.ALIAS: hours(newest=90), DropReason.UNUSABLE: hours(newest=80)}
-    card = made(acme, Case({"lately": sent(dropped=dropped, quarantined=1)}))
+    card = made(acme, Case({"last_24h": sent(dropped=dropped, quarantined=1)}))
     log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
     quarantine = reverse("admin:ingestion_quarantinedmessage_changelist")
-    assert {note.link.url for note in card.notes if note.link} == {
+    assert {note.link.url for note in card.notices if note.link} == {
         f"{log}?reason=alias",
         f"{quarantine}?product__id__exact={acme.pk}",
     }
 
 
-def test_only_who_manages_a_product_is_led_to_adding_a_workspace(acme: Product) -> None:
+def test_only_managers_get_a_link_to_add_a_workspace(acme: Product) -> None:
     case = Case({"workspaces": [], "totals": None})
     seen = ProductSet(frozenset([acme.pk]))
-    (note,) = made(acme, case, Access(seen, ProductSet(), ProductSet())).notes
+    (note,) = made(acme, case, Access(seen, ProductSet(), ProductSet())).notices
     assert note.link is None
-    (note,) = made(acme, case, Access(seen, seen, seen)).notes
+    (note,) = made(acme, case, Access(seen, seen, seen)).notices
     assert note.link and note.link.url.endswith(f"/workspace/add/?product={acme.pk}")
 
 
 def test_a_product_that_is_being_deleted_says_nothing_else(acme: Product) -> None:
     acme.deletion_requested_at, acme.deleted_rows = NOW, 12345
-    card = made(acme, Case({"lately": sent(quarantined=7)}))
-    assert [(one.level, one.text) for one in card.notes] == [
-        ("warning", "Being deleted, 12,345 rows so far.")
+    card = made(acme, Case({"last_24h": sent(quarantined=7)}))
+    assert [(one.level, one.text) for one in card.notices] == [
+        ("warning", "Being deleted: 12,345 rows so far.")
     ]
-    assert not card.numbers and card.chart is None and not card.links
+    assert not card.statistics and card.chart is None and not card.links
 
 
 def test_the_numbers_of_a_product(acme: Product) -> None:
     dropped = {DropReason.DUPLICATE: hours(newest=7)}
     known = {
-        "lately": sent(dropped=dropped, waiting=backlog(3, seconds=4), in_inbox=hours(newest=3))
+        "last_24h": sent(dropped=dropped, waiting=backlog(3, seconds=4), in_inbox=hours(newest=3))
     }
-    assert [(one.label, one.value, one.detail) for one in made(acme, Case(known)).numbers] == [
+    assert [(one.label, one.value, one.detail) for one in made(acme, Case(known)).statistics] == [
         ("Scored accounts", "4", "3 active in the last 7 days"),
         ("Scored users", "40", "30 active in the last 7 days"),
-        ("Accepted in 24 h", "110", "7 dropped as intended"),
+        ("Accepted (24 h)", "110", "7 dropped as intended"),
         ("In the inbox", "3", "up to 4 s"),
     ]
 
 
 def test_a_card_says_the_same_of_drops_in_its_numbers_and_its_note(acme: Product) -> None:
     card = made(acme, CASES["dropped for several reasons"])
-    assert card.numbers[2].detail == "99 dropped, 98 more as intended"
-    assert card.notes[0].text.startswith("99 of 297 messages")
+    assert card.statistics[2].detail == "99 dropped, 98 more as intended"
+    assert card.notices[0].text.startswith("99 of 297 messages")
 
 
-def test_who_rises_and_falls_is_said_with_score_and_change(acme: Product) -> None:
+def test_rising_and_falling_accounts_have_score_and_change(acme: Product) -> None:
     ada = Account(pk=1, external_id="a1", traits={"name": "Ada Ltd"})
     bob = Account(pk=2, external_id="b2", traits={})
     moved = Movers([Mover(ada, 72.0, 12.4)], [Mover(bob, 3.1, -40.0)])
-    card = made(acme, Case({"moved": moved}))
+    card = made(acme, Case({"movers": moved}))
     assert [
         (heading, [(one.name, one.score, one.change) for one in some])
-        for heading, some in card.moved
+        for heading, some in card.movers
     ] == [
         ("Rising", [("Ada Ltd", "72.0", "+12.4")]),
         ("Falling", [("b2", "3.1", "\N{MINUS SIGN}40.0")]),
@@ -408,7 +406,7 @@ def test_the_chart_gives_each_reason_its_colour_and_leads_to_its_messages(acme: 
         in_quarantine=hours(newest=2),
         in_inbox=hours(newest=1),
     )
-    chart = made(acme, Case({"lately": known})).chart
+    chart = made(acme, Case({"last_24h": known})).chart
     assert chart is not None
     said = "110 in all: Recorded 100, Duplicate 7, In quarantine 2, Waiting 1. Most on 12:00: 110."
     assert said in chart
@@ -416,7 +414,7 @@ def test_the_chart_gives_each_reason_its_colour_and_leads_to_its_messages(acme: 
     assert f'href="{log}?reason=duplicate"' in chart
 
 
-def test_charts_of_products_of_one_name_can_be_told_apart(acme: Product) -> None:
+def test_charts_of_products_with_the_same_name_have_different_titles(acme: Product) -> None:
     other = Product.create_with_workspace("Acme")
     charts = [made(one, Case()).chart or "" for one in (acme, other)]
     first, second = (re.findall(r'id="(chart-[^"]+)"', chart) for chart in charts)
@@ -453,14 +451,14 @@ def test_a_card_says_how_the_connection_stands(
 ) -> None:
     connection = a_connection(acme, **fields)
     card = made(acme, Case({"connection": connection}))
-    # What wants a look is said at the top.
-    (note,) = card.notes if level in ("bad", "warning") else [card.connection]
+    # Problems are at the top.
+    (note,) = card.notices if level in ("bad", "warning") else [card.connection]
     assert note and (note.level, note.text) == (level, told)
     page = reverse("admin:marketplace_connection_change", args=[connection.pk])
     assert note.link and note.link.url == page
 
 
-def test_who_may_connect_a_product_is_led_to_it_and_nobody_else(acme: Product) -> None:
+def test_only_logins_that_may_connect_a_product_get_a_link(acme: Product) -> None:
     seen = ProductSet(frozenset([acme.pk]))
     assert made(acme, Case(), Access(seen, ProductSet(), ProductSet())).connection is None
     note = made(acme, Case(), Access(seen, ProductSet(), seen)).connection
@@ -473,7 +471,7 @@ def test_a_card_shows_the_first_workspace_and_names_the_others(
 ) -> None:
     others = [Workspace.objects.create(product=acme_rows.product, name=f"W{n}") for n in range(7)]
     said = text(page(member))
-    assert "Scores of Default, which looks at the last 7 days" in said
+    assert "Default workspace: last 7 days" in said
     assert "Other workspaces: W0 , W1 , W2 , W3 , W4 and 2 more." in said
     ranked = f"{reverse('admin:engagement_account_changelist')}?workspace={others[0].pk}"
     assert f'href="{ranked}"' in page(member)
@@ -499,7 +497,7 @@ def test_hundreds_of_products_have_a_dozen_cards_and_a_link_to_the_rest(
     html = page(member)
     assert html.count('<article class="eds-card"') == home.MAX_CARDS
     said = text(html)
-    assert "The first 12 of your products by name. All products , 289 more." in said
+    assert "Only the first 12 products are shown. See all products (289 more)." in said
 
 
 @pytest.mark.parametrize("products", [1, 11, 40])
@@ -509,6 +507,6 @@ def test_queries_do_not_grow_with_products_but_for_their_movers(
     for number, one in enumerate(many_products(products), start=2):
         if number <= home.MAX_CARDS:
             fill(one, number)
-    # Two look-ups of movers for each of the scored products that have a card.
+    # Two queries for movers for each scored product with a card.
     with django_assert_max_num_queries(21 + 2 * min(products + 1, home.MAX_CARDS)):
         page(member)

@@ -1,4 +1,4 @@
-"""A member of Acme meets nothing of Globex, at whatever address and by whatever form."""
+"""A member of Acme sees nothing of Globex, at any URL and with any form."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ OWN_VIEWS = {
 
 
 def addresses(rows: Rows) -> list[str]:
-    """Every admin address that is about one row of the product."""
+    """Every admin URL that is about one row of the product."""
     found = []
     for name, pk in rows.pages():
         views = [*ONE_ROW, *OWN_VIEWS.get(name, [])]
@@ -38,7 +38,7 @@ def test_no_address_of_another_products_row_answers(
 ) -> None:
     for address in addresses(globex_rows):
         answer = getattr(member, method)(address, {"name": "taken over", "post": "yes"})
-        # A view for POST alone says so before it looks at the row.
+        # A view for POST only may return 405 first.
         allowed = REFUSED | ({405} if method == "get" else set())
         assert answer.status_code in allowed, address
         assert b"globex" not in answer.content.lower(), address
@@ -62,7 +62,7 @@ def test_no_list_search_or_filter_shows_another_product(
         address = reverse(f"admin:{name}_changelist")
         for query in ({}, {"product__id__exact": globex_rows.product.pk}, {"q": "globex"}):
             html = member.get(address, query).content.decode().lower()
-            # The search box and the links keep what was asked for.
+            # The search box and the links keep the query.
             shown = (
                 html.replace('value="globex"', "").replace("q%3dglobex", "").replace("q=globex", "")
             )

@@ -1,4 +1,4 @@
-"""Who ranks a list by a workspace stays in it: rows, people, segments and the way back."""
+"""A list ranked by a workspace links to that workspace: rows, users, segments, breadcrumbs."""
 
 import re
 
@@ -20,7 +20,7 @@ from tests.admin.test_subject_pages import (
 
 @pytest.fixture
 def second(acme_rows: Rows) -> Workspace:
-    """Another workspace than the one that pages open in."""
+    """Not the workspace that pages open in by default."""
     workspace = second_workspace(acme_rows)
     assert workspace.scores is not None
     AccountEngagement.objects.create(
@@ -36,7 +36,7 @@ def second(acme_rows: Rows) -> Workspace:
 
 
 def links(page: str, path: str) -> list[str]:
-    """The query of each link in the page to the path."""
+    """The query of each link to *path* on the page."""
     return re.findall(rf'href="{re.escape(path)}\?([^"]*)"', page)
 
 
@@ -46,12 +46,12 @@ def test_a_row_opens_in_the_workspace_that_the_list_ranks_by(
 ) -> None:
     listing = reverse(f"admin:engagement_{kind}_changelist")
     page = root.get(listing, {"workspace": second.pk}).content.decode()
-    (row,) = re.findall(r'<th class="field-called"><a href="([^"]*)"', page)
+    (row,) = re.findall(r'<th class="field-display_name"><a href="([^"]*)"', page)
     opened = root.get(row.replace("&amp;", "&"))
     assert opened.context["workspace"] == second
     # Without a workspace the page opens in the first one.
     page = root.get(listing).content.decode()
-    (row,) = re.findall(r'<th class="field-called"><a href="([^"]*)"', page)
+    (row,) = re.findall(r'<th class="field-display_name"><a href="([^"]*)"', page)
     assert root.get(row.replace("&amp;", "&")).context["workspace"] == acme_rows.workspace
 
 
@@ -70,7 +70,7 @@ def test_the_links_of_a_page_stay_in_its_workspace(
     happened(acme_rows, 1, account=acme_rows.account)
     asked = f"workspace={second.pk}"
     account = root.get(account_page(acme_rows, workspace=second.pk)).content.decode()
-    # In the table of users, and at the last event.
+    # In the table of users, and next to the latest event.
     assert links(account, user_page(acme_rows)) == [asked, asked]
     assert links(account, reverse("admin:engagement_account_changelist"))[0] == asked
     user = root.get(user_page(acme_rows, workspace=second.pk)).content.decode()
@@ -88,7 +88,7 @@ def test_the_way_back_leads_to_the_list_as_it_was_left(
 ) -> None:
     listing = reverse("admin:engagement_user_changelist")
     page = root.get(f"{listing}?workspace={second.pk}&q=acme").content.decode()
-    (row,) = re.findall(r'<th class="field-called"><a href="([^"]*)"', page)
+    (row,) = re.findall(r'<th class="field-display_name"><a href="([^"]*)"', page)
     opened = root.get(row.replace("&amp;", "&"))
     assert opened.context["list_url"] == f"{listing}?workspace={second.pk}&q=acme"
     assert f'href="{listing}?workspace={second.pk}&amp;q=acme"' in opened.content.decode()

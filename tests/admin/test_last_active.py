@@ -1,4 +1,4 @@
-"""Whoever was named by a message was not active by it: lists, pages and files tell them apart."""
+"""Being mentioned in a message is not activity: lists, pages, and exports tell them apart."""
 
 import re
 from datetime import timedelta
@@ -16,7 +16,7 @@ from tests.admin.test_subject_pages import account_page, second_workspace, user_
 
 @pytest.fixture(autouse=True)
 def named_today_and_active_nine_days_ago(acme_rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As after a license sync, which names every account."""
+    """As after a license sync, which mentions every account."""
     monkeypatch.setattr(timezone, "now", lambda: NOON)
     for subjects in (User.objects, Account.objects):
         subjects.update(last_seen_at=NOON)
@@ -30,7 +30,9 @@ def cell(page: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["user", "account"])
-def test_a_list_says_when_somebody_did_something(root: Client, acme_rows: Rows, kind: str) -> None:
+def test_a_list_shows_when_a_subject_was_last_active(
+    root: Client, acme_rows: Rows, kind: str
+) -> None:
     listing = reverse(f"admin:engagement_{kind}_changelist")
     for query in ({}, {"workspace": acme_rows.workspace.pk}):
         shown = cell(root.get(listing, query).content.decode())
@@ -56,7 +58,7 @@ def test_a_page_tells_the_last_activity_from_the_last_message(
     root: Client, acme_rows: Rows, page: Any
 ) -> None:
     shown = root.get(page(acme_rows))
-    assert "9 days ago" in dict(shown.context["numbers"].metrics)["Last active"]
+    assert "9 days ago" in dict(shown.context["summary"].metrics)["Last active"]
     (message,) = re.findall(
         r'<div class="form-row field-last_message">.*?<time[^>]*>(.*?)</time>',
         shown.content.decode(),
@@ -72,6 +74,6 @@ def test_an_accounts_users_are_listed_with_their_last_activity(
     assert row["last_active_at"] == NOON - timedelta(days=9, hours=3)
 
 
-def test_who_is_not_scored_yet_was_never_active(root: Client, acme_rows: Rows) -> None:
+def test_an_unscored_subject_was_never_active(root: Client, acme_rows: Rows) -> None:
     Workspace.objects.update(scores=None)
     assert cell(root.get(reverse("admin:engagement_user_changelist")).content.decode()) == "Never"

@@ -1,4 +1,4 @@
-"""Logging in: guesses are slowed down, and nobody is kept out by the guesses of others."""
+"""Logging in: guesses are throttled, and other people's guesses lock nobody out."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -109,7 +109,7 @@ def test_one_name_from_many_addresses_waits_half_a_minute_at_most() -> None:
     assert wait(address="10.0.3.1", at=now) == 30
 
 
-def test_who_has_logged_in_here_before_is_not_kept_out_by_others() -> None:
+def test_a_login_from_a_known_address_is_not_kept_out_by_others() -> None:
     fail(1)
     throttle.register_success(SignInAttempt("maya", HOME), NOON - timedelta(days=30))
     for number in range(30):
@@ -119,11 +119,11 @@ def test_who_has_logged_in_here_before_is_not_kept_out_by_others() -> None:
             break
     assert wait(address=ELSEWHERE) > 0
     fail(5)
-    # Their own failures count all the same.
+    # Their own failures still count.
     assert wait() == 30
 
 
-def test_who_logged_in_here_long_ago_is_not_known_any_more() -> None:
+def test_an_address_is_no_longer_known_after_ninety_days() -> None:
     fail(1, at=NOON - timedelta(days=91))
     throttle.register_success(SignInAttempt("maya", HOME), NOON - timedelta(days=91))
     for number in range(30):
@@ -138,7 +138,7 @@ def test_an_ipv6_customer_has_one_place_however_many_addresses() -> None:
 
 
 def test_neither_names_nor_addresses_are_stored() -> None:
-    # People type their password where the name belongs.
+    # People type their password into the name field.
     fail(1, name="correct horse battery staple")
     with connection.cursor() as cursor:
         cursor.execute("SELECT string_agg(a::text, ' ') FROM engagement_loginattempts a")
@@ -200,13 +200,13 @@ def test_after_some_failures_even_the_right_password_waits(maya: AdminUser) -> N
     assert log_in("wrong", name="ray").status_code == 200
 
 
-def test_unknown_names_are_told_the_same(maya: AdminUser) -> None:
+def test_unknown_names_get_the_same_message(maya: AdminUser) -> None:
     for _ in range(5):
         log_in("wrong", name="nobody")
     assert WAIT.search(log_in("wrong", name="nobody").content.decode())
 
 
-def test_who_may_not_log_in_here_counts_as_a_failure() -> None:
+def test_a_user_who_is_not_staff_counts_as_a_failure() -> None:
     AdminUser.objects.create_user("norm", password="quite a secret")
     for _ in range(5):
         log_in("quite a secret", name="norm")
@@ -222,7 +222,7 @@ def test_an_empty_form_counts_as_nothing() -> None:
     ("key", "sent", "address"),
     [
         ("REMOTE_ADDR", {"REMOTE_ADDR": HOME}, HOME),
-        # Without a proxy anybody can say that they come through one.
+        # Without a proxy, anyone can send this header.
         ("REMOTE_ADDR", {"REMOTE_ADDR": HOME, "HTTP_X_FORWARDED_FOR": ELSEWHERE}, HOME),
         ("HTTP_X_FORWARDED_FOR", {"HTTP_X_FORWARDED_FOR": f"made up, {HOME}"}, HOME),
         ("HTTP_X_FORWARDED_FOR", {}, ""),
@@ -245,5 +245,5 @@ def test_an_address_is_taken_from_whom_we_trust(
         (timedelta(minutes=5), "5 minutes"),
     ],
 )
-def test_a_wait_is_told_in_words(wait: timedelta, said: str) -> None:
+def test_a_wait_is_shown_in_words(wait: timedelta, said: str) -> None:
     assert format_wait(wait) == said

@@ -1,4 +1,4 @@
-"""A list takes the filters that it offers; anything else that an address may ask for is refused."""
+"""A list accepts the filters that it offers and rejects all others."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from engagement.admin.lookups import INVALID_FILTER_MESSAGE
 from ingestion.models import DropReason
 from tests.admin.rows import Rows
 
-# Look-ups, and values that a database or Python cannot take.
+# Lookups, and values that PostgreSQL or Python cannot take.
 LOOKUPS = {
     "": "x",
     "__exact": "\0",
@@ -59,7 +59,7 @@ def lists() -> Iterator[tuple[type[models.Model], str]]:
 
 
 def made_up(model: type[models.Model]) -> Iterator[dict[str, str]]:
-    # Each column meets three look-ups, and each look-up many columns.
+    # Each column is tried with three lookups, and each lookup with many columns.
     columns = ["nothing", *(field.name for field in model._meta.get_fields())]
     each = list(LOOKUPS.items())
     for number, column in enumerate(columns):
@@ -96,7 +96,7 @@ def test_no_text_that_a_person_types_is_an_error_of_an_autocomplete(root: Client
 def test_nobody_looks_up_what_no_page_shows(
     who: str, acme_rows: Rows, request: pytest.FixtureRequest
 ) -> None:
-    """Letter by letter a look-up tells a secret to whoever may see the list."""
+    """Letter by letter, a lookup would reveal a secret to anyone who sees the list."""
     person: Client = request.getfixturevalue(who)
     looked_at = 0
     for model, address in lists():

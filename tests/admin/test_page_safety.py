@@ -1,4 +1,4 @@
-"""What browsers are told about pages, and that machines' requests do not pay for it."""
+"""Security headers of pages, which API requests do not pay for."""
 
 import pytest
 from django.conf import settings
@@ -64,7 +64,7 @@ def test_a_host_goes_on_the_browsers_list_only_if_an_operator_says_so(
     assert ended.stdout.split() == ["31536000", told], ended.stderr
 
 
-def test_machines_are_told_nothing_of_it() -> None:
+def test_api_responses_have_no_page_headers() -> None:
     answer = Client().get("/healthz")
     assert "Content-Security-Policy" not in answer.headers
     assert "Permissions-Policy" not in answer.headers
@@ -112,6 +112,6 @@ def test_the_page_of_a_periodic_task_has_no_script_in_it(root: Client) -> None:
     html = root.get(every).content.decode()
     scripts = html.split("<script")[1:]
     assert scripts and all(" src=" in script.split(">", 1)[0] for script in scripts)
-    # What the script would say when the crontab changes stands there from the beginning.
+    # The description that the script would update is on the page anyway.
     assert "At 03:00" in html
     assert root.get(reverse("admin:django_celery_beat_periodictask_changelist")).status_code == 200

@@ -1,4 +1,4 @@
-"""A page that takes too long says so; what is saved or downloaded takes its time."""
+"""A page that takes too long returns 503. Saving and downloads have no limit."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from config import middleware
 from config.dashboard import home
 from engagement.database import sql
 
-# Longer than any limit that is set here, and short enough to wait for.
+# Longer than any limit in these tests, and short enough to wait for.
 SHORT = "SELECT pg_sleep(0.5)"
 LONG = "SELECT pg_sleep(60)"
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -28,7 +28,7 @@ def short_limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def start_page(who: Client, monkeypatch: pytest.MonkeyPatch, work: Callable[..., Any]) -> Any:
-    """The start page, where it does this first."""
+    """The home page, which does this first."""
     with monkeypatch.context() as patch:
         patch.setattr(home, "home_context", work)
         return who.get(reverse("admin:index"))

@@ -1,4 +1,4 @@
-"""Each page opens, says what it should, and reading pages change nothing."""
+"""Each page opens with the expected texts, and read-only pages change nothing."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_a_product_made_here_has_its_default_workspace(root: Client) -> None:
     assert [workspace.name for workspace in product.workspaces.all()] == ["Default"]
 
 
-def test_a_member_who_makes_a_product_may_see_it(member: Client) -> None:
+def test_a_member_who_adds_a_product_sees_it(member: Client) -> None:
     member.post(reverse("admin:engagement_product_add"), {"name": "Initech"})
     product = Product.objects.get(name="Initech")
     assert member.get(page("engagement_product", product.pk)).status_code == 200
@@ -126,7 +126,7 @@ def test_a_user_page_shows_scores_traits_and_the_account(root: Client, acme_rows
 def test_an_account_page_ranks_its_users(root: Client, acme_rows: Rows) -> None:
     for name, raw in [("low", 1), ("high", 500)]:
         a_user(acme_rows.product, name, acme_rows.workspace, acme_rows.account, raw)
-    # Users of another account, or ranked in another workspace, change nothing.
+    # Users of another account or workspace change nothing.
     other = an_account(acme_rows.product, "other", acme_rows.workspace)
     a_user(acme_rows.product, "elsewhere", acme_rows.workspace, other, 900)
     Workspace.objects.create(product=acme_rows.product, name="Second")
@@ -261,12 +261,12 @@ def test_a_list_costs_the_same_queries_however_long(
 def test_a_long_list_is_cut_and_not_counted(
     root: Client, acme_rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.listed", 2)
+    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.max_rows", 2)
     for _ in range(3):
         waiting(acme_rows.key, messages.Track("u", "e", NOON))
     assert InboxMessage.objects.count() == 4
     html = root.get(listing("ingestion_inboxmessage")).content.decode()
-    assert "The first 2 inbox messages; there are more." in html
+    assert "The first 2 inbox messages. There are more." in html
 
 
 def test_the_schedule_and_logins_are_for_superusers_only(root: Client, member: Client) -> None:

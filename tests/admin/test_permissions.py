@@ -1,6 +1,6 @@
-"""Every address of the admin, asked by everybody who may or may not.
+"""Every URL of the admin, requested by every kind of login.
 
-The addresses come from the URL resolver. Whoever adds a page is made to say here who it is for.
+The URLs come from the URL resolver. A new page must be listed here with its audience.
 """
 
 from collections.abc import Iterator
@@ -21,13 +21,13 @@ from tests.admin.rows import Rows, fill
 
 
 class For(Enum):
-    """Whom an address is for."""
+    """Who may open a URL."""
 
-    ANYBODY = "anybody, logged in or not"
-    STAFF = "whoever can log in"
+    ANYBODY = "anyone, logged in or not"
+    STAFF = "everyone who can log in"
     MEMBERS = "the product's members"
     MANAGERS = "the product's managers"
-    CONNECTORS = "who may manage the product's connection"
+    CONNECTORS = "those who may manage the product's connection"
     SUPERUSERS = "superusers"
 
 
@@ -43,7 +43,7 @@ OF_NO_ROW = {
     "app_list": For.STAFF,
 }
 OF_SUPERUSERS = ("auth_", "django_celery_beat_")
-# By the end of their names.
+# By the end of the URL name.
 VIEWS = {
     "changelist": For.MEMBERS,
     "change": For.MEMBERS,
@@ -78,7 +78,7 @@ OWN_VIEWS = {
     "marketplace_connection_disconnect": For.CONNECTORS,
     "marketplace_connection_status": For.MEMBERS,
 }
-# What somebody is told who may not, or who asks for what they cannot know to exist.
+# The status for a login that may not open a page, or may not know that it exists.
 REFUSED = {302, 403, 404}
 
 
@@ -107,7 +107,7 @@ def admin_resolvers() -> list[URLResolver]:
 
 
 def admin_names() -> list[tuple[str, bool]]:
-    """The name of each named address, and whether it is about one row."""
+    """The name of each named URL, and whether it is about one row."""
     (admin,) = admin_resolvers()
     return [
         (one.name, bool(one.pattern.converters))
@@ -129,7 +129,7 @@ def whom(name: str) -> For:
 
 
 def addresses(rows: Rows) -> list[Address]:
-    """Each address of the admin, those of rows for the rows of one product."""
+    """Each URL of the admin, for the rows of one product where it is about a row."""
     known = dict(rows.pages())
     found = []
     for name, of_a_row in admin_names():
@@ -152,11 +152,11 @@ def addresses(rows: Rows) -> list[Address]:
 def status(
     who: Client, method: str, url: str, unseen: str = "", asked: dict[str, Any] | None = None
 ) -> int:
-    """What the address answers; whatever it changed is taken back."""
+    """The status of the response. Its changes are rolled back."""
     before = transaction.savepoint()
     try:
         answer = getattr(who, method)(url, asked)
-        # A download is made while it is read.
+        # A download is built while it is read.
         content = answer.getvalue()
     finally:
         transaction.savepoint_rollback(before)
@@ -167,7 +167,7 @@ def status(
 
 
 def member_of(product: Product, name: str, **membership: Any) -> Client:
-    """Somebody without any of Django's permissions: memberships alone decide."""
+    """A login without any of Django's permissions: only memberships count."""
     person = AdminUser.objects.create_user(name, is_staff=True)
     ProductMember.objects.create(product=product, user=person, **membership)
     return logged_in(person)
@@ -178,13 +178,13 @@ VIEWER, MANAGER = ProductMember.Role.VIEWER, ProductMember.Role.MANAGER
 
 @pytest.fixture
 def rows(root: Client, acme: Product, settings: Settings) -> Rows:
-    # Nobody answers there: testing a connection fails at once.
+    # Nothing listens there, so testing a connection fails at once.
     settings.MARKETPLACE_API_URL = "http://127.0.0.1:9"
     return fill(acme)
 
 
 def may(rows: Rows, who: Client, root: Client, allowed: set[For]) -> None:
-    """*who* gets what superusers get where an address is for one of *allowed*, else a refusal."""
+    """*who* gets a superuser's status if the URL is for one of *allowed*, else a refusal."""
     for address in addresses(rows):
         if address.whom is For.ANYBODY:
             continue
@@ -192,14 +192,14 @@ def may(rows: Rows, who: Client, root: Client, allowed: set[For]) -> None:
             answered = status(who, method, address.url)
             told = (address.name, method, answered)
             if address.whom not in allowed:
-                # A page for POST alone says so before anything else.
+                # A page for POST only may return 405 first.
                 assert answered in REFUSED | ({405} if method == "get" else set()), told
             elif not (method == "post" and answered == 403 and changes_a_row(address, allowed)):
                 assert answered == status(root, method, address.url), told
 
 
 def changes_a_row(address: Address, allowed: set[For]) -> bool:
-    """Whether a page to look at is also the form that changes the row, which is for others."""
+    """Whether a readable page is also a form that this login may not submit."""
     return address.name.endswith("_change") and For.MANAGERS not in allowed
 
 
@@ -218,7 +218,7 @@ def test_no_cache_keeps_a_page_or_a_download(rows: Rows, root: Client) -> None:
     for address in addresses(rows):
         answer = root.get(address.url)
         answer.getvalue()
-        # Not the words of the admin's scripts, which are the same for everybody.
+        # Not the admin's script translations, which are the same for everyone.
         if answer.status_code == 200 and address.name != "jsi18n":
             assert "no-store" in answer.headers["Cache-Control"], address
             shown += 1
@@ -261,7 +261,7 @@ def test_a_member_of_another_product_meets_nothing_of_this_one(
 def test_nothing_of_this_product_is_taken_from_a_member_of_another_one_as_a_filter(
     rows: Rows, globex: Product
 ) -> None:
-    """Wherever a page may be asked for a workspace, a segment, a product or a row of it."""
+    """On every page with a parameter for a workspace, a segment, a product, or one of its rows."""
     stranger = member_of(globex, "sam", role=MANAGER)
     asked = {
         "workspace": rows.workspace.pk,
@@ -282,7 +282,7 @@ def test_nothing_of_this_product_is_taken_from_a_member_of_another_one_as_a_filt
 
 
 def test_no_address_escapes_for_want_of_a_name() -> None:
-    """Django's own two: one leads from a row to its page, one answers 404 to all the rest."""
+    """Only Django's two: one redirects from a row to its page, one returns 404 for all others."""
     (admin,) = admin_resolvers()
     nameless = {str(one.pattern) for one in each_pattern(admin.url_patterns) if not one.name}
     assert nameless == {"<path:object_id>/", "(?P<url>.*)$"}
@@ -321,7 +321,7 @@ def test_staff_without_a_product_may_open_the_overview_and_their_password(
 
 
 @pytest.mark.parametrize("logged_in_as_no_staff", [False, True])
-def test_everybody_else_is_asked_to_log_in(
+def test_everyone_else_is_redirected_to_the_login(
     rows: Rows, root: Client, logged_in_as_no_staff: bool
 ) -> None:
     anonymous = Client()

@@ -31,7 +31,7 @@ def test_nothing_to_try_is_nothing_done(db: None) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_two_clicks_at_once_put_it_back_once(acme_rows: Rows) -> None:
-    # Beyond whatever the sequence of the inbox has come to.
+    # Higher than any number of the inbox's sequence.
     ids = list(range(10**9, 10**9 + 50))
     for number in ids:
         quarantined(acme_rows.product, number, acme_rows.key)
@@ -68,7 +68,7 @@ def test_the_action_tries_the_selected_again(member: Client, acme_rows: Rows) ->
     assert list(QuarantinedMessage.objects.all()) == [acme_rows.quarantined]
 
 
-def test_who_may_only_look_cannot_try_again(reader: Client, acme_rows: Rows) -> None:
+def test_a_viewer_cannot_retry(reader: Client, acme_rows: Rows) -> None:
     pk = acme_rows.quarantined.pk
     url = reverse("admin:ingestion_quarantinedmessage_try_again", args=[pk])
     assert reader.post(url).status_code == 403
@@ -78,7 +78,7 @@ def test_who_may_only_look_cannot_try_again(reader: Client, acme_rows: Rows) -> 
     assert QuarantinedMessage.objects.filter(pk=pk).exists()
 
 
-def test_a_member_cannot_try_somebody_elses_message(member: Client, globex_rows: Rows) -> None:
+def test_a_member_cannot_retry_another_products_message(member: Client, globex_rows: Rows) -> None:
     pk = globex_rows.quarantined.pk
     url = reverse("admin:ingestion_quarantinedmessage_try_again", args=[pk])
     assert member.post(url).status_code == 404

@@ -1,4 +1,4 @@
-"""What a viewer, a manager and a viewer with the connection see and do on pages they share."""
+"""What viewers, managers, and viewers with the connection see and do on the same pages."""
 
 import re
 from typing import Any
@@ -42,7 +42,7 @@ def test_a_member_is_a_viewer_unless_made_a_manager(root: Client, acme: Product)
     assert re.findall(r'value="(\w+)" selected', new) == ["viewer"]
 
 
-def test_whoever_makes_a_product_manages_it(db: None) -> None:
+def test_who_adds_a_product_manages_it(db: None) -> None:
     maker = AdminUser.objects.create_user("mo", is_staff=True)
     maker.user_permissions.add(Permission.objects.get(codename="add_product"))
     logged_in(maker).post(reverse("admin:engagement_product_add"), {"name": "Initech"})
@@ -117,7 +117,7 @@ def test_an_action_leaves_out_rows_of_products_that_one_only_views(
     assert [key.pk for key in live] == [acme_rows.key.pk]
 
 
-def test_trying_again_takes_the_messages_of_ones_own_products_only(
+def test_retrying_takes_messages_of_managed_products_only(
     both: Client, acme_rows: Rows, globex_rows: Rows
 ) -> None:
     InboxMessage.objects.all().delete()
@@ -153,17 +153,17 @@ def test_a_changed_role_counts_from_the_next_request(member: Client, acme_rows: 
     assert member.post(address).status_code == 302
     ProductMember.objects.update(role=Role.VIEWER)
     assert member.post(address).status_code == 403
-    # Nor is a secret shown that was asked for as a manager.
+    # A secret that was requested as a manager is not shown, either.
     page = member.get(reverse("admin:ingestion_ingestionkey_change", args=[acme_rows.key.pk]))
     assert acme_rows.key.secret not in page.content.decode()
 
 
-def test_who_may_see_what_is_looked_up_once_a_page(
+def test_access_is_loaded_once_per_page(
     member: Client, acme_rows: Rows, django_assert_max_num_queries: Any
 ) -> None:
     address = reverse("admin:engagement_product_change", args=[acme_rows.product.pk])
     with django_assert_max_num_queries(20) as queries:
         member.get(address)
     asked = [one for one in queries.captured_queries if "role" in one["sql"]]
-    # Once for the rules and once for the table of members.
+    # Once for the permissions and once for the table of members.
     assert len(asked) == 2

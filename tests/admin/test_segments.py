@@ -1,4 +1,4 @@
-"""Making segments: rows of conditions, who is in it while one writes, and nothing of others."""
+"""Editing segments: rows of conditions, the preview of members, and isolation of products."""
 
 import re
 from typing import Any
@@ -22,7 +22,7 @@ def page(segment: Segment) -> str:
 
 
 def filled_in(*rows: dict[str, Any], match: str = "all", **more: Any) -> dict[str, Any]:
-    """The conditions as a browser sends them."""
+    """The conditions as a browser submits them."""
     data: dict[str, Any] = {
         "conditions-TOTAL_FORMS": len(rows),
         "conditions-INITIAL_FORMS": 0,
@@ -66,7 +66,7 @@ def test_a_workspace_that_is_not_scored_yet_has_no_counts(root: Client, acme: Pr
     html = root.get(reverse(LIST)).content.decode()
     assert html.count('<td class="field-members">–</td>') == 25
     segment = Segment.objects.filter(workspace__product=acme).first()
-    assert segment and "is not scored yet" in root.get(page(segment)).content.decode()
+    assert segment and "has no scores yet" in root.get(page(segment)).content.decode()
 
 
 # --- Default segments ---------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def test_first_one_says_whose_segment_it_is(root: Client, acme_rows: Rows) -> No
     assert '<option value="acme event">' in html
 
 
-# Each row as it is filled in, and the condition that it makes.
+# The inputs of each row, and the condition that they make.
 MADE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (TRAIT, {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}),
     (
@@ -167,7 +167,7 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(
     made = Segment.objects.get(name="Mine")
     assert (made.scope, made.match, made.conditions) == ("user", "any", [condition])
     assert (made.workspace, made.is_default) == (acme_rows.workspace, False)
-    # Saved as its page shows it, it stays what it is.
+    # Saving the page without changes keeps the condition.
     form = member.get(page(made)).context["adminform"].form
     shown = form.rows.rows[0].initial
     again = {name: "" if value is None else value for name, value in shown.items()}
@@ -183,16 +183,16 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(
         ({**TRAIT, "text": ""}, "Give the text to compare with."),
         ({**TRAIT, "text": "x" * 513}, "in at most 512 characters"),
         ({**TRAIT, "text": "a\0"}, "Null characters are not allowed."),
-        ({**TRAIT, "trait_is": "at_least", "text": "many"}, "Give a number, like 75 or 0.5."),
-        ({**TRAIT, "trait_is": "at_least", "text": "1e5"}, "Give a number, like 75 or 0.5."),
+        ({**TRAIT, "trait_is": "at_least", "text": "many"}, "Enter a number, such as 75 or 0.5."),
+        ({**TRAIT, "trait_is": "at_least", "text": "1e5"}, "Enter a number, such as 75 or 0.5."),
         ({**TRAIT, "trait_is": "at_least", "text": "9" * 30}, "at most 15 digits"),
         ({**TRAIT, "trait_is": "before", "date": "soon"}, "Give a date as year-month-day"),
         ({"what": "event", "event": "", "days": "1"}, "Give the event’s name."),
         ({"what": "event", "event": "a", "times": "0"}, "from 1 to 1,000,000,000"),
-        ({"what": "event", "event": "a", "times": "two"}, "Give a whole number."),
-        ({"what": "event", "event": "a", "days": "-1"}, "Give a whole number."),
+        ({"what": "event", "event": "a", "times": "two"}, "Enter a whole number."),
+        ({"what": "event", "event": "a", "days": "-1"}, "Enter a whole number."),
         ({"what": "created", "days": "5000"}, "from 1 to 3,650"),
-        ({"what": "metric:raw_score", "number": ""}, "Give a number, like 75 or 0.5."),
+        ({"what": "metric:raw_score", "number": ""}, "Enter a number, such as 75 or 0.5."),
         ({"what": "metric:raw_score", "comparison": "between", "number": "2", "upper": "1"},
          "must not be below the first"),
         ({"what": "metric:active_users", "number": "2"}, "Select a valid choice."),
@@ -207,7 +207,7 @@ def test_a_condition_that_cannot_be_used_says_why(
     answer = member.post(reverse(ADD), new(acme_rows, TRAIT, row))
     html = answer.content.decode()
     assert answer.status_code == 200 and sentence in html
-    # It says so at its row, and what was typed is still there.
+    # The error is at its row, and the typed value is still there.
     assert html.index('value="pro"') < html.index(sentence)
     assert not Segment.objects.filter(name="Mine").exists()
 
@@ -217,15 +217,15 @@ def test_a_condition_that_cannot_be_used_says_why(
     [
         ({"name": ""}, "This field is required."),
         ({"name": "x" * 101}, "at most 100 characters"),
-        ({"name": "acme segment"}, "The workspace already has a segment of this name."),
-        ({"name": "All"}, "The workspace already has a segment of this name."),
-        ({"conditions-TOTAL_FORMS": "0"}, "Give at least one condition."),
-        ({"conditions-TOTAL_FORMS": "many"}, "A condition cannot be used"),
-        ({"conditions-TOTAL_FORMS": "9" * 30}, "A condition cannot be used"),
-        ({"conditions-match": "most"}, "A condition cannot be used"),
+        ({"name": "acme segment"}, "This workspace already has a segment with this name."),
+        ({"name": "All"}, "This workspace already has a segment with this name."),
+        ({"conditions-TOTAL_FORMS": "0"}, "Add at least one condition."),
+        ({"conditions-TOTAL_FORMS": "many"}, "A condition is not valid"),
+        ({"conditions-TOTAL_FORMS": "9" * 30}, "A condition is not valid"),
+        ({"conditions-match": "most"}, "A condition is not valid"),
     ],
 )
-def test_a_bad_segment_is_told_what_is_wrong(
+def test_a_bad_segment_has_an_error(
     member: Client, acme_rows: Rows, changes: dict[str, Any], sentence: str
 ) -> None:
     answer = member.post(reverse(ADD), {**new(acme_rows, TRAIT), **changes})
@@ -248,15 +248,15 @@ def test_more_segments_than_a_workspace_may_have_are_refused_and_the_others_can_
     member: Client, acme_rows: Rows
 ) -> None:
     workspace = acme_rows.workspace
-    # The workspace has one already.
+    # The workspace already has a segment with this name.
     Segment.objects.bulk_create(
         Segment(workspace=workspace, scope="user", name=f"Segment {number}", conditions=[])
         for number in range(MAX_CUSTOM_SEGMENTS - 2)
     )
     assert member.post(reverse(ADD), new(acme_rows, TRAIT)).status_code == 302
     html = member.post(reverse(ADD), new(acme_rows, TRAIT, name="Another")).content.decode()
-    assert "A workspace can have at most 100 custom segments." in html
-    # One more than allowed, from before there was a limit.
+    assert "A workspace has at most 100 segments of its own." in html
+    # One more than allowed, from before the limit existed.
     Segment.objects.create(workspace=workspace, scope="account", name="Old", conditions=[])
     mine = Segment.objects.get(workspace=workspace, name="Mine")
     assert member.post(page(mine), filled_in(TRAIT, name="Ours")).status_code == 302
@@ -284,7 +284,7 @@ def test_the_buttons_look_and_save_nothing(member: Client, acme_rows: Rows) -> N
     a_user(acme_rows.product, "second-user", acme_rows.workspace, acme_rows.account)
     seats = new(acme_rows, ADMINS_OF_SEATS, name="")
     html = member.post(reverse(ADD), {**seats, "_preview": "1"}).content.decode()
-    assert "<strong>2 users</strong> right now" in html and "second-user" in html
+    assert "<strong>2 users</strong> match" in html and "second-user" in html
     assert "errornote" not in html and "This field is required" not in html
     html = member.post(reverse(ADD), {**seats, "_add_condition": "1"}).content.decode()
     assert 'name="conditions-1-what"' in html and "<strong>2 users</strong>" in html
@@ -308,7 +308,7 @@ def test_a_condition_is_removed_by_its_button_and_the_others_stay(
         assert 'value="trait" selected' in what
     assert 'name="conditions-TOTAL_FORMS" value="2"' in html and "conditions-2-what" not in html
     assert 'value="pro"' in html and 'value="opened"' not in html
-    # Looking saves nothing, and the rest is saved as it is shown.
+    # A preview saves nothing. Saving stores what the page shows.
     segment.refresh_from_db()
     assert len(segment.conditions) == 2 and segment.conditions[0]["kind"] == "event"
 
@@ -342,7 +342,7 @@ def test_a_made_up_button_removes_nothing(member: Client, acme_rows: Rows, press
 
 
 def test_enter_presses_no_button_that_removes(member: Client, acme_rows: Rows) -> None:
-    """It presses the first one of the form."""
+    """Enter presses the first button of the form."""
     html = member.get(page(acme_rows.segment)).content.decode()
     form = html.split('id="segment_form"')[1]
     assert re.findall(r'<button type="submit" name="(\w+)"', form)[0] == "_preview"
@@ -355,11 +355,14 @@ def preview(client: Client, workspace: Workspace, scope: str, *rows: dict[str, A
 
 def test_members_are_shown_while_one_writes(member: Client, acme_rows: Rows) -> None:
     workspace = acme_rows.workspace
-    assert "1 user<" in preview(member, workspace, "user", ADMINS_OF_SEATS).content.decode()
+    assert (
+        "1 user</strong> matches"
+        in preview(member, workspace, "user", ADMINS_OF_SEATS).content.decode()
+    )
     nobody = preview(member, workspace, "user", TRAIT).content.decode()
-    assert "Nobody" in nobody and "<table>" not in nobody
+    assert "No users match." in nobody and "<table>" not in nobody
     accounts = preview(member, workspace, "account", {"what": "active"}).content.decode()
-    assert "1 account<" in accounts and "acme-account" in accounts
+    assert "1 account</strong> matches" in accounts and "acme-account" in accounts
     nothing = preview(member, workspace, "user").content.decode()
     assert "Choose a condition" in nothing
     wrong = preview(member, workspace, "user", TRAIT, {**TRAIT, "text": ""}).content.decode()
@@ -374,7 +377,7 @@ def test_what_takes_too_long_is_not_waited_for(
     monkeypatch.setattr("engagement.admin.previews.PREVIEW_TIMEOUT_SECONDS", 0.05)
     monkeypatch.setattr("engagement.admin.segments.COUNT_TIMEOUT_SECONDS", 0.05)
     html = root.get(page(acme_rows.segment)).content.decode()
-    assert "Counting takes too long" in html and "Finding the first of them takes" in html
+    assert "This count is taking too long" in html and "This list is taking too long" in html
     assert root.get(reverse(LIST)).status_code == 200
     assert Segment.objects.filter(pk=acme_rows.segment.pk).exists()
 
@@ -411,11 +414,11 @@ def test_made_up_addresses_are_not_found(root: Client, acme_rows: Rows, query: s
         assert root.get(reverse(ADD) + query).status_code == 404
 
 
-def test_who_may_only_look_makes_and_changes_none(reader: Client, acme_rows: Rows) -> None:
+def test_a_viewer_creates_and_changes_no_segment(reader: Client, acme_rows: Rows) -> None:
     assert reader.get(reverse(ADD)).status_code == 403
     assert reader.post(reverse(ADD), new(acme_rows, TRAIT)).status_code == 403
     assert reader.post(page(acme_rows.segment), filled_in(TRAIT)).status_code == 403
     html = reader.get(page(acme_rows.segment)).content.decode()
     assert "acme event" in html and "conditions-TOTAL_FORMS" not in html
-    assert "Make one like this" not in html
+    assert "Duplicate" not in html
     assert preview(reader, acme_rows.workspace, "user", TRAIT).status_code == 403

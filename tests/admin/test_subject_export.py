@@ -53,7 +53,7 @@ def test_an_export_respects_search_workspace_and_segment(root: Client, acme_rows
 def test_an_export_is_of_all_pages(
     root: Client, acme_rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.listed", 1)
+    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.max_rows", 1)
     for number in range(60):
         a_user(acme_rows.product, f"u{number}", acme_rows.workspace, acme_rows.account)
     assert len(exported(root)) == 62

@@ -1,4 +1,4 @@
-"""The lists of users and accounts: ranked in a workspace, by segment, and found by name."""
+"""The lists of users and accounts: ranking, segments, and search."""
 
 import re
 from typing import Any
@@ -42,14 +42,16 @@ def test_a_ranked_list_shows_the_score(root: Client, ranked: Rows) -> None:
     assert "field-score" not in root.get(address).content.decode()
 
 
-def test_a_list_calls_people_by_their_name_or_else_by_their_id(root: Client, ranked: Rows) -> None:
+def test_a_list_shows_names_or_else_ids(root: Client, ranked: Rows) -> None:
     User.objects.filter(external_id="high").update(traits={"name": "Ada"})
     html = root.get(reverse("admin:engagement_user_changelist")).content.decode()
-    called = re.findall(r'<th class="field-called"><a [^>]*>([^<]+)<', html)
+    called = re.findall(r'<th class="field-display_name"><a [^>]*>([^<]+)<', html)
     assert called == ["low", "Ada", "acme-user"]
 
 
-def test_who_has_equal_points_is_listed_once_newest_first(root: Client, ranked: Rows) -> None:
+def test_subjects_with_equal_points_are_listed_once_newest_first(
+    root: Client, ranked: Rows
+) -> None:
     a_user(ranked.product, "equal", ranked.workspace, ranked.account, 500)
     assert listed(root, workspace=ranked.workspace.pk)[:2] == ["equal", "high"]
 
@@ -66,7 +68,7 @@ def test_nobody_is_listed_by_scores_that_are_not_there(root: Client, ranked: Row
 def test_a_segment_leaves_its_members(root: Client, ranked: Rows) -> None:
     chosen = {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk}
     assert listed(root, **chosen) == ["high", "acme-user", "low"]
-    # The segment is of those who did not do the event.
+    # The segment has the users who did not do the event.
     counted(ranked)
     assert listed(root, **chosen) == ["high", "low"]
     assert listed(root, **chosen, q="hig") == ["high"]
@@ -83,7 +85,7 @@ def test_of_a_large_segment_the_highest_are_listed_and_all_are_exported(
     assert [line.split(",")[0] for line in lines] == ["id", "high", "acme-user", "low"]
 
 
-def test_a_search_goes_through_all_members_of_a_segment(
+def test_a_search_covers_all_members_of_a_segment(
     root: Client, ranked: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subject_lists, "MAX_LISTED_ROWS", 0)
@@ -151,7 +153,7 @@ def test_a_ranked_list_costs_the_same_queries_however_long(
 
 
 def totals(page: str) -> tuple[str, str]:
-    """What a list says above its rows and below them of how many there are."""
+    """The number of rows that a list shows above and below them."""
     above = re.findall(r'<span class="small quiet">(.*?)</span>', page, re.DOTALL)[0]
     below = re.findall(r'<p class="paginator">(.*?)</p>', page, re.DOTALL)[-1]
     plain = [re.sub(r"<[^>]*>|\(.*?\)", " ", one) for one in (above, below)]
@@ -165,11 +167,11 @@ def test_a_cut_list_says_the_same_total_at_both_ends(
     address = reverse("admin:engagement_user_changelist")
     chosen = {"workspace": ranked.workspace.pk}
     assert totals(root.get(address, chosen).content.decode()) == ("3 users", "3 users")
-    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.listed", 2)
+    monkeypatch.setattr("engagement.admin.listing.BoundedPaginator.max_rows", 2)
     monkeypatch.setattr(subject_lists, "MAX_LISTED_ROWS", 2)
     for query in (chosen, {**chosen, "segment": ranked.segment.pk}):
         above, below = totals(root.get(address, query).content.decode())
         assert above == "3 users" and "The first 2 of 3 users." in below, query
-    # Nobody counted these.
+    # These are not counted.
     above, below = totals(root.get(address).content.decode())
-    assert above == "More than 2 users" and "The first 2 users; there are more." in below
+    assert above == "More than 2 users" and "The first 2 users. There are more." in below

@@ -1,4 +1,4 @@
-"""The pages of users and accounts: how they score, what of, and who they are."""
+"""The pages of users and accounts: scores, events, traits, and memberships."""
 
 from datetime import timedelta
 from typing import Any
@@ -76,7 +76,7 @@ def second_workspace(rows: Rows, raw: int = 5) -> Workspace:
     return workspace
 
 
-def test_a_page_says_what_the_score_is_made_of(root: Client, acme_rows: Rows) -> None:
+def test_a_page_breaks_down_the_score(root: Client, acme_rows: Rows) -> None:
     assert acme_rows.workspace.scores is not None
     ScoredEvent.objects.create(
         score_set=acme_rows.workspace.scores, event_name=acme_rows.event_name, weight=5
@@ -84,8 +84,8 @@ def test_a_page_says_what_the_score_is_made_of(root: Client, acme_rows: Rows) ->
     counted(acme_rows)
     counted(acme_rows, "another", 3)
     for address in (user_page(acme_rows), account_page(acme_rows)):
-        numbers = root.get(address).context["numbers"]
-        assert [(one.name, one.points) for one in numbers.made_of] == [
+        summary = root.get(address).context["summary"]
+        assert [(one.name, one.points) for one in summary.events] == [
             ("acme event", 100),
             ("another", 3),
         ]
@@ -97,28 +97,28 @@ def test_a_page_draws_the_score_of_the_last_ninety_days(root: Client, acme_rows:
         score_set=acme_rows.workspace.scores, day=NOON.date(), users=100, accounts=200
     )
     html = root.get(user_page(acme_rows)).content.decode()
-    assert "Score of the last 90 days" in html and "Score: 90 on 2 Mar" in html
+    assert "Score over the last 90 days" in html and "Score: 90 on 2 Mar" in html
 
 
 def test_metrics_have_labels_that_people_read(root: Client, acme_rows: Rows) -> None:
     counted(acme_rows)
-    of_user = dict(root.get(user_page(acme_rows)).context["numbers"].metrics)
+    of_user = dict(root.get(user_page(acme_rows)).context["summary"].metrics)
     assert of_user["Raw score"] == "100 points"
     assert of_user["Active days in the window"] == "2"
     assert of_user["Scored events ever"] == "20"
     assert "Active users" not in of_user
-    of_account = dict(root.get(account_page(acme_rows)).context["numbers"].metrics)
+    of_account = dict(root.get(account_page(acme_rows)).context["summary"].metrics)
     assert of_account["Active users"] == "2"
     assert of_account["Active users per licensed seat"] == "–"
 
 
 def test_a_page_names_the_segments(root: Client, acme_rows: Rows) -> None:
     shown = root.get(user_page(acme_rows))
-    # Its conditions: the event not done, and a plan.
-    assert "acme segment" in [one.name for one in shown.context["numbers"].segments]
+    # Its conditions: the event was not done, and the trait "plan" is set.
+    assert "acme segment" in [one.name for one in shown.context["summary"].segments]
     counted(acme_rows)
     shown = root.get(user_page(acme_rows))
-    assert "acme segment" not in [one.name for one in shown.context["numbers"].segments]
+    assert "acme segment" not in [one.name for one in shown.context["summary"].segments]
 
 
 def test_a_segment_whose_rule_cannot_be_used_is_passed_over(root: Client, acme_rows: Rows) -> None:
@@ -129,7 +129,7 @@ def test_a_segment_whose_rule_cannot_be_used_is_passed_over(root: Client, acme_r
 def test_a_workspace_is_chosen_by_a_link(root: Client, acme_rows: Rows) -> None:
     second = second_workspace(acme_rows)
     first = root.get(user_page(acme_rows))
-    assert first.context["numbers"].score == "90.0"
+    assert first.context["summary"].score == "90.0"
     link = f"?workspace={second.pk}"
     assert f'href="{link}"' in first.content.decode()
     assert root.get(user_page(acme_rows) + link).context["workspace"] == second
@@ -139,27 +139,27 @@ def test_a_product_with_one_workspace_offers_no_choice(root: Client, acme_rows: 
     assert "eds-switch" not in root.get(user_page(acme_rows)).content.decode()
 
 
-def test_scores_that_are_not_computed_yet_are_said_so(root: Client, acme_rows: Rows) -> None:
+def test_a_page_says_that_there_are_no_scores_yet(root: Client, acme_rows: Rows) -> None:
     Workspace.objects.update(scores=None)
     for address in (user_page(acme_rows), account_page(acme_rows)):
-        assert "are not computed yet" in root.get(address).content.decode()
+        assert "has no scores yet" in root.get(address).content.decode()
     Workspace.objects.update(scores=acme_rows.workspace.scores)
     ScoreSet.objects.update(scored_day=None)
     for address in (user_page(acme_rows), account_page(acme_rows)):
-        assert "are not computed yet" in root.get(address).content.decode()
+        assert "has no scores yet" in root.get(address).content.decode()
 
 
-def test_who_is_not_scored_is_told_why(root: Client, acme_rows: Rows) -> None:
+def test_a_page_says_why_there_is_no_score(root: Client, acme_rows: Rows) -> None:
     UserEngagement.objects.all().delete()
-    assert "This user is not scored here yet" in root.get(user_page(acme_rows)).content.decode()
+    assert "This user has no score here yet" in root.get(user_page(acme_rows)).content.decode()
     ScoreSet.objects.update(audience={"match": "all", "conditions": []} | {"some": "rule"})
-    assert "is about some users only" in root.get(user_page(acme_rows)).content.decode()
+    assert "this workspace has an audience" in root.get(user_page(acme_rows)).content.decode()
 
 
 def test_a_product_without_a_workspace_scores_nothing(root: Client, acme_rows: Rows) -> None:
     Workspace.objects.all().delete()
     for address in (user_page(acme_rows), account_page(acme_rows)):
-        assert "The product has no workspace" in root.get(address).content.decode()
+        assert "This product has no workspace" in root.get(address).content.decode()
 
 
 def test_a_trait_says_where_it_comes_from_and_when(root: Client, acme_rows: Rows) -> None:
@@ -171,11 +171,11 @@ def test_a_trait_says_where_it_comes_from_and_when(root: Client, acme_rows: Rows
     }
     account.save(update_fields=["traits", "trait_stamps"])
     shown = root.get(account_page(acme_rows))
-    assert [(one.name, one.source, one.at) for one in shown.context["traits"].shown] == [
+    assert [(one.name, one.source, one.at) for one in shown.context["traits"].rows] == [
         ("old", "", None),
-        ("plan", "Sent to the service", NOON),
+        ("plan", "API", NOON),
     ]
-    (licensed,) = shown.context["license_traits"].shown
+    (licensed,) = shown.context["license_traits"].rows
     assert (licensed.source, licensed.at) == ("Marketplace", NOON + timedelta(days=1))
     assert "<h2>Marketplace license</h2>" in shown.content.decode()
     assert "Marketplace license" not in root.get(user_page(acme_rows)).content.decode()
@@ -190,7 +190,7 @@ def test_a_page_shows_a_bounded_number_of_traits_and_cuts_long_values(
     account.save(update_fields=["traits"])
     html = root.get(account_page(acme_rows)).content.decode()
     assert "trait 0099" in html and "trait 0100" not in html
-    assert "and 900 more." in html and "and 200 more." in html
+    assert ">900 more." in html and ">200 more." in html
     assert "x" * 500 + "… (1,500 more characters)" in html
     assert len(html) < 200_000
 
@@ -224,15 +224,15 @@ def test_a_user_page_shows_the_last_twenty_events(root: Client, acme_rows: Rows)
     shown = root.get(user_page(acme_rows))
     minutes = [(done.at - NOON).seconds / 60 for done in shown.context["events"]]
     assert minutes == list(range(21, 1, -1))
-    assert [done.who for done in shown.context["events"][:2]] == ["acme-account name", ""]
+    assert [done.counterpart for done in shown.context["events"][:2]] == ["acme-account name", ""]
     html = shown.content.decode()
     account = account_page(acme_rows, workspace=acme_rows.workspace.pk)
     assert f'<a href="{account}">acme-account name</a></td>' in html
-    assert "The last 20 are shown." in html
+    assert "Only the latest 20 are shown." in html
 
 
 def done_in_account(rows: Rows, *events: tuple[str, str, int]) -> None:
-    """So many minutes after noon the users did the events in the account."""
+    """Events in the account, as (user, event, minutes after noon)."""
     for number, (name, event, minute) in enumerate(events):
         user = User.objects.filter(external_id=name).first()
         user = user or a_user(rows.product, name, rows.workspace, rows.account)
@@ -253,15 +253,15 @@ def done_in_account(rows: Rows, *events: tuple[str, str, int]) -> None:
 
 
 def events_of(client: Client, rows: Rows) -> list[tuple[str, int]]:
-    """Who did the account's last events, how many minutes after noon."""
+    """The account's latest events, as (user, minutes after noon)."""
     shown = client.get(account_page(rows)).context["events"]
-    return [(done.who, (done.at - NOON) // timedelta(minutes=1)) for done in shown]
+    return [(done.counterpart, (done.at - NOON) // timedelta(minutes=1)) for done in shown]
 
 
 def test_an_account_page_shows_the_last_twenty_events_of_all_its_users(
     root: Client, acme_rows: Rows
 ) -> None:
-    # One who is busy, many who are not, and days between them, in the order of time.
+    # One busy user, many others, and days between events, in order of time.
     told = [("busy", "opened", minute) for minute in range(-10, 0)]
     told += [(f"user {minute}", "opened", minute) for minute in range(12)]
     told += [("busy", "shared", 20), ("ann", "opened", 3 * 1440), ("busy", "opened", 4 * 1440)]
@@ -287,7 +287,7 @@ def test_what_strangers_did_is_no_accounts_event_yet(root: Client, acme_rows: Ro
 
 
 def test_an_account_without_events_says_so(root: Client, acme_rows: Rows) -> None:
-    assert b"No event is kept of this account." in root.get(account_page(acme_rows)).content
+    assert b"No events are stored for this account." in root.get(account_page(acme_rows)).content
 
 
 def test_a_user_page_shows_every_account_that_the_user_was_in(
@@ -302,12 +302,12 @@ def test_a_user_page_shows_every_account_that_the_user_was_in(
             occurred_at=NOON + timedelta(days=place),
             arrival=place,
         )
-    shown = root.get(user_page(acme_rows)).context["stays"]
+    shown = root.get(user_page(acme_rows)).context["accounts"]
     assert [(one.name, one.is_current) for one in shown] == [
         ("acme-account name", True),
         ("before name", False),
     ]
-    assert shown[1].first == NOON
+    assert shown[1].first_seen_at == NOON
 
 
 def test_a_user_was_last_active_in_an_account_when_they_did_something_there(
@@ -315,10 +315,10 @@ def test_a_user_was_last_active_in_an_account_when_they_did_something_there(
 ) -> None:
     named = {"product": acme_rows.product, "user": acme_rows.user, "account": acme_rows.account}
     Membership.objects.create(**named, occurred_at=NOON + timedelta(days=9), arrival=1)
-    (stay,) = root.get(user_page(acme_rows)).context["stays"]
+    (stay,) = root.get(user_page(acme_rows)).context["accounts"]
     assert stay.last_active_at is None
     counted(acme_rows)
-    (stay,) = root.get(user_page(acme_rows)).context["stays"]
+    (stay,) = root.get(user_page(acme_rows)).context["accounts"]
     assert stay.last_active_at == NOON
 
 
@@ -331,7 +331,7 @@ def test_an_account_that_only_events_have_named_has_no_link(root: Client, acme_r
         arrival=1,
     )
     type(acme_rows.account).objects.update(is_identified=False)
-    (stay,) = root.get(user_page(acme_rows)).context["stays"]
+    (stay,) = root.get(user_page(acme_rows)).context["accounts"]
     assert stay.url == ""
 
 
@@ -344,7 +344,7 @@ def test_an_account_ranks_its_users_in_the_chosen_workspace(root: Client, acme_r
 def test_an_account_lists_the_users_whom_it_counts(root: Client, acme: Product) -> None:
     tell(acme, *(identify(name, -240, "initech") for name in ("ann", "bob", "cyd", "dan")))
     tell(acme, track("ann", "opened", -1), track("bob", "opened", -1))
-    # Bob and Cyd are elsewhere now; of the two only Bob did something here.
+    # Bob and Cyd moved to another account. Only Bob has an event in this one.
     tell(acme, identify("bob", 0, "hooli"), identify("cyd", 0, "hooli"))
     rescore(LATER)
     account = Account.objects.get(external_id="initech")
@@ -355,9 +355,9 @@ def test_an_account_lists_the_users_whom_it_counts(root: Client, acme: Product) 
         ("ann", False),
         ("dan", False),
     ]
-    assert dict(shown.context["numbers"].metrics)["Number of users"] == "3"
-    assert dict(shown.context["numbers"].metrics)["Share of users who are active"] == "67%"
-    said = "3 people, 2 did something in this account in the last 90 days."
+    assert dict(shown.context["summary"].metrics)["Number of users"] == "3"
+    assert dict(shown.context["summary"].metrics)["Share of users who are active"] == "67%"
+    said = "3 users, 2 of them active in this account in the last 90 days."
     assert said in shown.content.decode()
 
 
@@ -370,7 +370,7 @@ def test_an_account_of_an_audience_lists_its_users_of_the_audience(
     account = Account.objects.get(external_id="initech")
     shown = root.get(reverse("admin:engagement_account_change", args=[account.pk]))
     assert [row["user"].external_id for row in shown.context["users"].rows] == ["ann"]
-    assert dict(shown.context["numbers"].metrics)["Number of users"] == "1"
+    assert dict(shown.context["summary"].metrics)["Number of users"] == "1"
 
 
 @pytest.mark.parametrize("page", [user_page, account_page])

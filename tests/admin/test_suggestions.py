@@ -1,4 +1,4 @@
-"""Forms suggest names, a bounded number of them, whatever was sent."""
+"""Forms suggest a bounded number of names, whatever was sent."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def test_so_is_the_number_of_traits_that_are_looked_at(
 
 def test_who_has_megabytes_of_traits_is_passed_over(acme: Product) -> None:
     tell(acme, group("huge"), group("initech", plan="pro"))
-    # Nothing that compresses.
+    # Incompressible.
     text = "".join(chr(0x4E00 + number * 7919 % 20_000) for number in range(600_000))
     Account.objects.filter(external_id="huge").update(traits={"text": text})
     assert load_suggestions(acme.pk).account_traits == ["plan"]

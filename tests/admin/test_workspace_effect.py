@@ -1,4 +1,4 @@
-"""What a workspace's page says of a change before it is saved, and of the events that are seen."""
+"""The effect of an unsaved change on a workspace's page, and its list of recent events."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def today_is_the_days_of_the_events(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def people(product: Product) -> Workspace:
-    """Ann opened nine times, Bob shared four times, Cyd paid twice; each in an account."""
+    """Ann opened nine times, Bob shared four times, Cyd paid twice, each in an account."""
     for name, (event, times) in SCORED.items():
         company = f"{name} ltd of {product.name}"
         tell(product, group(company, -240, name=company))
@@ -54,7 +54,7 @@ def page(workspace: Workspace, name: str = "change") -> str:
 
 
 def filled_in(workspace: Workspace, *weights: tuple[str, object], **more: Any) -> dict[str, Any]:
-    """The form as a browser sends it, with new *weights* below the stored one."""
+    """The form as a browser submits it, with new *weights* below the stored one."""
     stored = workspace.weights.get()
     data: dict[str, Any] = {
         "name": "Default",
@@ -88,7 +88,7 @@ def effect(client: Client, workspace: Workspace, data: dict[str, Any]) -> str:
 
 
 def rankings(html: str) -> dict[str, list[str]]:
-    """Each table's lines: rank, name, move and score, as they are read."""
+    """The text of each table's rows: rank, name, move, and score."""
     found: dict[str, list[str]] = {}
     for section in re.findall(r"<section.*?</section>", html, re.DOTALL):
         (title,) = re.findall(r"<h3>(.*?)</h3>", section)
@@ -151,9 +151,9 @@ def test_what_is_shown_before_is_what_is_shown_after_saving(
         ({"weights-0-weight": 3}, effects.EXACT_MESSAGE),
         ({"weights-0-DELETE": "on"}, effects.EXACT_MESSAGE),
         ({"default_weight": 0}, "would not be ranked"),
-        (about(LATER), "Nobody scores anything."),
+        (about(LATER), "No scores yet."),
         (about({"what": ""}), effects.NOTHING_CHANGED_MESSAGE),
-        ({"weights-TOTAL_FORMS": 2, "weights-1-event": "", "weights-1-weight": ""}, "rank highest"),
+        ({"weights-TOTAL_FORMS": 2, "weights-1-event": "", "weights-1-weight": ""}, "top ranks"),
         ({"weights-TOTAL_FORMS": 2, "weights-1-event": " paid ", "weights-1-weight": 9}, "▲ 2"),
     ],
     ids=str,
@@ -169,9 +169,9 @@ def test_each_part_of_the_form_has_its_effect(
     [
         ({"lookback_days": 8}, "Lookback days: Select a valid choice."),
         ({"lookback_days": ""}, "Lookback days: This field is required."),
-        ({"default_weight": 11}, "Default weight: Give a whole number from 0 to 10."),
-        ({"weights-0-weight": "x"}, "Weight of “opened”: Give a whole number from 0 to 10."),
-        ({"weights-TOTAL_FORMS": 2, "weights-1-event": "paid"}, "Weight of “paid”: Give a whole"),
+        ({"default_weight": 11}, "Default weight: Enter a whole number from 0 to 10."),
+        ({"weights-0-weight": "x"}, "Weight of “opened”: Enter a whole number from 0 to 10."),
+        ({"weights-TOTAL_FORMS": 2, "weights-1-event": "paid"}, "Weight of “paid”: Enter a whole"),
         (
             {"weights-TOTAL_FORMS": 2, "weights-1-weight": "3"},
             "Weight of “an event without a name”",
@@ -180,14 +180,14 @@ def test_each_part_of_the_form_has_its_effect(
             {"weights-TOTAL_FORMS": 2, "weights-1-event": "opened", "weights-1-weight": "3"},
             "“opened” is listed twice.",
         ),
-        (about({**LATER, "days": "many"}), "Condition 1: Give a whole number."),
+        (about({**LATER, "days": "many"}), "Condition 1: Enter a whole number."),
         (about({"what": "nonsense"}), "Condition 1: Select a valid choice."),
         ({"weights-TOTAL_FORMS": "x"}, "ManagementForm data is missing"),
-        ({"weights-0-id": "0"}, "The effect shows once this is put right:"),
+        ({"weights-0-id": "0"}, "Fix this to see the effect:"),
     ],
     ids=str,
 )
-def test_what_cannot_be_used_is_said(
+def test_invalid_inputs_are_listed(
     member: Client, ours: Workspace, change: dict[str, Any], sentence: str
 ) -> None:
     html = effect(member, ours, filled_in(ours, **change))
@@ -195,7 +195,7 @@ def test_what_cannot_be_used_is_said(
 
 
 def test_an_empty_form_is_no_error(member: Client, ours: Workspace) -> None:
-    assert "put right" in effect(member, ours, {})
+    assert "Fix this" in effect(member, ours, {})
 
 
 @pytest.mark.parametrize("button", ["_effect", "_preview", "_add_condition"])
@@ -283,15 +283,19 @@ def test_events_are_listed_with_how_often_they_were_done_and_what_they_weigh(
 ) -> None:
     people(globex)
     html = member.get(page(ours)).content.decode()
-    assert seen(html) == ["opened 9 2", "shared 4 1 by default Weigh", "paid 2 1 by default Weigh"]
-    assert "Seen in the last 30 days" in html
+    assert seen(html) == [
+        "opened 9 2",
+        "shared 4 1 by default Set weight",
+        "paid 2 1 by default Set weight",
+    ]
+    assert "Events in the last 30 days" in html
     html = reader.get(page(ours)).content.decode()
     assert seen(html) == ["opened 9 2", "shared 4 1 by default", "paid 2 1 by default"]
 
 
 def test_what_counts_nothing_by_default_is_not_scored(member: Client, ours: Workspace) -> None:
     Workspace.objects.update(default_weight=0)
-    assert seen(member.get(page(ours)).content.decode())[1] == "shared 4 not scored Weigh"
+    assert seen(member.get(page(ours)).content.decode())[1] == "shared 4 not scored Set weight"
 
 
 def test_the_list_is_short_and_says_that_there_are_more(
@@ -300,12 +304,12 @@ def test_the_list_is_short_and_says_that_there_are_more(
     EventName.objects.create(product=ours.product, name="never done")
     monkeypatch.setattr(recent_events, "MAX_EVENTS", 1)
     html = member.get(page(ours)).content.decode()
-    assert seen(html) == ["opened 9 2"] and "3 more names, rarer or not seen lately" in html
-    # What has a weight is listed, however rare it is.
+    assert seen(html) == ["opened 9 2"] and "3 more events that are rarer or not recent" in html
+    # An event with a weight is listed even if it is rare.
     never = EventName.objects.get(name="never done")
     EventWeight.objects.create(workspace=ours, event_name=never, weight=4)
     html = member.get(page(ours)).content.decode()
-    assert seen(html) == ["opened 9 2", "never done 0 4"] and "2 more names" in html
+    assert seen(html) == ["opened 9 2", "never done 0 4"] and "2 more events" in html
 
 
 def test_of_many_users_counts_are_estimates(
@@ -315,7 +319,7 @@ def test_of_many_users_counts_are_estimates(
     monkeypatch.setattr(event_counts, "SAMPLE_SIZE", 2)
     monkeypatch.setattr(sampling, "ID_RANGES", 1)
     html = member.get(page(ours)).content.decode()
-    assert "Estimated from 2 users, picked evenly" in html and "≈" in html
+    assert "Estimated from an even sample of 2 scored users" in html and "≈" in html
 
 
 def test_counting_that_takes_too_long_is_said(
@@ -327,7 +331,7 @@ def test_counting_that_takes_too_long_is_said(
     monkeypatch.setattr(recent_events, "RECENT_EVENTS_TIMEOUT_SECONDS", 0.01)
     monkeypatch.setattr(event_counts, "count_recent_events", slow)
     html = member.get(page(ours)).content.decode()
-    assert "Counting the events takes too long" in html and "opened" in html
+    assert "This count is taking too long" in html and "opened" in html
 
 
 @pytest.mark.parametrize(("default", "weight"), [("3", "3"), ("0", "1"), ("", "1")])

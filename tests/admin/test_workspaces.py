@@ -1,4 +1,4 @@
-"""Editing how a workspace scores."""
+"""Editing a workspace's scoring."""
 
 from html import unescape
 from typing import Any
@@ -21,7 +21,7 @@ from tests.admin.rows import Rows
 
 @pytest.fixture
 def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The workspaces that were to be scored again."""
+    """The workspaces for which a rescore was requested."""
     asked: list[int] = []
     monkeypatch.setattr("engagement.rescoring.sets.request_score_set", asked.append)
     return asked
@@ -29,7 +29,7 @@ def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the workers were asked for."""
+    """The tasks that were requested."""
     asked: list[str] = []
     monkeypatch.setattr("engagement.tasks.request_rescore", lambda: asked.append("rescore"))
     return asked
@@ -43,7 +43,7 @@ def test_the_workers_are_woken_when_a_change_is_saved(
     address = reverse("admin:engagement_workspace_change", args=[acme_rows.workspace.pk])
     with django_capture_on_commit_callbacks() as waiting:
         member.post(address, filled_in(acme_rows, lookback_days=30))
-    # Before that they would find nothing to do.
+    # Before the commit, a worker would find nothing to do.
     assert woken == []
     for callback in waiting:
         callback()
@@ -51,7 +51,7 @@ def test_the_workers_are_woken_when_a_change_is_saved(
 
 
 def filled_in(rows: Rows, *weights: tuple[str, object], **changes: Any) -> dict[str, Any]:
-    """The workspace's form as a browser sends it, with new *weights* below the one it has."""
+    """The workspace's form as a browser submits it, with new *weights* below the stored one."""
     known = EventWeight.objects.get(workspace=rows.workspace)
     data: dict[str, Any] = {
         "product": rows.product.pk,
@@ -139,18 +139,18 @@ def test_a_weight_is_taken_away_and_given_again_in_one_go(
 @pytest.mark.parametrize(
     ("event", "weight", "sentence"),
     [
-        ("New", -1, "Give a whole number from 0 to 10."),
-        ("New", 11, "Give a whole number from 0 to 10."),
-        ("New", "1.5", "Give a whole number from 0 to 10."),
-        ("New", "", "Give a whole number from 0 to 10."),
-        ("New", "many", "Give a whole number from 0 to 10."),
+        ("New", -1, "Enter a whole number from 0 to 10."),
+        ("New", 11, "Enter a whole number from 0 to 10."),
+        ("New", "1.5", "Enter a whole number from 0 to 10."),
+        ("New", "", "Enter a whole number from 0 to 10."),
+        ("New", "many", "Enter a whole number from 0 to 10."),
         ("acme event", 3, "“acme event” is listed twice."),
-        ("   ", 3, "Give the event&#x27;s name as your application sends it."),
-        ("a\tb", 3, "Give the event&#x27;s name as your application sends it."),
+        ("   ", 3, "Enter the event&#x27;s name exactly as your application sends it."),
+        ("a\tb", 3, "Enter the event&#x27;s name exactly as your application sends it."),
         ("x" * 257, 3, "at most 256 characters"),
     ],
 )
-def test_a_bad_weight_is_told_what_is_wrong(
+def test_a_bad_weight_has_an_error(
     member: Client,
     acme_rows: Rows,
     rescored: list[int],
@@ -170,13 +170,13 @@ def test_a_bad_weight_is_told_what_is_wrong(
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"default_weight": 11}, "Give a whole number from 0 to 10."),
-        ({"default_weight": -1}, "Give a whole number from 0 to 10."),
+        ({"default_weight": 11}, "Enter a whole number from 0 to 10."),
+        ({"default_weight": -1}, "Enter a whole number from 0 to 10."),
         ({"lookback_days": 8}, "Select a valid choice."),
         ({"name": "Taken"}, "already exists"),
     ],
 )
-def test_a_bad_profile_is_told_what_is_wrong(
+def test_a_bad_profile_has_an_error(
     member: Client,
     acme_rows: Rows,
     django_capture_on_commit_callbacks: Any,
@@ -255,8 +255,8 @@ def test_a_workspace_goes_with_its_scores_and_without_listing_them(
     address = reverse("admin:engagement_workspace_delete", args=[acme_rows.workspace.pk])
     with django_assert_max_num_queries(8):
         question = root.get(address).content.decode()
-    assert "its 26 segments, 1 of them your own: acme segment" in question
-    assert "Type the workspace's name to go on:" in question
+    assert "its 26 segments, 1 of them custom: acme segment" in question
+    assert "Type the workspace's name to continue:" in question
     for typed in ({}, {"name": ""}, {"name": "default"}, {"name": "Acme · Default"}):
         answer = root.post(address, {"post": "yes", **typed}, follow=True)
         assert workspaces.NAME_MISMATCH_MESSAGE in unescape(answer.content.decode())

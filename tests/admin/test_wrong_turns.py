@@ -1,4 +1,4 @@
-"""Whoever takes a wrong turn is told what happened, what to do, and where the start is."""
+"""Error pages say what happened and what to do, and link to the home page."""
 
 import re
 from urllib.parse import urlencode
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.django_db
 
 
 def told(answer: Response, status: int) -> str:
-    """What the page says, in one line; it is one of ours, safe like all of them."""
+    """The text of the page in one line. The page is one of ours, with security headers."""
     assert answer.status_code == status
     assert "script-src 'self'" in answer["Content-Security-Policy"]
     html = answer.content.decode()
@@ -30,42 +30,40 @@ def told(answer: Response, status: int) -> str:
 
 
 @pytest.mark.parametrize("address", ["/nothing", "/admin-nothing/", "/accounts/login/"])
-def test_an_address_of_nothing(address: str, client: Client) -> None:
+def test_an_unknown_url(address: str, client: Client) -> None:
     said = told(client.get(address), 404)
-    assert "There is nothing at this address" in said
-    assert "belongs to a product that you are not a member of" in said
+    assert "Page not found" in said
+    assert "you are not a member of its product" in said
 
 
 def test_a_button_that_ones_role_does_not_allow(member: Client, acme_rows: Rows) -> None:
     ProductMember.objects.update(role=ProductMember.Role.VIEWER)
     address = reverse("admin:ingestion_ingestionkey_reveal", args=[acme_rows.key.pk])
     said = told(member.post(address), 403)
-    assert "You may not do this" in said
-    assert "A manager of the product may be able to do it for you" in said
+    assert "You don't have permission" in said
+    assert "Ask a manager of the product to do it" in said
 
 
 def test_a_form_that_cannot_be_told_from_a_forgery() -> None:
     answer = Client(enforce_csrf_checks=True).post(reverse("admin:login"), {"username": "maya"})
     said = told(answer, 403)
     assert "Nothing was changed" in said
-    assert "Go back, load the page again, and send it once more" in said
+    assert "Go back, reload the page, and submit the form again" in said
 
 
-def test_a_fault_of_ours(member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_internal_error(member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     said = told(answer_to(RuntimeError("broken on maya's page"), member, monkeypatch), 500)
     assert "it has been logged" in said
     assert "broken on" not in said
 
 
-def test_a_refusal_with_a_reason_of_its_own_gives_it(
-    member: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_shows_its_own_reason(member: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     said = told(answer_to(PermissionDenied("Only on Sundays."), member, monkeypatch), 403)
     assert "Only on Sundays." in said
 
 
 def answer_to(error: Exception, who: Client, monkeypatch: pytest.MonkeyPatch) -> Response:
-    """What the start page answers where it fails in this way."""
+    """The response of the home page if it raises this error."""
 
     def fail(request: HttpRequest) -> None:
         raise error
@@ -84,5 +82,5 @@ def test_a_form_that_is_too_large(form: dict[str, str], caplog: pytest.LogCaptur
     browser.get(reverse("admin:login"))
     answer = browser.post(reverse("admin:login"), body, content_type=kind)
     said = told(answer, 413)
-    assert "Nothing was changed" in said and "send less at once" in said
+    assert "Nothing was changed" in said and "Submit less at once" in said
     assert caplog.records == []

@@ -1,4 +1,4 @@
-"""A headless Chromium that somebody clicks through the admin with."""
+"""A headless Chromium that clicks through the admin."""
 
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -13,7 +13,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 PATIENCE = 20
 WIDE, NARROW = 1280, 390
-# Nobody resolves names and nobody but the service under test is asked.
+# Chromium resolves no names and contacts only the service under test.
 ARGUMENTS = (
     "--headless=new",
     "--no-sandbox",
@@ -63,18 +63,18 @@ class Browser:
         self.press("input[type=submit]")
 
     def follow(self, text: str) -> None:
-        """Click the link that says so."""
+        """Click the link with this text."""
         self.click(self.driver.find_element(By.LINK_TEXT, text))
 
     def press(self, selector: str) -> None:
         self.click(self.find(selector))
 
     def press_labelled(self, label: str) -> None:
-        """Click the button that says so."""
+        """Click the button with this text."""
         self.click(self.driver.find_element(By.XPATH, f'//button[normalize-space()="{label}"]'))
 
     def click(self, element: WebElement) -> None:
-        """Click, and wait for the page that the click leads to, where it leads to one."""
+        """Click, and wait for the next page if the click leads to one."""
         page = self.find("html") if self._leads_elsewhere(element) else None
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()
@@ -109,7 +109,7 @@ class Browser:
         )
 
     def prefer(self, scheme: str) -> None:
-        """Have the person prefer "light" or "dark" pages."""
+        """Prefer "light" or "dark" pages."""
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self._devtools("Emulation.setEmulatedMedia", {"features": [feature]})
 
@@ -119,7 +119,7 @@ class Browser:
         return str(self.driver.execute_script(script, self.find(selector), name))
 
     def is_too_wide(self) -> bool:
-        """Whether the page as a whole must be scrolled sideways."""
+        """Whether the page scrolls horizontally."""
         root = "document.documentElement"
         return bool(self.driver.execute_script(f"return {root}.scrollWidth > {root}.clientWidth"))
 
@@ -140,7 +140,7 @@ class Browser:
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def labels(self) -> list[str]:
-        """What the buttons and the links that look like one say."""
+        """The texts of buttons and of links that look like buttons."""
         return [one.text for one in self.all("button, .object-tools a, .eds-row-action")]
 
     def wait_for(self, selector: str) -> WebElement:
@@ -151,7 +151,7 @@ class Browser:
         self.wait_until(lambda: text in self.text)
 
     def wait_until(self, condition: Callable[[], bool]) -> None:
-        """Wait; what vanishes while one looks at it is looked for again."""
+        """Wait for the condition. Elements that vanish meanwhile are looked up again."""
         waiting = WebDriverWait(
             self.driver, PATIENCE, ignored_exceptions=[StaleElementReferenceException]
         )
@@ -161,7 +161,7 @@ class Browser:
         return [one.text for one in self.all(selector)]
 
     def run(self, script: str) -> Any:
-        """What the page's own asynchronous script returns."""
+        """Run an asynchronous script. Return "done" or its error."""
         return self.driver.execute_async_script(
             "const done = arguments[arguments.length - 1];"
             f"(async () => {{ {script} }})()"
@@ -169,7 +169,7 @@ class Browser:
         )
 
     def complaints(self) -> list[str]:
-        """What the browser complained of since the last time: violated policies, broken files."""
+        """The errors in the browser's console since the last call."""
         logged = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
         return [entry["message"] for entry in logged if entry["level"] == "SEVERE"]
 

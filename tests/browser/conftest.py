@@ -1,5 +1,5 @@
-"""A browser for the tests, and who uses it. Without Chromium and its driver they are skipped, as
-what only ``tests/clients/run`` installs."""
+"""A browser and its logins. Without Chromium and its driver, the tests are skipped, as are the
+clients that only ``tests/clients/run`` installs."""
 
 import shutil
 from collections.abc import Callable, Iterator

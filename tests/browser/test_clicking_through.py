@@ -1,4 +1,4 @@
-"""A newcomer, a manager and a viewer click through the admin."""
+"""A newcomer, a manager, and a viewer click through the admin."""
 
 import pytest
 from django.contrib.auth.models import User as AdminUser
@@ -22,31 +22,31 @@ def test_a_newcomer_sends_a_first_event_and_finds_it(browser: Browser) -> None:
     assert "Please enter the correct username and password" in browser.text
     browser.fill("id_password", PASSWORD)
     browser.press("input[type=submit]")
-    # To the product, which says what to do next.
+    # The product's page says what to do next.
     browser.follow("Products")
     browser.follow("Acme")
-    assert "There is none yet: make one." in browser.text
-    browser.follow("make one")
+    assert "There is none yet: create one." in browser.text
+    browser.follow("create one")
     browser.fill("id_name", "web")
     browser.press("input[name=_save]")
-    # The key's page shows it once, and lines to paste with it in them.
+    # The key's page shows it once, and code examples that contain it.
     key = IngestionKey.objects.get()
     assert key.secret in browser.find(".messagelist").text
     snippets = [one.get_attribute("textContent") or "" for one in browser.all("pre code")]
     assert all(key.secret in one for one in snippets)
     browser.press(".messagelist .eds-copy")
     browser.wait_for_text("ed")
-    # What it says for JavaScript is run as it stands.
+    # Run the JavaScript example as it is.
     assert browser.run(snippets[2]) == "done"
     processing.drain(timezone.now)
     assert User.objects.get(product=product).email == "ada@example.com"
-    # And the ingestion log knows.
+    # The ingestion log has it.
     browser.follow("ingestion log")
     browser.fill("log-term", "u1")
     browser.press(".eds-log-search input[type=submit]")
     assert "Ada is a user of Acme" in browser.text
     assert "track · “Report created” · user u1" in browser.text and "Recorded" in browser.text
-    # Asked again, the key's page keeps the secret.
+    # The key's page does not show the secret again.
     browser.open(f"/admin/ingestion/ingestionkey/{key.pk}/change/")
     assert key.secret not in browser.driver.page_source and KEY_PLACEHOLDER in browser.text
     assert browser.complaints() == []
@@ -60,8 +60,8 @@ def test_a_manager_rotates_a_key_and_revokes_the_old_one(as_member: LogIn, acme:
     new = IngestionKey.objects.exclude(pk=old.pk).get()
     assert new.secret in browser.text and "stays live until you revoke it" in browser.text
     browser.follow(f"web ({old.hint}…)")
-    browser.follow("REVOKE")
-    assert "Whatever still uses this one stops working at once." in browser.text
+    browser.follow("Revoke")
+    assert "Applications that use this ingestion key stop working immediately." in browser.text
     browser.press("input[value=Revoke]")
     live = IngestionKey.objects.filter(revoked_at=None)
     assert [key.pk for key in live] == [new.pk]

@@ -1,4 +1,4 @@
-"""Every page under the strict policy, on a phone, in light and in dark."""
+"""Every page under the strict policy, on a phone, in light and dark mode."""
 
 import pytest
 from django.contrib.auth.models import User as AdminUser
@@ -11,7 +11,7 @@ from tests.admin.test_permissions import For, addresses
 from tests.browser.browsing import NARROW, Browser
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-# These take what they do from a form.
+# These need form data.
 NO_PAGES = {"logout", "view_on_site", "autocomplete", "jsi18n"}
 
 
@@ -32,7 +32,7 @@ def test_no_page_violates_the_policy_or_is_too_wide_for_a_phone(
         refused = ("status of 405", "status of 403", "status of 404")
         complaints = [one for one in as_root.complaints() if not any(r in one for r in refused)]
         found += [(address.name, complaint) for complaint in complaints]
-        # Django's own lists of the schedule are for superusers at a desk.
+        # Django's schedule lists are not made for phones.
         if as_root.is_too_wide() and not address.name.startswith("django_celery_beat"):
             found.append((address.name, "too wide"))
     assert found == []
@@ -62,6 +62,6 @@ def test_charts_follow_the_colours_that_somebody_prefers(as_root: Browser, rows:
     assert colours["light"][0] != colours["dark"][0]
     assert colours["light"][1] != colours["dark"][1]
     assert "rgb(0, 0, 0)" not in str(colours)
-    # What it shows is also there as a table.
+    # The chart's data is also in a table.
     as_root.press(".eds-chart-table summary")
     assert "unusable message" in as_root.find(".eds-chart-table table").text.lower()

@@ -1,4 +1,4 @@
-"""The home page as a newcomer, a superuser with data and a member meet it."""
+"""The home page for a newcomer, a superuser with data, and a member."""
 
 import pytest
 from django.contrib.auth.models import User as AdminUser
@@ -30,19 +30,19 @@ def test_from_nothing_set_up_to_a_first_number(browser: Browser) -> None:
     assert browser.texts(".eds-card h2") == ["Acme"]
     key = IngestionKey.objects.get()
     assert key.secret not in browser.driver.page_source
-    browser.press_labelled("Show the lines with the key")
+    browser.press_labelled("Show with the key")
     lines = [one.get_attribute("textContent") or "" for one in browser.all("pre code")]
     assert key.secret in lines[0]
-    # What it says for JavaScript is run as it stands.
+    # Run the JavaScript example as it is.
     assert browser.run(lines[2]) == "done"
     processing.drain(timezone.now)
     rescore.rescore(timezone.now())
     browser.open("/admin/")
-    assert "Nothing has arrived yet" not in browser.text
+    assert "No messages yet" not in browser.text
     assert numbers(browser) == {
         "Scored accounts": "1",
         "Scored users": "1",
-        "Accepted in 24 h": "4",
+        "Accepted (24 h)": "4",
         "In the inbox": "0",
     }
     assert "No user belongs to an account yet." not in browser.text
@@ -50,8 +50,8 @@ def test_from_nothing_set_up_to_a_first_number(browser: Browser) -> None:
 
 
 def numbers(browser: Browser) -> dict[str, str]:
-    """What the first card says at a glance, without the small print."""
-    labels = browser.texts(".eds-card:first-child .eds-numbers dt")
+    """The statistics of the first card, without details."""
+    labels = browser.texts(".eds-card:first-child .eds-statistics dt")
     values = [one.split("\n")[0] for one in browser.texts(".eds-card:first-child dd")]
     return dict(zip(labels, values, strict=True))
 
@@ -74,8 +74,8 @@ def test_a_superuser_reads_cards_at_any_width_and_light(
     background = as_root.style(".eds-card", "background-color")
     assert (background == "rgb(255, 255, 255)") is (scheme == "light")
     assert as_root.style(".eds-chart rect[class^=tone]", "fill") not in (background, "rgb(0, 0, 0)")
-    # A user and an event; from the one who rose to their page.
-    assert numbers(as_root)["Accepted in 24 h"] == "2"
+    # A user and an event. Follow the link of the account that rose.
+    assert numbers(as_root)["Accepted (24 h)"] == "2"
     as_root.follow("a1")
     account = Account.objects.get(product=acme)
     assert as_root.path.startswith(f"/admin/engagement/account/{account.pk}/change/?workspace=")

@@ -1,4 +1,4 @@
-"""Changing what a workspace scores, and seeing what that does, in a browser."""
+"""Changing a workspace's scoring in a browser, and its effect."""
 
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 @pytest.fixture
 def ours(acme: Product) -> Workspace:
-    """Ann opened nine times, Bob shared four times; each in an account."""
+    """Ann opened nine times, Bob shared four times, each in an account."""
     now = timezone.now()
     messages: list[Identify | Track] = []
     for name, event, times in (("ann", "opened", 9), ("bob", "shared", 4)):
@@ -29,7 +29,7 @@ def ours(acme: Product) -> Workspace:
 
 
 def ranked(browser: Browser, side: str) -> list[str]:
-    """Names and moves of the users on that side."""
+    """The names and moves of the users in that table."""
     rows = browser.texts(f"section[aria-label=Users] table:{side}-of-type tr")
     return [" ".join(row.split()[1:-1]) for row in rows]
 
@@ -40,11 +40,11 @@ def test_a_manager_sees_the_effect_of_a_weight_saves_it_and_follows_the_scores(
     browser = as_member("manager")
     browser.open(f"/admin/engagement/workspace/{ours.pk}/change/")
     assert browser.texts(".eds-seen tbody tr")[1].split() == [
-        *("shared", "4", "1", "by", "default", "Weigh"),
+        *("shared", "4", "1", "by", "default", "Set", "weight"),
     ]
     assert ranked(browser, "last") == ["ann", "bob"]
 
-    # One click gives the event a row, and what one writes there shows at once what it would do.
+    # One click adds a row for the event, and typing a weight there shows its effect.
     weigh = browser.all("[name=_weigh]")[1]
     browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", weigh)
     weigh.click()
@@ -52,7 +52,7 @@ def test_a_manager_sees_the_effect_of_a_weight_saves_it_and_follows_the_scores(
     assert browser.find("#id_weights-0-event").get_attribute("value") == "shared"
     assert browser.find("#id_weights-0-weight").get_attribute("value") == "1"
     browser.fill("id_weights-0-weight", "99")
-    browser.wait_for_text("Weight of “shared”: Give a whole number from 0 to 10.")
+    browser.wait_for_text("Weight of “shared”: Enter a whole number from 0 to 10.")
     browser.fill("id_weights-0-weight", "10")
     browser.wait_until(lambda: ranked(browser, "last") == ["bob ▲ 1", "ann ▼ 1"])
     assert ranked(browser, "first") == ["ann", "bob"]
@@ -78,7 +78,7 @@ def test_a_choice_shows_its_effect_without_a_word_written(
     browser = as_member("manager")
     browser.open(f"/admin/engagement/workspace/{ours.pk}/change/")
     browser.find("#id_lookback_days option[value='30']").click()
-    browser.wait_for_text("Computed for everybody, as saving would.")
+    browser.wait_for_text("Computed for all users and accounts, as saving would.")
     assert ranked(browser, "last") == ["ann", "bob"]
     assert browser.complaints() == []
 
@@ -116,9 +116,9 @@ def test_conditions_are_counted_while_one_writes(
     last = browser.all(".eds-rows > *")[-1]
     last.find_element("css selector", ".eds-what option[value=event]").click()
     last.find_element("css selector", "[name$='-event']").send_keys("shared")
-    browser.wait_for_text("1 user right now")
+    browser.wait_for_text("1 user matches")
     assert "bob" in browser.find(".eds-preview").text
     last.find_element("css selector", "[name=_remove_condition]").click()
-    browser.wait_until(lambda: "1 user right now" not in browser.find(".eds-preview").text)
+    browser.wait_until(lambda: "1 user matches" not in browser.find(".eds-preview").text)
     assert not last.is_displayed()
     assert browser.complaints() == []

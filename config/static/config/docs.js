@@ -1,19 +1,19 @@
 "use strict";
 
-const place = document.getElementById("docs");
+const container = document.getElementById("docs");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
-const follow = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
-dark.addEventListener("change", follow);
-follow();
+const applyScheme = () => document.documentElement.classList.toggle("dark-mode", dark.matches);
+dark.addEventListener("change", applyScheme);
+applyScheme();
 
 SwaggerUIBundle({
-  url: place.dataset.description,
-  domNode: place,
+  url: container.dataset.description,
+  domNode: container,
   deepLinking: true,
-  // Keys and tokens live as long as the page.
+  // Forget keys and tokens when the page closes.
   persistAuthorization: false,
-  // The badge of a validator on the internet.
+  // No badge from an online validator.
   validatorUrl: null,
   defaultModelsExpandDepth: 0,
 });

@@ -1,5 +1,5 @@
-// Without this file the page works the same, by its buttons: this counts while one writes, and adds
-// or removes a row without loading the page anew.
+// Updates the preview while someone types, and adds and removes rows without reloading the page.
+// Without this script, the page's buttons do the same.
 (function () {
     "use strict";
 
@@ -11,30 +11,30 @@
     const form = section.closest("form");
     const rows = section.querySelector(".eds-rows");
     const preview = section.querySelector(".eds-preview");
-    let waiting = null;
-    let asked = 0;
+    let timer = null;
+    let requestCount = 0;
 
     async function count() {
-        const number = ++asked;
+        const number = ++requestCount;
         preview.setAttribute("aria-busy", "true");
         try {
-            const answer = await fetch(section.dataset.previewUrl, {
+            const response = await fetch(section.dataset.previewUrl, {
                 method: "POST", body: new FormData(form), redirect: "error",
             });
-            if (answer.ok && number === asked) {
-                preview.innerHTML = await answer.text();
+            if (response.ok && number === requestCount) {
+                preview.innerHTML = await response.text();
             }
         } catch (error) {
-            // The service is away for a moment; the next change asks again.
+            // The service is not reachable. The next change tries again.
         }
-        if (number === asked) {
+        if (number === requestCount) {
             preview.removeAttribute("aria-busy");
         }
     }
 
-    function soon() {
-        clearTimeout(waiting);
-        waiting = setTimeout(count, PAUSE);
+    function schedule() {
+        clearTimeout(timer);
+        timer = setTimeout(count, PAUSE);
     }
 
     function addRow() {
@@ -45,7 +45,7 @@
         rows.lastElementChild.querySelector("select").focus();
     }
 
-    // A row about nothing is no condition, and the others keep their numbers.
+    // An empty row is not a condition. It stays hidden, so the other rows keep their numbers.
     function removeRow(row) {
         row.querySelector(".eds-what select").value = "";
         row.hidden = true;
@@ -53,7 +53,7 @@
         row.dispatchEvent(new Event("input", {bubbles: true}));
     }
 
-    rows.addEventListener("input", soon);
+    rows.addEventListener("input", schedule);
     rows.addEventListener("click", (event) => {
         const button = event.target.closest("[name='_remove_condition']");
         if (button) {
@@ -61,14 +61,14 @@
             removeRow(button.closest(".eds-condition"));
         }
     });
-    section.querySelector(".eds-match").addEventListener("input", soon);
+    section.querySelector(".eds-match").addEventListener("input", schedule);
     section.querySelector("[name='_add_condition']").addEventListener("click", (event) => {
         event.preventDefault();
         addRow();
     });
     section.querySelector(".eds-buttons [name='_preview']").addEventListener("click", (event) => {
         event.preventDefault();
-        clearTimeout(waiting);
+        clearTimeout(timer);
         count();
     });
 })();

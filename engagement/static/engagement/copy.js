@@ -1,4 +1,4 @@
-// Puts a button to copy it beside each secret and each piece of code to paste.
+// Adds a copy button to each secret and code example.
 "use strict";
 {
     const copy = async (source, button) => {
@@ -7,7 +7,7 @@
             await navigator.clipboard.writeText(text);
             button.textContent = "Copied";
         } catch {
-            // Without HTTPS browsers refuse; what is selected can still be copied by hand.
+            // Browsers allow copying over HTTPS only. Select the text to be copied by hand.
             window.getSelection().selectAllChildren(source);
             button.textContent = "Selected";
         }

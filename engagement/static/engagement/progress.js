@@ -1,27 +1,27 @@
-// Follows how far scores are while they are computed. Loading the page anew shows the same.
+// Updates the progress of a computation. Reloading the page shows the same.
 (function () {
     "use strict";
 
     const SECONDS = 2;
 
-    async function look(shown) {
+    async function poll(element) {
         try {
-            const answer = await fetch(shown.dataset.progressUrl, { redirect: "error" });
-            if (!answer.ok) {
+            const response = await fetch(element.dataset.progressUrl, { redirect: "error" });
+            if (!response.ok) {
                 return;
             }
-            const progress = await answer.json();
-            shown.textContent = progress.text;
+            const progress = await response.json();
+            element.textContent = progress.text;
             if (progress.is_over) {
                 return;
             }
         } catch (error) {
-            // The service is away for a moment; the next look finds it.
+            // The service is not reachable. The next poll tries again.
         }
-        setTimeout(look, SECONDS * 1000, shown);
+        setTimeout(poll, SECONDS * 1000, element);
     }
 
-    document.querySelectorAll("[data-progress-url]").forEach((shown) => {
-        setTimeout(look, SECONDS * 1000, shown);
+    document.querySelectorAll("[data-progress-url]").forEach((element) => {
+        setTimeout(poll, SECONDS * 1000, element);
     });
 })();

@@ -1,5 +1,5 @@
-// Without this file the page works the same, by its buttons: this shows the effect of what is filled
-// in while one writes, and gives an event a weight without loading the page anew.
+// Updates the effect while someone types, and adds event weights without reloading the page. Without
+// this script, the page's buttons do the same.
 (function () {
     "use strict";
 
@@ -9,39 +9,39 @@
         return;
     }
     const form = section.closest("form");
-    const shown = section.querySelector(".eds-shown");
-    let waiting = null;
-    let isAsking = false;
+    const result = section.querySelector(".eds-result");
+    let timer = null;
+    let isLoading = false;
     let isOutdated = false;
 
-    // One question at a time: each costs the service some work.
-    async function ask() {
+    // One request at a time: each costs the service some work.
+    async function load() {
         isOutdated = true;
-        if (isAsking) {
+        if (isLoading) {
             return;
         }
-        isAsking = true;
-        shown.setAttribute("aria-busy", "true");
+        isLoading = true;
+        result.setAttribute("aria-busy", "true");
         while (isOutdated) {
             isOutdated = false;
             try {
-                const answer = await fetch(section.dataset.effectUrl, {
+                const response = await fetch(section.dataset.effectUrl, {
                     method: "POST", body: new FormData(form), redirect: "error",
                 });
-                if (answer.ok && !isOutdated) {
-                    shown.innerHTML = await answer.text();
+                if (response.ok && !isOutdated) {
+                    result.innerHTML = await response.text();
                 }
             } catch (error) {
-                // The service is away for a moment; the next change asks again.
+                // The service is not reachable. The next change tries again.
             }
         }
-        shown.removeAttribute("aria-busy");
-        isAsking = false;
+        result.removeAttribute("aria-busy");
+        isLoading = false;
     }
 
-    function soon() {
-        clearTimeout(waiting);
-        waiting = setTimeout(ask, PAUSE);
+    function schedule() {
+        clearTimeout(timer);
+        timer = setTimeout(load, PAUSE);
     }
 
     function emptyRow() {
@@ -49,7 +49,7 @@
         return rows.find((row) => row.querySelector("[name$='-event']")?.value === "");
     }
 
-    function weigh(button) {
+    function addWeight(button) {
         if (!emptyRow()) {
             form.querySelector(".eds-weights .add-row a").click();
         }
@@ -59,30 +59,30 @@
         weight.value = Math.max(1, Number(form.elements.default_weight.value) || 1);
         button.hidden = true;
         weight.select();
-        soon();
+        schedule();
     }
 
-    // A change of a text was an input before; of a choice some browsers tell the change alone.
+    // Text inputs fire "input". For selects and checkboxes, some browsers fire "change" only.
     form.addEventListener("input", (event) => {
         if (event.target.name !== "name") {
-            soon();
+            schedule();
         }
     });
     form.addEventListener("change", (event) => {
         if (event.target.matches("select, [type='checkbox']")) {
-            soon();
+            schedule();
         }
     });
-    document.addEventListener("formset:removed", soon);
+    document.addEventListener("formset:removed", schedule);
     form.querySelectorAll("[name='_weigh']").forEach((button) => {
         button.addEventListener("click", (event) => {
             event.preventDefault();
-            weigh(button);
+            addWeight(button);
         });
     });
     section.querySelector("[name='_effect']").addEventListener("click", (event) => {
         event.preventDefault();
-        clearTimeout(waiting);
-        ask();
+        clearTimeout(timer);
+        load();
     });
 })();

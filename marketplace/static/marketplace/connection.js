@@ -1,5 +1,4 @@
-// Shows a sync's progress while it runs: asks for the page's status again and again, and loads the
-// whole page anew once its buttons would be others.
+// Polls the status of a running sync, and reloads the page when its buttons change.
 (function () {
     "use strict";
 
@@ -13,25 +12,25 @@
         return status.querySelector("[data-working]") !== null;
     }
 
-    function buttons() {
-        const shown = status.querySelector("[data-state]");
-        return shown && shown.dataset.state;
+    function state() {
+        const element = status.querySelector("[data-state]");
+        return element && element.dataset.state;
     }
 
     async function refresh() {
-        const before = buttons();
+        const before = state();
         try {
-            const answer = await fetch(status.dataset.statusUrl, { redirect: "error" });
-            if (!answer.ok) {
+            const response = await fetch(status.dataset.statusUrl, { redirect: "error" });
+            if (!response.ok) {
                 return;
             }
-            const open = [...status.querySelectorAll("details")].map((one) => one.open);
-            status.innerHTML = await answer.text();
-            status.querySelectorAll("details").forEach((one, place) => { one.open = open[place]; });
+            const open = [...status.querySelectorAll("details")].map((details) => details.open);
+            status.innerHTML = await response.text();
+            status.querySelectorAll("details").forEach((details, index) => { details.open = open[index]; });
         } catch (error) {
-            // The service is away for a moment; the next look finds it.
+            // The service is not reachable. The next poll tries again.
         }
-        if (buttons() !== before) {
+        if (state() !== before) {
             location.reload();
         } else if (isWorking()) {
             setTimeout(refresh, SECONDS * 1000);

@@ -1,0 +1,117 @@
+"""Row pages with buttons, and pages that Django's admin does not have."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from engagement.admin.scoping import ProductScopedAdmin
+
+
+@dataclass(frozen=True)
+class PageAction:
+    """A button at the top of a row's page: a link or, with *post*, a form."""
+
+    label: str
+    url: str
+    post: bool = False
+
+
+@dataclass(frozen=True)
+class ExtraView:
+    """A view that an admin serves with its method ``<name>_view``.
+
+    ``permission`` names the check, as it does for an admin action: "change" calls
+    ``has_change_permission``. A view that needs a row gets it as an argument, and returns 404 for a
+    row outside the admin's queryset.
+    """
+
+    name: str
+    permission: str
+    methods: tuple[str, ...] = ("GET", "HEAD", "POST")
+    needs_row: bool = True
+
+    @property
+    def route(self) -> str:
+        page = f"{self.name.replace('_', '-')}/"
+        return f"<path:object_id>/{page}" if self.needs_row else page
+
+
+class PageAdmin(ProductScopedAdmin):
+    """Adds buttons and tables to a row's page, and the views of ``extra_views``."""
+
+    change_form_template = "admin/engagement/change_form.html"
+    extra_views: ClassVar[Sequence[ExtraView]] = ()
+
+    def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
+        return ()
+
+    def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
+        """What the page's template shows besides the fields."""
+        return {}
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any | None = None,
+    ) -> HttpResponse:
+        if obj is not None:
+            context["page_actions"] = self.page_actions(request, obj)
+            context.update(self.page_context(request, obj))
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def get_urls(self) -> list[URLPattern]:
+        extra_urls = [
+            path(
+                view.route,
+                self.admin_site.admin_view(self._serve),
+                {"view": view},
+                name=f"{self.opts.app_label}_{self.opts.model_name}_{view.name}",
+            )
+            for view in self.extra_views
+        ]
+        return extra_urls + super().get_urls()
+
+    def _serve(
+        self, request: HttpRequest, view: ExtraView, object_id: str | None = None
+    ) -> HttpResponseBase:
+        arguments = [request]
+        if object_id is not None:
+            row = self.get_object(request, object_id)
+            if row is None:
+                raise Http404
+            arguments.append(row)
+        if not getattr(self, f"has_{view.permission}_permission")(*arguments):
+            raise PermissionDenied
+        if request.method not in view.methods:
+            return HttpResponseNotAllowed(view.methods)
+        response: HttpResponseBase = getattr(self, f"{view.name}_view")(*arguments)
+        return response
+
+    def view_url(self, name: str, obj: Any = None) -> str:
+        """The URL of one of the admin's views, about *obj* if given."""
+        return reverse(
+            f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{name}",
+            args=[] if obj is None else [obj.pk],
+        )
+
+    def render_page(
+        self, request: HttpRequest, template: str, title: str, **context: Any
+    ) -> TemplateResponse:
+        """A page in the admin's frame."""
+        frame = {
+            **self.admin_site.each_context(request),
+            "title": title,
+            "opts": self.opts,
+            "media": self.media,
+        }
+        return TemplateResponse(request, template, frame | context)
