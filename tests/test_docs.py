@@ -1,4 +1,4 @@
-"""What the documents point to is there: files, headings, tests, commands and settings."""
+"""What the documents name exists: files, headings, tests, commands, and benchmarks."""
 
 import re
 from importlib.util import find_spec
@@ -14,6 +14,7 @@ README = ROOT / "README.md"
 DOCUMENTS = [
     README,
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
     ROOT / "benchmarks" / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]
@@ -21,6 +22,7 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+PATH = re.compile(r"`((?:config|engagement|ingestion|marketplace|readapi)/[\w/.]+)`")
 BENCHMARK = re.compile(r"python -m (benchmarks(?:\.\w+)?)")
 COMMAND = re.compile(r"manage\.py (\w+)")
 # Not ours to look at: what another server would answer.
@@ -67,6 +69,11 @@ def test_every_test_that_is_named_exists(document: Path) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_every_file_of_the_code_that_is_named_exists(document: Path) -> None:
+    assert [path for path in PATH.findall(text_of(document)) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
 def test_every_command_that_is_named_exists(document: Path) -> None:
     text = text_of(document)
     commands = set(COMMAND.findall(text)) - NOT_COMMANDS
@@ -76,16 +83,18 @@ def test_every_command_that_is_named_exists(document: Path) -> None:
 
 def test_from_the_readme_every_document_can_be_found() -> None:
     linked = {(ROOT / link.partition("#")[0]).resolve() for link in LINK.findall(text_of(README))}
-    assert [named(one) for one in DOCUMENTS[1:] if one.resolve() not in linked] == []
+    missing = [document for document in DOCUMENTS[1:] if document.resolve() not in linked]
+    assert [named(document) for document in missing] == []
 
 
-def test_the_readme_names_each_command_of_ours() -> None:
+def test_each_command_of_ours_is_described() -> None:
     ours = {
         name
         for name, app in get_commands().items()
         if isinstance(app, str) and (ROOT / app.partition(".")[0]).is_dir()
     }
-    assert sorted(ours - set(COMMAND.findall(text_of(README)))) == []
+    described = set(COMMAND.findall(text_of(ROOT / "docs" / "commands.md")))
+    assert sorted(ours - described) == []
 
 
 def test_every_benchmark_is_described() -> None:
