@@ -9,7 +9,6 @@ from django.conf import settings
 from django.core.management import get_commands
 
 ROOT = settings.BASE_DIR
-# The first, because everybody begins there.
 README = ROOT / "README.md"
 DOCUMENTS = [
     README,
@@ -25,8 +24,7 @@ TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 PATH = re.compile(r"`((?:config|engagement|ingestion|marketplace|readapi)/[\w/.]+)`")
 BENCHMARK = re.compile(r"python -m (benchmarks(?:\.\w+)?)")
 COMMAND = re.compile(r"manage\.py (\w+)")
-# Not ours to look at: what another server would answer.
-ELSEWHERE = ("http://", "https://", "mailto:")
+EXTERNAL = ("http://", "https://", "mailto:")
 NOT_COMMANDS = {"help"}
 
 
@@ -35,31 +33,31 @@ def text_of(document: Path) -> str:
 
 
 def anchors(document: Path) -> set[str]:
-    """The headings as a link spells them: small letters, dashes for spaces, nothing else."""
+    """The headings as links spell them: lower case, dashes for spaces, no punctuation."""
     headings = HEADING.findall(FENCED.sub("", text_of(document)))
-    spelled = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
-    return {heading.strip().replace(" ", "-") for heading in spelled}
+    slugs = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {slug.strip().replace(" ", "-") for slug in slugs}
 
 
-def named(document: Path) -> str:
+def relative_path(document: Path) -> str:
     return str(document.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_every_link_leads_somewhere(document: Path) -> None:
-    dead = []
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+def test_every_link_has_a_target(document: Path) -> None:
+    dead_links = []
     for link in LINK.findall(FENCED.sub("", text_of(document))):
-        if link.startswith(ELSEWHERE):
+        if link.startswith(EXTERNAL):
             continue
         path, _, anchor = link.partition("#")
         target = (document.parent / path).resolve() if path else document
         if not target.exists() or (anchor and anchor not in anchors(target)):
-            dead.append(link)
-    assert dead == []
+            dead_links.append(link)
+    assert dead_links == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_every_test_that_is_named_exists(document: Path) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+def test_every_test_in_a_document_exists(document: Path) -> None:
     missing = []
     for path, name in TEST.findall(text_of(document)):
         file = ROOT / path
@@ -68,26 +66,26 @@ def test_every_test_that_is_named_exists(document: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_every_file_of_the_code_that_is_named_exists(document: Path) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+def test_every_code_path_in_a_document_exists(document: Path) -> None:
     assert [path for path in PATH.findall(text_of(document)) if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_every_command_that_is_named_exists(document: Path) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+def test_every_command_in_a_document_exists(document: Path) -> None:
     text = text_of(document)
     commands = set(COMMAND.findall(text)) - NOT_COMMANDS
     assert sorted(commands - set(get_commands())) == []
     assert [name for name in sorted(set(BENCHMARK.findall(text))) if not find_spec(name)] == []
 
 
-def test_from_the_readme_every_document_can_be_found() -> None:
+def test_the_readme_links_to_every_document() -> None:
     linked = {(ROOT / link.partition("#")[0]).resolve() for link in LINK.findall(text_of(README))}
     missing = [document for document in DOCUMENTS[1:] if document.resolve() not in linked]
-    assert [named(document) for document in missing] == []
+    assert [relative_path(document) for document in missing] == []
 
 
-def test_each_command_of_ours_is_described() -> None:
+def test_every_command_is_described() -> None:
     ours = {
         name
         for name, app in get_commands().items()
@@ -114,5 +112,5 @@ def test_every_promise_names_what_shows_it() -> None:
         if line.startswith("| ") and not line.startswith(("| promise", "| what goes wrong"))
     ]
     assert rows
-    bare = [row for row in rows if not re.search(r"`(tests/|python -m benchmarks|\.ci/run)", row)]
-    assert bare == []
+    shown = re.compile(r"`(tests/|python -m benchmarks|\.ci/run)")
+    assert [row for row in rows if not shown.search(row)] == []
