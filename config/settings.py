@@ -1,6 +1,6 @@
 """Every setting of the service, and the only reader of the environment.
 
-docs/settings.md describes each variable; a test compares the two.
+The README's table describes each variable; a test compares the two.
 """
 
 import logging
