@@ -78,12 +78,12 @@ def test_the_workers_together_read_every_queue() -> None:
     assert read == routed | {app.conf.task_default_queue}
 
 
-def test_the_environment_file_names_settings_that_the_readme_explains() -> None:
-    readme = (settings.BASE_DIR / "README.md").read_text()
+def test_the_environment_file_names_settings_that_the_docs_explain() -> None:
+    described = (settings.BASE_DIR / "docs" / "settings.md").read_text()
     lines = (DEPLOY / "eds.env.example").read_text().splitlines()
     names = [line.partition("=")[0] for line in lines if line and not line.startswith("#")]
     assert names
-    assert [name for name in names if f"| `{name}` |" not in readme] == []
+    assert [name for name in names if f"| `{name}` |" not in described] == []
 
 
 # --- The container ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the documents point to is there: files, headings, tests, commands and settings."""
+"""What the documents name exists: files, headings, tests, commands, and benchmarks."""
 
 import re
 from importlib.util import find_spec
@@ -9,11 +9,11 @@ from django.conf import settings
 from django.core.management import get_commands
 
 ROOT = settings.BASE_DIR
-# The first, because everybody begins there.
 README = ROOT / "README.md"
 DOCUMENTS = [
     README,
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
     ROOT / "benchmarks" / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]
@@ -21,10 +21,10 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+PATH = re.compile(r"`((?:config|engagement|ingestion|marketplace|readapi)/[\w/.]+)`")
 BENCHMARK = re.compile(r"python -m (benchmarks(?:\.\w+)?)")
 COMMAND = re.compile(r"manage\.py (\w+)")
-# Not ours to look at: what another server would answer.
-ELSEWHERE = ("http://", "https://", "mailto:")
+EXTERNAL = ("http://", "https://", "mailto:")
 NOT_COMMANDS = {"help"}
 
 
@@ -33,31 +33,31 @@ def text_of(document: Path) -> str:
 
 
 def anchors(document: Path) -> set[str]:
-    """The headings as a link spells them: small letters, dashes for spaces, nothing else."""
+    """The headings as links spell them: lower case, dashes for spaces, no punctuation."""
     headings = HEADING.findall(FENCED.sub("", text_of(document)))
-    spelled = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
-    return {heading.strip().replace(" ", "-") for heading in spelled}
+    slugs = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {slug.strip().replace(" ", "-") for slug in slugs}
 
 
-def named(document: Path) -> str:
+def relative_path(document: Path) -> str:
     return str(document.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_every_link_leads_somewhere(document: Path) -> None:
-    dead = []
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+def test_every_link_has_a_target(document: Path) -> None:
+    dead_links = []
     for link in LINK.findall(FENCED.sub("", text_of(document))):
-        if link.startswith(ELSEWHERE):
+        if link.startswith(EXTERNAL):
             continue
         path, _, anchor = link.partition("#")
         target = (document.parent / path).resolve() if path else document
         if not target.exists() or (anchor and anchor not in anchors(target)):
-            dead.append(link)
-    assert dead == []
+            dead_links.append(link)
+    assert dead_links == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_every_test_that_is_named_exists(document: Path) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+def test_every_test_in_a_document_exists(document: Path) -> None:
     missing = []
     for path, name in TEST.findall(text_of(document)):
         file = ROOT / path
@@ -66,26 +66,33 @@ def test_every_test_that_is_named_exists(document: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_every_command_that_is_named_exists(document: Path) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+def test_every_code_path_in_a_document_exists(document: Path) -> None:
+    assert [path for path in PATH.findall(text_of(document)) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+def test_every_command_in_a_document_exists(document: Path) -> None:
     text = text_of(document)
     commands = set(COMMAND.findall(text)) - NOT_COMMANDS
     assert sorted(commands - set(get_commands())) == []
     assert [name for name in sorted(set(BENCHMARK.findall(text))) if not find_spec(name)] == []
 
 
-def test_from_the_readme_every_document_can_be_found() -> None:
+def test_the_readme_links_to_every_document() -> None:
     linked = {(ROOT / link.partition("#")[0]).resolve() for link in LINK.findall(text_of(README))}
-    assert [named(one) for one in DOCUMENTS[1:] if one.resolve() not in linked] == []
+    missing = [document for document in DOCUMENTS[1:] if document.resolve() not in linked]
+    assert [relative_path(document) for document in missing] == []
 
 
-def test_the_readme_names_each_command_of_ours() -> None:
+def test_every_command_is_described() -> None:
     ours = {
         name
         for name, app in get_commands().items()
         if isinstance(app, str) and (ROOT / app.partition(".")[0]).is_dir()
     }
-    assert sorted(ours - set(COMMAND.findall(text_of(README)))) == []
+    described = set(COMMAND.findall(text_of(ROOT / "docs" / "commands.md")))
+    assert sorted(ours - described) == []
 
 
 def test_every_benchmark_is_described() -> None:
@@ -105,5 +112,5 @@ def test_every_promise_names_what_shows_it() -> None:
         if line.startswith("| ") and not line.startswith(("| promise", "| what goes wrong"))
     ]
     assert rows
-    bare = [row for row in rows if not re.search(r"`(tests/|python -m benchmarks|\.ci/run)", row)]
-    assert bare == []
+    shown = re.compile(r"`(tests/|python -m benchmarks|\.ci/run)")
+    assert [row for row in rows if not shown.search(row)] == []

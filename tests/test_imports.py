@@ -1,7 +1,10 @@
-"""Imports point one way: ingestion → engagement ← readapi, marketplace → engagement."""
+"""Imports point one way: between apps (ingestion → engagement ← readapi, marketplace → engagement)
+and between the rooms inside each app."""
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -18,26 +21,46 @@ ALLOWED = {
 }
 
 
-def imported(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and top-level package of each import in the file, those inside functions included."""
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of each import in the file, those inside functions included."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name.split(".")[0]) for alias in node.names)
+            yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}:{node.lineno} imports relatively"
-            yield node.lineno, (node.module or "").split(".")[0]
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def imported_rooms(package: str) -> dict[str, set[str]]:
+    """The rooms (folders and modules at the first level) that each room of the package imports."""
+    rooms: dict[str, set[str]] = defaultdict(set)
+    for path in (ROOT / package).rglob("*.py"):
+        room = path.relative_to(ROOT / package).parts[0].removesuffix(".py")
+        names = [name.split(".") for _, name in imports(path)]
+        rooms[room] |= {name[1] for name in names if name[0] == package} - {room}
+    return rooms
 
 
 @pytest.mark.parametrize("package", ALLOWED)
 def test_a_package_imports_only_what_its_arrows_allow(package: str) -> None:
     forbidden = (APPS | {"config", "tests", "benchmarks"}) - ALLOWED[package] - {package}
-    found = [
+    violations = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in (ROOT / package).rglob("*.py")
-        for line, name in imported(path)
-        if name in forbidden
+        for line, name in imports(path)
+        if name.split(".")[0] in forbidden
     ]
-    assert found == []
+    assert violations == []
+
+
+@pytest.mark.parametrize("package", [*ALLOWED, "benchmarks"])
+def test_the_rooms_of_a_package_form_no_import_circle(package: str) -> None:
+    rooms = imported_rooms(package)
+    assert rooms
+    try:
+        TopologicalSorter(rooms).prepare()
+    except CycleError as error:
+        pytest.fail(f"Import circle in {package}: {' ← '.join(error.args[1])}")
 
 
 def test_every_package_at_the_top_is_known() -> None:

@@ -1,4 +1,4 @@
-"""What docs/scaling.md says about distributing by product is what the database's catalogue says."""
+"""docs/scaling.md names the tables that the database's catalog cannot distribute by product."""
 
 import re
 from typing import LiteralString
@@ -19,7 +19,7 @@ LARGE = {
         *("userengagement", "accountengagement"),
     )
 }
-# Distributed by Citus, a table needs product_id in each of its unique keys.
+# To distribute a table, Citus needs product_id in each of its unique keys.
 _WITHOUT_PRODUCT: LiteralString = """
     SELECT DISTINCT t.relname
     FROM pg_index i
@@ -30,7 +30,7 @@ _WITHOUT_PRODUCT: LiteralString = """
 """
 
 
-def named_in_the_table() -> set[str]:
+def tables_in_the_document() -> set[str]:
     text = (settings.BASE_DIR / "docs" / "scaling.md").read_text()
     section = text.split("## Citus", 1)[1].split("\n## ", 1)[0]
     rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
@@ -38,13 +38,13 @@ def named_in_the_table() -> set[str]:
 
 
 @pytest.mark.django_db
-def test_the_tables_with_a_key_that_lacks_the_product_are_named() -> None:
+def test_the_document_names_the_tables_with_a_key_without_the_product() -> None:
     ours = {name for (name,) in sql.fetch(_WITHOUT_PRODUCT) if TABLE.fullmatch(name)}
-    assert named_in_the_table() == ours
+    assert tables_in_the_document() == ours
 
 
 @pytest.mark.django_db
-def test_the_large_tables_are_not_among_them() -> None:
+def test_the_large_tables_have_the_product_in_every_key() -> None:
     tables = set(connection.introspection.table_names())
     assert tables >= LARGE
-    assert not LARGE & named_in_the_table()
+    assert not LARGE & tables_in_the_document()
