@@ -54,7 +54,7 @@ def stats(counted: SubjectTotals) -> records.Stats:
 def account_summary(
     row: "RankedAccount", workspace: Workspace, links: LinkBuilder
 ) -> records.Account:
-    scores = metrics.account_scores(row, score_set(workspace))
+    scores = metrics.compute_scores(row, score_set(workspace))
     return {
         "id": row.account_id,
         "tracking_id": row.account.external_id,
@@ -78,7 +78,7 @@ def full_account(
 
 
 def user_summary(row: "RankedUser", workspace: Workspace, links: LinkBuilder) -> records.User:
-    scores = metrics.user_scores(row, score_set(workspace))
+    scores = metrics.compute_scores(row, score_set(workspace))
     return {
         "id": row.user_id,
         "tracking_id": row.user.external_id,

@@ -83,7 +83,7 @@ _INSIGHTS: Json = {
         {
             "kind": "seats_unused",
             "severity": "warning",
-            "text": "Most of the license is unused: 4 people are active, and it is for 50 (8%).",
+            "text": "Only 4 of 50 licensed seats are active (8%).",
             "numbers": {"active_users": 4, "seats": 50, "license_utilization": 0.08},
         }
     ]

@@ -70,7 +70,7 @@ def condition_choices(scope: Scope, for_audience: bool) -> Choices:
     if for_audience:
         return [("", "Choose…"), *known, *times]
     scores: Choices = [
-        (f"{_METRIC}{name}", f"{named.label} ({named.numbers})")
+        (f"{_METRIC}{name}", f"{named.label} ({named.unit})")
         for name, named in METRICS.items()
         if scope in named.scopes
     ]
@@ -148,8 +148,8 @@ class ConditionForm(forms.Form):
                 {"conditions": [asked]}, self.scope, for_audience=self.for_audience
             )
         except InvalidRule as error:
-            for fault in error.faults:
-                self.add_error(self._field(fault.field), fault.sentence)
+            for problem in error.problems:
+                self.add_error(self._field(problem.field), problem.message)
         else:
             (self.condition,) = rule.conditions
 

@@ -124,7 +124,7 @@ def _step(pk: int, now: datetime, today: date) -> bool:
                 _build_some(score_set, today, ScoreSet.Phase.BENCHMARKS)
             case _:
                 past_benchmarks.compute_past_benchmarks(score_set, now, today)
-                event_names.refresh_done_by(score_set.product_id, also_of_nobody=True)
+                event_names.refresh_done_by(score_set.product_id, include_not_done=True)
                 benchmarks.compute_benchmarks(score_set, now)
                 counts.try_recount(score_set, now)
                 _publish(score_set, now)

@@ -186,7 +186,7 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(
         ({**TRAIT, "trait_is": "at_least", "text": "many"}, "Give a number, like 75 or 0.5."),
         ({**TRAIT, "trait_is": "at_least", "text": "1e5"}, "Give a number, like 75 or 0.5."),
         ({**TRAIT, "trait_is": "at_least", "text": "9" * 30}, "at most 15 digits"),
-        ({**TRAIT, "trait_is": "before", "date": "soon"}, "Give a date as year-month-day"),
+        ({**TRAIT, "trait_is": "before", "date": "soon"}, "Enter a date like"),
         ({"what": "event", "event": "", "days": "1"}, "Give the event’s name."),
         ({"what": "event", "event": "a", "times": "0"}, "from 1 to 1,000,000,000"),
         ({"what": "event", "event": "a", "times": "two"}, "Give a whole number."),

@@ -105,11 +105,11 @@ def test_metrics_have_labels_that_people_read(root: Client, acme_rows: Rows) -> 
     of_user = dict(root.get(user_page(acme_rows)).context["numbers"].metrics)
     assert of_user["Raw score"] == "100 points"
     assert of_user["Active days in the window"] == "2"
-    assert of_user["Scored events ever"] == "20"
+    assert of_user["Scored events of all time"] == "20"
     assert "Active users" not in of_user
     of_account = dict(root.get(account_page(acme_rows)).context["numbers"].metrics)
     assert of_account["Active users"] == "2"
-    assert of_account["Active users per licensed seat"] == "–"
+    assert of_account["Seat utilization"] == "–"
 
 
 def test_a_page_names_the_segments(root: Client, acme_rows: Rows) -> None:
@@ -200,7 +200,7 @@ def test_an_account_page_says_what_is_worth_knowing(root: Client, acme_rows: Row
     account.traits = {"am.tier.number": 100}
     account.save(update_fields=["traits"])
     html = root.get(account_page(acme_rows)).content.decode()
-    assert '<li class="warning">Most of the license is unused' in html
+    assert '<li class="warning">Only 1 of 100 licensed seats is active' in html
     assert "eds-insights" not in root.get(user_page(acme_rows)).content.decode()
 
 
@@ -355,8 +355,8 @@ def test_an_account_lists_the_users_whom_it_counts(root: Client, acme: Product) 
         ("ann", False),
         ("dan", False),
     ]
-    assert dict(shown.context["numbers"].metrics)["Number of users"] == "3"
-    assert dict(shown.context["numbers"].metrics)["Share of users who are active"] == "67%"
+    assert dict(shown.context["numbers"].metrics)["Total users"] == "3"
+    assert dict(shown.context["numbers"].metrics)["Share of active users"] == "67%"
     said = "3 people, 2 did something in this account in the last 90 days."
     assert said in shown.content.decode()
 
@@ -370,7 +370,7 @@ def test_an_account_of_an_audience_lists_its_users_of_the_audience(
     account = Account.objects.get(external_id="initech")
     shown = root.get(reverse("admin:engagement_account_change", args=[account.pk]))
     assert [row["user"].external_id for row in shown.context["users"].rows] == ["ann"]
-    assert dict(shown.context["numbers"].metrics)["Number of users"] == "1"
+    assert dict(shown.context["numbers"].metrics)["Total users"] == "1"
 
 
 @pytest.mark.parametrize("page", [user_page, account_page])

@@ -180,7 +180,9 @@ def test_history_is_each_days_score_under_each_days_benchmark(
 
 @settings(max_examples=20, deadline=None)
 @given(events=st.lists(happened, max_size=40), definition=definitions)
-def test_what_a_score_is_made_of_adds_up_to_it(events: list[Did], definition: Definition) -> None:
+def test_the_score_breakdown_adds_up_to_the_raw_score(
+    events: list[Did], definition: Definition
+) -> None:
     product = Product.create_with_workspace(f"Acme {id(events)} {datetime.now(UTC)}")
     introduce(product)
     happen(product, events)
@@ -189,15 +191,15 @@ def test_what_a_score_is_made_of_adds_up_to_it(events: list[Did], definition: De
     scores = scores_of(product)
     of_accounts = plain.by_subject(events, "account")
     for row in AccountEngagement.objects.filter(score_set=scores).select_related("account"):
-        made_of = history.score_breakdown(scores, "account", row.account_id)
+        event_points = history.score_breakdown(scores, "account", row.account_id)
         theirs = of_accounts.get(row.account.external_id, [])
-        assert {one.name: one.points for one in made_of if one.points} == plain.points(
+        assert {one.name: one.points for one in event_points if one.points} == plain.points(
             theirs, definition, TODAY
         )
-        assert sum(one.points for one in made_of) == row.raw
-        assert sum(one.last_period_points for one in made_of) == row.raw_last_period
+        assert sum(one.points for one in event_points) == row.raw
+        assert sum(one.last_period_points for one in event_points) == row.raw_last_period
         by_user = history.points_by_user(scores, row.account_id, limit=10)
         assert sum(one.points for one in by_user) == row.raw
-        overall = history.all_time_totals(scores, "account", row.account_id)
-        scored = [did for did in theirs if definition.weight(did.event)]
-        assert (overall.events, overall.names) == (len(scored), len({did.event for did in scored}))
+        totals = history.all_time_totals(scores, "account", row.account_id)
+        scored = [did.event for did in theirs if definition.weight(did.event)]
+        assert (totals.event_count, totals.event_name_count) == (len(scored), len(set(scored)))

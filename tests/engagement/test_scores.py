@@ -297,7 +297,7 @@ def test_an_event_minutes_ahead_of_midnight_is_the_last_one_at_once(acme: Produc
     user = UserEngagement.objects.get(score_set=scores)
     account = AccountEngagement.objects.get(score_set=scores)
     assert (user.last_active_at, account.last_active_at) == (at(12.01), at(12.01))
-    assert history.all_time_totals(scores, "user", user.user_id).events == 2
+    assert history.all_time_totals(scores, "user", user.user_id).event_count == 2
     # Its day has not begun.
     for row in (user, account):
         assert (row.raw, row.event_count, row.active_days, row.name_count) == (1, 1, 1, 1)

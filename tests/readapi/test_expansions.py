@@ -79,19 +79,17 @@ def test_insights_are_sentences_with_their_numbers(read: Any) -> None:
     assert found["seats_unused"] == {
         "kind": "seats_unused",
         "severity": "warning",
-        "text": "Most of the license is unused: 2 people are active, and it is for 50 (4%).",
+        "text": "Only 2 of 50 licensed seats are active (4%).",
         "numbers": {"active_users": 2, "seats": 50, "license_utilization": 0.04},
     }
     assert found["one_person"]["text"] == (
-        "One person carries the account: 89% of its points come from Ann, one of 2 users."
+        "Ann accounts for 89% of this account’s activity (2 users in total)."
     )
 
 
 def test_an_account_that_stopped_says_so(read: Any) -> None:
     [stopped] = read("accounts", "hooli", "insights")["insights"]
-    assert stopped["text"] == (
-        "Nothing that is scored has happened for 7 days. The last scored event was on 2026-09-17."
-    )
+    assert stopped["text"] == "No scored activity for 7 days (last: 17 Sep 2026)."
 
 
 def test_all_expansions_at_once(read: Any) -> None:
