@@ -154,7 +154,7 @@ def _as_they_are(score_set: ScoreSet) -> list[RankingComparison]:
 def _compared(scope: Scope, found: RankingPreview | None, workspace_id: int) -> RankingComparison:
     if found is None:
         return RankingComparison(SCOPE_TITLES[scope], [], TOO_MANY_USERS_MESSAGE)
-    now = [_row(place, workspace_id, *_leaving(place)) for place in found.now]
+    now = [_row(place, workspace_id, *_leaving(place)) for place in found.current]
     then = [_row(place, workspace_id, *_moved(place)) for place in found.with_change]
     note = ""
     if found.sample_size is not None:
