@@ -100,7 +100,7 @@ def test_bars_are_told_in_words_and_parts_of_zero_are_left_out() -> None:
     html = charts.bars(
         "Drops", ["a", "b"], [Series("Duplicate", [1, 0]), Series("Unknown key", [3, 1200])]
     )
-    assert described(html) == ("1,204 in all: Duplicate 1, Unknown key 1,203. Most on b: 1,200.")
+    assert described(html) == ("1,204 in total: Duplicate 1, Unknown key 1,203. Most on b: 1,200.")
     assert "<title>b: Unknown key 1,200</title>" in html
 
 
