@@ -30,10 +30,10 @@ def refresh_members(
         candidates.filter(_audience_filter(score_set, today)).values_list("id", flat=True)
     )
     rows = _rows(score_set).filter(user_id__in=list(user_ids))
-    former_members = set(rows.values_list("user_id", flat=True))
-    if gone := former_members - members:
+    members_before = set(rows.values_list("user_id", flat=True))
+    if gone := members_before - members:
         rows.filter(user_id__in=gone).delete()
-    return members, former_members ^ members
+    return members, members_before ^ members
 
 
 _MEMBERS_OF_ACCOUNTS: LiteralString = """

@@ -11,7 +11,7 @@ from engagement.models import AccountEngagement, DailyBenchmark, ScoreSet, UserE
 from engagement.scopes import SubjectKind, get_kind, kind_of
 from engagement.scores.benchmarks import HISTORY_DAYS
 from engagement.scores.formula import rounded_score
-from engagement.scores.raw import WHERE_SCORED, join_counted_users, query_parameters
+from engagement.scores.raw import join_counted_users, query_parameters
 
 
 class DayScore(NamedTuple):
@@ -48,6 +48,12 @@ class UserPoints(NamedTuple):
     points: int
 
 
+# The weights of the daily counts, and only those that count.
+_WHERE_SCORED: LiteralString = f"""
+    LEFT JOIN engagement_scoredevent w
+        ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
+    WHERE d.product_id = {sql.PRODUCT} AND COALESCE(w.weight, %(default_weight)s) > 0
+"""
 _BREAKDOWN: LiteralString = f"""
     SELECT n.name, COALESCE(w.weight, %(default_weight)s),
            COALESCE(sum(d.count) FILTER (WHERE d.day >= %(first_day)s), 0),
@@ -55,25 +61,25 @@ _BREAKDOWN: LiteralString = f"""
     FROM engagement_dailycount d
     JOIN engagement_eventname n ON n.id = d.event_name_id
     {{join_users}}
-    {WHERE_SCORED} AND d.{{id_column}} = %(subject)s
+    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s
       AND d.day BETWEEN %(last_period_from)s AND %(today)s
     GROUP BY n.id, 2
 """
 _ALL_TIME: LiteralString = f"""
     SELECT COALESCE(sum(d.count), 0), count(DISTINCT d.event_name_id)
     FROM engagement_dailycount d {{join_users}}
-    {WHERE_SCORED} AND d.{{id_column}} = %(subject)s
+    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s
 """
 _BY_USER: LiteralString = f"""
     SELECT d.user_id, sum(d.count * COALESCE(w.weight, %(default_weight)s))
     FROM engagement_dailycount d {{join_users}}
-    {WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(first_day)s AND %(today)s
+    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(first_day)s AND %(today)s
     GROUP BY d.user_id ORDER BY 2 DESC, 1 LIMIT %(limit)s
 """
 _BY_DAY: LiteralString = f"""
     SELECT d.day, sum(d.count * COALESCE(w.weight, %(default_weight)s))
     FROM engagement_dailycount d {{join_users}}
-    {WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(days_from)s AND %(today)s
+    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(days_from)s AND %(today)s
     GROUP BY d.day
 """
 

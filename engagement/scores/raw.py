@@ -14,12 +14,6 @@ from engagement.scores.formula import window_bounds
 # An account's users are its members, and the users with an event in it within this many days.
 USERS_SEEN_WITHIN_DAYS = 90
 
-# For statements with daily counts as "d": the weight of each as "w", and only those that count.
-WHERE_SCORED: LiteralString = f"""
-    LEFT JOIN engagement_scoredevent w
-        ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
-    WHERE d.product_id = {sql.PRODUCT} AND COALESCE(w.weight, %(default_weight)s) > 0
-"""
 _JOIN_IDENTIFIED_USERS: LiteralString = """
     JOIN engagement_user u ON u.id = d.user_id AND u.is_identified
 """

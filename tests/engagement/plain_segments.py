@@ -1,4 +1,4 @@
-"""Who meets a condition, in plain Python, from what was sent: what the SQL must agree with.
+"""Members of segments in plain Python, from the messages. The SQL must agree with them.
 
 Written from the definition of metrics and conditions, without looking at how they are queried.
 """
@@ -105,7 +105,7 @@ def percentile(one: Subject, world: World) -> float:
 
 
 def members(world: World, match: str, conditions: list[dict[str, Any]]) -> set[str]:
-    """The names of those who meet all or any of the conditions."""
+    """The names of the subjects that match all or any of the conditions."""
     together = all if match == "all" or not conditions else any
     return {
         one.name
