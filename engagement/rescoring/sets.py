@@ -166,8 +166,8 @@ def _build_range(
 ) -> None:
     """Score the next users or accounts; after the last ones begin the next phase.
 
-    Subjects that are created later have rescore requests, which are also worked off for sets that
-    are being built. A user who enters the audience needs none: accounts come after all users.
+    Subjects that are created later have rescore requests, which also cover sets that are being
+    built. A user who enters the audience needs none, because accounts come after all users.
     """
     if score_set.scored_day is None:
         score_set.scored_day = today

@@ -98,22 +98,22 @@ def preview_ranking(
     accounts = _select_subjects(score_set, get_kind("account"))
     needs_users_of_accounts = bool(definition.audience) and users.sample is not None
     with transaction.atomic():
-        trial = _create_set(score_set, definition, today)
+        preview_set = _create_set(score_set, definition, today)
         # With an audience accounts count only users with an engagement row.
         users_of_accounts = (
-            _users_of_accounts(trial, accounts.ids, today) if needs_users_of_accounts else []
+            _users_of_accounts(preview_set, accounts.ids, today) if needs_users_of_accounts else []
         )
         if has_accounts := len(users_of_accounts) <= MAX_USERS_OF_ACCOUNTS:
             users.ids.update(users_of_accounts)
         for step in _steps(users.ids, USERS_PER_STEP):
             if out_of_time():
                 raise sql.StatementTimeout
-            raw.score_users(trial, step, today)
+            raw.score_users(preview_set, step, today)
         previews: dict[Scope, RankingPreview] = {
-            "user": _compare(score_set, trial, get_kind("user"), users)
+            "user": _compare(score_set, preview_set, get_kind("user"), users)
         }
-        if has_accounts and _score_accounts(trial, accounts.ids, today, out_of_time):
-            previews["account"] = _compare(score_set, trial, get_kind("account"), accounts)
+        if has_accounts and _score_accounts(preview_set, accounts.ids, today, out_of_time):
+            previews["account"] = _compare(score_set, preview_set, get_kind("account"), accounts)
         # Nobody has seen the set, and nobody will.
         transaction.set_rollback(True)
     return previews
@@ -157,12 +157,14 @@ _USERS_OF_ACCOUNTS: LiteralString = f"""
 """
 
 
-def _users_of_accounts(trial: ScoreSet, account_ids: Collection[int], today: date) -> list[int]:
+def _users_of_accounts(
+    preview_set: ScoreSet, account_ids: Collection[int], today: date
+) -> list[int]:
     """The users whose events count for the accounts; one more than the maximum if too many."""
     rows = sql.fetch(
         _USERS_OF_ACCOUNTS,
         {
-            "product": trial.product_id,
+            "product": preview_set.product_id,
             "accounts": list(account_ids),
             "seen_from": today - timedelta(days=raw.USERS_SEEN_WITHIN_DAYS - 1),
             "today": today,
@@ -173,13 +175,13 @@ def _users_of_accounts(trial: ScoreSet, account_ids: Collection[int], today: dat
 
 
 def _score_accounts(
-    trial: ScoreSet, ids: Collection[int], today: date, out_of_time: Callable[[], bool]
+    preview_set: ScoreSet, ids: Collection[int], today: date, out_of_time: Callable[[], bool]
 ) -> bool:
     """Score the accounts; return whether there was time for all of them."""
     for step in _steps(ids, ACCOUNTS_PER_STEP):
         if out_of_time():
             return False
-        raw.score_accounts(trial, step, today)
+        raw.score_accounts(preview_set, step, today)
     return True
 
 
@@ -194,7 +196,7 @@ def _steps(ids: Collection[int], size: int) -> Iterator[Collection[int]]:
 
 def _create_set(score_set: ScoreSet, definition: ScoringDefinition, today: date) -> ScoreSet:
     # Retired, because a workspace can have only one current set and one that is being built.
-    trial = ScoreSet.objects.create(
+    preview_set = ScoreSet.objects.create(
         product_id=score_set.product_id,
         workspace_id=score_set.workspace_id,
         state=ScoreSet.State.RETIRED,
@@ -203,14 +205,16 @@ def _create_set(score_set: ScoreSet, definition: ScoringDefinition, today: date)
         audience=definition.audience,
         scored_day=today,
     )
-    event_names = EventName.objects.filter(product_id=trial.product_id, name__in=definition.weights)
+    event_names = EventName.objects.filter(
+        product_id=preview_set.product_id, name__in=definition.weights
+    )
     ScoredEvent.objects.bulk_create(
         ScoredEvent(
-            score_set=trial, event_name=event_name, weight=definition.weights[event_name.name]
+            score_set=preview_set, event_name=event_name, weight=definition.weights[event_name.name]
         )
         for event_name in event_names
     )
-    return trial
+    return preview_set
 
 
 _BENCHMARK: LiteralString = """
@@ -221,15 +225,19 @@ _BENCHMARK: LiteralString = """
 
 
 def _compare(
-    score_set: ScoreSet, trial: ScoreSet, kind: SubjectKind, selection: _Selection
+    score_set: ScoreSet, preview_set: ScoreSet, kind: SubjectKind, selection: _Selection
 ) -> RankingPreview:
     ((benchmark,),) = sql.fetch(
         _BENCHMARK.format(table=kind.engagement_table, id_column=kind.id_column),
-        {"product": trial.product_id, "score_set": trial.pk, "sample": selection.sample},
+        {
+            "product": preview_set.product_id,
+            "score_set": preview_set.pk,
+            "sample": selection.sample,
+        },
     )
     return RankingPreview(
-        _top(score_set, kind, kind.benchmark(score_set), _ranks(trial, kind)),
-        _top(trial, kind, benchmark, _ranks(score_set, kind)),
+        _top(score_set, kind, kind.benchmark(score_set), _ranks(preview_set, kind)),
+        _top(preview_set, kind, benchmark, _ranks(score_set, kind)),
         None if selection.sample is None else len(selection.ids),
     )
 

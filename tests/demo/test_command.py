@@ -17,10 +17,13 @@ SMALL = ("generate_data", "--accounts", "6", "--users", "30", "--days", "10")
 
 
 def test_it_makes_a_product_and_prints_what_a_program_needs() -> None:
-    made = json.loads(output_of(*SMALL, "--name", "Rocket", "--json"))
+    output = json.loads(output_of(*SMALL, "--name", "Rocket", "--json"))
     product = Product.objects.get(name="Rocket")
-    assert (product.pk, product.workspaces.get().pk) == (made["product_id"], made["workspace_id"])
-    assert ApiToken.objects.get(product=product).secret == made["api_token"]
+    assert (product.pk, product.workspaces.get().pk) == (
+        output["product_id"],
+        output["workspace_id"],
+    )
+    assert ApiToken.objects.get(product=product).secret == output["api_token"]
     assert (Account.objects.count(), User.objects.count(), Event.objects.count()) == (6, 30, 0)
     shown = AccountEngagement.objects.filter(score_set=product.workspaces.get().scores)
     assert shown.filter(raw__gt=0).count() > 1

@@ -42,19 +42,19 @@ def score(product: Product) -> None:
 
 def without_arrivals(product: Product) -> dict[str, Any]:
     """The rows without their places in the order of arrival."""
-    found = state(product)
+    rows = state(product)
     users = {
         name: (traits, {name: at for name, (at, _) in stamps.items()}, *others)
-        for name, (traits, stamps, *others) in found["users"].items()
+        for name, (traits, stamps, *others) in rows["users"].items()
     }
     accounts = {
         name: (traits, {name: at for name, (at, _) in stamps.items()}, *others)
-        for name, (traits, stamps, *others) in found["accounts"].items()
+        for name, (traits, stamps, *others) in rows["accounts"].items()
     }
-    events = sorted(event[1:] for event in found["events"])
-    memberships = sorted(found["memberships"])
+    events = sorted(event[1:] for event in rows["events"])
+    memberships = sorted(rows["memberships"])
     return {
-        **found,
+        **rows,
         "users": users,
         "accounts": accounts,
         "events": events,
@@ -62,7 +62,7 @@ def without_arrivals(product: Product) -> dict[str, Any]:
     }
 
 
-def seen(product: Product) -> dict[str, list[tuple[Any, ...]]]:
+def last_seen(product: Product) -> dict[str, list[tuple[Any, ...]]]:
     """The times that ``state`` leaves out."""
     times = ("external_id", "last_seen_at", "created_at")
     return {
@@ -93,7 +93,7 @@ def test_copied_rows_equal_recorded_rows(
     score(acme)
     score(globex)
     assert without_arrivals(globex) == without_arrivals(acme)
-    assert seen(globex) == seen(acme)
+    assert last_seen(globex) == last_seen(acme)
     assert scores(globex) == scores(acme)
     assert RescoreRequest.objects.count() == 0
 
@@ -104,13 +104,13 @@ def test_daily_counts_agree_with_the_population_and_with_single_events(
 ) -> None:
     monkeypatch.setattr(loading, "MAX_USERS_AS_MESSAGES", recorded_up_to)
     fill(acme)
-    done = [
-        done
+    uses = [
+        use
         for customer in generate(BOARDS, SIZE, NOW, seed=1)
         for person in customer.people
-        for done in person.event_uses
+        for use in person.event_uses
     ]
-    assert DailyCount.objects.aggregate(n=Sum("count"))["n"] == sum(use.event_count for use in done)
+    assert DailyCount.objects.aggregate(n=Sum("count"))["n"] == sum(use.event_count for use in uses)
     recent = NOW.date() - timedelta(days=SIZE.event_days - 1)
     counted = DailyCount.objects.filter(day__gte=recent).values("user_id", "day", "event_name_id")
     events = Event.objects.values("user_id", "occurred_at__date", "event_name_id")
@@ -132,10 +132,10 @@ def test_raw_scores_are_counts_times_the_catalogs_weights(
     since = NOW.date() - timedelta(days=6)
     expected = {
         customer.external_id: sum(
-            done.event_count * weights[done.event]
+            use.event_count * weights[use.event]
             for person in customer.people
-            for done in person.event_uses
-            if done.last_at.date() >= since
+            for use in person.event_uses
+            if use.last_at.date() >= since
         )
         for customer in generate(BOARDS, SIZE, NOW, seed=1)
     }

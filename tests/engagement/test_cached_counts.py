@@ -271,9 +271,10 @@ def test_cached_counts_are_deleted_with_their_scores(acme: Product) -> None:
 def top_movers(
     scores: ScoreSet,
 ) -> tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]]:
-    found = counts.top_movers(ScoreSet.objects.get(pk=scores.pk))
+    movers = counts.top_movers(ScoreSet.objects.get(pk=scores.pk))
     rising, falling = (
-        [(mover.account.external_id, mover.score, mover.change) for mover in side] for side in found
+        [(mover.account.external_id, mover.score, mover.change) for mover in side]
+        for side in movers
     )
     return rising, falling
 
@@ -343,5 +344,5 @@ def test_the_movers_of_a_small_set_cost_two_queries(
     account(scores, "globex", raw=0, raw_last_period=10)
     shown = ScoreSet.objects.select_related("cached_counts").get(pk=scores.pk)
     with django_assert_num_queries(2):
-        found = counts.top_movers(shown)
-        assert [mover.account.external_id for mover in found.rising] == ["initech"]
+        movers = counts.top_movers(shown)
+        assert [mover.account.external_id for mover in movers.rising] == ["initech"]

@@ -22,7 +22,7 @@ def scores_of(product: Product) -> ScoreSet:
     return scores
 
 
-def lately(product: Product, today: Any = TODAY) -> dict[str, int]:
+def recent_counts(product: Product, today: Any = TODAY) -> dict[str, int]:
     recent = event_counts.count_recent_events(scores_of(product), today)
     assert not recent.is_estimate
     names = EventName.objects.in_bulk(recent.counts)
@@ -37,9 +37,9 @@ def test_events_of_the_last_thirty_days_are_counted(acme: Product, globex: Produ
     tell(acme, track("bob", "shared"), track("bob", "forgotten", -24 * 40))
     tell(globex, track("ann", "opened"), track("ann", "globex event"))
     rescore(NOON)
-    assert lately(acme) == {"opened": 6, "shared": 1}
-    assert lately(acme, TODAY + timedelta(days=29)) == {"opened": 2, "shared": 1}
-    assert lately(globex) == {"opened": 1, "globex event": 1}
+    assert recent_counts(acme) == {"opened": 6, "shared": 1}
+    assert recent_counts(acme, TODAY + timedelta(days=29)) == {"opened": 2, "shared": 1}
+    assert recent_counts(globex) == {"opened": 1, "globex event": 1}
 
 
 def test_an_audience_counts_only_its_users(acme: Product) -> None:
@@ -49,7 +49,7 @@ def test_an_audience_counts_only_its_users(acme: Product) -> None:
     acme.workspaces.update(audience={"match": "all", "conditions": [rule]})
     sets.request_score_set(acme.workspaces.get().pk)
     rescore(NOON)
-    assert lately(acme) == {"opened": 1}
+    assert recent_counts(acme) == {"opened": 1}
 
 
 def test_no_events(scores: ScoreSet) -> None:
