@@ -200,7 +200,7 @@ def test_an_account_page_says_what_is_worth_knowing(root: Client, acme_rows: Row
     account.traits = {"am.tier.number": 100}
     account.save(update_fields=["traits"])
     html = root.get(account_page(acme_rows)).content.decode()
-    assert '<li class="warning">Only 1 of 100 licensed seats is active' in html
+    assert '<li class="warning">Only 2 of 100 licensed seats are active' in html
     assert "eds-insights" not in root.get(user_page(acme_rows)).content.decode()
 
 
