@@ -12,6 +12,7 @@ columns of a scope. Ask it instead of branching on the scope:
     kind.path                      "user__"; from an engagement row to its subject, for filters
     kind.plural                    "users"; the field of CachedCounts and DailyBenchmark
     kind.benchmark(score_set)      the benchmark of now; or "_yesterday", "_last_period"
+    kind.quantiles(score_set)
     kind.engagement_rows(score_set)
     kind.subject_id(row)           the id of an engagement row's subject
 
@@ -44,6 +45,11 @@ class SubjectKind:
         """The set's benchmark; *of* is "", "_yesterday", or "_last_period"."""
         benchmark: float | None = getattr(score_set, f"{self.scope}_benchmark{of}")
         return benchmark
+
+    def quantiles(self, score_set: ScoreSet) -> list[int]:
+        """The quantiles of the set's raw scores above zero, for percentiles."""
+        quantiles: list[int] = getattr(score_set, f"{self.scope}_quantiles")
+        return quantiles
 
     def engagement_rows(self, score_set: ScoreSet) -> QuerySet[Any]:
         """The set's engagement rows. Naming the product lets the key find them."""

@@ -1,5 +1,5 @@
-"""Writes an invented population straight into a new product's tables, for sizes at which the write
-path would take hours. What is there afterwards is what ``recording.record()`` would have left.
+"""Copies a synthetic population into a new product's tables, for sizes that take the write path
+hours. The rows are those that ``recording.record()`` would have written.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,37 +17,37 @@ from engagement.models import EventName
 from engagement.tenure import parse_created_at
 from engagement.traits import make_stamp
 
-# So many people are in memory at once, or those of one customer.
+# The number of people in memory at once; more if one customer has more.
 PEOPLE_PER_BATCH = 5_000
 
 
-class _Place(NamedTuple):
-    """What the database calls a customer or a person, and their place in the order of arrival."""
+class _NewRow(NamedTuple):
+    """The id of a row, and its place in the order of arrival."""
 
     id: int
     arrival: int
 
 
 def copy_customers(product_id: int, customers: Iterable[Customer]) -> Iterator[int]:
-    """Copy the customers piece by piece; yields how many people each piece had."""
-    known = EventName.objects.filter(product_id=product_id)
-    names = dict(known.values_list("name", "pk"))
-    for piece in _pieces(customers):
+    """Copy the customers batch by batch; yields the number of people in each batch."""
+    event_names = EventName.objects.filter(product_id=product_id)
+    event_name_ids = dict(event_names.values_list("name", "pk"))
+    for batch in _batches(customers):
         with transaction.atomic():
-            _copy(product_id, piece, names)
-        yield sum(len(customer.people) for customer in piece)
+            _copy(product_id, batch, event_name_ids)
+        yield sum(len(customer.people) for customer in batch)
 
 
-def _pieces(customers: Iterable[Customer]) -> Iterator[list[Customer]]:
-    piece: list[Customer] = []
+def _batches(customers: Iterable[Customer]) -> Iterator[list[Customer]]:
+    batch: list[Customer] = []
     people = 0
     for customer in customers:
-        piece.append(customer)
+        batch.append(customer)
         people += max(1, len(customer.people))
         if people >= PEOPLE_PER_BATCH:
-            yield piece
-            piece, people = [], 0
-    yield piece
+            yield batch
+            batch, people = [], 0
+    yield batch
 
 
 _NEW: LiteralString = f"""
@@ -73,7 +73,7 @@ _SUBJECT_TYPES = (
 )
 _COPY_ACCOUNTS = _COPY.format(table="engagement_account", columns=_SUBJECT)
 _COPY_USERS = _COPY.format(table="engagement_user", columns=f"{_SUBJECT}, account_id")
-_COPY_LINKS = _COPY.format(
+_COPY_MEMBERSHIPS = _COPY.format(
     table="engagement_membership", columns="product_id, user_id, occurred_at, account_id, arrival"
 )
 _COPY_COUNTS = _COPY.format(
@@ -86,11 +86,11 @@ _COPY_EVENTS = _COPY.format(
 )
 
 
-def _copy(product_id: int, customers: Sequence[Customer], names: dict[str, int]) -> None:
+def _copy(product_id: int, customers: Sequence[Customer], event_name_ids: dict[str, int]) -> None:
     people = [person for customer in customers for person in customer.people]
     accounts = _new(_NEW_ACCOUNTS, len(customers))
     users = _new(_NEW_USERS, len(people))
-    homes = [
+    account_ids = [
         account.id
         for customer, account in zip(customers, accounts, strict=True)
         for _ in customer.people
@@ -100,67 +100,67 @@ def _copy(product_id: int, customers: Sequence[Customer], names: dict[str, int])
         _COPY_USERS,
         (*_SUBJECT_TYPES, "int8"),
         (
-            (*_subject(product_id, place, person, person.seen_at, _last_seen(person)), home)
-            for person, place, home in zip(people, users, homes, strict=True)
+            (*_subject(product_id, row, person, person.seen_at, _last_seen(person)), account_id)
+            for person, row, account_id in zip(people, users, account_ids, strict=True)
         ),
     )
     sql.copy(
-        _COPY_LINKS,
+        _COPY_MEMBERSHIPS,
         ("int8", "int8", "timestamptz", "int8", "int8"),
         (
-            (product_id, place.id, person.seen_at, home, place.arrival)
-            for person, place, home in zip(people, users, homes, strict=True)
+            (product_id, row.id, person.seen_at, account_id, row.arrival)
+            for person, row, account_id in zip(people, users, account_ids, strict=True)
         ),
     )
-    ids = [place.id for place in users]
+    ids = [row.id for row in users]
     sql.copy(
         _COPY_COUNTS,
         ("int8", "int8", "date", "int8", "int8", "int4", "timestamptz"),
-        _counts(product_id, people, ids, homes, names),
+        _counts(product_id, people, ids, account_ids, event_name_ids),
     )
-    _copy_events(list(_events(product_id, people, ids, homes, names)))
+    _copy_events(list(_events(product_id, people, ids, account_ids, event_name_ids)))
 
 
-def _new(statement: LiteralString, count: int) -> list[_Place]:
-    return [_Place(*row) for row in sql.fetch(statement, {"count": count})]
+def _new(statement: LiteralString, count: int) -> list[_NewRow]:
+    return [_NewRow(*row) for row in sql.fetch(statement, {"count": count})]
 
 
 def _accounts(
-    product_id: int, customers: Sequence[Customer], places: Sequence[_Place]
+    product_id: int, customers: Sequence[Customer], rows: Sequence[_NewRow]
 ) -> Iterator[sql.Row]:
-    for customer, place in zip(customers, places, strict=True):
-        # An account is seen when a message names it, and these are those that introduce people.
+    for customer, row in zip(customers, rows, strict=True):
+        # The messages that mention an account are its own and those that identify its users.
         seen = [customer.seen_at, *(person.seen_at for person in customer.people)]
-        yield _subject(product_id, place, customer, min(seen), max(seen))
+        yield _subject(product_id, row, customer, min(seen), max(seen))
 
 
 def _subject(
     product_id: int,
-    place: _Place,
-    told: Customer | DemoUser,
+    row: _NewRow,
+    subject: Customer | DemoUser,
     first_at: datetime,
     last_at: datetime,
 ) -> sql.Row:
-    written = list(make_stamp(told.seen_at, place.arrival))
+    stamp = list(make_stamp(subject.seen_at, row.arrival))
     return (
-        place.id,
+        row.id,
         product_id,
-        told.external_id,
-        _json(told.traits),
-        _json(dict.fromkeys(told.traits, written)),
+        subject.external_id,
+        _json(subject.traits),
+        _json(dict.fromkeys(subject.traits, stamp)),
         True,
         first_at,
         last_at,
-        parse_created_at(told.traits),
+        parse_created_at(subject.traits),
     )
 
 
 def _last_seen(person: DemoUser) -> datetime:
-    # Days come in their order, but the kinds of a day in any.
+    # Sorted by day, but not within a day.
     if not person.event_uses:
         return person.seen_at
     last_day = person.event_uses[-1].last_at.date()
-    latest = max(done.last_at for done in person.event_uses if done.last_at.date() == last_day)
+    latest = max(use.last_at for use in person.event_uses if use.last_at.date() == last_day)
     return max(person.seen_at, latest)
 
 
@@ -168,25 +168,33 @@ def _counts(
     product_id: int,
     people: Sequence[DemoUser],
     users: Sequence[int],
-    homes: Sequence[int],
-    names: dict[str, int],
+    account_ids: Sequence[int],
+    event_name_ids: dict[str, int],
 ) -> Iterator[sql.Row]:
-    for person, user, home in zip(people, users, homes, strict=True):
+    for person, user, account_id in zip(people, users, account_ids, strict=True):
         for event, last_at, count, _ in person.event_uses:
-            yield product_id, user, last_at.date(), names[event], home, count, last_at
+            yield (
+                product_id,
+                user,
+                last_at.date(),
+                event_name_ids[event],
+                account_id,
+                count,
+                last_at,
+            )
 
 
 def _events(
     product_id: int,
     people: Sequence[DemoUser],
     users: Sequence[int],
-    homes: Sequence[int],
-    names: dict[str, int],
+    account_ids: Sequence[int],
+    event_name_ids: dict[str, int],
 ) -> Iterator[tuple[int, int, datetime, int, int]]:
-    for person, user, home in zip(people, users, homes, strict=True):
+    for person, user, account_id in zip(people, users, account_ids, strict=True):
         for event, _, _, times in person.event_uses:
             for at in times:
-                yield product_id, user, at, home, names[event]
+                yield product_id, user, at, account_id, event_name_ids[event]
 
 
 def _copy_events(events: Sequence[tuple[int, int, datetime, int, int]]) -> None:
@@ -197,8 +205,8 @@ def _copy_events(events: Sequence[tuple[int, int, datetime, int, int]]) -> None:
         _COPY_EVENTS,
         ("int8", "int8", "timestamptz", "int8", "int8", "int8", "timestamptz"),
         (
-            (product, user, at, arrival, home, name, at)
-            for (product, user, at, home, name), arrival in zip(events, arrivals, strict=True)
+            (product, user, at, arrival, account_id, name, at)
+            for (product, user, at, account_id, name), arrival in zip(events, arrivals, strict=True)
         ),
     )
 

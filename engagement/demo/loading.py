@@ -1,4 +1,4 @@
-"""Fills a new product with an invented population and has it scored."""
+"""Fills a new product with a synthetic population, and scores it."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,9 +16,9 @@ from engagement.demo.vocabulary import Catalog, Company
 from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
 from engagement.rescoring import rescore, sets
 
-# More people than these are copied into the tables instead of recorded as messages.
+# A larger population is copied into the tables instead of recorded as messages.
 MAX_USERS_AS_MESSAGES = 20_000
-# Seconds between two looks at what another worker is scoring.
+# How often to check the progress of another worker.
 POLL_SECONDS = 0.2
 
 _ADMINS: dict[str, Any] = {
@@ -36,11 +36,11 @@ def populate(
     seed: int = 1,
     company: Callable[[int], Company] = vocabulary.company,
 ) -> Iterator[int]:
-    """Give the product weights and a population; yields after each piece how many people it had.
+    """Give a new product weights and a population; yields the number of people in each batch.
 
-    The product must be new. Recorded in the caller's transaction, if there is one.
+    Works in the caller's transaction, if there is one.
     """
-    _weigh(product, catalog)
+    _set_weights(product, catalog)
     maintain_partitions(now.astimezone(UTC).date(), settings.EVENT_RETENTION_DAYS)
     write = (
         message_writer.write_as_messages
@@ -49,23 +49,24 @@ def populate(
     )
     yield from write(product.pk, population.generate(catalog, size, now, seed, company))
     if write is copy_writer.copy_customers:
-        # Nothing was marked stale, and nobody has looked at the tables yet.
+        # Copying enqueues nothing to score, and the tables have no statistics yet.
         for pk in product.workspaces.values_list("pk", flat=True):
             sets.request_score_set(pk)
-        sql.execute(_LEARN)
+        sql.execute(_ANALYZE)
 
 
-_LEARN: LiteralString = """
+_ANALYZE: LiteralString = """
     ANALYZE engagement_user, engagement_account, engagement_membership, engagement_dailycount
 """
 
 
-def _weigh(product: Product, catalog: Catalog) -> None:
-    """Have each of the product's workspaces weigh its events as the catalog does."""
-    wanted = [EventName(product=product, name=feature.event) for feature in catalog.features]
-    EventName.objects.bulk_create(wanted, ignore_conflicts=True)
-    known = EventName.objects.filter(product=product)
-    names = dict(known.values_list("name", "pk"))
+def _set_weights(product: Product, catalog: Catalog) -> None:
+    """Give each of the product's workspaces the weights of the catalog."""
+    EventName.objects.bulk_create(
+        [EventName(product=product, name=feature.event) for feature in catalog.features],
+        ignore_conflicts=True,
+    )
+    names = dict(EventName.objects.filter(product=product).values_list("name", "pk"))
     EventWeight.objects.bulk_create(
         (
             EventWeight(workspace=workspace, event_name_id=names[event], weight=weight)
@@ -77,7 +78,7 @@ def _weigh(product: Product, catalog: Catalog) -> None:
 
 
 def add_workspaces(product: Product) -> None:
-    """A look at a whole month, one at admins only, and segments beyond the default ones."""
+    """Add a monthly workspace, one about admins only, and custom segments."""
     Workspace.objects.create(
         product=product, name="Monthly", lookback_days=Workspace.Lookback.MONTH
     )
@@ -92,25 +93,24 @@ def add_workspaces(product: Product) -> None:
 def score_products(
     products: Sequence[Product], clock: Callable[[], datetime], report: Callable[[str], bool]
 ) -> None:
-    """Return once the products' scores are complete and published.
+    """Score the products, or wait while another worker does, until all scores are published.
 
-    *report* is told now and then how far that is, in words, and says whether to stop waiting. Where
-    another worker scores the products, it is waited for.
+    Calls *report* now and then with the progress as text. It returns true to stop.
     """
     building = ScoreSet.objects.filter(product__in=products, state=ScoreSet.State.BUILDING)
     unscored = Workspace.objects.filter(product__in=products, scores=None)
 
-    def over() -> bool:
-        return report(_how_far(building))
+    def should_stop() -> bool:
+        return report(_describe_progress(building))
 
-    rescore.rescore(clock(), out_of_time=over)
-    while (building.exists() or unscored.exists()) and not over():
+    rescore.rescore(clock(), out_of_time=should_stop)
+    while (building.exists() or unscored.exists()) and not should_stop():
         time.sleep(POLL_SECONDS)
-        rescore.rescore(clock(), out_of_time=over)
+        rescore.rescore(clock(), out_of_time=should_stop)
 
 
-def _how_far(building: QuerySet[ScoreSet]) -> str:
-    under_way = building.exclude(to_build=None).first()
-    if under_way is None:
+def _describe_progress(building: QuerySet[ScoreSet]) -> str:
+    score_set = building.exclude(to_build=None).first()
+    if score_set is None:
         return "scoring"
-    return f"scoring: {under_way.built:,} of {under_way.to_build:,} {under_way.phase}"
+    return f"scoring: {score_set.built:,} of {score_set.to_build:,} {score_set.phase}"

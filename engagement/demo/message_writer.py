@@ -1,4 +1,4 @@
-"""Writes an invented population by the one write path, as messages."""
+"""Writes a synthetic population as messages, by the one write path."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -13,14 +13,13 @@ from engagement.demo.population import Customer, DemoUser
 from engagement.messages import CountStatement, Group, Identify, ReceivedMessage, Track
 from engagement.recording.record import record
 
-# What is told of a population.
 DemoMessage: TypeAlias = Group | Identify | CountStatement | Track
 
 MESSAGES_PER_BATCH = 10_000
 
 
 def write_as_messages(product_id: int, customers: Iterable[Customer]) -> Iterator[int]:
-    """Record the customers batch by batch; yields how many people each batch had."""
+    """Record the customers batch by batch; yields the number of users in each batch."""
     messages: list[DemoMessage] = []
     people = 0
     for customer in customers:
@@ -35,14 +34,14 @@ def write_as_messages(product_id: int, customers: Iterable[Customer]) -> Iterato
 
 
 def customer_messages(customer: Customer) -> Iterator[DemoMessage]:
-    """What the product would have sent of the customer, in the order of introduction."""
+    """The messages that the product would have sent about the customer."""
     yield Group(customer.external_id, customer.seen_at, customer.traits)
     for person in customer.people:
         yield Identify(person.external_id, person.seen_at, person.traits, customer.external_id)
-    yield from chain.from_iterable(_did(person, customer) for person in customer.people)
+    yield from chain.from_iterable(_events(person, customer) for person in customer.people)
 
 
-def _did(person: DemoUser, customer: Customer) -> Iterator[DemoMessage]:
+def _events(person: DemoUser, customer: Customer) -> Iterator[DemoMessage]:
     user, account = person.external_id, customer.external_id
     for event, last_at, count, times in person.event_uses:
         if not times:

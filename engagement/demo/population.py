@@ -1,8 +1,8 @@
-"""Invented customers, their people, and what these do from day to day.
+"""Synthetic customers, their people, and what these do each day.
 
-The same seed, size and moment make the same population. Customers follow stories: most are steady,
-some rise, fall, fall asleep, have just come or have never really begun. A few are very large and
-most are small; a few people do most of the work, hardly any of it on weekends.
+The same seed, size, and time make the same population. Each customer follows a story: most are
+steady; some rise, fall, go quiet, have just started, or have never really started. A few are very
+large and most are small. A few people do most of the work, and hardly any of it on weekends.
 """
 
 from array import array
@@ -16,11 +16,11 @@ from typing import Any, NamedTuple, TypeAlias
 from engagement.demo import vocabulary
 from engagement.demo.vocabulary import Catalog, Company, Feature
 
-# How much is done on a weekday, Monday first.
+# Relative activity by weekday, Monday first.
 WEEKDAY_ACTIVITY = (1.0, 1.05, 1.05, 1.0, 0.85, 0.14, 0.1)
-# The smaller, the more of all people work for a few customers.
+# A smaller number gives a few customers more of the people.
 CONCENTRATION = 1.4
-# On how many of their days in the product somebody uses a feature that they use at all.
+# The chance that an active person uses one of their features on a day.
 DAILY_FEATURE_CHANCE = 0.4
 WORKDAY_SECONDS = 9 * 3600
 _DAY_SECONDS = 24 * 3600
@@ -28,10 +28,10 @@ _DAY_SECONDS = 24 * 3600
 
 @dataclass(frozen=True)
 class Size:
-    """How many customers with how many people in all, over how many days, today the last.
+    """The number of customers, of people in total, and of days until today.
 
-    Of the last ``event_days`` days single events are made, of the others daily counts.
-    ``activity`` is the share of days on which an ordinary person uses the product.
+    The last ``event_days`` days get single events, the others daily counts. ``activity`` is the
+    share of days on which an average person uses the product.
     """
 
     accounts: int
@@ -42,17 +42,16 @@ class Size:
 
 
 class EventUse(NamedTuple):
-    """What one person did of one kind on one day, how often, and when last; ``times`` are the
-    single events, if made."""
+    """One person's uses of one event on one day; ``times`` has the single events, if any."""
 
     event: str
     last_at: datetime
-    often: int
+    event_count: int
     times: Sequence[datetime]
 
 
 class DemoUser(NamedTuple):
-    """Somebody who works for a customer, first seen at ``seen_at``."""
+    """A person who works for a customer."""
 
     external_id: str
     traits: dict[str, Any]
@@ -61,7 +60,7 @@ class DemoUser(NamedTuple):
 
 
 class Customer(NamedTuple):
-    """An account with its people."""
+    """An account and its people."""
 
     external_id: str
     traits: dict[str, Any]
@@ -69,7 +68,7 @@ class Customer(NamedTuple):
     people: list[DemoUser]
 
 
-# How active a customer is on each day.
+# The activity of a customer on each day.
 ActivityCurve: TypeAlias = list[float]
 
 
@@ -80,7 +79,7 @@ def generate(
     seed: int,
     company: Callable[[int], Company] = vocabulary.company,
 ) -> Iterator[Customer]:
-    """The population, customer by customer; *company* names them by their number."""
+    """Yields the customers of the population; *company* names them by number."""
     chance = Random(seed)
     world = _World(catalog, size, now, chance)
     first_user = 0
@@ -90,20 +89,22 @@ def generate(
 
 
 def _team_sizes(size: Size, chance: Random) -> Iterator[int]:
-    """How many people each customer has: at least one where there are enough, and all in all as
-    many as asked for."""
+    """The number of people of each customer. The sum is ``size.users``.
+
+    Each customer has at least one person if there are enough.
+    """
     shares = array("d", (chance.paretovariate(CONCENTRATION) for _ in range(size.accounts)))
     each = 1 if size.users >= size.accounts else 0
-    whole, left, gone, given = sum(shares), size.users - each * size.accounts, 0.0, 0
+    total, remaining, cumulated, assigned = sum(shares), size.users - each * size.accounts, 0.0, 0
     for share in shares:
-        gone += share
-        until = min(left, round(left * gone / whole))
-        yield each + until - given
-        given = until
+        cumulated += share
+        until = min(remaining, round(remaining * cumulated / total))
+        yield each + until - assigned
+        assigned = until
 
 
 class _World:
-    """What all customers of a population have in common."""
+    """What all customers of a population share."""
 
     def __init__(self, catalog: Catalog, size: Size, now: datetime, chance: Random) -> None:
         self._features = catalog.features
@@ -121,8 +122,8 @@ class _World:
 
     def customer(self, company: Company, first_user: int, users: int) -> Customer:
         chance = self._chance
-        begins, course = self._course()
-        created = self._created(begins)
+        start, curve = self._activity()
+        created = self._creation_time(start)
         seen_at = max(created, self._midnights[0])
         traits = {
             "name": company.name,
@@ -135,30 +136,30 @@ class _World:
         opens = min(max(8 - company.hours, 0), 14) * 3600
         addresses: set[str] = set()
         people = [
-            self._person(company, first_user + n, begins, course, opens, addresses, n == 0)
+            self._person(company, first_user + n, start, curve, opens, addresses, n == 0)
             for n in range(users)
         ]
         return Customer(company.external_id, traits, seen_at, people)
 
-    def _course(self) -> tuple[int, ActivityCurve]:
-        """The day on which the customer comes (negative: before all days), and its course."""
+    def _activity(self) -> tuple[int, ActivityCurve]:
+        """The day on which the customer starts (negative: before the first day), and its curve."""
         days, chance = self._size.days, self._chance
         story = chance.choices(_STORIES, _WEIGHTS)[0]
-        begins, levels = story(days, chance)
-        return begins, [level * week for level, week in zip(levels, self._week, strict=True)]
+        start, levels = story(days, chance)
+        return start, [level * week for level, week in zip(levels, self._week, strict=True)]
 
-    def _created(self, begins: int) -> datetime:
-        """A moment on the day of that number, which lies in the past where it is negative."""
+    def _creation_time(self, day: int) -> datetime:
+        """A random time on the day with this number, but not in the future."""
         seconds = self._chance.randrange(_DAY_SECONDS)
-        created = self._midnights[0] + timedelta(days=begins, seconds=seconds)
+        created = self._midnights[0] + timedelta(days=day, seconds=seconds)
         return min(created, self._now - timedelta(minutes=1))
 
     def _person(
         self,
         company: Company,
         number: int,
-        begins: int,
-        course: ActivityCurve,
+        start: int,
+        curve: ActivityCurve,
         opens: int,
         addresses: set[str],
         is_first: bool,
@@ -170,9 +171,9 @@ class _World:
         if address in addresses:
             address = f"{address}{len(addresses)}"
         addresses.add(address)
-        # Colleagues come one after the other, and some after the customer has begun.
-        joins = begins if is_first else begins + int(chance.expovariate(1 / 60))
-        created = self._created(min(joins, self._size.days - 1))
+        # Colleagues join one by one after the customer has started.
+        joins = start if is_first else start + int(chance.expovariate(1 / 60))
+        created = self._creation_time(min(joins, self._size.days - 1))
         traits = {
             "name": f"{given} {family}",
             "email": f"{address}@{company.domain}",
@@ -181,44 +182,46 @@ class _World:
             "createdAt": created.isoformat(),
         }
         seen_at = max(created, self._midnights[0])
-        done = self._work(seen_at, course, opens)
-        return DemoUser(f"u-{number + 1:07d}", traits, seen_at, done)
+        event_uses = self._event_uses(seen_at, curve, opens)
+        return DemoUser(f"u-{number + 1:07d}", traits, seen_at, event_uses)
 
     def _repertoire(self) -> list[Feature]:
-        """What somebody uses of the product; the first feature everybody does."""
+        """The features that a person uses; the first one always."""
         random = self._chance.random
         return [feature for feature in self._features if random() < feature.share]
 
-    def _work(self, seen_at: datetime, course: ActivityCurve, opens: int) -> list[EventUse]:
-        """What somebody did on all days from the one on which they were first seen."""
+    def _event_uses(self, seen_at: datetime, curve: ActivityCurve, opens: int) -> list[EventUse]:
+        """What a person did on all days since the first one."""
         random = self._chance.random
         rate = self._size.activity * self._chance.lognormvariate(0.0, 0.8)
         repertoire = self._repertoire()
         single_from = self._size.days - self._size.event_days
         first, last = (seen_at - self._midnights[0]).days, self._size.days - 1
-        done: list[EventUse] = []
+        uses: list[EventUse] = []
         for day in range(first, last + 1):
-            if random() >= min(rate, 0.97) * course[day]:
+            if random() >= min(rate, 0.97) * curve[day]:
                 continue
-            begins, seconds = (opens, WORKDAY_SECONDS) if day < last else (0, self._elapsed)
+            start, seconds = (opens, WORKDAY_SECONDS) if day < last else (0, self._elapsed)
             midnight = self._midnights[day]
             earliest = seen_at if day == first else midnight
-            for place, (event, _, _, often) in enumerate(repertoire):
-                if place and random() >= DAILY_FEATURE_CHANCE:
+            for position, feature in enumerate(repertoire):
+                if position and random() >= DAILY_FEATURE_CHANCE:
                     continue
-                count = 1 + int(-log(1.0 - random()) * often)
-                made = count if day >= single_from else 1
+                count = 1 + int(-log(1.0 - random()) * feature.daily_uses)
+                single_events = count if day >= single_from else 1
                 times = sorted(
-                    max(earliest, midnight + timedelta(seconds=begins + random() * seconds))
-                    for _ in range(made)
+                    max(earliest, midnight + timedelta(seconds=start + random() * seconds))
+                    for _ in range(single_events)
                 )
-                done.append(EventUse(event, times[-1], count, times if day >= single_from else ()))
-        return done
+                uses.append(
+                    EventUse(feature.event, times[-1], count, times if day >= single_from else ())
+                )
+        return uses
 
 
 # --- Stories --------------------------------------------------------------------------------
 
-# How long ago customers came that were there before the first day.
+# The largest age in days of a customer on the first day.
 _LONGEST_AGO = 900
 
 
@@ -240,15 +243,15 @@ def _falling(days: int, chance: Random) -> tuple[int, ActivityCurve]:
 
 
 def _sleeping(days: int, chance: Random) -> tuple[int, ActivityCurve]:
-    """Active until some day, and then nothing."""
+    """Active until some day, and then no more."""
     ends = chance.randrange(days // 4, days * 4 // 5 + 1)
     level = chance.uniform(0.6, 1.4)
     return _long_ago(chance), [level if day < ends else 0.0 for day in range(days)]
 
 
 def _newcomer(days: int, chance: Random) -> tuple[int, ActivityCurve]:
-    begins = chance.randrange(days * 3 // 4, days)
-    return begins, _slope(days, 0.4, 1.5)
+    start = chance.randrange(days * 3 // 4, days)
+    return start, _slope(days, 0.4, 1.5)
 
 
 def _dabbling(days: int, chance: Random) -> tuple[int, ActivityCurve]:

@@ -1,4 +1,4 @@
-"""The words that invented data is made of: products and their events, companies, people."""
+"""The vocabulary of synthetic data: products and their events, companies, and people."""
 
 import unicodedata
 from typing import Any, NamedTuple
@@ -7,17 +7,19 @@ from engagement.metric_names import Scope
 
 
 class Feature(NamedTuple):
-    """An event of a product: what it weighs, which share of the people do it at all, and how often
-    more than once on a day on which they do."""
+    """An event of a product, with its weight and the share of people who do it at all.
+
+    ``daily_uses`` is the mean number of times beyond the first on a day with the event.
+    """
 
     event: str
     weight: int
     share: float
-    often: float
+    daily_uses: float
 
 
 class Catalog(NamedTuple):
-    """A product by its events. The first is what everybody does who is there at all."""
+    """A product and its events. Every active user does the first one."""
 
     name: str
     features: tuple[Feature, ...]
@@ -115,12 +117,12 @@ _COUNTRIES = (
     ("Japan", 9),
     ("Spain", 1),
 )
-# Shares no factor with the number of names, so that neighbours in the list are not alike.
+# Coprime to the number of names, so that neighbors in the list are not alike.
 _STRIDE = 7919
 
 
 def company(number: int) -> Company:
-    """The customer of this number, from 0; no two have the same name or domain."""
+    """The customer with this number, from 0. Names and domains are unique."""
     names = len(FIRST_WORDS) * len(SECOND_WORDS)
     place, generation = number * _STRIDE % names, number // names
     name = f"{FIRST_WORDS[place % len(FIRST_WORDS)]} {SECOND_WORDS[place // len(FIRST_WORDS)]}"
@@ -144,7 +146,7 @@ INDUSTRIES = (
     "Public sector",
     "Energy",
 )
-# From so many users on, a customer is on the plan.
+# The smallest number of users on each plan.
 PLANS = ((200, "Enterprise"), (25, "Premium"), (5, "Standard"), (0, "Free"))
 
 _GIVEN = """
@@ -174,7 +176,7 @@ LANGUAGES = ("en", "en", "en", "de", "fr", "es", "pt", "ja")
 
 
 def _plain(name: str) -> str:
-    """The name as it goes into an e-mail address."""
+    """The name as part of an email address."""
     decomposed = unicodedata.normalize("NFKD", name)
     return decomposed.encode("ascii", "ignore").decode().lower()
 
@@ -182,7 +184,7 @@ def _plain(name: str) -> str:
 GIVEN_NAMES = [(name, _plain(name)) for name in _GIVEN.split()]
 FAMILY_NAMES = [(name, _plain(name)) for name in _FAMILY.split()]
 
-# What a customer-success team watches beyond the segments that each workspace has.
+# Custom segments that a customer-success team might add.
 SEGMENTS: tuple[tuple[Scope, str, list[dict[str, Any]]], ...] = (
     (
         "account",

@@ -1,4 +1,4 @@
-"""The turn of the UTC day: windows move, and whoever was active at one of their ends is stale."""
+"""The start of a new UTC day: windows move, so subjects active at their ends are enqueued."""
 
 from datetime import date, timedelta
 from typing import LiteralString
@@ -11,7 +11,7 @@ from engagement.models import ScoreSet
 from engagement.scores import audiences, event_names, past_benchmarks, rescore_queue
 from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
 
-_MARK: LiteralString = """
+_ENQUEUE_CROSSING: LiteralString = """
     WITH crossing AS (
         SELECT DISTINCT d.user_id, NULLIF(d.account_id, 0) AS account_id
         FROM engagement_dailycount d
@@ -25,8 +25,8 @@ _MARK: LiteralString = """
     SELECT DISTINCT %(product)s::bigint, NULL::bigint, account_id FROM crossing
     WHERE account_id IS NOT NULL
 """
-# An account's users may have left it without any window noticing.
-_MARK_ACCOUNTS_SEEN: LiteralString = """
+# Users stop counting for an account USERS_SEEN_WITHIN_DAYS after their last event in it.
+_ENQUEUE_ACCOUNTS_SEEN: LiteralString = """
     INSERT INTO engagement_stalemark (product_id, user_id, account_id)
     SELECT DISTINCT d.product_id, NULL::bigint, d.account_id FROM engagement_dailycount d
     WHERE d.product_id = %(product)s AND d.account_id <> 0
@@ -35,48 +35,50 @@ _MARK_ACCOUNTS_SEEN: LiteralString = """
 
 
 def roll_over(today: date) -> None:
-    """Mark stale whoever had activity on a day that leaves or enters a window of a set's.
+    """Enqueue the subjects with activity on a day that leaves or enters a window of a set.
 
-    The days that ended get their benchmarks anew: those in which nobody scored have none, and the
-    last one's is as old as the last scoring before midnight.
+    The benchmarks of the days that ended are invalidated: days without scoring have none, and those
+    of the last day are as old as the last scoring before midnight.
     """
-    due = Q(scored_day__lt=today) & ~Q(state=ScoreSet.State.RETIRED)
-    turning = dict(ScoreSet.objects.filter(due).values_list("pk", "product_id"))
-    for pk in turning:
+    is_due = Q(scored_day__lt=today) & ~Q(state=ScoreSet.State.RETIRED)
+    products = dict(ScoreSet.objects.filter(is_due).values_list("pk", "product_id"))
+    for pk in products:
         with transaction.atomic(durable=True):
-            held = ScoreSet.objects.select_for_update(skip_locked=True, no_key=True)
-            for score_set in held.filter(due, pk=pk):
-                _mark(score_set, today)
-                assert score_set.scored_day is not None
-                rescore_queue.enqueue(
-                    [rescore_queue.rescore_days_since(score_set.product_id, score_set.scored_day)]
-                )
-                score_set.scored_day = today
-                score_set.benchmarks_stale = True
-                score_set.save(update_fields=["scored_day", "benchmarks_stale"])
-    for product_id in sorted(set(turning.values())):
-        _check_event_names(product_id)
+            unlocked = ScoreSet.objects.select_for_update(skip_locked=True, no_key=True)
+            for score_set in unlocked.filter(is_due, pk=pk):
+                _roll_over_set(score_set, today)
+    for product_id in sorted(set(products.values())):
+        _refresh_event_names(product_id)
     past_benchmarks.delete_expired(today)
 
 
-def _check_event_names(product_id: int) -> None:
-    """Whoever did a name may have been forgotten since."""
+def _roll_over_set(score_set: ScoreSet, today: date) -> None:
+    assert score_set.scored_day is not None
+    _enqueue_subjects(score_set, score_set.scored_day, today)
+    rescore_queue.enqueue(
+        [rescore_queue.rescore_days_since(score_set.product_id, score_set.scored_day)]
+    )
+    score_set.scored_day = today
+    score_set.benchmarks_stale = True
+    score_set.save(update_fields=["scored_day", "benchmarks_stale"])
+
+
+def _refresh_event_names(product_id: int) -> None:
+    """The users in ``done_by`` may have been forgotten."""
     with transaction.atomic(durable=True):
         locks.lock_scoring(product_id)
         event_names.refresh_done_by(product_id)
 
 
-def _mark(score_set: ScoreSet, today: date) -> None:
-    """Mark the days that the windows of today, yesterday and the last period leave and enter.
+def _enqueue_subjects(score_set: ScoreSet, before: date, today: date) -> None:
+    """Enqueue the subjects with counts on the days that a window leaves or enters.
 
-    From *before* to *today*, each window leaves the days at its old end and enters those at its
-    new one; the windows of yesterday and the last period end where others begin.
+    From *before* to *today* each window leaves the days at its old start and enters those after
+    its old end. The windows of yesterday and of the last period end where others start.
     """
-    before, lookback = score_set.scored_day, timedelta(days=score_set.lookback_days)
-    assert before is not None
-    day = timedelta(days=1)
+    lookback, day = timedelta(days=score_set.lookback_days), timedelta(days=1)
     sql.execute(
-        _MARK,
+        _ENQUEUE_CROSSING,
         {
             "product": score_set.product_id,
             "ended_from": before - 2 * lookback + day,
@@ -88,7 +90,7 @@ def _mark(score_set: ScoreSet, today: date) -> None:
         },
     )
     sql.execute(
-        _MARK_ACCOUNTS_SEEN,
+        _ENQUEUE_ACCOUNTS_SEEN,
         {
             "product": score_set.product_id,
             "unseen_from": before - (USERS_SEEN_WITHIN_DAYS - 1) * day,

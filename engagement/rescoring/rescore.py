@@ -1,4 +1,4 @@
-"""Keeps scores up to date: works off what is marked stale, and builds the sets asked for."""
+"""Keeps scores up to date: works through the rescore queue, and builds requested score sets."""
 
 from collections.abc import Callable, Set
 from dataclasses import dataclass
@@ -21,26 +21,26 @@ from engagement.scores import (
 )
 from engagement.segments import counts
 
-# So many marks of a product are worked off in one transaction: a busy subject that has many of them
-# is scored once. Fewer where other products wait for their turn.
+# A large transaction scores a busy subject once for its many requests. It is smaller when other
+# products wait for their turn.
 REQUESTS_PER_TRANSACTION, REQUESTS_PER_TURN = 100_000, 20_000
 
-# The product whose turn was the last one.
+# The product that had the last turn.
 _last_product = 0
 
 
 def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -> int:
-    """Work off the stale marks of all products; the number of subjects scored.
+    """Score what is in the rescore queue; return the number of subjects scored.
 
-    Ends when it has come to the end of the marks, or when *out_of_time* says so: marks that are
-    made meanwhile gather for the next call, because a subject marked often is scored once. One
-    worker at a time scores a product; whoever finds it taken leaves it to the other.
+    Stops at the end of the queue or when *out_of_time* returns true. Requests that arrive meanwhile
+    wait for the next call, so that a subject with many requests is scored once. Only one worker at
+    a time scores a product; the others skip it.
     """
     today = now.astimezone(UTC).date()
     sets.request_missing_score_sets()
     day_rollover.roll_over(today)
     statistics.analyze_grown_tables()
-    scored = _work_off_in_turns(today, out_of_time)
+    scored = _work_in_turns(today, out_of_time)
     sets.build_requested(now, today, out_of_time)
     past_benchmarks.refresh_due(now, out_of_time)
     benchmarks.refresh_due(now)
@@ -49,45 +49,43 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     return scored
 
 
-def _work_off_in_turns(today: date, out_of_time: Callable[[], bool]) -> int:
-    """Work off marks product by product, some of each at a time; the number of subjects scored.
+def _work_in_turns(today: date, out_of_time: Callable[[], bool]) -> int:
+    """Work through the queue in turns of one product each; return the number of subjects scored.
 
-    Begins behind the product at which the last call ended. A product with many marks has more
-    turns than others, which it does not keep waiting for longer than one of them.
+    Starts after the product that had the last turn of the previous call. A product with many
+    requests gets more turns, but delays the others by one turn only.
     """
     global _last_product
     scored = 0
-    waiting, met = _in_turn(set()), set[int]()
+    waiting, seen = _next_products(set()), set[int]()
     while waiting:
-        met |= set(waiting)
+        seen |= set(waiting)
         limit = REQUESTS_PER_TRANSACTION if len(waiting) == 1 else REQUESTS_PER_TURN
         unfinished = set()
         for product_id in waiting:
             if out_of_time():
                 return scored
-            done, more = _rescore_some(product_id, today, limit, out_of_time)
+            count, has_more = _take_turn(product_id, today, limit, out_of_time)
             _last_product = product_id
-            scored += done
-            if more:
+            scored += count
+            if has_more:
                 unfinished.add(product_id)
-        waiting = _in_turn(met - unfinished)
+        waiting = _next_products(seen - unfinished)
     return scored
 
 
-def _in_turn(passed_over: Set[int]) -> list[int]:
-    """The products that have marks, those apart that had all their turns, the next one first."""
-    found = [product_id for (product_id,) in sql.fetch(_PRODUCTS) if product_id not in passed_over]
-    return [one for one in found if one > _last_product] + [
-        one for one in found if one <= _last_product
-    ]
+def _next_products(finished: Set[int]) -> list[int]:
+    """The unfinished products with requests, in the order of their turns."""
+    ids = [product_id for (product_id,) in sql.fetch(_PRODUCTS) if product_id not in finished]
+    return sorted(ids, key=lambda product_id: (product_id <= _last_product, product_id))
 
 
-# --- Marks ----------------------------------------------------------------------------------
+# --- Turns ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SubjectIds:
-    """Users and accounts, by their ids."""
+    """The ids of users and accounts."""
 
     users: set[int]
     accounts: set[int]
@@ -103,15 +101,15 @@ class SubjectIds:
         return users + [rescore_queue.rescore_account(product_id, id) for id in self.accounts]
 
 
-# Walks the index from product to product instead of reading every mark.
+# Walks the index from product to product, because reading every request takes longer.
 _PRODUCTS: LiteralString = """
-    WITH RECURSIVE found AS (
+    WITH RECURSIVE products AS (
         (SELECT product_id FROM engagement_stalemark ORDER BY product_id LIMIT 1)
         UNION ALL
         SELECT (SELECT m.product_id FROM engagement_stalemark m
-                WHERE m.product_id > f.product_id ORDER BY m.product_id LIMIT 1)
-        FROM found f WHERE f.product_id IS NOT NULL)
-    SELECT product_id FROM found WHERE product_id IS NOT NULL
+                WHERE m.product_id > p.product_id ORDER BY m.product_id LIMIT 1)
+        FROM products p WHERE p.product_id IS NOT NULL)
+    SELECT product_id FROM products WHERE product_id IS NOT NULL
 """
 _TAKE: LiteralString = """
     WITH taken AS (
@@ -124,112 +122,118 @@ _TAKE: LiteralString = """
 """
 
 
-def _rescore_some(
+def _take_turn(
     product_id: int, today: date, limit: int, out_of_time: Callable[[], bool]
 ) -> tuple[int, bool]:
-    """Work off up to *limit* marks of the product, unless somebody else does: how many subjects
-    that were, and whether there may be more marks.
+    """Score the subjects of up to *limit* requests; return their number, and whether more remain.
 
-    A mark is deleted in the transaction that scores what it names, and it was committed together
-    with what made it stale: what this transaction reads after deleting it includes that. What time
-    does not suffice for is marked again.
+    Skips a product that another worker scores. A request was committed with its cause, and is
+    deleted in the transaction that scores its subject, so this transaction reads that cause.
+    Subjects that there is no time for are enqueued again.
     """
     with transaction.atomic(durable=True):
         if not locks.try_lock_scoring(product_id):
             return 0, False
-        marks = sql.fetch(_TAKE, {"product": product_id, "limit": limit})
+        requests = sql.fetch(_TAKE, {"product": product_id, "limit": limit})
         subjects = SubjectIds(
-            {user for user, *_ in marks if user is not None},
-            {account for _, account, *_ in marks if account is not None},
+            {user for user, *_ in requests if user is not None},
+            {account for _, account, *_ in requests if account is not None},
         )
-        more = sum(count for *_, count in marks) == limit
-        live = sets.lock_live_score_sets(product_id)
-        left = _score(live, subjects, today, out_of_time)
-        event_names.set_done_by(product_id, subjects.without(left).users)
-        rescore_queue.enqueue(left.rescore_items(product_id))
-        if marks:
-            counts.invalidate([score_set.pk for score_set in live])
-        if changed := [day for *_, day, _ in marks if day is not None]:
-            _outdate_past(live, min(changed), more or bool(left))
-    done = subjects.without(left)
-    _raise_last_seen(sorted(done.users))
-    return len(done), more
+        has_more = sum(count for *_, count in requests) == limit
+        live_sets = sets.lock_live_score_sets(product_id)
+        remaining = _score(live_sets, subjects, today, out_of_time)
+        event_names.set_done_by(product_id, subjects.without(remaining).users)
+        rescore_queue.enqueue(remaining.rescore_items(product_id))
+        if requests:
+            counts.invalidate([score_set.pk for score_set in live_sets])
+        if changed_days := [day for *_, day, _ in requests if day is not None]:
+            _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
+    scored = subjects.without(remaining)
+    _raise_last_seen(sorted(scored.users))
+    return len(scored), has_more
 
 
 def _score(
-    live: list[ScoreSet], subjects: SubjectIds, today: date, out_of_time: Callable[[], bool]
+    live_sets: list[ScoreSet],
+    subjects: SubjectIds,
+    today: date,
+    out_of_time: Callable[[], bool],
 ) -> SubjectIds:
-    """Score users, and then accounts, in all of the sets, some at a time, until time is up; those
-    that are left then. Some are always scored."""
+    """Score the users and then the accounts in all of the sets; return those without time.
+
+    At least one step runs.
+    """
+    step_size = pace.MAX_SUBJECTS_PER_STATEMENT
     users, accounts = sorted(subjects.users), set(subjects.accounts)
     in_time = True
     while users and in_time:
-        some, users = (
-            users[: pace.MAX_SUBJECTS_PER_STATEMENT],
-            users[pace.MAX_SUBJECTS_PER_STATEMENT :],
-        )
-        accounts |= _score_users(live, some, today)
+        step, users = users[:step_size], users[step_size:]
+        accounts |= _score_users(live_sets, step, today)
         in_time = not out_of_time()
     while accounts and in_time:
-        some = sorted(accounts)[: pace.MAX_SUBJECTS_PER_STATEMENT]
-        accounts -= set(some)
-        accounts |= _score_accounts(live, some, today) - set(some)
+        step = sorted(accounts)[:step_size]
+        accounts -= set(step)
+        accounts |= _score_accounts(live_sets, step, today) - set(step)
         in_time = not out_of_time()
     return SubjectIds(set(users), accounts)
 
 
-def _score_users(live: list[ScoreSet], ids: list[int], today: date) -> set[int]:
-    """Score the users in all of the sets; the accounts of those who entered or left an audience."""
-    concerned: set[int] = set()
-    for score_set in live:
-        possibly = _passed(score_set, ScoreSet.Phase.USERS, set(ids))
-        concerned |= _turn_users(score_set, possibly, today)
-    return concerned
+def _score_users(live_sets: list[ScoreSet], ids: list[int], today: date) -> set[int]:
+    """Score the users in all of the sets; return the accounts of those who changed audiences."""
+    accounts: set[int] = set()
+    for score_set in live_sets:
+        built_ids = _already_built(score_set, ScoreSet.Phase.USERS, set(ids))
+        accounts |= _score_users_in_set(score_set, built_ids, today)
+    return accounts
 
 
-def _score_accounts(live: list[ScoreSet], ids: list[int], today: date) -> set[int]:
-    """Score the accounts in all of the sets; those that their users concern who entered or left."""
-    concerned: set[int] = set()
-    for score_set in live:
-        users = audiences.users_affected_by_accounts(score_set, ids)
-        concerned |= _turn_users(score_set, _passed(score_set, ScoreSet.Phase.USERS, users), today)
-        some = _passed(score_set, ScoreSet.Phase.ACCOUNTS, set(ids))
-        pace.score_in_chunks(some, partial(raw.score_accounts, score_set, today=today))
-    return concerned
+def _score_accounts(live_sets: list[ScoreSet], ids: list[int], today: date) -> set[int]:
+    """Score the accounts in all of the sets.
 
-
-def _turn_users(score_set: ScoreSet, ids: set[int], today: date) -> set[int]:
-    score = partial(raw.score_users, score_set, today=today)
-    turned = set[int]().union(*pace.score_in_chunks(ids, score))
-    if turned:
-        past_benchmarks.invalidate_from([score_set], audiences.first_seen_day(turned))
-    return audiences.accounts_of_users(score_set, turned)
-
-
-def _outdate_past(live: list[ScoreSet], day: date, more: bool) -> None:
-    """Have the benchmarks from *day* on taken again once all are scored whose counts changed.
-
-    What scores are compared with is read from the scores.
+    Their traits may change the audience: returns the accounts of users who entered or left.
     """
-    if live and more:
-        rescore_queue.enqueue([rescore_queue.rescore_days_since(live[0].product_id, day)])
+    accounts: set[int] = set()
+    for score_set in live_sets:
+        users = audiences.users_affected_by_accounts(score_set, ids)
+        built_users = _already_built(score_set, ScoreSet.Phase.USERS, users)
+        accounts |= _score_users_in_set(score_set, built_users, today)
+        built_ids = _already_built(score_set, ScoreSet.Phase.ACCOUNTS, set(ids))
+        pace.score_in_chunks(built_ids, partial(raw.score_accounts, score_set, today=today))
+    return accounts
+
+
+def _score_users_in_set(score_set: ScoreSet, ids: set[int], today: date) -> set[int]:
+    score = partial(raw.score_users, score_set, today=today)
+    changed = set[int]().union(*pace.score_in_chunks(ids, score))
+    if changed:
+        past_benchmarks.invalidate_from([score_set], audiences.first_seen_day(changed))
+    return audiences.accounts_of_users(score_set, changed)
+
+
+def _invalidate_past(live_sets: list[ScoreSet], day: date, has_more: bool) -> None:
+    """Have the benchmarks from *day* on computed again, after all changed subjects are scored:
+    comparison benchmarks are computed from the scores."""
+    if live_sets and has_more:
+        rescore_queue.enqueue([rescore_queue.rescore_days_since(live_sets[0].product_id, day)])
     else:
-        past_benchmarks.invalidate_from(live, day)
+        past_benchmarks.invalidate_from(live_sets, day)
 
 
-def _passed(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) -> set[int]:
-    """Those of the users or accounts that are not still ahead of the set's building, which will
-    read what made them stale: after an import that is nearly everybody."""
-    phases = list(ScoreSet.Phase)
+def _already_built(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) -> set[int]:
+    """The subjects that the building of the set has passed.
+
+    It will still come to the others, and read what changed. After an import that is nearly all.
+    """
     if score_set.state != ScoreSet.State.BUILDING:
         return ids
-    come_to = phases.index(ScoreSet.Phase(score_set.phase)) - phases.index(phase)
-    if come_to == 0:
+    phases = list(ScoreSet.Phase)
+    phases_ahead = phases.index(ScoreSet.Phase(score_set.phase)) - phases.index(phase)
+    if phases_ahead == 0:
         return {id for id in ids if id <= score_set.built_until}
-    return ids if come_to > 0 else set()
+    return ids if phases_ahead > 0 else set()
 
 
-# Sorted and short: recording identifies users while this runs.
+# Sorted, against deadlocks, and in short transactions: recording updates users meanwhile.
 _RAISE_LAST_SEEN: LiteralString = """
     WITH latest AS (
         SELECT u.id, c.last_at
@@ -248,6 +252,7 @@ _RAISE_LAST_SEEN: LiteralString = """
 
 
 def _raise_last_seen(user_ids: list[int], chunk: int = 2000) -> None:
+    """Raise ``last_seen_at`` of the users to their latest event."""
     for start in range(0, len(user_ids), chunk):
         with transaction.atomic(durable=True):
             sql.execute(_RAISE_LAST_SEEN, {"users": user_ids[start : start + chunk]})

@@ -1,6 +1,6 @@
-"""Sets of scores: asked for, built in the background, published in one step, and cleared away.
+"""Score sets: requested, built in the background, published in one step, and deleted later.
 
-Readers go by a workspace's ``scores``: a set and the definition that it was computed under. So an
+Readers use a workspace's ``scores``: a set, and the definition that it was computed with. So an
 edited workspace shows its old scores until the new ones are complete, and never a mixture.
 """
 
@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from functools import partial
-from typing import LiteralString, NamedTuple
+from typing import LiteralString
 
 from django.db import transaction
 from django.db.models import Prefetch, Q, QuerySet
@@ -17,31 +17,32 @@ from django.utils.formats import date_format
 from engagement.database import locks, pace, sql
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 from engagement.models.scores import FORMULA_VERSION
+from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import benchmarks, event_names, past_benchmarks, raw
 from engagement.segments import counts
 
 logger = logging.getLogger(__name__)
 
-# Ids, not subjects: where products are mixed, a range has less than this of one of them.
+# A range of ids. It has fewer subjects of one product where products are mixed.
 IDS_PER_RANGE = 5_000
-# So many ranges that have nobody of the product are passed in one step.
+# The number of ranges without a subject of the product that one step may pass.
 RANGES_PER_STEP = 100
-# Whoever began to read a set before another one took its place may still be reading it.
+# A reader may still use a set for a moment after another one has replaced it.
 RETIRED_RETENTION = timedelta(minutes=1)
 ROWS_PER_DELETION = 20_000
 
 
-# --- Asking ---------------------------------------------------------------------------------
+# --- Requesting -----------------------------------------------------------------------------
 
 
 def request_score_set(workspace_id: int) -> None:
-    """Have the workspace scored anew as it is defined now, in the caller's transaction or its own.
+    """Request a new set with the workspace's current definition.
 
-    A set that was still being built for an earlier definition is given up.
+    Works in the caller's transaction or its own. Abandons a set that is still being built.
     """
     with transaction.atomic():
         workspace = Workspace.objects.select_for_update(no_key=True).get(pk=workspace_id)
-        _give_up_building(workspace)
+        _abandon_building(workspace)
         score_set = ScoreSet.objects.create(
             product_id=workspace.product_id,
             workspace=workspace,
@@ -57,15 +58,15 @@ def request_score_set(workspace_id: int) -> None:
 
 
 def request_missing_score_sets() -> None:
-    """Ask for a set for each workspace that has none yet, or one of an older formula."""
-    wanting = Q(scores=None) | Q(scores__formula__lt=FORMULA_VERSION)
-    without = Workspace.objects.filter(wanting).exclude(score_sets__state="building")
-    for pk in without.values_list("pk", flat=True):
+    """Request a set for each workspace that has none, or one of an older formula."""
+    is_outdated = Q(scores=None) | Q(scores__formula__lt=FORMULA_VERSION)
+    workspaces = Workspace.objects.filter(is_outdated).exclude(score_sets__state="building")
+    for pk in workspaces.values_list("pk", flat=True):
         request_score_set(pk)
 
 
-def _give_up_building(workspace: Workspace) -> None:
-    # Nobody reads it, so it need not be kept.
+def _abandon_building(workspace: Workspace) -> None:
+    # Nobody reads it, so it can be deleted at once.
     ScoreSet.objects.filter(workspace=workspace, state=ScoreSet.State.BUILDING).update(
         state=ScoreSet.State.RETIRED, retired_at=None
     )
@@ -74,36 +75,36 @@ def _give_up_building(workspace: Workspace) -> None:
 # --- Building -------------------------------------------------------------------------------
 
 
-def lock_live_score_sets(product_id: int) -> list[ScoreSet]:
-    """The product's sets that follow what is recorded: those that are read and those being built.
-
-    They cannot be deleted until the caller's transaction ends.
-    """
-    held = sql.fetch(_HOLD, {"product": product_id})
-    return list(ScoreSet.objects.filter(pk__in=[pk for (pk,) in held]).order_by("pk"))
-
-
-_HOLD: LiteralString = """
+_LOCK_LIVE: LiteralString = """
     SELECT id FROM engagement_scoreset
     WHERE product_id = %(product)s AND state IN ('building', 'current')
     ORDER BY id FOR KEY SHARE
 """
 
 
-def build_requested(now: datetime, today: date, out_of_time: Callable[[], bool]) -> None:
-    """Go on with the sets that are asked for, in turns; publish those that are complete.
+def lock_live_score_sets(product_id: int) -> list[ScoreSet]:
+    """Lock and return the product's current sets and those being built.
 
-    Ends when all are, or when *out_of_time* says so, but not before each had a step: recording
-    that keeps scoring busy must not put off an edit for ever.
+    Nobody can delete them until the caller's transaction ends.
     """
-    asked = ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).order_by("pk")
-    waiting = [pk for pk in asked.values_list("pk", flat=True) if _try_step(pk, now, today)]
+    pks = [pk for (pk,) in sql.fetch(_LOCK_LIVE, {"product": product_id})]
+    return list(ScoreSet.objects.filter(pk__in=pks).order_by("pk"))
+
+
+def build_requested(now: datetime, today: date, out_of_time: Callable[[], bool]) -> None:
+    """Continue building the requested sets, in turns, and publish those that are complete.
+
+    Stops when *out_of_time* returns true, but not before each set had one step: busy recording must
+    not delay an edit forever.
+    """
+    building = ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).order_by("pk")
+    waiting = [pk for pk in building.values_list("pk", flat=True) if _try_step(pk, now, today)]
     while waiting and not out_of_time():
         waiting = [pk for pk in waiting if _try_step(pk, now, today)]
 
 
 def _try_step(pk: int, now: datetime, today: date) -> bool:
-    """As ``_step``; what takes too long waits for the next call, and keeps no other set waiting."""
+    """As ``_step``. After a timeout the set waits for the next call, and delays no other set."""
     try:
         return _step(pk, now, today)
     except sql.StatementTimeout:
@@ -112,19 +113,21 @@ def _try_step(pk: int, now: datetime, today: date) -> bool:
 
 
 def _step(pk: int, now: datetime, today: date) -> bool:
-    """One bounded piece of work on the set; whether there is more to do, and it is free to do."""
+    """Do one bounded step of building the set; return whether it needs another one."""
     with transaction.atomic(durable=True):
-        score_set = _lock_to_build(pk)
+        score_set = _try_lock_building(pk)
         if score_set is None:
             return False
         match score_set.phase:
             case ScoreSet.Phase.USERS:
-                _build_some(score_set, today, ScoreSet.Phase.ACCOUNTS)
+                score_users = partial(raw.score_users, score_set, today=today)
+                _build_range(score_set, USERS, today, score_users, ScoreSet.Phase.ACCOUNTS)
             case ScoreSet.Phase.ACCOUNTS:
-                _build_some(score_set, today, ScoreSet.Phase.BENCHMARKS)
+                score_accounts = partial(raw.score_accounts, score_set, today=today)
+                _build_range(score_set, ACCOUNTS, today, score_accounts, ScoreSet.Phase.BENCHMARKS)
             case _:
                 past_benchmarks.compute_past_benchmarks(score_set, now, today)
-                event_names.refresh_done_by(score_set.product_id, also_of_nobody=True)
+                event_names.refresh_done_by(score_set.product_id, include_not_done=True)
                 benchmarks.compute_benchmarks(score_set, now)
                 counts.try_recount(score_set, now)
                 _publish(score_set, now)
@@ -132,76 +135,65 @@ def _step(pk: int, now: datetime, today: date) -> bool:
     return True
 
 
-def _lock_to_build(pk: int) -> ScoreSet | None:
-    """The set, if it is still to be built and nobody else is scoring its product."""
-    found = ScoreSet.objects.filter(pk=pk).first()
-    if found is None or not locks.try_lock_scoring(found.product_id):
+def _try_lock_building(pk: int) -> ScoreSet | None:
+    """The set, unless its building has ended or another worker is scoring its product."""
+    score_set = ScoreSet.objects.filter(pk=pk).first()
+    if score_set is None or not locks.try_lock_scoring(score_set.product_id):
         return None
-    # The workspace before its set, as whoever edits it.
-    Workspace.objects.select_for_update(no_key=True).filter(pk=found.workspace_id).first()
+    # The workspace before its set, in the same order as an edit.
+    Workspace.objects.select_for_update(no_key=True).filter(pk=score_set.workspace_id).first()
     building = ScoreSet.objects.select_for_update(no_key=True)
     return building.filter(pk=pk, state=ScoreSet.State.BUILDING).first()
 
 
-class _Subjects(NamedTuple):
-    """How to walk over a product's users or accounts."""
-
-    how_many: LiteralString
-    last: LiteralString
-    some: LiteralString
-
-
-def _walk(table: LiteralString) -> _Subjects:
-    return _Subjects(
-        f"SELECT count(*) FROM {table} WHERE product_id = %(product)s AND is_identified",
-        f"SELECT COALESCE(max(id), 0) FROM {table}",
-        # Ranges of ids, because statistics must not decide how this is found.
-        f"SELECT id FROM {table} WHERE id > %(after)s AND id <= %(until)s "
-        "AND product_id = %(product)s AND is_identified",
-    )
+_COUNT: LiteralString = """
+    SELECT count(*) FROM {table} WHERE product_id = %(product)s AND is_identified
+"""
+_LAST_ID: LiteralString = "SELECT COALESCE(max(id), 0) FROM {table}"
+# A range of ids, so that the plan does not depend on statistics.
+_RANGE: LiteralString = """
+    SELECT id FROM {table}
+    WHERE id > %(after)s AND id <= %(until)s AND product_id = %(product)s AND is_identified
+"""
 
 
-_WALKS = {
-    ScoreSet.Phase.USERS: _walk("engagement_user"),
-    ScoreSet.Phase.ACCOUNTS: _walk("engagement_account"),
-}
+def _build_range(
+    score_set: ScoreSet,
+    kind: SubjectKind,
+    today: date,
+    score: Callable[[list[int]], object],
+    next_phase: ScoreSet.Phase,
+) -> None:
+    """Score the next users or accounts; after the last ones begin the next phase.
 
-
-def _build_some(score_set: ScoreSet, today: date, next_phase: ScoreSet.Phase) -> None:
-    """Score the next users or accounts; after the last of them begin the next phase.
-
-    Subjects that come later than this walk carry marks, and marks are worked off for sets that
-    are being built too.
+    Subjects that are created later have rescore requests, which also cover sets that are being
+    built. A user who enters the audience needs none, because accounts come after all users.
     """
-    walk = _WALKS[ScoreSet.Phase(score_set.phase)]
     if score_set.scored_day is None:
         score_set.scored_day = today
     if score_set.to_build is None:
-        ((score_set.to_build,),) = sql.fetch(walk.how_many, {"product": score_set.product_id})
-    ((end,),) = sql.fetch(walk.last)
+        count = _COUNT.format(table=kind.table)
+        ((score_set.to_build,),) = sql.fetch(count, {"product": score_set.product_id})
+    ((last_id,),) = sql.fetch(_LAST_ID.format(table=kind.table))
     subjects: list[int] = []
     for _ in range(RANGES_PER_STEP):
-        subjects = _next_range(score_set, walk)
-        if subjects or score_set.built_until >= end:
+        subjects = _next_range(score_set, kind)
+        if subjects or score_set.built_until >= last_id:
             break
-    # A user who enters the audience needs no mark here: accounts come after all users.
-    if score_set.phase == ScoreSet.Phase.USERS:
-        pace.score_in_chunks(subjects, partial(raw.score_users, score_set, today=today))
-    else:
-        pace.score_in_chunks(subjects, partial(raw.score_accounts, score_set, today=today))
+    pace.score_in_chunks(subjects, score)
     score_set.built += len(subjects)
-    if score_set.built_until >= end:
+    if score_set.built_until >= last_id:
         score_set.phase = next_phase
         score_set.built_until, score_set.built, score_set.to_build = 0, 0, None
     score_set.save(update_fields=["scored_day", "phase", "built_until", "built", "to_build"])
 
 
-def _next_range(score_set: ScoreSet, walk: _Subjects) -> list[int]:
-    """The product's subjects in the range of ids after the last one that was built."""
+def _next_range(score_set: ScoreSet, kind: SubjectKind) -> list[int]:
+    """The product's subjects in the next range of ids; moves ``built_until`` past it."""
     after, until = score_set.built_until, score_set.built_until + IDS_PER_RANGE
     score_set.built_until = until
-    asked = {"after": after, "until": until, "product": score_set.product_id}
-    return [id for (id,) in sql.fetch(walk.some, asked)]
+    parameters = {"after": after, "until": until, "product": score_set.product_id}
+    return [id for (id,) in sql.fetch(_RANGE.format(table=kind.table), parameters)]
 
 
 def _publish(score_set: ScoreSet, now: datetime) -> None:
@@ -213,60 +205,58 @@ def _publish(score_set: ScoreSet, now: datetime) -> None:
     Workspace.objects.filter(pk=score_set.workspace_id).update(scores=score_set.pk)
 
 
-# --- Clearing away --------------------------------------------------------------------------
+# --- Deleting -------------------------------------------------------------------------------
 
 _DELETE: LiteralString = """
     DELETE FROM {table} WHERE ctid = ANY(ARRAY(
         SELECT ctid FROM {table} WHERE score_set_id = %(score_set)s LIMIT %(rows)s))
 """
-_DELETE_USERS = _DELETE.format(table="engagement_userengagement")
-_DELETE_ACCOUNTS = _DELETE.format(table="engagement_accountengagement")
 
 
 def delete_retired(now: datetime, out_of_time: Callable[[], bool]) -> None:
-    """Delete the sets that nobody reads any more, in bounded pieces."""
-    forgotten = Q(retired_at=None) | Q(retired_at__lt=now - RETIRED_RETENTION)
-    retired = ScoreSet.objects.filter(forgotten, state=ScoreSet.State.RETIRED)
-    for score_set in retired:
-        while _clear_some(score_set) and not out_of_time():
+    """Delete the sets that nobody reads any longer, in bounded steps."""
+    is_unread = Q(retired_at=None) | Q(retired_at__lt=now - RETIRED_RETENTION)
+    for score_set in ScoreSet.objects.filter(is_unread, state=ScoreSet.State.RETIRED):
+        while _delete_rows(score_set) and not out_of_time():
             pass
 
 
-def _clear_some(score_set: ScoreSet) -> bool:
-    """Delete some rows of the set, and the set itself after the last; whether there is more."""
+def _delete_rows(score_set: ScoreSet) -> bool:
+    """Delete some rows of the set, or the empty set; return whether there is more to delete."""
     with transaction.atomic(durable=True):
-        # Whoever works off marks may have begun before the set was retired.
+        # Rescoring may have started before the set was retired.
         if not locks.try_lock_scoring(score_set.product_id):
             return False
-        piece = {"score_set": score_set.pk, "rows": ROWS_PER_DELETION}
-        if sql.execute(_DELETE_USERS, piece) or sql.execute(_DELETE_ACCOUNTS, piece):
-            return True
+        parameters = {"score_set": score_set.pk, "rows": ROWS_PER_DELETION}
+        for kind in (USERS, ACCOUNTS):
+            if sql.execute(_DELETE.format(table=kind.engagement_table), parameters):
+                return True
         score_set.delete()
         return False
 
 
-# --- For people -----------------------------------------------------------------------------
+# --- Progress -------------------------------------------------------------------------------
 
 
 def prefetch_building(workspaces: QuerySet[Workspace]) -> QuerySet[Workspace]:
-    """The workspaces with what ``progress`` looks at, at the cost of one query for all."""
+    """Prefetches what ``is_building()`` and ``describe_progress()`` read, with one query."""
     building = ScoreSet.objects.filter(state=ScoreSet.State.BUILDING)
     return workspaces.prefetch_related(Prefetch("score_sets", building, to_attr="sets_being_built"))
 
 
 def is_building(workspace: Workspace) -> bool:
-    """Whether scores of the workspace (of ``prefetch_building``) are on their way."""
+    """Whether new scores of the workspace (from ``prefetch_building()``) are being computed."""
     return bool(_building(workspace))
 
 
 def describe_progress(workspace: Workspace) -> str:
-    """How far the scores of a workspace (of ``prefetch_building``) are, in words."""
+    """The state of the scores of the workspace (from ``prefetch_building()``), as a sentence."""
     building = _building(workspace)
     if not building:
         day = workspace.scores and workspace.scores.scored_day
-        return f"Of the days up to {date_format(day)}" if day else "Not computed yet"
-    old = " The scores shown are those of before the change." if workspace.scores_id else ""
-    return f"Being computed: {_done(building[0])}.{old}"
+        return f"Up to date through {date_format(day)}" if day else "Not computed yet"
+    suffix = " Until it finishes, you see the old scores." if workspace.scores_id else ""
+    return f"Recalculating ({_phase_progress(building[0])}).{suffix}"
 
 
 def _building(workspace: Workspace) -> list[ScoreSet]:
@@ -274,9 +264,9 @@ def _building(workspace: Workspace) -> list[ScoreSet]:
     return building
 
 
-def _done(score_set: ScoreSet) -> str:
+def _phase_progress(score_set: ScoreSet) -> str:
     if score_set.phase == ScoreSet.Phase.BENCHMARKS:
-        return "all users and accounts are scored, the benchmarks are next"
+        return "benchmarks next"
     if score_set.to_build is None:
-        return f"{score_set.phase} are next"
+        return f"{score_set.phase} next"
     return f"{score_set.built:,} of {score_set.to_build:,} {score_set.phase}"

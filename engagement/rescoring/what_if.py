@@ -1,6 +1,6 @@
-"""What a workspace's ranking would be under another definition: tried out, and rolled back.
+"""What-if: the ranking of a workspace under an unsaved definition.
 
-The numbers are those that scoring computes, in a set of scores that nobody else ever sees.
+The scores are computed by the ordinary scoring, in a score set that is rolled back.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -13,23 +13,26 @@ from django.db.models import QuerySet
 from engagement.database import sql
 from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import Account, EventName, ScoredEvent, ScoreSet, User
+from engagement.scopes import SubjectKind, get_kind
 from engagement.scores import raw, sampling
 from engagement.scores.formula import rounded_score
-from engagement.segments import counts, members
+from engagement.segments import counts
 
 RANKS_SHOWN = 10
-# Of up to so many users or accounts all are scored; of more, those that rank highest now, and
-# others picked evenly, who also say where the benchmark would be.
+# With more subjects only a part is scored: those that rank highest, and an even sample, which
+# also gives the benchmark.
 SCORE_ALL_UP_TO = 5_000
 TOP_USERS, SAMPLE_SIZE = 1_000, 1_000
-# An account costs what its users cost together: the highest of 1,000,000 take 70 ms each.
+# Fewer, because an account costs as much as its users: the top accounts of 1,000,000 take 70 ms
+# each.
 TOP_ACCOUNTS = 200
-# So many are scored in one statement, and no more users for the sake of accounts.
-USERS_PER_STEP, ACCOUNTS_PER_STEP, MAX_USERS_OF_ACCOUNTS = 1_000, 50, 5_000
+USERS_PER_STEP, ACCOUNTS_PER_STEP = 1_000, 50
+# The largest number of users to score for the sake of accounts.
+MAX_USERS_OF_ACCOUNTS = 5_000
 
 
 class ScoringDefinition(NamedTuple):
-    """What a workspace scores: ``weights`` by the names of events."""
+    """What a workspace scores. ``weights`` are by event name."""
 
     lookback_days: int
     default_weight: int
@@ -38,8 +41,11 @@ class ScoringDefinition(NamedTuple):
 
 
 class RankedSubject(NamedTuple):
-    """A subject's rank and score. ``other_rank`` is the one that it has on the other side; None
-    where it has none there, or one behind all that were looked at."""
+    """A subject with its rank and score in one ranking.
+
+    ``other_rank`` is its rank in the ranking that this one is compared with; None if it is not in
+    that ranking, or ranks below all that were compared.
+    """
 
     subject: User | Account
     rank: int
@@ -48,16 +54,19 @@ class RankedSubject(NamedTuple):
 
 
 class RankingPreview(NamedTuple):
-    """The highest of a scope now and under the definition. ``looked_at`` is the number of subjects
-    that were scored for it; None where it was all, and the numbers are exact."""
+    """The top of the current ranking and of the ranking with the change.
 
-    now: list[RankedSubject]
+    ``sample_size`` is the number of subjects that were scored; None if all were, so that the
+    numbers are exact.
+    """
+
+    current: list[RankedSubject]
     with_change: list[RankedSubject]
     sample_size: int | None
 
 
 def scoring_definition(score_set: ScoreSet) -> ScoringDefinition:
-    """The definition under which the set is computed."""
+    """The definition of the set."""
     weights = score_set.weights.values_list("event_name_id", "weight")
     names = EventName.objects.in_bulk([name_id for name_id, _ in weights])
     return ScoringDefinition(
@@ -69,73 +78,78 @@ def scoring_definition(score_set: ScoreSet) -> ScoringDefinition:
 
 
 def current_ranking(score_set: ScoreSet) -> dict[Scope, list[RankedSubject]]:
-    """The ranking's beginning as it is."""
+    """The top of the set's rankings."""
+    kinds = {scope: get_kind(scope) for scope in BOTH_SCOPES}
     return {
-        scope: _top(score_set, scope, _benchmark(score_set, scope), {}) for scope in BOTH_SCOPES
+        scope: _top(score_set, kind, kind.benchmark(score_set), {}) for scope, kind in kinds.items()
     }
 
 
 def preview_ranking(
     score_set: ScoreSet, definition: ScoringDefinition, today: date, out_of_time: Callable[[], bool]
 ) -> dict[Scope, RankingPreview]:
-    """How the set's rankings would change if the workspace were defined so.
+    """The set's rankings, now and under the definition.
 
-    Accounts are left out where too many users would have to be scored for them, or where there is
-    no time for those that they have. Takes no lock that recording or scoring would wait for. Raises
-    sql.TookTooLong where *out_of_time* says so before all users are scored.
+    Accounts are missing if that means scoring too many users, or if there is no time for all of
+    them. Takes no lock that recording or scoring waits for. Raises sql.StatementTimeout if
+    *out_of_time* returns true before all users are scored.
     """
-    users, accounts = _choose(score_set, "user"), _choose(score_set, "account")
-    counts_some = bool(definition.audience) and users.picked is not None
+    users = _select_subjects(score_set, get_kind("user"))
+    accounts = _select_subjects(score_set, get_kind("account"))
+    needs_users_of_accounts = bool(definition.audience) and users.sample is not None
     with transaction.atomic():
-        trial = _begin(score_set, definition, today)
-        # Accounts count the users who have a row.
-        theirs = _users_of(trial, accounts.ids, today) if counts_some else []
-        if has_accounts := len(theirs) <= MAX_USERS_OF_ACCOUNTS:
-            users.ids.update(theirs)
-        for some in _in_pieces(users.ids, USERS_PER_STEP):
+        preview_set = _create_set(score_set, definition, today)
+        # With an audience accounts count only users with an engagement row.
+        users_of_accounts = (
+            _users_of_accounts(preview_set, accounts.ids, today) if needs_users_of_accounts else []
+        )
+        if has_accounts := len(users_of_accounts) <= MAX_USERS_OF_ACCOUNTS:
+            users.ids.update(users_of_accounts)
+        for step in _steps(users.ids, USERS_PER_STEP):
             if out_of_time():
                 raise sql.StatementTimeout
-            raw.score_users(trial, some, today)
-        rankings: dict[Scope, RankingPreview] = {"user": _compared(score_set, trial, "user", users)}
-        if has_accounts and _score_accounts(trial, accounts.ids, today, out_of_time):
-            rankings["account"] = _compared(score_set, trial, "account", accounts)
-        # Nobody has seen the set, and nobody shall.
+            raw.score_users(preview_set, step, today)
+        previews: dict[Scope, RankingPreview] = {
+            "user": _compare(score_set, preview_set, get_kind("user"), users)
+        }
+        if has_accounts and _score_accounts(preview_set, accounts.ids, today, out_of_time):
+            previews["account"] = _compare(score_set, preview_set, get_kind("account"), accounts)
+        # Nobody has seen the set, and nobody will.
         transaction.set_rollback(True)
-    return rankings
+    return previews
 
 
-# --- Who is scored --------------------------------------------------------------------------
+# --- Subjects to score ----------------------------------------------------------------------
 
 
-class _Chosen(NamedTuple):
-    """Who is scored for a trial; ``picked`` are those that stand for all, None where it is all."""
+class _Selection(NamedTuple):
+    """The subjects to score. ``sample`` represents all subjects; None if all are scored."""
 
     ids: set[int]
-    picked: list[int] | None
+    sample: list[int] | None
 
 
-def _choose(score_set: ScoreSet, scope: Scope) -> _Chosen:
-    model = User if scope == "user" else Account
-    known = model._default_manager.filter(product_id=score_set.product_id, is_identified=True)
-    ids = set(known.order_by("external_id").values_list("id", flat=True)[: SCORE_ALL_UP_TO + 1])
+def _select_subjects(score_set: ScoreSet, kind: SubjectKind) -> _Selection:
+    rows = kind.model._default_manager.filter(product_id=score_set.product_id, is_identified=True)
+    ids = set(rows.order_by("external_id").values_list("id", flat=True)[: SCORE_ALL_UP_TO + 1])
     if len(ids) <= SCORE_ALL_UP_TO:
-        return _Chosen(ids, None)
-    widest = _widest(score_set)
-    totals = counts.subject_totals([widest])[widest.pk]
-    total = totals.users if scope == "user" else totals.accounts
-    picked = sampling.sample_subjects(widest, scope, total, SAMPLE_SIZE).ids
-    highest = TOP_USERS if scope == "user" else TOP_ACCOUNTS
-    ranked = _ranked(score_set, scope).values_list(f"{scope}_id", flat=True)[:highest]
-    return _Chosen({*picked, *ranked}, picked)
+        return _Selection(ids, None)
+    largest = _largest_set(score_set)
+    totals = counts.subject_totals([largest])[largest.pk]
+    total = getattr(totals, kind.plural)
+    sample = sampling.sample_subjects(largest, kind.scope, total, SAMPLE_SIZE).ids
+    limit = TOP_USERS if kind.scope == "user" else TOP_ACCOUNTS
+    top = _ranked(score_set, kind).values_list(kind.id_column, flat=True)[:limit]
+    return _Selection({*sample, *top}, sample)
 
 
-def _widest(score_set: ScoreSet) -> ScoreSet:
-    """The current set of the product that is about everybody, if there is one."""
+def _largest_set(score_set: ScoreSet) -> ScoreSet:
+    """A current set of the product without an audience, if there is one."""
     current = ScoreSet.objects.filter(product_id=score_set.product_id, state=ScoreSet.State.CURRENT)
     return current.filter(audience={}).select_related("cached_counts").first() or score_set
 
 
-_USERS_OF: LiteralString = f"""
+_USERS_OF_ACCOUNTS: LiteralString = f"""
     SELECT DISTINCT user_id FROM engagement_dailycount
     WHERE product_id = {sql.PRODUCT} AND account_id = ANY(%(accounts)b::bigint[])
       AND day BETWEEN %(seen_from)s AND %(today)s
@@ -143,44 +157,46 @@ _USERS_OF: LiteralString = f"""
 """
 
 
-def _users_of(trial: ScoreSet, account_ids: Collection[int], today: date) -> list[int]:
-    """Those whose events the accounts' numbers are made of; one more than are scored at most."""
-    found = sql.fetch(
-        _USERS_OF,
+def _users_of_accounts(
+    preview_set: ScoreSet, account_ids: Collection[int], today: date
+) -> list[int]:
+    """The users whose events count for the accounts; one more than the maximum if too many."""
+    rows = sql.fetch(
+        _USERS_OF_ACCOUNTS,
         {
-            "product": trial.product_id,
+            "product": preview_set.product_id,
             "accounts": list(account_ids),
             "seen_from": today - timedelta(days=raw.USERS_SEEN_WITHIN_DAYS - 1),
             "today": today,
             "limit": MAX_USERS_OF_ACCOUNTS + 1,
         },
     )
-    return [id for (id,) in found]
+    return [id for (id,) in rows]
 
 
 def _score_accounts(
-    trial: ScoreSet, ids: Collection[int], today: date, out_of_time: Callable[[], bool]
+    preview_set: ScoreSet, ids: Collection[int], today: date, out_of_time: Callable[[], bool]
 ) -> bool:
-    """Score the accounts; whether there was time for all of them."""
-    for some in _in_pieces(ids, ACCOUNTS_PER_STEP):
+    """Score the accounts; return whether there was time for all of them."""
+    for step in _steps(ids, ACCOUNTS_PER_STEP):
         if out_of_time():
             return False
-        raw.score_accounts(trial, some, today)
+        raw.score_accounts(preview_set, step, today)
     return True
 
 
-def _in_pieces(ids: Collection[int], at_once: int) -> Iterator[Collection[int]]:
-    every = sorted(ids)
-    for start in range(0, len(every), at_once):
-        yield every[start : start + at_once]
+def _steps(ids: Collection[int], size: int) -> Iterator[Collection[int]]:
+    ordered = sorted(ids)
+    for start in range(0, len(ordered), size):
+        yield ordered[start : start + size]
 
 
-# --- The set that is tried out --------------------------------------------------------------
+# --- The score set of the what-if -----------------------------------------------------------
 
 
-def _begin(score_set: ScoreSet, definition: ScoringDefinition, today: date) -> ScoreSet:
-    # Retired, because a workspace has one set that is current and one that is being built.
-    trial = ScoreSet.objects.create(
+def _create_set(score_set: ScoreSet, definition: ScoringDefinition, today: date) -> ScoreSet:
+    # Retired, because a workspace can have only one current set and one that is being built.
+    preview_set = ScoreSet.objects.create(
         product_id=score_set.product_id,
         workspace_id=score_set.workspace_id,
         state=ScoreSet.State.RETIRED,
@@ -189,63 +205,69 @@ def _begin(score_set: ScoreSet, definition: ScoringDefinition, today: date) -> S
         audience=definition.audience,
         scored_day=today,
     )
-    known = EventName.objects.filter(product_id=trial.product_id, name__in=definition.weights)
-    ScoredEvent.objects.bulk_create(
-        ScoredEvent(score_set=trial, event_name=one, weight=definition.weights[one.name])
-        for one in known
+    event_names = EventName.objects.filter(
+        product_id=preview_set.product_id, name__in=definition.weights
     )
-    return trial
+    ScoredEvent.objects.bulk_create(
+        ScoredEvent(
+            score_set=preview_set, event_name=event_name, weight=definition.weights[event_name.name]
+        )
+        for event_name in event_names
+    )
+    return preview_set
 
 
-_TAKE: LiteralString = """
+_BENCHMARK: LiteralString = """
     SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY raw) FROM {table}
     WHERE product_id = %(product)s AND score_set_id = %(score_set)s AND raw > 0
-      AND (%(picked)b::bigint[] IS NULL OR {subject} = ANY(%(picked)b::bigint[]))
+      AND (%(sample)b::bigint[] IS NULL OR {id_column} = ANY(%(sample)b::bigint[]))
 """
-_TAKE_OF: dict[Scope, LiteralString] = {
-    "user": _TAKE.format(table="engagement_userengagement", subject="user_id"),
-    "account": _TAKE.format(table="engagement_accountengagement", subject="account_id"),
-}
 
 
-def _compared(
-    score_set: ScoreSet, trial: ScoreSet, scope: Scope, chosen: _Chosen
+def _compare(
+    score_set: ScoreSet, preview_set: ScoreSet, kind: SubjectKind, selection: _Selection
 ) -> RankingPreview:
-    of = {"product": trial.product_id, "score_set": trial.pk, "picked": chosen.picked}
-    ((benchmark,),) = sql.fetch(_TAKE_OF[scope], of)
-    now, then = _ranks(score_set, scope), _ranks(trial, scope)
+    ((benchmark,),) = sql.fetch(
+        _BENCHMARK.format(table=kind.engagement_table, id_column=kind.id_column),
+        {
+            "product": preview_set.product_id,
+            "score_set": preview_set.pk,
+            "sample": selection.sample,
+        },
+    )
     return RankingPreview(
-        _top(score_set, scope, _benchmark(score_set, scope), then),
-        _top(trial, scope, benchmark, now),
-        None if chosen.picked is None else len(chosen.ids),
+        _top(score_set, kind, kind.benchmark(score_set), _ranks(preview_set, kind)),
+        _top(preview_set, kind, benchmark, _ranks(score_set, kind)),
+        None if selection.sample is None else len(selection.ids),
     )
 
 
 # --- Ranking --------------------------------------------------------------------------------
 
 
-def _ranked(score_set: ScoreSet, scope: Scope) -> QuerySet[Any]:
-    active = members.engagement_rows(score_set, scope).filter(raw__gt=0)
-    return active.order_by("-raw", f"-{scope}_id")
+def _ranked(score_set: ScoreSet, kind: SubjectKind) -> QuerySet[Any]:
+    return kind.engagement_rows(score_set).filter(raw__gt=0).order_by("-raw", f"-{kind.id_column}")
 
 
-def _ranks(score_set: ScoreSet, scope: Scope) -> dict[int, int]:
-    ids = _ranked(score_set, scope).values_list(f"{scope}_id", flat=True)[:SCORE_ALL_UP_TO]
+def _ranks(score_set: ScoreSet, kind: SubjectKind) -> dict[int, int]:
+    ids = _ranked(score_set, kind).values_list(kind.id_column, flat=True)[:SCORE_ALL_UP_TO]
     return {id: rank for rank, id in enumerate(ids, 1)}
 
 
 def _top(
-    score_set: ScoreSet, scope: Scope, benchmark: float | None, other: Mapping[int, int]
+    score_set: ScoreSet,
+    kind: SubjectKind,
+    benchmark: float | None,
+    other_ranks: Mapping[int, int],
 ) -> list[RankedSubject]:
-    rows = _ranked(score_set, scope).select_related(scope).defer(f"{scope}__trait_stamps")
-    places = []
-    for rank, row in enumerate(rows[:RANKS_SHOWN], 1):
-        subject = getattr(row, scope)
-        score = rounded_score(row.raw, benchmark)
-        places.append(RankedSubject(subject, rank, score, other.get(subject.pk)))
-    return places
-
-
-def _benchmark(score_set: ScoreSet, scope: Scope) -> float | None:
-    benchmark: float | None = getattr(score_set, f"{scope}_benchmark")
-    return benchmark
+    rows = _ranked(score_set, kind).select_related(kind.scope)
+    rows = rows.defer(f"{kind.path}trait_stamps")[:RANKS_SHOWN]
+    return [
+        RankedSubject(
+            getattr(row, kind.scope),
+            rank,
+            rounded_score(row.raw, benchmark),
+            other_ranks.get(kind.subject_id(row)),
+        )
+        for rank, row in enumerate(rows, 1)
+    ]

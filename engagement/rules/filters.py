@@ -1,13 +1,13 @@
-"""Conditions as parts of queries over subjects: those that need no scores.
+"""Turns rules into filters on subjects. This is the only place that does.
 
-Conditions on metrics are in ``engagement.segments.metric_filters``; ``engagement.segments.members``
-puts all of them together.
+``rule_filter()`` handles every condition that needs no scores. A caller whose rules compare scores
+passes a function that handles those (``engagement.segments.metric_filters``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.expressions import RawSQL
@@ -19,123 +19,163 @@ from engagement.models import DailyCount, EventName, UserEngagement
 from engagement.rules import trait_filters
 from engagement.rules.rules import (
     AccountTraitCondition,
+    ActiveCondition,
     Condition,
     CreatedCondition,
     EventCondition,
     FirstSeenCondition,
     LastActiveCondition,
-    Match,
+    MetricCondition,
     Rule,
     TraitCondition,
+    TrendCondition,
 )
 from engagement.rules.trait_filters import start_of_day
+from engagement.scopes import get_kind
+
+TimeCondition: TypeAlias = LastActiveCondition | FirstSeenCondition | CreatedCondition
+ScoreFilter: TypeAlias = Callable[[MetricCondition | TrendCondition], Q]
 
 
 @dataclass(frozen=True)
 class QueryContext:
-    """Where a query has its subjects: ``path`` leads from its rows to their columns.
+    """What a filter needs to know about the query that it is part of.
 
-    ``audience`` is the set of scores whose users alone count for an account; None counts all users
-    that are known. ``find_event_name_ids`` are the product's that the conditions ask for, by name.
+    ``subject_path`` leads from the query's rows to the subject, and ``subject_id_column`` is the
+    subject's id in them. ``audience_set_id`` is the score set whose users alone count for an
+    account; None counts all identified users.
     """
 
     scope: Scope
     product_id: int
     today: date
     lookback_days: int
-    path: str
-    id: str
-    audience: int | None
-    event_names: dict[str, int]
+    subject_path: str
+    subject_id_column: str
+    audience_set_id: int | None
+
+
+EventNameIds: TypeAlias = dict[str, int]
 
 
 def audience_filter(rule: Rule, product_id: int, today: date) -> Q:
-    """What the rule of an audience asks of rows of ``User``. It is never NULL."""
-    names = find_event_name_ids(rule.conditions, product_id)
-    place = QueryContext("user", product_id, today, 0, "", "id", None, names)
-    met = combine(rule.match, [unscored_filter(one, place) for one in rule.conditions])
-    return Q(Case(When(met, then=Value(True)), default=Value(False)))
+    """The filter on ``User`` rows for the rule of an audience. It is never NULL."""
+    context = QueryContext("user", product_id, today, 0, "", "id", None)
+    event_name_ids = find_event_name_ids(rule.conditions, product_id)
+    matches = rule_filter(rule, context, event_name_ids)
+    return Q(Case(When(matches, then=Value(True)), default=Value(False)))
 
 
-def combine(match: Match, conditions: Iterable[Q]) -> Q:
-    """All or any of the conditions; everybody where there are none."""
-    found = list(conditions)
-    if not found:
-        return Q(Value(True))
-    return Q(*found, _connector=Q.AND if match == "all" else Q.OR)
-
-
-def find_event_name_ids(conditions: Iterable[Condition], product_id: int) -> dict[str, int]:
-    """The ids of the event names that the conditions name, as far as they have been seen."""
-    asked = {one.event for one in conditions if isinstance(one, EventCondition)}
-    if not asked:
+def find_event_name_ids(conditions: Iterable[Condition], product_id: int) -> EventNameIds:
+    """The ids of the event names in the conditions, as far as the product has seen them."""
+    names = {condition.event for condition in conditions if isinstance(condition, EventCondition)}
+    if not names:
         return {}
-    known = EventName.objects.filter(product_id=product_id, name__in=asked)
-    return dict(known.values_list("name", "pk"))
+    rows = EventName.objects.filter(product_id=product_id, name__in=names)
+    return dict(rows.values_list("name", "pk"))
 
 
-def unscored_filter(condition: Condition, place: QueryContext) -> Q:
-    """What the condition asks of the subject; it may be NULL where the condition is not met."""
-    match condition:
-        case TraitCondition():
-            return trait_condition_filter(condition, place.path)
-        case EventCondition():
-            return _event(condition, place)
-        case FirstSeenCondition():
-            return time_filter(condition, F(f"{place.path}first_seen_at"), place)
-        case CreatedCondition():
-            return time_filter(condition, creation_time(place), place)
+def _no_scores(condition: MetricCondition | TrendCondition) -> Q:
     raise TypeError(f"{condition} needs scores.")
 
 
-def trait_condition_filter(condition: TraitCondition, path: str) -> Q:
-    """What the condition asks of the traits of the subject, or of its account, that *path* leads
-    to."""
+def rule_filter(
+    rule: Rule,
+    context: QueryContext,
+    event_name_ids: EventNameIds,
+    score_filter: ScoreFilter = _no_scores,
+) -> Q:
+    """The filter for the rule. It may be NULL for subjects that do not match."""
+    if not rule.conditions:
+        return Q(Value(True))
+    filters = [
+        _condition_filter(condition, context, event_name_ids, score_filter)
+        for condition in rule.conditions
+    ]
+    return Q(*filters, _connector=Q.AND if rule.match == "all" else Q.OR)
+
+
+def _condition_filter(
+    condition: Condition,
+    context: QueryContext,
+    event_name_ids: EventNameIds,
+    score_filter: ScoreFilter,
+) -> Q:
+    match condition:
+        case MetricCondition() | TrendCondition():
+            return score_filter(condition)
+        case TraitCondition():
+            return subject_trait_filter(condition, context.subject_path)
+        case EventCondition():
+            return event_filter(condition, event_name_ids.get(condition.event), context)
+        case FirstSeenCondition():
+            return _time_filter(condition, F(f"{context.subject_path}first_seen_at"), context)
+        case CreatedCondition():
+            return _time_filter(condition, creation_time(context), context)
+        case LastActiveCondition():
+            return _last_active_filter(condition, context)
+        case ActiveCondition():
+            return Q(raw__gt=0) if condition.active else Q(raw=0)
+
+
+def subject_trait_filter(condition: TraitCondition, subject_path: str) -> Q:
+    """The filter on a trait of the subject, or of its account."""
     owner = "account__" if isinstance(condition, AccountTraitCondition) else ""
-    return trait_filters.trait_filter(condition, f"{path}{owner}traits")
+    return trait_filters.trait_filter(condition, f"{subject_path}{owner}traits")
 
 
-def creation_time(place: QueryContext) -> Coalesce:
-    """When the subject was created: as its traits say, else when it was first seen."""
-    return Coalesce(f"{place.path}created_at", f"{place.path}first_seen_at")
+# --- Times ----------------------------------------------------------------------------------
 
 
-def period_start(condition: Any, place: QueryContext) -> datetime:
+def creation_time(context: QueryContext) -> Coalesce:
+    """When the subject was created according to its traits, or else first seen."""
+    return Coalesce(f"{context.subject_path}created_at", f"{context.subject_path}first_seen_at")
+
+
+def period_start(condition: TimeCondition, context: QueryContext) -> datetime:
     """When the condition's days began."""
-    days = place.lookback_days if condition.days == "window" else condition.days
-    return start_of_day(place.today, 1 - days)
+    return start_of_day(context.today, 1 - _days(condition, context))
 
 
-def is_before_window(condition: LastActiveCondition, place: QueryContext) -> bool:
-    """Whether whoever meets the condition has done nothing that is scored in the window."""
-    days = place.lookback_days if condition.days == "window" else condition.days
-    return condition.operator == "more_than_days_ago" and days >= place.lookback_days
+def is_before_window(condition: LastActiveCondition, context: QueryContext) -> bool:
+    """Whether the condition matches only subjects without a scored event in the window."""
+    is_before = condition.operator == "more_than_days_ago"
+    return is_before and _days(condition, context) >= context.lookback_days
 
 
-def time_filter(condition: Any, column: Any, place: QueryContext) -> Q:
-    """Whether the time in *column* is within the condition's days, or before them."""
-    began = period_start(condition, place)
+def _days(condition: TimeCondition, context: QueryContext) -> int:
+    return context.lookback_days if condition.days == "window" else condition.days
+
+
+def _time_filter(condition: TimeCondition, column: Any, context: QueryContext) -> Q:
+    start = period_start(condition, context)
     if condition.operator == "within_days":
-        return Q(GreaterThanOrEqual(column, began))
-    return Q(LessThan(column, began))
+        return Q(GreaterThanOrEqual(column, start))
+    return Q(LessThan(column, start))
+
+
+def _last_active_filter(condition: LastActiveCondition, context: QueryContext) -> Q:
+    matches = _time_filter(condition, F("last_active_at"), context)
+    if is_before_window(condition, context):
+        # Redundant, but it lets the planner use the partial indexes user_idle and account_idle.
+        matches &= Q(raw=0)
+    return matches
 
 
 # --- Events ---------------------------------------------------------------------------------
 
-# Sums over events are taken for each subject that is looked at, never for all of them at once and
-# then joined: of a product that its statistics do not know yet, the planner expects one row, and
-# would go through what it joins again and again.
+# Events are summed in a subquery for each subject, never for all subjects at once in a join. For a
+# product without statistics the planner expects one row, and would repeat the joined part for each.
 
 
-def _event(condition: EventCondition, place: QueryContext) -> Q:
-    name = place.event_names.get(condition.event)
-    if name is None:
-        # Nobody has done what has never been seen.
+def event_filter(condition: EventCondition, event_name_id: int | None, context: QueryContext) -> Q:
+    """The filter on daily counts of an event; *event_name_id* is None for one never seen."""
+    if event_name_id is None:
         return Q(Value(condition.operator == "not_done"))
-    counts = subject_daily_counts(place).filter(event_name_id=name)
+    counts = subject_daily_counts(context).filter(event_name_id=event_name_id)
     if condition.within_days is not None:
-        first_day = start_of_day(place.today, 1 - condition.within_days).date()
-        counts = counts.filter(day__range=(first_day, place.today))
+        first_day = start_of_day(context.today, 1 - condition.within_days).date()
+        counts = counts.filter(day__range=(first_day, context.today))
     if condition.operator == "not_done":
         return Q(~Exists(counts))
     if condition.times == 1:
@@ -143,27 +183,28 @@ def _event(condition: EventCondition, place: QueryContext) -> Q:
     return Q(GreaterThanOrEqual(aggregate_subquery(counts, Sum("count")), condition.times))
 
 
-def subject_daily_counts(place: QueryContext) -> QuerySet[DailyCount]:
+def subject_daily_counts(context: QueryContext) -> QuerySet[DailyCount]:
     """The daily counts that count for the subject of the outer query's row."""
-    own = {f"{place.scope}_id": OuterRef(place.id)}
-    counts = DailyCount.objects.filter(product_id=_hidden(place.product_id), **own)
-    if place.scope == "user":
+    subject = {get_kind(context.scope).id_column: OuterRef(context.subject_id_column)}
+    counts = DailyCount.objects.filter(product_id=_hidden(context.product_id), **subject)
+    if context.scope == "user":
         return counts
-    if place.audience is None:
+    if context.audience_set_id is None:
         return counts.filter(user__is_identified=True)
-    users = UserEngagement.objects.filter(
-        product_id=_hidden(place.product_id),
-        score_set_id=_hidden(place.audience),
+    members = UserEngagement.objects.filter(
+        product_id=_hidden(context.product_id),
+        score_set_id=_hidden(context.audience_set_id),
         user_id=OuterRef("user_id"),
     )
-    return counts.filter(Exists(users))
+    return counts.filter(Exists(members))
 
 
-def aggregate_subquery(counts: QuerySet[DailyCount], of: Any) -> Subquery:
-    """An aggregate over the counts of one subject; NULL where there are none."""
-    return Subquery(counts.order_by().values("product_id").annotate(of=of).values("of"))
+def aggregate_subquery(counts: QuerySet[DailyCount], aggregate: Any) -> Subquery:
+    """An aggregate over the counts of one subject; NULL where it has none."""
+    groups = counts.order_by().values("product_id").annotate(aggregate=aggregate)
+    return Subquery(groups.values("aggregate"))
 
 
 def _hidden(id: int) -> RawSQL:
-    """An id that the planner does not see, for the reason that ``sql.PRODUCT`` gives."""
+    """An id that the planner does not see, for the reason given at ``sql.PRODUCT``."""
     return RawSQL("(SELECT %s::bigint)", (id,))

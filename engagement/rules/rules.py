@@ -1,7 +1,7 @@
-"""Rules: what a segment or an audience asks of its members, as they are stored and shown.
+"""Rules: the conditions that the members of a segment or an audience match.
 
-A rule is ``{"match": "all" | "any", "conditions": [...]}``; each condition names its ``kind`` and
-has the fields of the struct below that is tagged with it.
+A rule is stored and shown as ``{"match": "all" | "any", "conditions": [...]}``. The ``kind`` of a
+condition is the tag of one of the structs below; its other keys are the fields of that struct.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,11 +16,11 @@ from engagement.models.activity import EVENT_NAME_LENGTH
 MAX_CONDITIONS = 20
 MAX_DAYS = 3650
 MAX_TIMES = 1_000_000_000
-# Beyond this, whole numbers are no longer exact everywhere.
+# Larger integers are not exact everywhere.
 MAX_NUMBER = 10**15
 MAX_TEXT_LENGTH = 512
 MAX_TRAIT_NAME_LENGTH = 256
-# Room for the day after, which a comparison with "after" needs.
+# "after" compares with the next day, which must exist, too.
 YEARS = range(1000, 9999)
 
 Number: TypeAlias = int | float
@@ -42,54 +42,55 @@ DATE_OPERATORS = ("before", "after")
 
 
 class RuleProblem(NamedTuple):
-    """What is wrong with a rule: in which condition (from 0), in which field of it, in words."""
+    """What is wrong with a rule: the condition's position (from 0), its field, and a message."""
 
     condition: int | None
     field: str | None
-    sentence: str
+    message: str
 
 
 class InvalidRule(ValueError):
-    """A rule cannot be used; ``faults`` has a sentence for each reason."""
+    """The rule cannot be used; ``problems`` says why."""
 
-    def __init__(self, faults: list[RuleProblem]) -> None:
-        super().__init__(" ".join(fault.sentence for fault in faults))
-        self.faults = faults
+    def __init__(self, problems: list[RuleProblem]) -> None:
+        super().__init__(" ".join(problem.message for problem in problems))
+        self.problems = problems
 
 
+# A field and a message.
 FieldProblem: TypeAlias = tuple[str, str]
 
 
 class _Condition(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
-    """What conditions have in common: whom they can be about, and what may be wrong with them."""
+    """The scopes that a condition applies to, and its checks."""
 
     scopes: ClassVar[tuple[Scope, ...]] = ("user", "account")
-    # Whether it can be decided without scores, so that it can decide who is scored.
+    # An audience decides who is scored, so its conditions must not need scores.
     for_audiences: ClassVar[bool] = False
 
-    def faults(self, scope: Scope) -> Iterator[FieldProblem]:
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
         yield from ()
 
 
 class MetricCondition(_Condition, frozen=True, tag="metric"):
-    """A metric compared with ``value`` or, for ``between``, with ``value`` to ``upper``, both
-    included. A metric that is null meets no comparison."""
+    """Compares a metric with ``value``, or with ``value`` to ``upper`` (both included) for
+    ``between``. A metric that is null never matches."""
 
     metric: MetricName
     operator: Literal["at_least", "at_most", "between"]
     value: Number
     upper: Number | None = None
 
-    def faults(self, scope: Scope) -> Iterator[FieldProblem]:
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
         if scope not in METRICS[self.metric].scopes:
-            yield "metric", f"“{METRICS[self.metric].label}” is a metric of accounts only."
-        yield from _number_faults("value", self.value)
+            yield "metric", f"Only accounts have the metric “{METRICS[self.metric].label}”."
+        yield from _number_problems("value", self.value)
         if self.operator == "between":
-            yield from _number_faults("upper", self.upper)
+            yield from _number_problems("upper", self.upper)
             if self.upper is not None and self.value > self.upper:
                 yield "upper", "The second number must not be below the first."
         elif self.upper is not None:
-            yield "upper", "A second number goes with “between” only."
+            yield "upper", "Only “between” takes a second number."
 
 
 class TrendCondition(_Condition, frozen=True, tag="trend"):
@@ -99,11 +100,13 @@ class TrendCondition(_Condition, frozen=True, tag="trend"):
 class TraitCondition(_Condition, frozen=True, tag="trait"):
     """A trait of the subject.
 
-    ``is`` is met by the text *value* and by the JSON number or boolean written like it, ``is_not``
-    by everything else, an absent trait included. ``contains`` looks into texts, ignoring case, and
-    into lists for an entry. ``at_least`` and ``at_most`` compare numbers, and texts that are plain
-    decimal numbers. ``before`` and ``after`` compare ISO 8601 dates and times by their UTC day. A
-    trait that is neither meets no comparison.
+    - ``is`` matches the text *value* and a JSON number or boolean that is written like it.
+    - ``is_not`` matches everything else, including a missing trait.
+    - ``contains`` searches texts, ignoring case, and matches an entry of a list.
+    - ``at_least`` and ``at_most`` compare numbers, and texts that are plain decimal numbers.
+    - ``before`` and ``after`` compare ISO 8601 dates and times by their UTC day.
+
+    A trait of another type matches no comparison.
     """
 
     for_audiences: ClassVar[bool] = True
@@ -111,31 +114,31 @@ class TraitCondition(_Condition, frozen=True, tag="trait"):
     operator: TraitOperator
     value: str | Number | None = None
 
-    def faults(self, scope: Scope) -> Iterator[FieldProblem]:
-        yield from _text_faults("trait", self.trait, "the trait’s name", MAX_TRAIT_NAME_LENGTH)
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
+        yield from _text_problems("trait", self.trait, "the trait’s name", MAX_TRAIT_NAME_LENGTH)
         if self.operator in TEXT_OPERATORS:
-            yield from _text_faults(
+            yield from _text_problems(
                 "value", self.value, "the text to compare with", MAX_TEXT_LENGTH
             )
         elif self.operator in NUMBER_OPERATORS:
-            yield from _number_faults("value", self.value)
+            yield from _number_problems("value", self.value)
         elif self.operator in DATE_OPERATORS:
             if parse_day(self.value) is None:
-                yield "value", "Give a date as year-month-day, like 2025-01-31."
+                yield "value", "Enter a date like 2025-01-31."
         elif self.value is not None:
-            yield "value", "Nothing is compared here: leave the value empty."
+            yield "value", "Leave the value empty: this operator does not use it."
 
 
 class AccountTraitCondition(TraitCondition, frozen=True, tag="account_trait"):
-    """A trait of the user's current account. Who is in none has none of its traits."""
+    """A trait of the user's current account. Without an account all traits are missing."""
 
     scopes: ClassVar[tuple[Scope, ...]] = ("user",)
 
 
 class EventCondition(_Condition, frozen=True, tag="event"):
-    """An event done ``times`` or more, or not once, within so many UTC days (None: ever).
+    """An event done at least ``times`` times, or never, ``within_days`` UTC days (None: ever).
 
-    For an account: by those of its users that it counts.
+    For an account, the events of the users that it counts.
     """
 
     for_audiences: ClassVar[bool] = True
@@ -144,33 +147,33 @@ class EventCondition(_Condition, frozen=True, tag="event"):
     times: int = 1
     within_days: int | None = None
 
-    def faults(self, scope: Scope) -> Iterator[FieldProblem]:
-        yield from _text_faults("event", self.event, "the event’s name", EVENT_NAME_LENGTH)
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
+        yield from _text_problems("event", self.event, "the event’s name", EVENT_NAME_LENGTH)
         if not 1 <= self.times <= MAX_TIMES:
-            yield "times", f"Give a whole number of times from 1 to {MAX_TIMES:,}."
+            yield "times", f"Enter a whole number from 1 to {MAX_TIMES:,}."
         if self.operator == "not_done" and self.times != 1:
-            yield "times", "“Not done” goes without a number of times."
+            yield "times", "“Not done” takes no number of times."
         if self.within_days is not None:
-            yield from _day_faults("within_days", self.within_days)
+            yield from _day_problems("within_days", self.within_days)
 
 
 class _TimeCondition(_Condition, frozen=True):
-    """A time ``within_days`` of so many UTC days, today the first of them, or before all of these:
-    ``more_than_days_ago`` is the exact opposite, but that a time that is null meets neither.
+    """A time within the last ``days`` UTC days, including today, or before them.
 
-    ``days`` is ``"window"`` where it follows the workspace's lookback.
+    Exactly one of ``within_days`` and ``more_than_days_ago`` matches a time; neither matches null.
+    ``days`` is ``"window"`` to follow the workspace's lookback.
     """
 
     operator: Literal["within_days", "more_than_days_ago"]
     days: int | Literal["window"]
 
-    def faults(self, scope: Scope) -> Iterator[FieldProblem]:
+    def problems(self, scope: Scope) -> Iterator[FieldProblem]:
         if self.days != "window":
-            yield from _day_faults("days", self.days)
+            yield from _day_problems("days", self.days)
 
 
 class LastActiveCondition(_TimeCondition, frozen=True, tag="last_active"):
-    """The time of the last scored event."""
+    """When the last scored event happened."""
 
 
 class FirstSeenCondition(_TimeCondition, frozen=True, tag="first_seen"):
@@ -178,7 +181,7 @@ class FirstSeenCondition(_TimeCondition, frozen=True, tag="first_seen"):
 
 
 class CreatedCondition(_TimeCondition, frozen=True, tag="created"):
-    """When the subject was created: as its traits say, else when it was first seen."""
+    """When the subject was created according to its traits, or else first seen."""
 
     for_audiences: ClassVar[bool] = True
 
@@ -203,7 +206,7 @@ Condition: TypeAlias = (
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """Conditions on users or accounts, all or any of which must be met. None: everybody."""
+    """Conditions on users or accounts; all or any of them must match. No conditions: everybody."""
 
     scope: Scope
     match: Match
@@ -211,7 +214,7 @@ class Rule(msgspec.Struct, frozen=True):
 
     @property
     def uses_time(self) -> bool:
-        """Whether the passing of days alone can change who meets it."""
+        """Whether a new day alone can change the members."""
         return any(
             isinstance(condition, _TimeCondition)
             or (isinstance(condition, EventCondition) and condition.within_days is not None)
@@ -224,25 +227,28 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def parse_rule(stored: Mapping[str, Any], scope: Scope, *, for_audience: bool = False) -> Rule:
-    """The rule that is stored like this; UnusableRule where it is none.
+    """The stored rule. Raises InvalidRule.
 
-    *for_audience* refuses conditions that need scores, because an audience decides who is scored.
+    *for_audience* rejects conditions that need scores, because an audience decides who is scored.
     """
     match, items = stored.get("match", "all"), stored.get("conditions", [])
-    faults = []
+    problems = []
     if match not in ("all", "any"):
-        faults.append(RuleProblem(None, "match", "Say whether all conditions must be met, or any."))
+        problems.append(
+            RuleProblem(None, "match", "Choose whether all conditions must match, or any.")
+        )
     if not isinstance(items, list) or len(items) > MAX_CONDITIONS:
-        faults.append(RuleProblem(None, None, f"A rule has at most {MAX_CONDITIONS} conditions."))
-        raise InvalidRule(faults)
+        problems.append(RuleProblem(None, None, f"A rule has at most {MAX_CONDITIONS} conditions."))
+        raise InvalidRule(problems)
     conditions = []
-    for number, item in enumerate(items):
-        condition, wrong = _parse_condition(item, scope, for_audience)
-        faults += [RuleProblem(number, field, sentence) for field, sentence in wrong]
-        conditions.append(condition)
-    if faults:
-        raise InvalidRule(faults)
-    return Rule(scope, match, tuple(one for one in conditions if one is not None))
+    for position, item in enumerate(items):
+        condition, messages = _parse_condition(item, scope, for_audience)
+        problems += [RuleProblem(position, field, message) for field, message in messages]
+        if condition is not None:
+            conditions.append(condition)
+    if problems:
+        raise InvalidRule(problems)
+    return Rule(scope, match, tuple(conditions))
 
 
 def rule_to_json(rule: Rule) -> dict[str, Any]:
@@ -251,7 +257,7 @@ def rule_to_json(rule: Rule) -> dict[str, Any]:
 
 
 def parse_day(value: object) -> date | None:
-    """The date that a condition compares with; None where *value* is none."""
+    """The date that *value* is written as, or None."""
     if not isinstance(value, str) or len(value) != len("2025-01-31"):
         return None
     try:
@@ -267,40 +273,40 @@ def _parse_condition(
     try:
         condition: Condition = msgspec.convert(item, Condition)
     except msgspec.ValidationError as error:
-        return None, [(None, f"This is no condition that is known here: {error}.")]
-    wrong: list[tuple[str | None, str]] = list(condition.faults(scope))
+        return None, [(None, f"This is not a valid condition: {error}.")]
+    problems: list[tuple[str | None, str]] = list(condition.problems(scope))
     if scope not in condition.scopes:
-        wrong.append(("kind", "This condition is about users only."))
+        problems.append(("kind", "This condition applies to users only."))
     if for_audience and not condition.for_audiences:
-        wrong.append(
-            (
-                "kind",
-                "An audience decides who is scored, so it cannot depend on scores: use traits, "
-                "events, first seen or created.",
-            )
-        )
+        problems.append(("kind", _NEEDS_SCORES))
     if for_audience and getattr(condition, "days", None) == "window":
-        wrong.append(("days", "An audience needs a number of days."))
-    return condition, wrong
+        problems.append(("days", "An audience needs a number of days."))
+    return condition, problems
 
 
-def _number_faults(field: str, value: object) -> Iterator[FieldProblem]:
+_NEEDS_SCORES = (
+    "An audience decides who is scored, so it cannot use scores. Use traits, events, first seen, "
+    "or created."
+)
+
+
+def _number_problems(field: str, value: object) -> Iterator[FieldProblem]:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        yield field, "Give a number."
-    # Said so that a NaN does not pass.
+        yield field, "Enter a number."
+    # Negated as a whole, because every comparison with NaN is false.
     elif not -MAX_NUMBER <= value <= MAX_NUMBER:
-        yield field, "Give a number of at most 15 digits."
+        yield field, "Enter a number of at most 15 digits."
 
 
-def _day_faults(field: str, days: int) -> Iterator[FieldProblem]:
+def _day_problems(field: str, days: int) -> Iterator[FieldProblem]:
     if not 1 <= days <= MAX_DAYS:
-        yield field, f"Give a whole number of days from 1 to {MAX_DAYS:,}."
+        yield field, f"Enter a whole number of days from 1 to {MAX_DAYS:,}."
 
 
-def _text_faults(field: str, value: object, what: str, longest: int) -> Iterator[FieldProblem]:
+def _text_problems(field: str, value: object, name: str, max_length: int) -> Iterator[FieldProblem]:
     if not isinstance(value, str) or not value.strip():
-        yield field, f"Give {what}."
-    elif len(value) > longest:
-        yield field, f"Give {what} in at most {longest} characters."
+        yield field, f"Enter {name}."
+    elif len(value) > max_length:
+        yield field, f"Enter {name} with at most {max_length} characters."
     elif any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in value):
-        yield field, f"Give {what} without characters that no text can hold."
+        yield field, f"Enter {name} without NUL or surrogate characters."

@@ -1,4 +1,4 @@
-"""Conditions in words, as pages show them and forms offer them."""
+"""Texts for rules: what pages show and what forms offer."""
 
 from engagement.metric_names import METRICS
 from engagement.rules.rules import (
@@ -38,28 +38,26 @@ TREND_LABELS = {"rising": "is rising", "falling": "is falling", "steady": "is st
 
 
 def describe_rule(rule: Rule) -> str:
-    """The whole rule in one sentence."""
+    """The rule as one sentence, without a full stop."""
     if not rule.conditions:
         return "Everybody"
-    together = " and " if rule.match == "all" else " or "
+    conjunction = " and " if rule.match == "all" else " or "
     first, *others = [describe_condition(condition) for condition in rule.conditions]
-    return together.join([first, *(other[0].lower() + other[1:] for other in others)])
+    return conjunction.join([first, *(other[0].lower() + other[1:] for other in others)])
 
 
 def describe_condition(condition: Condition) -> str:
-    """The condition in words, without a full stop."""
+    """The condition as a sentence, without a full stop."""
     match condition:
         case MetricCondition():
-            label, operator = (
-                METRICS[condition.metric].label,
-                METRIC_OPERATOR_LABELS[condition.operator],
-            )
+            label = METRICS[condition.metric].label
+            operator = METRIC_OPERATOR_LABELS[condition.operator]
             upper = "" if condition.upper is None else f" and {_number(condition.upper)}"
             return f"{label} {operator} {_number(condition.value)}{upper}"
         case TrendCondition():
             return f"Score {TREND_LABELS[condition.trend]}"
         case AccountTraitCondition():
-            return f"Account’s trait {_trait(condition)}"
+            return f"Account trait {_trait(condition)}"
         case TraitCondition():
             return f"Trait {_trait(condition)}"
         case EventCondition():

@@ -1,4 +1,4 @@
-"""What traits must be, as conditions of queries. None of them raises, whatever the traits hold."""
+"""Filters on traits. They never raise, whatever the traits contain."""
 
 import re
 from contextlib import suppress
@@ -31,7 +31,7 @@ _JSON_SCALAR = re.compile(
 
 
 def trait_filter(condition: TraitCondition, traits: str) -> Q:
-    """What the condition asks of the column that *traits* leads to, which may be NULL."""
+    """The filter for a condition on the column *traits*. It may be NULL."""
     name, value = condition.trait, condition.value
     match condition.operator:
         case "is":
@@ -41,9 +41,9 @@ def trait_filter(condition: TraitCondition, traits: str) -> Q:
         case "contains":
             return Q(_Contains(traits, name, str(value)))
         case "is_set":
-            return Q(IsNull(_Text(traits, name), False))
+            return Q(IsNull(_TraitText(traits, name), False))
         case "is_not_set":
-            return Q(IsNull(_Text(traits, name), True))
+            return Q(IsNull(_TraitText(traits, name), True))
         case "at_least":
             return Q(GreaterThanOrEqual(TraitNumber(traits, name), _number(value)))
         case "at_most":
@@ -55,64 +55,60 @@ def trait_filter(condition: TraitCondition, traits: str) -> Q:
 
 
 def trait_equals(traits: str, name: str, value: str) -> Q:
-    """The trait is the text *value*, or the JSON number or boolean that is written like it.
+    """The trait is the text *value*, or a JSON number or boolean that is written like it.
 
-    Containment is what the GIN indexes user_traits and account_traits answer.
+    The filter is a containment, which the GIN indexes user_traits and account_traits support.
     """
     name = canonical_name(name)
-    found = Q(**{f"{traits}__contains": {name: value}})
+    equals = Q(**{f"{traits}__contains": {name: value}})
     if _JSON_SCALAR.fullmatch(value):
-        # A number that cannot be decoded is larger than any trait may hold.
+        # A number that cannot be decoded is larger than any trait.
         with suppress(msgspec.DecodeError):
-            found |= Q(**{f"{traits}__contains": {name: msgspec.json.decode(value)}})
-    return found
+            equals |= Q(**{f"{traits}__contains": {name: msgspec.json.decode(value)}})
+    return equals
 
 
-def null_safe_not(met: Q) -> Q:
-    """What is met exactly where *met* is not, also where it is NULL."""
-    return Q(Case(When(met, then=Value(False)), default=Value(True)))
+def null_safe_not(condition: Q) -> Q:
+    """True where *condition* is false or NULL."""
+    return Q(Case(When(condition, then=Value(False)), default=Value(True)))
 
 
 def start_of_day(day: date, days_later: int = 0) -> datetime:
-    """The beginning of the UTC day so many days after *day*."""
+    """The start of the UTC day that is *days_later* after *day*."""
     return datetime.combine(day + timedelta(days=days_later), time(), UTC)
 
 
 def _number(value: Any) -> Value:
-    # As it is written, so that 0.1 is the trait 0.1.
+    # By its digits, so that 0.1 equals the trait 0.1.
     return Value(Decimal(repr(value)), DecimalField())
 
 
 def _day(value: Any) -> date:
     day = parse_day(value)
-    assert day is not None, "A rule that was parsed has a date here."
+    assert day is not None, "parse_rule() has checked the date."
     return day
 
 
 # --- Expressions ----------------------------------------------------------------------------
 
 
-class _OfTrait(Func):
-    """What is made of a trait's text, which is NULL where the trait is absent.
+class _TraitText(Func):
+    """A trait as text; NULL where it is missing.
 
-    Spelled as a function, because Django's key look-ups take a name like ``5`` for a place in a
-    list.
+    A function, because Django's key lookups treat a name like ``5`` as a list index.
     """
 
     function = "jsonb_object_field_text"
+    output_field: Any = TextField()
 
     def __init__(self, traits: str, name: str) -> None:
         super().__init__(F(traits), Value(canonical_name(name)))
 
 
-class _Text(_OfTrait):
-    output_field = TextField()
+class TraitNumber(_TraitText):
+    """A trait that is a number, or a text that is a plain decimal number; else NULL.
 
-
-class TraitNumber(_OfTrait):
-    """A trait that is a number, or a text that is a plain decimal one; else NULL.
-
-    CASE decides first, where a list of conditions may be worked off in any order.
+    Uses CASE, because PostgreSQL may evaluate the operands of AND in any order.
     """
 
     template = (
@@ -122,11 +118,11 @@ class TraitNumber(_OfTrait):
     output_field = DecimalField()
 
 
-class _Time(_OfTrait):
-    """A trait that is an ISO 8601 date or time, to the second, UTC without a zone; else NULL.
+class _Time(_TraitText):
+    """A trait that is an ISO 8601 date or time, to the second; else NULL. Without a zone it is UTC.
 
-    PostgreSQL reads much else as a time, such as ``now`` and ``infinity``, and refuses some of what
-    looks right, such as the 30th of February.
+    PostgreSQL also accepts ``now`` and ``infinity`` as times, and raises an error for a date such
+    as the 30th of February.
     """
 
     template = (
@@ -140,7 +136,7 @@ class _Time(_OfTrait):
 
 
 class TraitType(Func):
-    """What kind of JSON value a trait is, such as ``number``; NULL where it is absent."""
+    """The JSON type of a trait, such as ``number``; NULL where it is missing."""
 
     function = "jsonb_typeof"
     output_field = TextField()
@@ -150,7 +146,7 @@ class TraitType(Func):
 
 
 class _Contains(Func):
-    """Whether a trait is a text that has the other in it, or a list that has it as an entry."""
+    """Whether a trait is a text that contains *part*, or a list with *part* as an entry."""
 
     template = (
         "(SELECT CASE jsonb_typeof(v) WHEN 'string' THEN strpos(lower(v #>> '{}'), lower(x)) > 0 "
@@ -166,5 +162,5 @@ class _Contains(Func):
 
 
 def _trait(traits: str, name: str) -> Func:
-    known = Value(canonical_name(name))
-    return Func(F(traits), known, function="jsonb_object_field", output_field=JSONField())
+    key = Value(canonical_name(name))
+    return Func(F(traits), key, function="jsonb_object_field", output_field=JSONField())

@@ -1,4 +1,4 @@
-"""Scores: the formulas that turn raw scores into what people read."""
+"""Formulas that turn raw scores into the scores that people see."""
 
 import math
 from bisect import bisect_left
@@ -8,16 +8,16 @@ from typing import Literal, TypeAlias
 
 Trend: TypeAlias = Literal["rising", "falling", "steady"]
 
-# A change of the score by so much over one lookback is a trend.
+# The change of a score over one lookback that makes a trend.
 TREND_THRESHOLD = 10.0
 
 
 def compute_score(raw: int, benchmark: float | None) -> float:
-    """The engagement score, 0 to 100, of a raw score under a workspace's benchmark.
+    """The engagement score, 0 to 100, of a raw score: 100 · (1 - 10^(-raw / benchmark)).
 
-    100 · (1 - 10^(-raw / benchmark)), at least 1 for any raw score above zero, and 0 for none. The
-    benchmark itself scores 90, which leaves room above it. The rule is monotone in *raw*, so
-    ranking by raw score is ranking by score.
+    A raw score above zero scores at least 1; zero scores 0. The benchmark itself scores 90, which
+    leaves room above it. The score never falls as *raw* grows, so ranking by raw score is ranking
+    by score.
     """
     if raw <= 0 or not benchmark:
         return 0.0
@@ -25,9 +25,9 @@ def compute_score(raw: int, benchmark: float | None) -> float:
 
 
 def round_to_tenth(number: float) -> float:
-    """The number with one decimal, halves up: what people read, and what conditions compare.
+    """The number with one decimal, as people see it and conditions compare it. Halves round up.
 
-    Spelled so that PostgreSQL's ``floor(x * 10 + 0.5) / 10`` gives the same number.
+    PostgreSQL's ``floor(x * 10 + 0.5) / 10`` gives the same number.
     """
     return math.floor(number * 10 + 0.5) / 10
 
@@ -38,21 +38,21 @@ def rounded_score(raw: int, benchmark: float | None) -> float:
 
 
 def score_change(now: float, before: float) -> float:
-    """By how much a shown score moved, with one decimal."""
+    """The change of a displayed score, with one decimal."""
     return round_to_tenth(now - before)
 
 
 def classify_trend(change: float) -> Trend:
-    """Where a score is going, by its change over one lookback."""
+    """The trend of a score, by its change over one lookback."""
     if change >= TREND_THRESHOLD:
         return "rising"
     return "falling" if change <= -TREND_THRESHOLD else "steady"
 
 
 def percentile_rank(raw: int, quantiles: Sequence[int]) -> float:
-    """The share of scored subjects with a lower raw score, in percent with one decimal.
+    """The percentage of scored subjects with a lower raw score, with one decimal.
 
-    *quantiles* are equally spaced quantiles of the raw scores above zero, from low to high.
+    *quantiles* are equally spaced quantiles of the raw scores above zero, in ascending order.
     """
     if not quantiles:
         return 0.0
@@ -60,5 +60,5 @@ def percentile_rank(raw: int, quantiles: Sequence[int]) -> float:
 
 
 def window_bounds(lookback_days: int, last_day: date) -> tuple[date, date]:
-    """First and last UTC day of the window of *lookback_days* days that ends with *last_day*."""
+    """The first and last UTC day of the window that ends with *last_day*."""
     return last_day - timedelta(days=lookback_days - 1), last_day

@@ -1,26 +1,21 @@
-"""What a subject's score is made of, and how it went: from the daily counts, when asked for."""
+"""A subject's score by event name and by day, computed from the daily counts on demand."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Literal, LiteralString, NamedTuple, TypeAlias
+from typing import LiteralString, NamedTuple
 
 from engagement.database import sql
+from engagement.metric_names import Scope
 from engagement.models import AccountEngagement, DailyBenchmark, ScoreSet, UserEngagement
+from engagement.scopes import SubjectKind, get_kind, kind_of
 from engagement.scores.benchmarks import HISTORY_DAYS
 from engagement.scores.formula import rounded_score
-from engagement.scores.raw import (
-    JOIN_AUDIENCE_USERS,
-    JOIN_IDENTIFIED_USERS,
-    WHERE_SCORED,
-    query_parameters,
-)
-
-Scope: TypeAlias = Literal["user", "account"]
+from engagement.scores.raw import join_counted_users, query_parameters
 
 
 class DayScore(NamedTuple):
-    """The score as it stood at the end of a UTC day, 0 to 100 with one decimal."""
+    """The score at the end of a UTC day, 0 to 100 with one decimal."""
 
     day: date
     score: float
@@ -28,7 +23,7 @@ class DayScore(NamedTuple):
 
 @dataclass(frozen=True)
 class EventPoints:
-    """What one scored event name adds to a raw score: count times weight."""
+    """The points that one event name adds to a raw score: count times weight."""
 
     name: str
     weight: int
@@ -40,45 +35,51 @@ class EventPoints:
 
 @dataclass(frozen=True)
 class AllTimeTotals:
-    """All scored events of a subject, ever: how many, and of how many names."""
+    """The number of a subject's scored events of all time, and of their names."""
 
-    events: int
-    names: int
+    event_count: int
+    event_name_count: int
 
 
 class UserPoints(NamedTuple):
-    """One user's part of an account's raw score."""
+    """The points that one user adds to an account's raw score."""
 
     user_id: int
     points: int
 
 
+# The weights of the daily counts, and only those that count.
+_WHERE_SCORED: LiteralString = f"""
+    LEFT JOIN engagement_scoredevent w
+        ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
+    WHERE d.product_id = {sql.PRODUCT} AND COALESCE(w.weight, %(default_weight)s) > 0
+"""
 _BREAKDOWN: LiteralString = f"""
     SELECT n.name, COALESCE(w.weight, %(default_weight)s),
            COALESCE(sum(d.count) FILTER (WHERE d.day >= %(first_day)s), 0),
            COALESCE(sum(d.count) FILTER (WHERE d.day < %(first_day)s), 0)
     FROM engagement_dailycount d
     JOIN engagement_eventname n ON n.id = d.event_name_id
-    {{counted}}
-    {WHERE_SCORED} AND d.{{subject}} = %(subject)s
+    {{join_users}}
+    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s
       AND d.day BETWEEN %(last_period_from)s AND %(today)s
     GROUP BY n.id, 2
 """
-_OVERALL: LiteralString = f"""
+_ALL_TIME: LiteralString = f"""
     SELECT COALESCE(sum(d.count), 0), count(DISTINCT d.event_name_id)
-    FROM engagement_dailycount d {{counted}}
-    {WHERE_SCORED} AND d.{{subject}} = %(subject)s
+    FROM engagement_dailycount d {{join_users}}
+    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s
 """
 _BY_USER: LiteralString = f"""
     SELECT d.user_id, sum(d.count * COALESCE(w.weight, %(default_weight)s))
-    FROM engagement_dailycount d {{counted}}
-    {WHERE_SCORED} AND d.account_id = %(subject)s AND d.day BETWEEN %(first_day)s AND %(today)s
+    FROM engagement_dailycount d {{join_users}}
+    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(first_day)s AND %(today)s
     GROUP BY d.user_id ORDER BY 2 DESC, 1 LIMIT %(limit)s
 """
 _BY_DAY: LiteralString = f"""
     SELECT d.day, sum(d.count * COALESCE(w.weight, %(default_weight)s))
-    FROM engagement_dailycount d {{counted}}
-    {WHERE_SCORED} AND d.{{subject}} = %(subject)s AND d.day BETWEEN %(grid_from)s AND %(today)s
+    FROM engagement_dailycount d {{join_users}}
+    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(days_from)s AND %(today)s
     GROUP BY d.day
 """
 
@@ -88,91 +89,85 @@ def score_breakdown(score_set: ScoreSet, scope: Scope, subject_id: int) -> list[
 
     The points add up to the raw score, those of the last period to that of the last period.
     """
-    found = []
-    for name, weight, count, before in _fetch(_BREAKDOWN, score_set, scope, subject_id):
-        points = EventPoints(
-            name, weight, int(count), int(count) * weight, int(before), int(before) * weight
-        )
-        found.append(points)
-    return sorted(found, key=lambda event: (-event.points, -event.last_period_points, event.name))
+    events = [
+        EventPoints(name, weight, int(now), int(now) * weight, int(before), int(before) * weight)
+        for name, weight, now, before in _fetch(_BREAKDOWN, score_set, get_kind(scope), subject_id)
+    ]
+    return sorted(events, key=lambda event: (-event.points, -event.last_period_points, event.name))
 
 
 def all_time_totals(score_set: ScoreSet, scope: Scope, subject_id: int) -> AllTimeTotals:
-    """The subject's scored events of all time."""
-    ((events, names),) = _fetch(_OVERALL, score_set, scope, subject_id)
-    return AllTimeTotals(int(events), names)
+    ((events, event_names),) = _fetch(_ALL_TIME, score_set, get_kind(scope), subject_id)
+    return AllTimeTotals(int(events), event_names)
 
 
 def points_by_user(score_set: ScoreSet, account_id: int, limit: int) -> list[UserPoints]:
-    """The users who add most to the account's raw score, most first."""
-    rows = _fetch(_BY_USER, score_set, "account", account_id, limit=limit)
+    """The users who add most to the account's raw score, most points first."""
+    rows = _fetch(_BY_USER, score_set, get_kind("account"), account_id, limit=limit)
     return [UserPoints(user_id, int(points)) for user_id, points in rows]
 
 
 def score_history(score_set: ScoreSet, row: UserEngagement | AccountEngagement) -> list[DayScore]:
-    """The subject's score on each of the last HISTORY_DAYS days, the set's ``scored_day`` last.
+    """The subject's score on each of the last HISTORY_DAYS days; the set's ``scored_day`` is last.
 
-    Each is of that day's window and that day's benchmark, under the definition of today. It agrees
-    with the metrics of *row*, the subject's numbers, on the days that these are of.
+    Uses today's definition, and each day's window and benchmark. On the days that the metrics of
+    *row*, the subject's engagement row, are about, the scores equal these metrics.
     """
     last_day = _last_day(score_set)
     lookback = score_set.lookback_days
     days = [last_day - timedelta(days=ago) for ago in reversed(range(HISTORY_DAYS))]
-    grid_from = days[0] - timedelta(days=lookback - 1)
-    scope, subject_id = _subject(row)
-    rows = _fetch(_BY_DAY, score_set, scope, subject_id, grid_from=grid_from)
-    points = {day: int(sum_) for day, sum_ in rows}
-    raw = dict(zip(days, _moving_sums(points, grid_from, last_day, lookback), strict=True))
-    # Counts may have been recorded that are not scored yet; the numbers that people see together
-    # must agree.
+    days_from = days[0] - timedelta(days=lookback - 1)
+    kind = kind_of(row)
+    rows = _fetch(_BY_DAY, score_set, kind, kind.subject_id(row), days_from=days_from)
+    points = {day: int(total) for day, total in rows}
+    raw = dict(zip(days, _moving_sums(points, days_from, last_day, lookback), strict=True))
+    # There may be counts that are not scored yet, but numbers on one page must agree.
     raw |= {
         days[-1]: row.raw,
         days[-2]: row.raw_yesterday,
         last_day - timedelta(days=lookback): row.raw_last_period,
     }
-    benchmarks = _benchmarks(score_set, scope, days)
+    benchmarks = _benchmarks(score_set, kind, days)
     return [DayScore(day, rounded_score(raw[day], benchmarks[day])) for day in days]
 
 
-def _subject(row: UserEngagement | AccountEngagement) -> tuple[Scope, int]:
-    if isinstance(row, UserEngagement):
-        return "user", row.user_id
-    return "account", row.account_id
-
-
 def _moving_sums(points: dict[date, int], first: date, last: date, lookback: int) -> Sequence[int]:
-    """The sum of each window that ends on a day from the first full window to *last*."""
-    each = [points.get(first + timedelta(days=n), 0) for n in range((last - first).days + 1)]
-    current = sum(each[: lookback - 1])
+    """The sums of all windows between *first* and *last*, in the order of their last days."""
+    by_day = [points.get(first + timedelta(days=n), 0) for n in range((last - first).days + 1)]
+    window = sum(by_day[: lookback - 1])
     sums = []
-    for n in range(lookback - 1, len(each)):
-        current += each[n]
-        sums.append(current)
-        current -= each[n - lookback + 1]
+    for n in range(lookback - 1, len(by_day)):
+        window += by_day[n]
+        sums.append(window)
+        window -= by_day[n - lookback + 1]
     return sums
 
 
-def _benchmarks(score_set: ScoreSet, scope: Scope, days: list[date]) -> dict[date, float | None]:
-    """The benchmark of each day; a day without one of its own has that of the day before it."""
-    column = "users" if scope == "user" else "accounts"
-    known = dict(DailyBenchmark.objects.filter(score_set=score_set).values_list("day", column))
-    current: float | None = None
-    found = {}
+def _benchmarks(
+    score_set: ScoreSet, kind: SubjectKind, days: list[date]
+) -> dict[date, float | None]:
+    """The benchmark of each day. A day without a row has the benchmark of the day before it."""
+    rows = DailyBenchmark.objects.filter(score_set=score_set)
+    stored = dict(rows.values_list("day", kind.plural))
+    benchmark: float | None = None
+    benchmarks = {}
     for day in days:
-        current = known.get(day, current)
-        found[day] = current
-    return found
+        benchmark = stored.get(day, benchmark)
+        benchmarks[day] = benchmark
+    return benchmarks
 
 
 def _fetch(
-    statement: LiteralString, score_set: ScoreSet, scope: Scope, subject_id: int, **more: object
+    statement: LiteralString,
+    score_set: ScoreSet,
+    kind: SubjectKind,
+    subject_id: int,
+    **more: object,
 ) -> list[sql.Row]:
-    counted: LiteralString = ""
-    if scope == "account":
-        counted = JOIN_AUDIENCE_USERS if score_set.audience else JOIN_IDENTIFIED_USERS
-    subject: LiteralString = "user_id" if scope == "user" else "account_id"
-    given = {**query_parameters(score_set, _last_day(score_set)), "subject": subject_id, **more}
-    return sql.fetch(statement.format(counted=counted, subject=subject), given)
+    return sql.fetch(
+        statement.format(join_users=join_counted_users(score_set, kind), id_column=kind.id_column),
+        {**query_parameters(score_set, _last_day(score_set)), "subject": subject_id, **more},
+    )
 
 
 def _last_day(score_set: ScoreSet) -> date:

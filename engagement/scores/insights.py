@@ -1,4 +1,4 @@
-"""Insights: plain sentences about an account, by rules, each with the numbers behind it."""
+"""Insights: sentences about an account, derived by rules, each with its numbers."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,23 +13,22 @@ from engagement.tenure import parse_time
 
 Severity: TypeAlias = Literal["good", "notice", "warning"]
 
-# An account whose last event is longer ago is not news.
+# An account that stopped earlier is no news.
 STOPPED_WITHIN_DAYS = 90
-# So many of the events that moved a score are named.
 MAX_EVENTS_NAMED = 3
-# One person carries an account from this share of its points.
+# The share of an account's points that makes it depend on one user.
 TOP_USER_MIN_SHARE = 0.7
-# Breadth narrows where at most this share of so many event names or more is still used.
+# Breadth narrows when at most this share of at least this many event names is still in use.
 NARROWING_MAX_SHARE = 0.5
 NARROWING_MIN_EVENT_NAMES = 4
-# Seats are mostly unused below this share.
+# The seat utilization below which seats are unused.
 UNUSED_SEATS_BELOW = 0.3
 EVALUATION_ENDS_WITHIN_DAYS = 14
 RENEWAL_WITHIN_DAYS = 60
 
 
 class Insight(NamedTuple):
-    """One thing worth knowing: ``kind`` is for programs, ``text`` for people."""
+    """``kind`` is for programs, ``text`` for people."""
 
     kind: str
     severity: Severity
@@ -48,16 +47,16 @@ class TopUser(NamedTuple):
 
 @dataclass(frozen=True)
 class AccountFacts:
-    """What the rules look at."""
+    """The input of the rules."""
 
     metrics: AccountMetrics
-    made_of: Sequence[EventPoints]
+    event_points: Sequence[EventPoints]
     traits: Mapping[str, Any]
     top_user: TopUser | None
     today: date
     lookback_days: int
-    # Whether only some of the account's users are counted.
-    of_audience: bool = False
+    # Whether only the users in an audience count.
+    has_audience: bool = False
 
     @property
     def has_stopped(self) -> bool:
@@ -67,32 +66,31 @@ class AccountFacts:
 def account_insights(
     score_set: ScoreSet,
     row: AccountEngagement,
-    known: AccountMetrics,
-    made_of: Sequence[EventPoints],
+    metrics: AccountMetrics,
+    event_points: Sequence[EventPoints],
 ) -> list[Insight]:
-    """The insights about an account (whose traits are loaded), from its metrics and what its
-    score is made of."""
+    """The insights about the account of *row*, whose traits are loaded."""
     assert score_set.scored_day is not None, "A set that readers see has been scored."
     facts = AccountFacts(
-        metrics=known,
-        made_of=made_of,
+        metrics=metrics,
+        event_points=event_points,
         traits=row.account.traits,
-        top_user=_carrier(score_set, row),
+        top_user=_top_user(score_set, row),
         today=score_set.scored_day,
         lookback_days=score_set.lookback_days,
-        of_audience=bool(score_set.audience),
+        has_audience=bool(score_set.audience),
     )
     return apply_rules(facts)
 
 
 def apply_rules(facts: AccountFacts) -> list[Insight]:
-    """What the rules find, warnings first."""
-    found = [insight for rule in INSIGHT_RULES for insight in rule(facts)]
+    """The insights from all rules, warnings first."""
+    insights = [insight for rule in INSIGHT_RULES for insight in rule(facts)]
     order: list[Severity] = ["warning", "notice", "good"]
-    return sorted(found, key=lambda insight: order.index(insight.severity))
+    return sorted(insights, key=lambda insight: order.index(insight.severity))
 
 
-def _carrier(score_set: ScoreSet, row: AccountEngagement) -> TopUser | None:
+def _top_user(score_set: ScoreSet, row: AccountEngagement) -> TopUser | None:
     for user_id, points in history.points_by_user(score_set, row.account_id, limit=1):
         user = User.objects.only("external_id", "traits").get(
             product_id=score_set.product_id, id=user_id
@@ -101,10 +99,10 @@ def _carrier(score_set: ScoreSet, row: AccountEngagement) -> TopUser | None:
     return None
 
 
-# --- The rules ------------------------------------------------------------------------------
+# --- Rules ----------------------------------------------------------------------------------
 
 
-def _stopped(facts: AccountFacts) -> Iterator[Insight]:
+def _activity_stopped(facts: AccountFacts) -> Iterator[Insight]:
     last_at = facts.metrics.last_active_at
     if not facts.has_stopped or last_at is None:
         return
@@ -114,8 +112,7 @@ def _stopped(facts: AccountFacts) -> Iterator[Insight]:
         yield Insight(
             "activity_stopped",
             "warning",
-            f"Nothing that is scored has happened for {_days(days)}. "
-            f"The last scored event was on {day}.",
+            f"No scored activity for {_days(days)} (last: {_date(day)}).",
             {"days": days, "last_active_on": day.isoformat()},
         )
 
@@ -125,14 +122,13 @@ def _trend(facts: AccountFacts) -> Iterator[Insight]:
     if scores.trend == "steady" or facts.has_stopped:
         return
     rising = scores.trend == "rising"
-    moved = _moved(facts.made_of, 1 if rising else -1)
-    verb = "rose" if rising else "fell"
+    events = _top_changes(facts.event_points, 1 if rising else -1)
     text = (
-        f"The score {verb} by {abs(scores.change)} to {scores.now} "
-        f"within {_days(facts.lookback_days)}."
+        f"The score {'rose' if rising else 'fell'} by {abs(scores.change)} to {scores.now} "
+        f"in {_days(facts.lookback_days)}."
     )
-    if moved:
-        text += f" What moved it most: {_listed([_change(event) for event in moved])}."
+    if events:
+        text += f" Mainly because of {_join([_change(event) for event in events])}."
     yield Insight(
         "trend_up" if rising else "trend_down",
         "good" if rising else "warning",
@@ -150,126 +146,131 @@ def _trend(facts: AccountFacts) -> Iterator[Insight]:
                     "last_period_points": event.last_period_points,
                     "points_change": event.points - event.last_period_points,
                 }
-                for event in moved
+                for event in events
             ],
         },
     )
 
 
-def _moved(made_of: Sequence[EventPoints], direction: int) -> list[EventPoints]:
-    """The events whose points moved most in the direction, most first."""
-    with_it = [
-        event for event in made_of if direction * (event.points - event.last_period_points) > 0
-    ]
-    with_it.sort(key=lambda event: -direction * (event.points - event.last_period_points))
-    return with_it[:MAX_EVENTS_NAMED]
+def _top_changes(event_points: Sequence[EventPoints], direction: int) -> list[EventPoints]:
+    """The events whose points changed most in the direction, largest change first."""
+
+    def change(event: EventPoints) -> int:
+        return direction * (event.points - event.last_period_points)
+
+    changed = [event for event in event_points if change(event) > 0]
+    return sorted(changed, key=change, reverse=True)[:MAX_EVENTS_NAMED]
 
 
 def _change(event: EventPoints) -> str:
-    """In points, as the table of what the score is made of has them."""
-    return f"“{event.name}” ({event.last_period_points:,} points before, {event.points:,} now)"
+    """The change in points, as in the score breakdown."""
+    return f"“{event.name}” ({event.last_period_points:,} → {event.points:,} points)"
 
 
-def _carried(facts: AccountFacts) -> Iterator[Insight]:
-    carrier, points, users = facts.top_user, facts.metrics.raw_score, facts.metrics.total_users
-    if carrier is None or not points or users < 2 or carrier.points < TOP_USER_MIN_SHARE * points:
+def _one_person(facts: AccountFacts) -> Iterator[Insight]:
+    user, points, users = facts.top_user, facts.metrics.raw_score, facts.metrics.total_users
+    if user is None or not points or users < 2 or user.points < TOP_USER_MIN_SHARE * points:
         return
-    share = carrier.points / points
+    share = user.points / points
     yield Insight(
         "one_person",
         "notice",
-        f"One person carries the account: {format_percent(share)} of its points come from "
-        f"{carrier.name or carrier.tracking_id}, one of {users:,} users.",
+        f"{user.name or user.tracking_id} accounts for {format_percent(share)} of this account’s "
+        f"activity ({users:,} users in total).",
         {
-            "user": {"id": carrier.id, "tracking_id": carrier.tracking_id, "name": carrier.name},
+            "user": {"id": user.id, "tracking_id": user.tracking_id, "name": user.name},
             "share": share,
             "total_users": users,
         },
     )
 
 
-def _narrowed(facts: AccountFacts) -> Iterator[Insight]:
-    now = sum(1 for event in facts.made_of if event.count)
-    before = sum(1 for event in facts.made_of if event.last_period_count)
+def _breadth_narrowing(facts: AccountFacts) -> Iterator[Insight]:
+    now = sum(1 for event in facts.event_points if event.count)
+    before = sum(1 for event in facts.event_points if event.last_period_count)
     if not now or before < NARROWING_MIN_EVENT_NAMES or now > NARROWING_MAX_SHARE * before:
         return
-    left = [event.name for event in facts.made_of if event.last_period_count and not event.count]
+    unused = [
+        f"“{event.name}”"
+        for event in facts.event_points
+        if event.last_period_count and not event.count
+    ]
+    if more := unused[MAX_EVENTS_NAMED:]:
+        unused[MAX_EVENTS_NAMED:] = [f"{len(more):,} more"]
     yield Insight(
         "breadth_narrowing",
         "notice",
-        f"Fewer features are used: {now:,} of {before:,} kinds of events are left. "
-        f"Gone are {_listed([f'“{name}”' for name in left[:MAX_EVENTS_NAMED]])}"
-        f"{' and others' if len(left) > MAX_EVENTS_NAMED else ''}.",
+        f"Only {now:,} of {before:,} events are still in use. No longer used: {_join(unused)}.",
         {"event_names": now, "event_names_last_period": before},
     )
 
 
 def _seats(facts: AccountFacts) -> Iterator[Insight]:
-    licensed, active = licensed_seats(facts.traits), facts.metrics.active_users
-    # A license is for everybody, and an audience is not.
-    if licensed is None or facts.of_audience:
+    seats, active = licensed_seats(facts.traits), facts.metrics.active_users
+    # A license covers all users, not only an audience.
+    if seats is None or facts.has_audience:
         return
-    share = active / licensed
-    numbers = {"active_users": active, "seats": licensed, "license_utilization": share}
+    share = active / seats
+    numbers = {"active_users": active, "seats": seats, "license_utilization": share}
     if share > 1:
         yield Insight(
             "seats_exceeded",
             "notice",
-            f"{_people(active)} active on a license for {_number(licensed)}.",
+            f"More users are active ({active:,}) than seats are licensed ({_number(seats)}).",
             numbers,
         )
     elif share < UNUSED_SEATS_BELOW:
         yield Insight(
             "seats_unused",
             "warning",
-            f"Most of the license is unused: {_people(active)} active, and it is for "
-            f"{_number(licensed)} ({format_percent(share)}).",
+            f"Only {active:,} of {_number(seats)} licensed seats "
+            f"{'is' if active == 1 else 'are'} active ({format_percent(share)}).",
             numbers,
         )
 
 
-def _evaluation(facts: AccountFacts) -> Iterator[Insight]:
-    if facts.of_audience or not _is_evaluation(facts.traits):
+def _evaluation_ending(facts: AccountFacts) -> Iterator[Insight]:
+    if facts.has_audience or not _is_evaluation(facts.traits):
         return
     ends = _day(facts.traits, "am.evaluationEndDate") or _day(facts.traits, "am.maintenanceEndDate")
     if ends and 0 <= (days := (ends - facts.today).days) <= EVALUATION_ENDS_WITHIN_DAYS:
         yield Insight(
             "evaluation_ending",
             "notice",
-            f"The evaluation ends {_in_days(days)}, on {ends}.",
+            f"The evaluation ends {_in_days(days)} ({_date(ends)}).",
             {"days": days, "ends_on": ends.isoformat(), "score": facts.metrics.scores.now},
         )
 
 
-def _renewal(facts: AccountFacts) -> Iterator[Insight]:
-    if facts.of_audience or _is_evaluation(facts.traits):
+def _renewal_at_risk(facts: AccountFacts) -> Iterator[Insight]:
+    if facts.has_audience or _is_evaluation(facts.traits):
         return
-    if facts.metrics.scores.trend != "falling":
+    scores = facts.metrics.scores
+    if scores.trend != "falling":
         return
     ends = _day(facts.traits, "am.maintenanceEndDate")
     if ends and 0 <= (days := (ends - facts.today).days) <= RENEWAL_WITHIN_DAYS:
-        scores = facts.metrics.scores
         yield Insight(
             "renewal_at_risk",
             "warning",
-            f"The license is up for renewal {_in_days(days)}, on {ends}, and the score fell by "
-            f"{abs(scores.change)} to {scores.now}.",
+            f"The license is up for renewal {_in_days(days)} ({_date(ends)}), and the score fell "
+            f"by {abs(scores.change)} to {scores.now}.",
             {"days": days, "ends_on": ends.isoformat(), "score_change": scores.change},
         )
 
 
 INSIGHT_RULES: tuple[Callable[[AccountFacts], Iterator[Insight]], ...] = (
-    _stopped,
-    _renewal,
+    _activity_stopped,
+    _renewal_at_risk,
     _trend,
     _seats,
-    _evaluation,
-    _carried,
-    _narrowed,
+    _evaluation_ending,
+    _one_person,
+    _breadth_narrowing,
 )
 
 
-# --- Words ----------------------------------------------------------------------------------
+# --- Traits and texts -----------------------------------------------------------------------
 
 
 def _is_evaluation(traits: Mapping[str, Any]) -> bool:
@@ -277,21 +278,21 @@ def _is_evaluation(traits: Mapping[str, Any]) -> bool:
 
 
 def _day(traits: Mapping[str, Any], name: str) -> date | None:
-    """The UTC day that the trait names."""
-    found = parse_time(traits.get(name))
-    return found.date() if found else None
+    """The UTC day of a trait that is a date or a time."""
+    time = parse_time(traits.get(name))
+    return time.date() if time else None
+
+
+def _date(day: date) -> str:
+    return f"{day.day} {day:%b %Y}"
 
 
 def _days(number: int) -> str:
-    return "a day" if number == 1 else f"{number:,} days"
+    return "1 day" if number == 1 else f"{number:,} days"
 
 
 def _in_days(number: int) -> str:
     return {0: "today", 1: "tomorrow"}.get(number, f"in {number:,} days")
-
-
-def _people(number: int) -> str:
-    return "1 person is" if number == 1 else f"{number:,} people are"
 
 
 def _number(number: float) -> str:
@@ -299,7 +300,7 @@ def _number(number: float) -> str:
 
 
 def format_percent(share: float) -> str:
-    """The share in percent; a part is never shown as nothing, nor as all."""
+    """The share in percent. A part is never shown as 0% or 100%."""
     if 0 < share < 0.01:
         return "less than 1%"
     if 0.99 < share < 1:
@@ -307,7 +308,7 @@ def format_percent(share: float) -> str:
     return f"{100 * share:.0f}%"
 
 
-def _listed(items: Sequence[str]) -> str:
+def _join(items: Sequence[str]) -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} and {items[-1]}"

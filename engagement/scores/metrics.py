@@ -1,4 +1,4 @@
-"""The metrics of a user or an account in a workspace, from its row and its set's benchmarks."""
+"""The engagement metrics of a subject, computed from its engagement row and its score set."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from engagement.models import AccountEngagement, ScoreSet, UserEngagement
-from engagement.models.scores import Engagement
+from engagement.scopes import kind_of
 from engagement.scores.formula import (
     Trend,
     classify_trend,
@@ -16,14 +16,14 @@ from engagement.scores.formula import (
 )
 from engagement.scores.history import AllTimeTotals
 
-# The marketplace license's number of seats. What is below one or beyond belief is none.
+# The number of seats of the marketplace license. A number outside 1 to MAX_SEATS is ignored.
 SEATS_TRAIT = "am.tier.number"
 MAX_SEATS = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Scores:
-    """A score from 0 to 100 with one decimal: now, a day ago, one lookback ago, and where to."""
+    """A score from 0 to 100 with one decimal: now, a day ago, and one lookback ago."""
 
     now: float
     yesterday: float
@@ -34,9 +34,9 @@ class Scores:
 
 @dataclass(frozen=True)
 class Metrics:
-    """What is known of a subject in a workspace.
+    """The metrics of a subject in a workspace.
 
-    ``percentile`` is in percent. Shares are from 0 to 1, and None where there is nothing to share.
+    ``percentile`` is in percent. Ratios are from 0 to 1, or None where the denominator is 0.
     """
 
     scores: Scores
@@ -52,7 +52,7 @@ class Metrics:
 
 @dataclass(frozen=True)
 class AccountMetrics(Metrics):
-    """The metrics that only accounts have come on top; ``license_utilization`` may exceed 1."""
+    """Adds the metrics that only accounts have. ``license_utilization`` may exceed 1."""
 
     active_users: int
     total_users: int
@@ -60,43 +60,21 @@ class AccountMetrics(Metrics):
     license_utilization: float | None
 
 
-def user_scores(row: UserEngagement, score_set: ScoreSet) -> Scores:
-    return _scores(
-        rounded_score(row.raw, score_set.user_benchmark),
-        rounded_score(row.raw_yesterday, score_set.user_benchmark_yesterday),
-        rounded_score(row.raw_last_period, score_set.user_benchmark_last_period),
-    )
-
-
-def account_scores(row: AccountEngagement, score_set: ScoreSet) -> Scores:
-    return _scores(
-        rounded_score(row.raw, score_set.account_benchmark),
-        rounded_score(row.raw_yesterday, score_set.account_benchmark_yesterday),
-        rounded_score(row.raw_last_period, score_set.account_benchmark_last_period),
-    )
-
-
 def compute_user_metrics(
-    row: UserEngagement, score_set: ScoreSet, overall: AllTimeTotals
+    row: UserEngagement, score_set: ScoreSet, all_time: AllTimeTotals
 ) -> Metrics:
-    return Metrics(
-        scores=user_scores(row, score_set),
-        percentile=percentile_rank(row.raw, score_set.user_quantiles),
-        **_counts(row, score_set, overall),
-    )
+    return Metrics(**_common_metrics(row, score_set, all_time))
 
 
 def compute_account_metrics(
-    row: AccountEngagement, score_set: ScoreSet, overall: AllTimeTotals, traits: Mapping[str, Any]
+    row: AccountEngagement, score_set: ScoreSet, all_time: AllTimeTotals, traits: Mapping[str, Any]
 ) -> AccountMetrics:
     return AccountMetrics(
-        scores=account_scores(row, score_set),
-        percentile=percentile_rank(row.raw, score_set.account_quantiles),
-        **_counts(row, score_set, overall),
+        **_common_metrics(row, score_set, all_time),
         active_users=row.active_users,
         total_users=row.total_users,
         active_share=ratio(row.active_users, row.total_users),
-        # A license is for everybody, and an audience is not.
+        # A license covers all users, not only an audience.
         license_utilization=(
             None if score_set.audience else ratio(row.active_users, licensed_seats(traits))
         ),
@@ -104,29 +82,37 @@ def compute_account_metrics(
 
 
 def licensed_seats(traits: Mapping[str, Any]) -> float | None:
-    """The number of seats of the account's license; None where no trait says one."""
+    """The number of seats of the account's license, or None."""
     value = traits.get(SEATS_TRAIT)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return value if 1 <= value <= MAX_SEATS else None
 
 
-def ratio(part: int, whole: float | None) -> float | None:
-    return part / whole if whole else None
+def ratio(part: int, total: float | None) -> float | None:
+    return part / total if total else None
 
 
-def _scores(now: float, yesterday: float, last_period: float) -> Scores:
+def compute_scores(row: UserEngagement | AccountEngagement, score_set: ScoreSet) -> Scores:
+    kind = kind_of(row)
+    now = rounded_score(row.raw, kind.benchmark(score_set))
+    yesterday = rounded_score(row.raw_yesterday, kind.benchmark(score_set, "_yesterday"))
+    last_period = rounded_score(row.raw_last_period, kind.benchmark(score_set, "_last_period"))
     change = score_change(now, last_period)
     return Scores(now, yesterday, last_period, change, classify_trend(change))
 
 
-def _counts(row: Engagement, score_set: ScoreSet, overall: AllTimeTotals) -> dict[str, Any]:
+def _common_metrics(
+    row: UserEngagement | AccountEngagement, score_set: ScoreSet, all_time: AllTimeTotals
+) -> dict[str, Any]:
     return {
+        "scores": compute_scores(row, score_set),
         "raw_score": row.raw,
+        "percentile": percentile_rank(row.raw, kind_of(row).quantiles(score_set)),
         "frequency": row.active_days,
         "adoption": ratio(row.name_count, score_set.scored_event_name_count),
-        "adoption_all_time": ratio(overall.names, score_set.scored_event_name_count),
+        "adoption_all_time": ratio(all_time.event_name_count, score_set.scored_event_name_count),
         "recently_scored_events": row.event_count,
-        "overall_scored_events": overall.events,
+        "overall_scored_events": all_time.event_count,
         "last_active_at": row.last_active_at,
     }

@@ -1,4 +1,4 @@
-"""Marks of what must be computed again."""
+"""The rescore queue: what must be scored again."""
 
 from collections.abc import Collection, Iterable
 from datetime import date
@@ -9,8 +9,10 @@ from engagement.models.activity import NO_ACCOUNT
 
 
 class RescoreItem(NamedTuple):
-    """A user or an account whose scores are out of date; or, with a day, a product whose counts of
-    that day and of later ones changed."""
+    """A user or an account to score again.
+
+    With a day and neither of them: the product's counts changed on that day or later ones.
+    """
 
     product_id: int
     user_id: int | None
@@ -19,7 +21,7 @@ class RescoreItem(NamedTuple):
 
 
 class ChangedCount(NamedTuple):
-    """Whose counts changed; ``account_id`` is 0 for counts in no account."""
+    """The user and the account of a daily count that changed; NO_ACCOUNT for none."""
 
     product_id: int
     user_id: int
@@ -38,14 +40,14 @@ def rescore_days_since(product_id: int, day: date) -> RescoreItem:
     return RescoreItem(product_id, None, None, day)
 
 
-def rescore_changed_counts(touched: Iterable[ChangedCount]) -> set[RescoreItem]:
-    """The marks of everybody whose counts changed."""
-    marks = set()
-    for product_id, user_id, account_id in touched:
-        marks.add(rescore_user(product_id, user_id))
+def rescore_changed_counts(counts: Iterable[ChangedCount]) -> set[RescoreItem]:
+    """An item for each user and account whose counts changed."""
+    items = set()
+    for product_id, user_id, account_id in counts:
+        items.add(rescore_user(product_id, user_id))
         if account_id != NO_ACCOUNT:
-            marks.add(rescore_account(product_id, account_id))
-    return marks
+            items.add(rescore_account(product_id, account_id))
+    return items
 
 
 _COPY: LiteralString = """
@@ -53,7 +55,7 @@ _COPY: LiteralString = """
 """
 
 
-def enqueue(marks: Collection[RescoreItem]) -> None:
-    """Append the marks, in the caller's transaction: they appear with what made them stale."""
-    if marks:
-        sql.copy(_COPY, ("int8", "int8", "int8", "date"), marks)
+def enqueue(items: Collection[RescoreItem]) -> None:
+    """Append the items in the caller's transaction, so that they commit with their cause."""
+    if items:
+        sql.copy(_COPY, ("int8", "int8", "int8", "date"), items)

@@ -1,4 +1,4 @@
-"""Some of a score set's subjects, picked evenly, at the same small cost however many there are."""
+"""Even samples of a score set's subjects, at the same small cost for any number of subjects."""
 
 from random import Random
 from typing import LiteralString, NamedTuple
@@ -6,65 +6,59 @@ from typing import LiteralString, NamedTuple
 from engagement.database import sql
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
+from engagement.scopes import get_kind
 
-# So many pieces of the range of ids are looked at.
+# The range of ids is cut into this many parts, and a piece of each part is read.
 ID_RANGES = 100
 
 
 class SubjectSample(NamedTuple):
-    """The ids of subjects; each stands for ``one_in`` of the set. Exactly 1.0: they are all."""
+    """Ids of subjects. Each stands for ``scale`` subjects of the set; 1.0 if these are all."""
 
     ids: list[int]
     scale: float
 
 
 _ENDS: LiteralString = f"""
-    SELECT min({{subject}}), max({{subject}}) FROM {{table}}
+    SELECT min({{id_column}}), max({{id_column}}) FROM {{table}}
     WHERE product_id = {sql.PRODUCT} AND score_set_id = {sql.SCORE_SET}
 """
-# In the order of the key: each piece is a short walk over its index.
-_PICKED: LiteralString = f"""
-    SELECT picked.id FROM unnest(%(starts)b::bigint[]) piece(start)
+# In the order of the key: each piece is a short range of its index.
+_SAMPLE: LiteralString = f"""
+    SELECT sample.id FROM unnest(%(starts)b::bigint[]) piece(start)
     CROSS JOIN LATERAL (
-        SELECT {{subject}} AS id FROM {{table}}
+        SELECT {{id_column}} AS id FROM {{table}}
         WHERE product_id = {sql.PRODUCT} AND score_set_id = {sql.SCORE_SET}
-          AND {{subject}} >= piece.start AND {{subject}} < piece.start + %(width)s) picked
+          AND {{id_column}} >= piece.start AND {{id_column}} < piece.start + %(width)s) sample
 """
-_OF: dict[Scope, tuple[LiteralString, LiteralString]] = {
-    "user": (
-        _ENDS.format(subject="user_id", table="engagement_userengagement"),
-        _PICKED.format(subject="user_id", table="engagement_userengagement"),
-    ),
-    "account": (
-        _ENDS.format(subject="account_id", table="engagement_accountengagement"),
-        _PICKED.format(subject="account_id", table="engagement_accountengagement"),
-    ),
-}
 
 
-def sample_subjects(score_set: ScoreSet, scope: Scope, total: int, wanted: int) -> SubjectSample:
-    """About *wanted* of the set's *total* users or accounts, or all where there are no more.
+def sample_subjects(
+    score_set: ScoreSet, scope: Scope, total: int, sample_size: int
+) -> SubjectSample:
+    """About *sample_size* of the set's *total* users or accounts, or all if there are fewer.
 
-    Pieces from all of the range of ids, so that whoever came early and whoever came late are both
-    met; how many subjects of other products lie between them does not matter.
+    The pieces cover the whole range of ids, so old and new subjects are both represented, however
+    many subjects of other products lie between them.
     """
-    ends, picked = _OF[scope]
-    of = {"product": score_set.product_id, "score_set": score_set.pk}
-    ((low, high),) = sql.fetch(ends, of)
+    kind = get_kind(scope)
+    names = {"id_column": kind.id_column, "table": kind.engagement_table}
+    ids_of = {"product": score_set.product_id, "score_set": score_set.pk}
+    ((low, high),) = sql.fetch(_ENDS.format(**names), ids_of)
     if low is None:
         return SubjectSample([], 1.0)
     ids = range(low, high + 1)
-    width, starts = _pieces(ids, min(1.0, wanted / total))
-    rows = sql.fetch(picked, {**of, "starts": starts, "width": width})
-    covered = min(1.0, width * len(starts) / len(ids))
-    return SubjectSample([id for (id,) in rows], 1 / covered)
+    width, starts = _pieces(ids, min(1.0, sample_size / total))
+    rows = sql.fetch(_SAMPLE.format(**names), {**ids_of, "starts": starts, "width": width})
+    share = min(1.0, width * len(starts) / len(ids))
+    return SubjectSample([id for (id,) in rows], 1 / share)
 
 
 def _pieces(ids: range, share: float) -> tuple[int, list[int]]:
-    """How wide the pieces are that make up the share, and where they start.
+    """The width of the pieces that make up the share, and their starts.
 
-    Somewhere in each of the range's equal parts, because every tenth id may be of one kind; and
-    always in the same places, so that who looks twice sees the same.
+    The places are random, because every tenth id may be of one kind, but the same each time, so
+    that repeated samples agree.
     """
     part = -(-len(ids) // ID_RANGES)
     width = max(1, round(part * share))

@@ -1,12 +1,11 @@
-"""Which rules one subject meets, at a small part of what it costs to compile them as queries.
+"""Evaluates rules for one subject, at a fraction of the cost of compiling them as queries.
 
-What the subject's metrics and times are is read once, each by the expression that members are
-filtered by, and compared here with what the conditions ask. Conditions on traits and events are
-left to the database. Their SQL is compiled once in a process.
+The subject's metrics and times are read once, each by the expression that members are filtered by,
+and compared here. Conditions on traits and events are left to the database; their SQL is compiled
+once in a process.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from functools import lru_cache
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
@@ -18,14 +17,16 @@ from django.db.models.expressions import RawSQL
 from django.db.models.sql import Query
 
 from engagement.metric_names import MetricName, Scope
-from engagement.models import AccountEngagement, ScoreSet, UserEngagement
+from engagement.models import ScoreSet
 from engagement.rules.filters import (
+    EventNameIds,
     QueryContext,
+    TimeCondition,
     creation_time,
+    event_filter,
     is_before_window,
     period_start,
-    trait_condition_filter,
-    unscored_filter,
+    subject_trait_filter,
 )
 from engagement.rules.rules import (
     AccountTraitCondition,
@@ -40,16 +41,15 @@ from engagement.rules.rules import (
     TraitCondition,
     TrendCondition,
 )
+from engagement.scopes import get_kind
 from engagement.scores.formula import classify_trend
 from engagement.segments import metric_filters
 
-# What the conditions of two users' and two accounts' lists of segments need, where each has as
-# many as a workspace may have; 1 to 2 KB each.
+# The conditions of the segments of two workspaces that have as many as allowed; 1 to 2 KB each.
 FRAGMENT_CACHE_SIZE = 8000
 
 _Values: TypeAlias = Mapping[str, Any]
-_TimeCondition: TypeAlias = LastActiveCondition | FirstSeenCondition | CreatedCondition
-_LeftToDatabase: TypeAlias = EventCondition | TraitCondition | AccountTraitCondition
+_DatabaseCondition: TypeAlias = EventCondition | TraitCondition | AccountTraitCondition
 _Test: TypeAlias = Callable[[_Values], bool]
 
 
@@ -61,183 +61,183 @@ class _Fragment(NamedTuple):
 
 
 def evaluate_rules(
-    of_subject: QuerySet[Any], rules: Sequence[Rule], score_set: ScoreSet, place: QueryContext
+    subject_row: QuerySet[Any],
+    rules: Sequence[Rule],
+    score_set: ScoreSet,
+    context: QueryContext,
+    event_name_ids: EventNameIds,
 ) -> list[bool]:
-    """Whether the subject of the one row of *of_subject* meets each of the rules: one query.
+    """Whether the subject matches each of the rules, with one query.
 
-    Where there is no row, none is met.
+    *subject_row* selects the subject's engagement row. Without a row no rule matches.
     """
-    asked = _Asked(score_set, place)
-    tests = [asked.test_of(rule) for rule in rules]
-    values = next(iter(of_subject.values("raw", **asked.expressions())), None)
+    evaluator = _Evaluator(score_set, context, event_name_ids)
+    tests = [evaluator.rule_test(rule) for rule in rules]
+    values = next(iter(subject_row.values("raw", **evaluator.expressions())), None)
     if values is None:
         return [False] * len(rules)
     return [test(values) for test in tests]
 
 
-class _Asked:
-    """What rules ask of a row: the values that they compare, and what the database decides."""
+class _Evaluator:
+    """Turns rules into tests of a row's values, and collects the expressions for these values."""
 
-    def __init__(self, score_set: ScoreSet, place: QueryContext) -> None:
+    def __init__(
+        self, score_set: ScoreSet, context: QueryContext, event_name_ids: EventNameIds
+    ) -> None:
         self.score_set = score_set
-        self.sort_key = place
+        self.context = context
+        self.event_name_ids = event_name_ids
         self.values: dict[str, Any] = {}
         self.fragments: list[_Fragment] = []
-        self.measures: dict[str, metric_filters.MetricValue] = {}
-        self.of_accounts = False
+        self.metrics: dict[str, metric_filters.MetricValue] = {}
+        self.uses_accounts = False
 
     def expressions(self) -> dict[str, Any]:
-        found = dict(self.values)
-        # Fragments name the tables; these values have them joined.
+        expressions = dict(self.values)
+        # Fragments name tables; these values make Django join them.
         if self.fragments:
-            found["joined"] = F(f"{self.sort_key.path}last_seen_at")
-            found["decided"] = _array(self.fragments)
-        if self.of_accounts:
-            found["joined_account"] = F(f"{self.sort_key.path}account__last_seen_at")
-        return found
+            expressions["joined"] = F(f"{self.context.subject_path}last_seen_at")
+            expressions["decided"] = _array(self.fragments)
+        if self.uses_accounts:
+            expressions["joined_account"] = F(f"{self.context.subject_path}account__last_seen_at")
+        return expressions
 
-    def test_of(self, rule: Rule) -> _Test:
-        """Whether a row's values meet the rule."""
-        every = all if rule.match == "all" else any
-        left = [one for one in rule.conditions if isinstance(one, _LeftToDatabase)]
-        tests = [self._test(one) for one in rule.conditions if not isinstance(one, _LeftToDatabase)]
-        if left:
-            tests.append(self._decided(rule, left))
+    def rule_test(self, rule: Rule) -> _Test:
+        combine = all if rule.match == "all" else any
+        in_database = [c for c in rule.conditions if isinstance(c, _DatabaseCondition)]
+        tests = [
+            self._condition_test(condition)
+            for condition in rule.conditions
+            if not isinstance(condition, _DatabaseCondition)
+        ]
+        if in_database:
+            tests.append(self._database_test(rule, in_database))
         if not tests:
             return lambda values: True
-        return lambda values: every(test(values) for test in tests)
+        return lambda values: combine(test(values) for test in tests)
 
-    def _decided(self, rule: Rule, left: Sequence[_LeftToDatabase]) -> _Test:
-        """The database decides these together, as far as it has to: events are summed for each."""
-        number = len(self.fragments)
-        compiled = [self._fragment(condition) for condition in left]
-        self.fragments.append(_joined(" AND " if rule.match == "all" else " OR ", compiled))
-        return lambda values: values["decided"][number]
+    def _database_test(self, rule: Rule, conditions: Sequence[_DatabaseCondition]) -> _Test:
+        """One expression for all of them, so that the database can stop early: events are summed
+        for each condition."""
+        index = len(self.fragments)
+        fragments = [self._fragment(condition) for condition in conditions]
+        self.fragments.append(_join(" AND " if rule.match == "all" else " OR ", fragments))
+        return lambda values: values["decided"][index]
 
-    def _fragment(self, condition: _LeftToDatabase) -> _Fragment:
-        place = self.sort_key
+    def _fragment(self, condition: _DatabaseCondition) -> _Fragment:
         if isinstance(condition, EventCondition):
-            name = place.event_names.get(condition.event)
-            names = () if name is None else ((condition.event, name),)
-            return _of_event(condition, names, **_without_names(place))
-        self.of_accounts |= isinstance(condition, AccountTraitCondition)
-        return _of_trait(condition, place.scope)
+            event_name_id = self.event_name_ids.get(condition.event)
+            return _event_fragment(condition, event_name_id, self.context)
+        self.uses_accounts |= isinstance(condition, AccountTraitCondition)
+        return _trait_fragment(condition, self.context.scope)
 
-    def _test(self, condition: Condition) -> _Test:
+    def _condition_test(self, condition: Condition) -> _Test:
         match condition:
             case MetricCondition():
-                return self._metric(condition)
+                return self._metric_test(condition)
             case TrendCondition():
-                return self._trend(condition)
+                return self._trend_test(condition)
             case LastActiveCondition():
-                return self._last_active(condition)
+                return self._last_active_test(condition)
             case FirstSeenCondition():
-                return self._time(condition, "first_seen", F(f"{self.sort_key.path}first_seen_at"))
+                first_seen_at = F(f"{self.context.subject_path}first_seen_at")
+                return self._time_test(condition, "first_seen", first_seen_at)
             case CreatedCondition():
-                return self._time(condition, "created", creation_time(self.sort_key))
+                return self._time_test(condition, "created", creation_time(self.context))
             case ActiveCondition():
                 active = condition.active
                 return lambda values: (values["raw"] > 0) == active
         raise TypeError(f"{condition} is left to the database.")
 
-    def _metric(self, condition: MetricCondition) -> _Test:
-        number = self._measured(condition.metric)
+    def _metric_test(self, condition: MetricCondition) -> _Test:
+        displayed = self._displayed(condition.metric)
         low, high = metric_filters.comparison_bounds(condition)
 
-        def is_met(values: _Values) -> bool:
-            shown = number(values)
+        def matches(values: _Values) -> bool:
+            number = displayed(values)
             return (
-                shown is not None
-                and (low is None or shown >= low)
-                and (high is None or shown <= high)
+                number is not None
+                and (low is None or number >= low)
+                and (high is None or number <= high)
             )
 
-        return is_met
+        return matches
 
-    def _trend(self, condition: TrendCondition) -> _Test:
-        change, asked = self._measured("score_change"), condition.trend
+    def _trend_test(self, condition: TrendCondition) -> _Test:
+        change, trend = self._displayed("score_change"), condition.trend
 
-        def is_met(values: _Values) -> bool:
-            shown = change(values)
-            return shown is not None and classify_trend(shown) == asked
+        def matches(values: _Values) -> bool:
+            number = change(values)
+            return number is not None and classify_trend(number) == trend
 
-        return is_met
+        return matches
 
-    def _measured(self, metric: MetricName) -> Callable[[_Values], float | None]:
-        """What is shown of a metric; None where the database has nothing of it."""
-        if metric not in self.measures:
-            self.measures[metric] = metric_filters.metric_value(
-                metric, self.score_set, self.sort_key
-            )
-        stored, show, _ = self.measures[metric]
-        name = self._value(metric, stored)
+    def _displayed(self, metric: MetricName) -> Callable[[_Values], float | None]:
+        """Returns a metric as people see it, or None where the row has no value."""
+        if metric not in self.metrics:
+            self.metrics[metric] = metric_filters.metric_value(metric, self.score_set, self.context)
+        expression, display, _ = self.metrics[metric]
+        key = self._value(metric, expression)
 
-        def shown(values: _Values) -> float | None:
-            value = values[name]
-            return None if value is None else show(value)
+        def displayed(values: _Values) -> float | None:
+            value = values[key]
+            return None if value is None else display(value)
 
-        return shown
+        return displayed
 
-    def _last_active(self, condition: LastActiveCondition) -> _Test:
-        test = self._time(condition, "last_active", F("last_active_at"))
-        if is_before_window(condition, self.sort_key):
+    def _last_active_test(self, condition: LastActiveCondition) -> _Test:
+        test = self._time_test(condition, "last_active", F("last_active_at"))
+        if is_before_window(condition, self.context):
             return lambda values: values["raw"] == 0 and test(values)
         return test
 
-    def _time(self, condition: _TimeCondition, name: str, column: Any) -> _Test:
-        began, name = period_start(condition, self.sort_key), self._value(name, column)
+    def _time_test(self, condition: TimeCondition, name: str, expression: Any) -> _Test:
+        start, key = period_start(condition, self.context), self._value(name, expression)
         within = condition.operator == "within_days"
 
-        def is_met(values: _Values) -> bool:
-            at = values[name]
-            return at is not None and (at >= began) == within
+        def matches(values: _Values) -> bool:
+            time = values[key]
+            return time is not None and (time >= start) == within
 
-        return is_met
+        return matches
 
     def _value(self, name: str, expression: Any) -> str:
-        """The name under which a row's values have the expression's."""
+        """Adds the expression to the query; returns its key in the row's values."""
         self.values[f"value_{name}"] = expression
         return f"value_{name}"
 
 
 # --- Fragments ------------------------------------------------------------------------------
 
-# What these are given is all that they can depend on: their results are kept by it.
+# The results depend on nothing but the arguments, which are the keys of the caches.
 
 
 @lru_cache(maxsize=FRAGMENT_CACHE_SIZE)
-def _of_trait(condition: TraitCondition, scope: Scope) -> _Fragment:
-    return _compiled(trait_condition_filter(condition, f"{scope}__"), scope)
+def _trait_fragment(condition: TraitCondition, scope: Scope) -> _Fragment:
+    return _compile(subject_trait_filter(condition, get_kind(scope).path), scope)
 
 
 @lru_cache(maxsize=FRAGMENT_CACHE_SIZE)
-def _of_event(
-    condition: EventCondition, names: tuple[tuple[str, int], ...], **known: Any
+def _event_fragment(
+    condition: EventCondition, event_name_id: int | None, context: QueryContext
 ) -> _Fragment:
-    place = QueryContext(**known, event_names=dict(names))
-    return _compiled(unscored_filter(condition, place), place.scope)
+    return _compile(event_filter(condition, event_name_id, context), context.scope)
 
 
-def _without_names(place: QueryContext) -> dict[str, Any]:
-    every = {field.name: getattr(place, field.name) for field in fields(place)}
-    del every["event_names"]
-    return every
-
-
-def _compiled(asked: Q, scope: Scope) -> _Fragment:
-    query = Query(UserEngagement if scope == "user" else AccountEngagement)
-    flag = Case(When(asked, then=Value(True)), default=Value(False)).resolve_expression(query)
+def _compile(condition: Q, scope: Scope) -> _Fragment:
+    query = Query(get_kind(scope).engagement_model)
+    flag = Case(When(condition, then=Value(True)), default=Value(False)).resolve_expression(query)
     sql, parameters = query.get_compiler(connection=connection).compile(flag)
     return _Fragment(sql, tuple(parameters))
 
 
-def _joined(by: str, fragments: Sequence[_Fragment]) -> _Fragment:
-    parameters = chain.from_iterable(one.parameters for one in fragments)
-    return _Fragment(by.join(one.sql for one in fragments), tuple(parameters))
+def _join(separator: str, fragments: Sequence[_Fragment]) -> _Fragment:
+    parameters = chain.from_iterable(fragment.parameters for fragment in fragments)
+    return _Fragment(separator.join(fragment.sql for fragment in fragments), tuple(parameters))
 
 
 def _array(fragments: Sequence[_Fragment]) -> RawSQL:
-    """A list of what each of the fragments says."""
-    found = _joined(", ", fragments)
-    output = ArrayField(BooleanField())
-    return RawSQL(f"ARRAY[{found.sql}]", found.parameters, output_field=output)
+    """An array with the value of each fragment."""
+    sql, parameters = _join(", ", fragments)
+    return RawSQL(f"ARRAY[{sql}]", parameters, output_field=ArrayField(BooleanField()))

@@ -1,4 +1,4 @@
-"""How often each event was done lately, by those whom a workspace is about."""
+"""How often the users of a workspace did each event in the last days."""
 
 from datetime import date, timedelta
 from typing import LiteralString, NamedTuple
@@ -6,26 +6,29 @@ from typing import LiteralString, NamedTuple
 from engagement.database import sql
 from engagement.models import ScoreSet
 from engagement.scores import sampling
-from engagement.segments import counts as tallies
+from engagement.segments import counts
 
-# Days that are counted, today included.
+# Days that count, including today.
 RECENT_DAYS = 30
-# Events of so many users are counted one by one; of more, those of a sample.
+# A workspace with more users is estimated from a sample.
 COUNT_ALL_UP_TO, SAMPLE_SIZE = 5_000, 2_000
 
 _COUNT: LiteralString = f"""
-    SELECT d.event_name_id, sum(d.count)::bigint FROM unnest(%(users)b::bigint[]) one(user_id)
+    SELECT d.event_name_id, sum(d.count)::bigint
+    FROM unnest(%(users)b::bigint[]) sample(user_id)
     CROSS JOIN LATERAL (
         SELECT event_name_id, count FROM engagement_dailycount
-        WHERE product_id = {sql.PRODUCT} AND user_id = one.user_id
+        WHERE product_id = {sql.PRODUCT} AND user_id = sample.user_id
           AND day BETWEEN %(first_day)s AND %(today)s) d
     GROUP BY d.event_name_id
 """
 
 
 class EventCounts(NamedTuple):
-    """How often, by the event name's id. ``users`` is the number of users whose events were
-    counted; where they were not all, the counts are estimates and rare events may be missing."""
+    """Counts by the event name's id, and the number of ``users`` whose events were counted.
+
+    Estimates come from a sample of the users, and may lack rare events.
+    """
 
     counts: dict[int, int]
     users: int
@@ -33,10 +36,10 @@ class EventCounts(NamedTuple):
 
 
 def count_recent_events(score_set: ScoreSet, today: date) -> EventCounts:
-    """The counts of the last ``DAYS`` days of the set's users."""
-    total = tallies.subject_totals([score_set])[score_set.pk].users
-    wanted = total if total <= COUNT_ALL_UP_TO else SAMPLE_SIZE
-    sample = sampling.sample_subjects(score_set, "user", total, wanted)
+    """The events of the set's users in the last ``RECENT_DAYS`` days."""
+    total = counts.subject_totals([score_set])[score_set.pk].users
+    sample_size = total if total <= COUNT_ALL_UP_TO else SAMPLE_SIZE
+    sample = sampling.sample_subjects(score_set, "user", total, sample_size)
     rows = sql.fetch(
         _COUNT,
         {
@@ -46,5 +49,5 @@ def count_recent_events(score_set: ScoreSet, today: date) -> EventCounts:
             "today": today,
         },
     )
-    counts = {name_id: round(count * sample.scale) for name_id, count in rows}
-    return EventCounts(counts, len(sample.ids), sample.scale > 1)
+    by_name = {event_name_id: round(count * sample.scale) for event_name_id, count in rows}
+    return EventCounts(by_name, len(sample.ids), sample.scale > 1)

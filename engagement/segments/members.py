@@ -1,141 +1,104 @@
-"""Segments: who their members are, how many, and which segments a subject is in.
+"""Segments: their members, how many there are, and which segments contain a subject.
 
-Members are a query over the engagement rows of a set of scores, as of its ``scored_day``, so they
-agree with the metrics that are shown. Nothing is stored.
+Members are a query over the engagement rows of a score set, as of its ``scored_day``. So they
+always agree with the metrics that people see. Nothing is stored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
-from django.db.models import Case, Count, F, Q, QuerySet, Value, When
+from django.db.models import Case, Count, Q, QuerySet, Value, When
 
 from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import AccountEngagement, ScoreSet, Segment, UserEngagement
-from engagement.rules.filters import (
-    QueryContext,
-    combine,
-    find_event_name_ids,
-    is_before_window,
-    time_filter,
-    unscored_filter,
-)
-from engagement.rules.rules import (
-    ActiveCondition,
-    Condition,
-    LastActiveCondition,
-    MetricCondition,
-    Rule,
-    TrendCondition,
-    parse_rule,
-)
+from engagement.rules.filters import QueryContext, find_event_name_ids, rule_filter
+from engagement.rules.rules import Condition, Rule, parse_rule
+from engagement.scopes import SubjectKind, get_kind, kind_of
 from engagement.segments import evaluation, metric_filters
 
 
 def segment_rule(segment: Segment) -> Rule:
-    """The segment's rule. Raises UnusableRule where it is none, which no form lets through."""
+    """The segment's rule. Raises InvalidRule, but no form saves an invalid rule."""
     stored = {"match": segment.match, "conditions": segment.conditions}
-    return parse_rule(stored, "user" if segment.scope == Segment.Scope.USER else "account")
+    return parse_rule(stored, get_kind(segment.scope).scope)
 
 
 def engagement_rows(score_set: ScoreSet, scope: Scope) -> QuerySet[Any]:
-    """The rows of the set's users or accounts."""
-    model = UserEngagement if scope == "user" else AccountEngagement
-    return model._default_manager.filter(product_id=score_set.product_id, score_set=score_set)
+    """The set's engagement rows of users or accounts."""
+    return get_kind(scope).engagement_rows(score_set)
 
 
 def members_filter(score_set: ScoreSet, rule: Rule) -> Q:
-    """What the rule asks of the set's rows of its scope: filter ``UserEngagement`` or
-    ``AccountEngagement`` rows of this set by it.
+    """The filter that selects the rule's members among the set's engagement rows.
 
-    One query finds the event names that the rule names, if any.
+    One query looks up the event names in the rule, if there are any.
     """
-    return _met(rule, score_set, _place(score_set, rule.scope, rule.conditions))
+    (filter_,) = _filters(score_set, get_kind(rule.scope), [rule])
+    return filter_
 
 
 def count_members(score_set: ScoreSet, rule: Rule) -> int:
-    """How many members a rule has."""
-    return engagement_rows(score_set, rule.scope).filter(members_filter(score_set, rule)).count()
+    rows = get_kind(rule.scope).engagement_rows(score_set)
+    return rows.filter(members_filter(score_set, rule)).count()
 
 
-def count_members_by_segment(score_set: ScoreSet, segments: Sequence[Segment]) -> dict[int, int]:
-    """How many members each of the segments has, by its id: one pass over each scope's rows."""
-    found: dict[int, int] = {}
-    for scope in BOTH_SCOPES:
-        asked = [segment for segment in segments if segment.scope == scope]
-        if asked:
-            met = _met_by_name(score_set, scope, asked)
-            of = {name: Count(Case(When(q, then=Value(1)))) for name, q in met.items()}
-            totals = engagement_rows(score_set, scope).aggregate(**of)
-            found |= {segment.pk: totals[_name(segment)] for segment in asked}
-    return found
+def count_members_by_segment(score_set: ScoreSet, segments: Iterable[Segment]) -> dict[int, int]:
+    """The number of members of each segment, by its id. One pass over the rows of each scope."""
+    segments, counts = list(segments), dict[int, int]()
+    for kind in map(get_kind, BOTH_SCOPES):
+        own = [segment for segment in segments if segment.scope == kind.scope]
+        if own:
+            filters = _filters(score_set, kind, [segment_rule(segment) for segment in own])
+            totals = kind.engagement_rows(score_set).aggregate(
+                **{
+                    f"segment_{segment.pk}": Count(Case(When(filter_, then=Value(1))))
+                    for segment, filter_ in zip(own, filters, strict=True)
+                }
+            )
+            counts |= {segment.pk: totals[f"segment_{segment.pk}"] for segment in own}
+    return counts
 
 
 def segments_containing(
     score_set: ScoreSet, segments: Sequence[Segment], row: UserEngagement | AccountEngagement
 ) -> list[Segment]:
-    """Those of the *segments* of the set's workspace that have the subject of *row* as a member.
+    """The *segments* of the set's workspace whose members include the subject of *row*.
 
-    One query, besides one for the event names that the segments name.
+    Takes one query, and another one for the event names in the rules.
     """
-    scope: Scope = "user" if isinstance(row, UserEngagement) else "account"
-    asked = [segment for segment in segments if segment.scope == scope]
-    if not asked:
+    kind = kind_of(row)
+    own = [segment for segment in segments if segment.scope == kind.scope]
+    if not own:
         return []
-    rules = [segment_rule(segment) for segment in asked]
-    place = _place(score_set, scope, [one for rule in rules for one in rule.conditions])
-    subject_id = getattr(row, f"{scope}_id")
-    of_subject = engagement_rows(score_set, scope).filter(**{f"{scope}_id": subject_id})
-    met = evaluation.evaluate_rules(of_subject, rules, score_set, place)
-    return [segment for segment, is_met in zip(asked, met, strict=True) if is_met]
+    rules = [segment_rule(segment) for segment in own]
+    event_name_ids = find_event_name_ids(_conditions(rules), score_set.product_id)
+    subject_row = kind.engagement_rows(score_set).filter(**{kind.id_column: kind.subject_id(row)})
+    matches = evaluation.evaluate_rules(
+        subject_row, rules, score_set, _context(score_set, kind), event_name_ids
+    )
+    return [segment for segment, is_member in zip(own, matches, strict=True) if is_member]
 
 
-def _met_by_name(score_set: ScoreSet, scope: Scope, segments: Sequence[Segment]) -> dict[str, Q]:
-    rules = {_name(segment): segment_rule(segment) for segment in segments}
-    named = [condition for rule in rules.values() for condition in rule.conditions]
-    place = _place(score_set, scope, named)
-    return {name: _met(rule, score_set, place) for name, rule in rules.items()}
+def _filters(score_set: ScoreSet, kind: SubjectKind, rules: Sequence[Rule]) -> list[Q]:
+    context = _context(score_set, kind)
+    event_name_ids = find_event_name_ids(_conditions(rules), score_set.product_id)
+    score_filter = partial(metric_filters.score_filter, score_set=score_set, context=context)
+    return [rule_filter(rule, context, event_name_ids, score_filter) for rule in rules]
 
 
-def _name(segment: Segment) -> str:
-    return f"segment_{segment.pk}"
+def _conditions(rules: Sequence[Rule]) -> list[Condition]:
+    return [condition for rule in rules for condition in rule.conditions]
 
 
-def _place(score_set: ScoreSet, scope: Scope, asked: Sequence[Condition]) -> QueryContext:
+def _context(score_set: ScoreSet, kind: SubjectKind) -> QueryContext:
     assert score_set.scored_day is not None, "A set that readers see has been scored."
     return QueryContext(
-        scope=scope,
+        scope=kind.scope,
         product_id=score_set.product_id,
         today=score_set.scored_day,
         lookback_days=score_set.lookback_days,
-        path=f"{scope}__",
-        id=f"{scope}_id",
-        audience=score_set.pk if score_set.audience else None,
-        event_names=find_event_name_ids(asked, score_set.product_id),
+        subject_path=kind.path,
+        subject_id_column=kind.id_column,
+        audience_set_id=score_set.pk if score_set.audience else None,
     )
-
-
-def _met(rule: Rule, score_set: ScoreSet, place: QueryContext) -> Q:
-    met = [_condition_met(condition, score_set, place) for condition in rule.conditions]
-    return combine(rule.match, met)
-
-
-def _condition_met(condition: Condition, score_set: ScoreSet, place: QueryContext) -> Q:
-    match condition:
-        case MetricCondition():
-            return metric_filters.metric_filter(condition, score_set, place)
-        case TrendCondition():
-            return metric_filters.trend_filter(condition, score_set, place)
-        case LastActiveCondition():
-            return _last_active(condition, place)
-        case ActiveCondition():
-            return Q(raw__gt=0) if condition.active else Q(raw=0)
-    return unscored_filter(condition, place)
-
-
-def _last_active(condition: LastActiveCondition, place: QueryContext) -> Q:
-    met = time_filter(condition, F("last_active_at"), place)
-    if is_before_window(condition, place):
-        # Whoever was last active before the window has no points in it. Said for the planner: the
-        # indexes user_idle and account_idle hold those without points.
-        met &= Q(raw=0)
-    return met

@@ -1,7 +1,8 @@
-"""Metrics as parts of queries over engagement rows, equal to ``engagement.scores.metrics``.
+"""Filters on the metrics of engagement rows, equal to ``engagement.scores.metrics``.
 
-What is shown rounds, and a rounding that SQL did once more could differ by a hair. So a threshold
-on a shown number becomes one on the whole number behind it, found with the function that shows it.
+The metrics that people see are rounded, and rounding again in SQL could differ slightly. So a
+threshold on a displayed number becomes a threshold on the integer behind it, found with the
+function that computes the displayed number.
 """
 
 import math
@@ -9,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import (
@@ -29,7 +30,7 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce, NullIf
 from django.db.models.lookups import Exact, GreaterThanOrEqual, LessThan, LessThanOrEqual
 
-from engagement.metric_names import MetricName, Scope
+from engagement.metric_names import MetricName
 from engagement.models import DailyCount, ScoredEvent, ScoreSet
 from engagement.rules.filters import (
     QueryContext,
@@ -39,77 +40,84 @@ from engagement.rules.filters import (
 )
 from engagement.rules.rules import MetricCondition, TrendCondition
 from engagement.rules.trait_filters import TraitNumber, TraitType, start_of_day
-from engagement.scores.formula import classify_trend, percentile_rank, rounded_score
+from engagement.scopes import SubjectKind, get_kind
+from engagement.scores.formula import Trend, classify_trend, percentile_rank, rounded_score
 from engagement.scores.metrics import MAX_SEATS, SEATS_TRAIT, ratio
 
-# No raw score or count comes near.
-_UNREACHED = 2**62
-_HIGHEST_TENTH = 1000
-_NUMBERS: Any = ArrayField(BigIntegerField())
-
-DisplayFunction = Callable[[Any], float | None]
+# Larger than any raw score or count.
+_INFINITY = 2**62
+_MAX_TENTHS = 1000
+_BIGINTS: Any = ArrayField(BigIntegerField())
 _NOBODY = Q(Value(False))
+
+DisplayFunction: TypeAlias = Callable[[Any], float | None]
 
 
 class MetricValue(NamedTuple):
-    """A metric of an engagement row: what the database has of it, and what is shown of that.
+    """A metric of an engagement row: an SQL expression, and how people see its value.
 
-    ``shown`` takes whole numbers from ``from_`` on, and never falls as they rise.
+    ``display`` takes integers from ``minimum`` up and never decreases as they grow.
     """
 
-    stored: Any
-    shown: DisplayFunction
+    expression: Any
+    display: DisplayFunction
     minimum: int = 0
 
 
-def metric_filter(condition: MetricCondition, score_set: ScoreSet, place: QueryContext) -> Q:
-    """What the condition asks of an engagement row; it may be NULL where it is not met."""
+def score_filter(
+    condition: MetricCondition | TrendCondition, score_set: ScoreSet, context: QueryContext
+) -> Q:
+    """The filter on engagement rows. It may be NULL for rows that do not match."""
+    if isinstance(condition, TrendCondition):
+        return _trend_filter(condition, score_set, context)
     match condition.metric:
         case "license_utilization" if score_set.audience:
             return _NOBODY
         case "active_share" | "license_utilization":
-            return _compare_numbers(
-                metric_value(condition.metric, score_set, place).stored, condition
+            return _compare_floats(
+                metric_value(condition.metric, score_set, context).expression, condition
             )
         case "tenure_days":
-            return _tenure(condition, place)
-    return _compare(metric_value(condition.metric, score_set, place), condition)
+            return _tenure_filter(condition, context)
+    return _compare(metric_value(condition.metric, score_set, context), condition)
 
 
-def metric_value(metric: MetricName, score_set: ScoreSet, place: QueryContext) -> MetricValue:
-    """The metric of an engagement row. Shares are stored as they are shown; tenure as a time."""
+def metric_value(metric: MetricName, score_set: ScoreSet, context: QueryContext) -> MetricValue:
+    """The metric of an engagement row. Ratios are stored as people see them, tenure as a time."""
+    kind = get_kind(context.scope)
     match metric:
         case "engagement_score":
-            return MetricValue(F("raw"), _score(_benchmark(score_set, place.scope)))
+            return MetricValue(F("raw"), _score_display(kind.benchmark(score_set)))
         case "score_yesterday":
-            shown = _score(_benchmark(score_set, place.scope, "_yesterday"))
-            return MetricValue(F("raw_yesterday"), shown)
+            display = _score_display(kind.benchmark(score_set, "_yesterday"))
+            return MetricValue(F("raw_yesterday"), display)
         case "score_last_period":
-            shown = _score(_benchmark(score_set, place.scope, "_last_period"))
-            return MetricValue(F("raw_last_period"), shown)
+            display = _score_display(kind.benchmark(score_set, "_last_period"))
+            return MetricValue(F("raw_last_period"), display)
         case "score_change":
-            change = change_in_tenths(score_set, place.scope)
-            return MetricValue(change, change_from_tenths, minimum=-_HIGHEST_TENTH)
+            change = change_in_tenths(score_set, kind)
+            return MetricValue(change, change_from_tenths, minimum=-_MAX_TENTHS)
         case "percentile":
-            quantiles = getattr(score_set, f"{place.scope}_quantiles")
+            quantiles = kind.quantiles(score_set)
             return MetricValue(F("raw"), lambda raw: percentile_rank(raw, quantiles))
         case "adoption":
-            return MetricValue(F("name_count"), _share_of_names(score_set))
+            return MetricValue(F("name_count"), _adoption_display(score_set))
         case "adoption_all_time":
             names = Count("event_name_id", distinct=True)
-            ever = Coalesce(aggregate_subquery(_scored_counts(score_set, place), names), 0)
-            return MetricValue(ever, _share_of_names(score_set))
+            total = Coalesce(aggregate_subquery(_scored_counts(score_set, context), names), 0)
+            return MetricValue(total, _adoption_display(score_set))
         case "overall_scored_events":
-            ever = Coalesce(aggregate_subquery(_scored_counts(score_set, place), Sum("count")), 0)
-            return MetricValue(ever, float)
+            events = Sum("count")
+            total = Coalesce(aggregate_subquery(_scored_counts(score_set, context), events), 0)
+            return MetricValue(total, float)
         case "active_share":
             return MetricValue(_active_share(), float)
         case "license_utilization" if score_set.audience:
             return MetricValue(Value(None, FloatField()), float)
         case "license_utilization":
-            return MetricValue(_license_utilization(place), float)
+            return MetricValue(_license_utilization(context), float)
         case "tenure_days":
-            return MetricValue(creation_time(place), partial(_tenure_days, place.today))
+            return MetricValue(creation_time(context), partial(_tenure_days, context.today))
     return MetricValue(F(_COLUMNS[metric]), float)
 
 
@@ -122,15 +130,15 @@ _COLUMNS = {
 }
 
 
-def trend_filter(condition: TrendCondition, score_set: ScoreSet, place: QueryContext) -> Q:
-    change = change_in_tenths(score_set, place.scope)
-    changes = range(-_HIGHEST_TENTH, _HIGHEST_TENTH + 1)
-    steady = changes[
-        bisect_left(changes, True, key=lambda c: classify_trend(change_from_tenths(c)) != "falling")
-    ]
-    rising = changes[
-        bisect_left(changes, True, key=lambda c: classify_trend(change_from_tenths(c)) == "rising")
-    ]
+def _trend_filter(condition: TrendCondition, score_set: ScoreSet, context: QueryContext) -> Q:
+    change = change_in_tenths(score_set, get_kind(context.scope))
+    tenths = range(-_MAX_TENTHS, _MAX_TENTHS + 1)
+    order: list[Trend] = ["falling", "steady", "rising"]
+
+    def trend_order(tenth: int) -> int:
+        return order.index(classify_trend(change_from_tenths(tenth)))
+
+    steady, rising = (tenths[bisect_left(tenths, at_least, key=trend_order)] for at_least in (1, 2))
     match condition.trend:
         case "rising":
             return Q(GreaterThanOrEqual(change, rising))
@@ -143,40 +151,40 @@ def trend_filter(condition: TrendCondition, score_set: ScoreSet, place: QueryCon
 # --- Thresholds -----------------------------------------------------------------------------
 
 
-def _compare(measure: MetricValue, condition: MetricCondition) -> Q:
-    stored, shown, from_ = measure
-    if shown(from_) is None:
+def _compare(metric: MetricValue, condition: MetricCondition) -> Q:
+    expression, display, minimum = metric
+    if display(minimum) is None:
         return _NOBODY
+
+    def displayed(number: int) -> float:
+        value = display(number)
+        assert value is not None, "A metric is null for all numbers or for none."
+        return value
+
     low, high = comparison_bounds(condition)
-    numbers = range(from_, _UNREACHED)
-    found = Q()
+    numbers = range(minimum, _INFINITY)
+    matches = Q()
     if low is not None:
-        reached = bisect_left(numbers, True, key=lambda number: _shown(shown, number) >= low)
-        found &= Q(GreaterThanOrEqual(stored, numbers.start + reached))
+        first = bisect_left(numbers, True, key=lambda number: displayed(number) >= low)
+        matches &= Q(GreaterThanOrEqual(expression, minimum + first))
     if high is not None:
-        passed = bisect_left(numbers, True, key=lambda number: _shown(shown, number) > high)
-        found &= Q(LessThan(stored, numbers.start + passed))
-    return found
+        end = bisect_left(numbers, True, key=lambda number: displayed(number) > high)
+        matches &= Q(LessThan(expression, minimum + end))
+    return matches
 
 
-def _shown(shown: DisplayFunction, number: int) -> float:
-    found = shown(number)
-    assert found is not None, "A metric is null for all numbers or for none."
-    return found
-
-
-def _compare_numbers(number: Any, condition: MetricCondition) -> Q:
+def _compare_floats(expression: Any, condition: MetricCondition) -> Q:
     low, high = comparison_bounds(condition)
-    found = Q()
+    matches = Q()
     if low is not None:
-        found &= Q(GreaterThanOrEqual(number, Value(low, FloatField())))
+        matches &= Q(GreaterThanOrEqual(expression, Value(low, FloatField())))
     if high is not None:
-        found &= Q(LessThanOrEqual(number, Value(high, FloatField())))
-    return found
+        matches &= Q(LessThanOrEqual(expression, Value(high, FloatField())))
+    return matches
 
 
 def comparison_bounds(condition: MetricCondition) -> tuple[float | None, float | None]:
-    """From where and up to where the condition is met, both included."""
+    """The lowest and the highest number that match; None without a limit."""
     match condition.operator:
         case "at_least":
             return condition.value, None
@@ -189,88 +197,82 @@ def comparison_bounds(condition: MetricCondition) -> tuple[float | None, float |
 # --- Scores ---------------------------------------------------------------------------------
 
 
-def _benchmark(score_set: ScoreSet, scope: Scope, of: str = "") -> float | None:
-    benchmark: float | None = getattr(score_set, f"{scope}_benchmark{of}")
-    return benchmark
-
-
-def _score(benchmark: float | None) -> DisplayFunction:
+def _score_display(benchmark: float | None) -> DisplayFunction:
     return lambda raw: rounded_score(raw, benchmark)
 
 
-def change_from_tenths(number: int) -> float:
-    return number / 10
+def change_from_tenths(tenths: int) -> float:
+    return tenths / 10
 
 
-def change_in_tenths(score_set: ScoreSet, scope: Scope) -> Any:
-    """By how many tenths the shown score moved over one lookback."""
-    now = _ScoreInTenths("raw", _benchmark(score_set, scope))
-    return now - _ScoreInTenths("raw_last_period", _benchmark(score_set, scope, "_last_period"))
+def change_in_tenths(score_set: ScoreSet, kind: SubjectKind) -> Any:
+    """The change of the displayed score over one lookback, in tenths."""
+    now = _ScoreInTenths("raw", kind.benchmark(score_set))
+    return now - _ScoreInTenths("raw_last_period", kind.benchmark(score_set, "_last_period"))
 
 
 class _ScoreInTenths(Func):
-    """The shown score in tenths: how many of its thousand steps the raw score has taken."""
+    """The displayed score in tenths: the number of its 1,000 steps that a raw score reaches."""
 
     function = "width_bucket"
     output_field = IntegerField()
 
     def __init__(self, raw: str, benchmark: float | None) -> None:
-        super().__init__(F(raw), Cast(Value(_steps_text(benchmark)), _NUMBERS))
+        super().__init__(F(raw), Cast(Value(_steps_literal(benchmark)), _BIGINTS))
 
 
 @lru_cache(maxsize=100)
-def _steps_text(benchmark: float | None) -> str:
-    """The steps as PostgreSQL writes a list: Django and psycopg would look at each number."""
+def _steps_literal(benchmark: float | None) -> str:
+    """The steps as an array literal. Django and psycopg would convert each number of a list."""
     return f"{{{','.join(map(str, _steps(benchmark)))}}}"
 
 
 def _steps(benchmark: float | None) -> tuple[int, ...]:
-    """The lowest raw scores that show 0.1, 0.2, … 100.0."""
+    """The lowest raw scores that display as 0.1, 0.2, … 100.0."""
     if not benchmark:
         return ()
     steps = [1]
-    for tenth in range(1, _HIGHEST_TENTH + 1):
+    for tenth in range(1, _MAX_TENTHS + 1):
         steps.append(_lowest_raw(tenth / 10, benchmark, steps[-1]))
     return tuple(steps[1:])
 
 
-def _lowest_raw(shown: float, benchmark: float, at_least: int) -> int:
-    def reached(raw: int) -> bool:
-        return rounded_score(raw, benchmark) >= shown
+def _lowest_raw(score: float, benchmark: float, at_least: int) -> int:
+    def reaches(raw: int) -> bool:
+        return rounded_score(raw, benchmark) >= score
 
-    # The formula turned round leads there but for rounding.
-    guess = int(-benchmark * math.log10(1 - (shown - 0.05) / 100))
+    # The inverse of the formula is exact but for rounding.
+    guess = int(-benchmark * math.log10(1 - (score - 0.05) / 100))
     first = max(at_least, guess - 2)
-    near = range(first, first + 5)
-    found = bisect_left(near, True, key=reached)
-    if 0 < found < len(near) or (found == 0 and first == at_least):
-        return near[found]
-    everywhere = range(at_least, _UNREACHED)
-    return at_least + bisect_left(everywhere, True, key=reached)
+    candidates = range(first, first + 5)
+    index = bisect_left(candidates, True, key=reaches)
+    if 0 < index < len(candidates) or (index == 0 and first == at_least):
+        return candidates[index]
+    return at_least + bisect_left(range(at_least, _INFINITY), True, key=reaches)
 
 
-# --- Counts, shares and days ----------------------------------------------------------------
+# --- Counts, ratios, and days ---------------------------------------------------------------
 
 
-def _share_of_names(score_set: ScoreSet) -> DisplayFunction:
+def _adoption_display(score_set: ScoreSet) -> DisplayFunction:
     return lambda names: ratio(names, score_set.scored_event_name_count)
 
 
-def _scored_counts(score_set: ScoreSet, place: QueryContext) -> QuerySet[DailyCount]:
-    """The daily counts of the row's subject that the definition scores."""
-    counts = subject_daily_counts(place)
-    listed = ScoredEvent.objects.filter(score_set=score_set).values("event_name_id")
+def _scored_counts(score_set: ScoreSet, context: QueryContext) -> QuerySet[DailyCount]:
+    """The daily counts of the row's subject that the score set scores."""
+    counts = subject_daily_counts(context)
+    weighted = ScoredEvent.objects.filter(score_set=score_set).values("event_name_id")
     if score_set.default_weight:
-        return counts.exclude(event_name_id__in=listed.filter(weight=0))
-    return counts.filter(event_name_id__in=listed.filter(weight__gt=0))
+        return counts.exclude(event_name_id__in=weighted.filter(weight=0))
+    return counts.filter(event_name_id__in=weighted.filter(weight__gt=0))
 
 
 def _active_share() -> Any:
     return Cast("active_users", FloatField()) / NullIf(F("total_users"), 0)
 
 
-def _license_utilization(place: QueryContext) -> Any:
-    traits = f"{place.path}traits"
+def _license_utilization(context: QueryContext) -> Any:
+    traits = f"{context.subject_path}traits"
     seats = TraitNumber(traits, SEATS_TRAIT)
     is_number = Exact(TraitType(traits, SEATS_TRAIT), "number")
     in_range = GreaterThanOrEqual(seats, 1), LessThanOrEqual(seats, MAX_SEATS)
@@ -278,23 +280,23 @@ def _license_utilization(place: QueryContext) -> Any:
     return Case(When(Q(is_number, *in_range), then=users / Cast(seats, FloatField())))
 
 
-def _tenure(condition: MetricCondition, place: QueryContext) -> Q:
-    """Whole days are counted from the day of creation, and none is below 0."""
+def _tenure_filter(condition: MetricCondition, context: QueryContext) -> Q:
+    """Tenure is in whole days since the day of creation, and never negative."""
     low, high = comparison_bounds(condition)
-    found = Q()
+    matches = Q()
     if low is not None and low > 0:
-        found &= _created_before(place, math.ceil(low) - 1)
+        matches &= _created_before(context, math.ceil(low) - 1)
     if high is not None:
-        found &= ~_created_before(place, math.floor(high)) if high >= 0 else _NOBODY
-    return found or Q(Value(True))
+        matches &= ~_created_before(context, math.floor(high)) if high >= 0 else _NOBODY
+    return matches or Q(Value(True))
 
 
-def _tenure_days(today: date, at: datetime) -> int:
-    return max(0, (today - at.astimezone(UTC).date()).days)
+def _tenure_days(today: date, created_at: datetime) -> int:
+    return max(0, (today - created_at.astimezone(UTC).date()).days)
 
 
-def _created_before(place: QueryContext, days: int) -> Q:
-    """Created more than so many days before today."""
-    if days >= place.today.toordinal() - date.min.toordinal():
+def _created_before(context: QueryContext, days: int) -> Q:
+    """Created more than *days* days before today."""
+    if days >= context.today.toordinal() - date.min.toordinal():
         return _NOBODY
-    return Q(LessThan(creation_time(place), start_of_day(place.today, -days)))
+    return Q(LessThan(creation_time(context), start_of_day(context.today, -days)))

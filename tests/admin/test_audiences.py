@@ -133,10 +133,10 @@ def test_progress_is_shown_until_the_new_scores_are_there(
     assert f'data-progress-url="{page(acme_rows, "progress")}"' in shown
     told = member.get(page(acme_rows, "progress")).json()
     assert told["is_over"] is False
-    assert told["text"].startswith("Being computed") and told["text"] in shown
+    assert told["text"].startswith("Recalculating") and told["text"] in shown
     rescore(NOON)
     assert member.get(page(acme_rows, "progress")).json() == {
-        "text": "Of the days up to 2026-03-02",
+        "text": "Up to date through 2026-03-02",
         "is_over": True,
     }
     assert "data-progress-url" not in member.get(page(acme_rows)).content.decode()

@@ -100,7 +100,7 @@ def test_a_bar_chart_has_a_text_description_and_omits_zeros() -> None:
     html = charts.bars(
         "Drops", ["a", "b"], [Series("Duplicate", [1, 0]), Series("Unknown key", [3, 1200])]
     )
-    assert described(html) == ("1,204 in all: Duplicate 1, Unknown key 1,203. Most on b: 1,200.")
+    assert described(html) == ("1,204 in total: Duplicate 1, Unknown key 1,203. Most on b: 1,200.")
     assert "<title>b: Unknown key 1,200</title>" in html
 
 

@@ -242,7 +242,7 @@ CASES = {
         [("warning", "This product has no workspace, so there are no scores.")],
     ),
     "an edited workspace": Case(
-        {"building": True}, [("quiet", "Scores of Default: Being computed: users are next.")]
+        {"building": True}, [("quiet", "Scores of Default: Recalculating (users next).")]
     ),
     "a short wait": Case({"last_24h": sent(waiting=backlog(5, seconds=60))}),
     "a long wait": Case(
@@ -408,7 +408,9 @@ def test_the_chart_gives_each_reason_its_colour_and_leads_to_its_messages(acme: 
     )
     chart = made(acme, Case({"last_24h": known})).chart
     assert chart is not None
-    said = "110 in all: Recorded 100, Duplicate 7, In quarantine 2, Waiting 1. Most on 12:00: 110."
+    said = (
+        "110 in total: Recorded 100, Duplicate 7, In quarantine 2, Waiting 1. Most on 12:00: 110."
+    )
     assert said in chart
     log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
     assert f'href="{log}?reason=duplicate"' in chart

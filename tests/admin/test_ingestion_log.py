@@ -125,7 +125,7 @@ def test_drops_are_drawn_by_reason_and_each_leads_to_its_messages(
 ) -> None:
     DropCount.objects.filter(pk=acme_rows.drop_count.pk).update(day=timezone.now().date(), count=7)
     html = log(member, acme_rows.product, q="a b")
-    assert "7 in all: Duplicate 7." in html
+    assert "7 in total: Duplicate 7." in html
     assert 'href="?q=a+b&amp;reason=duplicate"' in html
     found = log(member, acme_rows.product, reason="duplicate")
     assert "dropped: Duplicate" in found and "acme-message" in found

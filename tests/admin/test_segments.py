@@ -179,15 +179,15 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(
 @pytest.mark.parametrize(
     ("row", "sentence"),
     [
-        ({**TRAIT, "trait": " "}, "Give the trait’s name."),
-        ({**TRAIT, "text": ""}, "Give the text to compare with."),
-        ({**TRAIT, "text": "x" * 513}, "in at most 512 characters"),
+        ({**TRAIT, "trait": " "}, "Enter the trait’s name."),
+        ({**TRAIT, "text": ""}, "Enter the text to compare with."),
+        ({**TRAIT, "text": "x" * 513}, "with at most 512 characters"),
         ({**TRAIT, "text": "a\0"}, "Null characters are not allowed."),
         ({**TRAIT, "trait_is": "at_least", "text": "many"}, "Enter a number, such as 75 or 0.5."),
         ({**TRAIT, "trait_is": "at_least", "text": "1e5"}, "Enter a number, such as 75 or 0.5."),
         ({**TRAIT, "trait_is": "at_least", "text": "9" * 30}, "at most 15 digits"),
-        ({**TRAIT, "trait_is": "before", "date": "soon"}, "Give a date as year-month-day"),
-        ({"what": "event", "event": "", "days": "1"}, "Give the event’s name."),
+        ({**TRAIT, "trait_is": "before", "date": "soon"}, "Enter a date like"),
+        ({"what": "event", "event": "", "days": "1"}, "Enter the event’s name."),
         ({"what": "event", "event": "a", "times": "0"}, "from 1 to 1,000,000,000"),
         ({"what": "event", "event": "a", "times": "two"}, "Enter a whole number."),
         ({"what": "event", "event": "a", "days": "-1"}, "Enter a whole number."),
@@ -366,14 +366,14 @@ def test_members_are_shown_while_one_writes(member: Client, acme_rows: Rows) -> 
     nothing = preview(member, workspace, "user").content.decode()
     assert "Choose a condition" in nothing
     wrong = preview(member, workspace, "user", TRAIT, {**TRAIT, "text": ""}).content.decode()
-    assert "Condition 2: Give the text to compare with." in wrong
+    assert "Condition 2: Enter the text to compare with." in wrong
 
 
 def test_what_takes_too_long_is_not_waited_for(
     root: Client, acme_rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = Q(IsNull(Func(Value(1.0), function="pg_sleep"), False))
-    monkeypatch.setattr("engagement.segments.members.combine", lambda *_: slow)
+    monkeypatch.setattr("engagement.segments.members.rule_filter", lambda *_: slow)
     monkeypatch.setattr("engagement.admin.previews.PREVIEW_TIMEOUT_SECONDS", 0.05)
     monkeypatch.setattr("engagement.admin.segments.COUNT_TIMEOUT_SECONDS", 0.05)
     html = root.get(page(acme_rows.segment)).content.decode()

@@ -105,11 +105,11 @@ def test_metrics_have_labels_that_people_read(root: Client, acme_rows: Rows) -> 
     of_user = dict(root.get(user_page(acme_rows)).context["summary"].metrics)
     assert of_user["Raw score"] == "100 points"
     assert of_user["Active days in the window"] == "2"
-    assert of_user["Scored events ever"] == "20"
+    assert of_user["Scored events of all time"] == "20"
     assert "Active users" not in of_user
     of_account = dict(root.get(account_page(acme_rows)).context["summary"].metrics)
     assert of_account["Active users"] == "2"
-    assert of_account["Active users per licensed seat"] == "–"
+    assert of_account["Seat utilization"] == "–"
 
 
 def test_a_page_names_the_segments(root: Client, acme_rows: Rows) -> None:
@@ -200,7 +200,7 @@ def test_an_account_page_says_what_is_worth_knowing(root: Client, acme_rows: Row
     account.traits = {"am.tier.number": 100}
     account.save(update_fields=["traits"])
     html = root.get(account_page(acme_rows)).content.decode()
-    assert '<li class="warning">Most of the license is unused' in html
+    assert '<li class="warning">Only 2 of 100 licensed seats are active' in html
     assert "eds-insights" not in root.get(user_page(acme_rows)).content.decode()
 
 

@@ -63,10 +63,10 @@ def test_a_manager_sees_the_effect_of_a_weight_saves_it_and_follows_the_scores(
 
     browser.press("input[name=_continue]")
     assert ours.weights.get().weight == 10
-    browser.wait_for_text("Being computed: users are next.")
+    browser.wait_for_text("Recalculating (users next).")
     assert ranked(browser, "last") == ["ann", "bob"]
     rescore(timezone.now())
-    browser.wait_for_text("Of the days up to")
+    browser.wait_for_text("Up to date through")
     browser.open(browser.path)
     assert ranked(browser, "last") == ["bob", "ann"]
     assert browser.complaints() == []

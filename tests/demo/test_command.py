@@ -1,4 +1,4 @@
-"""``generate_data`` makes a product of any size that is ready to be read."""
+"""``generate_data`` creates a product of any size that is ready to query."""
 
 import json
 
@@ -17,27 +17,30 @@ SMALL = ("generate_data", "--accounts", "6", "--users", "30", "--days", "10")
 
 
 def test_it_makes_a_product_and_prints_what_a_program_needs() -> None:
-    made = json.loads(output_of(*SMALL, "--name", "Rocket", "--json"))
+    output = json.loads(output_of(*SMALL, "--name", "Rocket", "--json"))
     product = Product.objects.get(name="Rocket")
-    assert (product.pk, product.workspaces.get().pk) == (made["product_id"], made["workspace_id"])
-    assert ApiToken.objects.get(product=product).secret == made["api_token"]
+    assert (product.pk, product.workspaces.get().pk) == (
+        output["product_id"],
+        output["workspace_id"],
+    )
+    assert ApiToken.objects.get(product=product).secret == output["api_token"]
     assert (Account.objects.count(), User.objects.count(), Event.objects.count()) == (6, 30, 0)
     shown = AccountEngagement.objects.filter(score_set=product.workspaces.get().scores)
     assert shown.filter(raw__gt=0).count() > 1
 
 
-def test_it_tells_people_how_to_go_on() -> None:
+def test_it_prints_next_steps() -> None:
     text = output_of(*SMALL)
     assert "Generated has 6 accounts and 30 users, and is scored." in text
     assert ApiToken.objects.get().secret in text
 
 
-def test_single_events_are_made_where_asked_for() -> None:
+def test_single_events_are_created_on_request() -> None:
     output_of(*SMALL, "--event-days", "400", "--activity", "100")
     assert Event.objects.count() > 300
 
 
-def test_it_says_how_far_it_is(
+def test_it_shows_progress(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "LINE_INTERVAL", 0.0)
@@ -58,13 +61,13 @@ def test_it_says_how_far_it_is(
         ("--seed", "1.5", "from 0 to"),
     ],
 )
-def test_a_size_that_is_none_is_refused(option: str, value: str, range: str) -> None:
+def test_an_invalid_size_is_rejected(option: str, value: str, range: str) -> None:
     with pytest.raises(CommandError, match=f"{option}: give a whole number {range}"):
         call_command("generate_data", f"{option}={value}")
     assert not Product.objects.exists()
 
 
-def test_whoever_interrupts_it_is_told_how_to_delete_what_was_made(
+def test_an_interruption_prints_how_to_delete_the_product(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def interrupted(*args: object, **options: object) -> None:

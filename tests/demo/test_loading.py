@@ -1,4 +1,4 @@
-"""An invented population is the same whether it is recorded or copied, and is scored at the end."""
+"""A population is the same whether it is recorded or copied, and it is scored at the end."""
 
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -41,20 +41,20 @@ def score(product: Product) -> None:
 
 
 def without_arrivals(product: Product) -> dict[str, Any]:
-    """What is there, but for the places in the order of arrival."""
-    found = state(product)
+    """The rows without their places in the order of arrival."""
+    rows = state(product)
     users = {
         name: (traits, {name: at for name, (at, _) in stamps.items()}, *others)
-        for name, (traits, stamps, *others) in found["users"].items()
+        for name, (traits, stamps, *others) in rows["users"].items()
     }
     accounts = {
         name: (traits, {name: at for name, (at, _) in stamps.items()}, *others)
-        for name, (traits, stamps, *others) in found["accounts"].items()
+        for name, (traits, stamps, *others) in rows["accounts"].items()
     }
-    events = sorted(event[1:] for event in found["events"])
-    memberships = sorted(found["memberships"])
+    events = sorted(event[1:] for event in rows["events"])
+    memberships = sorted(rows["memberships"])
     return {
-        **found,
+        **rows,
         "users": users,
         "accounts": accounts,
         "events": events,
@@ -62,7 +62,7 @@ def without_arrivals(product: Product) -> dict[str, Any]:
     }
 
 
-def seen(product: Product) -> dict[str, list[tuple[Any, ...]]]:
+def last_seen(product: Product) -> dict[str, list[tuple[Any, ...]]]:
     """The times that ``state`` leaves out."""
     times = ("external_id", "last_seen_at", "created_at")
     return {
@@ -83,7 +83,7 @@ def scores(product: Product) -> dict[str, Any]:
     }
 
 
-def test_what_is_copied_is_what_would_have_been_recorded(
+def test_copied_rows_equal_recorded_rows(
     acme: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(acme)
@@ -93,7 +93,7 @@ def test_what_is_copied_is_what_would_have_been_recorded(
     score(acme)
     score(globex)
     assert without_arrivals(globex) == without_arrivals(acme)
-    assert seen(globex) == seen(acme)
+    assert last_seen(globex) == last_seen(acme)
     assert scores(globex) == scores(acme)
     assert RescoreRequest.objects.count() == 0
 
@@ -104,13 +104,13 @@ def test_daily_counts_agree_with_the_population_and_with_single_events(
 ) -> None:
     monkeypatch.setattr(loading, "MAX_USERS_AS_MESSAGES", recorded_up_to)
     fill(acme)
-    done = [
-        done
+    uses = [
+        use
         for customer in generate(BOARDS, SIZE, NOW, seed=1)
         for person in customer.people
-        for done in person.event_uses
+        for use in person.event_uses
     ]
-    assert DailyCount.objects.aggregate(n=Sum("count"))["n"] == sum(one.often for one in done)
+    assert DailyCount.objects.aggregate(n=Sum("count"))["n"] == sum(use.event_count for use in uses)
     recent = NOW.date() - timedelta(days=SIZE.event_days - 1)
     counted = DailyCount.objects.filter(day__gte=recent).values("user_id", "day", "event_name_id")
     events = Event.objects.values("user_id", "occurred_at__date", "event_name_id")
@@ -132,10 +132,10 @@ def test_raw_scores_are_counts_times_the_catalogs_weights(
     since = NOW.date() - timedelta(days=6)
     expected = {
         customer.external_id: sum(
-            done.often * weights[done.event]
+            use.event_count * weights[use.event]
             for person in customer.people
-            for done in person.event_uses
-            if done.last_at.date() >= since
+            for use in person.event_uses
+            if use.last_at.date() >= since
         )
         for customer in generate(BOARDS, SIZE, NOW, seed=1)
     }
@@ -158,13 +158,13 @@ def test_all_workspaces_are_scored_and_published_with_90_days_of_history(acme: P
     assert set(admins.values_list("user__traits__role", flat=True)) == {"admin"}
 
 
-def test_people_who_ask_for_no_users_get_accounts(acme: Product) -> None:
+def test_a_population_without_users_has_accounts(acme: Product) -> None:
     fill(acme, Size(accounts=3, users=0, days=5))
     score(acme)
     assert AccountEngagement.objects.filter(product=acme, raw=0).count() == 3
 
 
-def test_waiting_for_the_scores_ends_when_told_so(acme: Product) -> None:
+def test_waiting_for_scores_stops_on_request(acme: Product) -> None:
     fill(acme)
     loading.score_products([acme], lambda: NOW, lambda how_far: True)
     assert not acme.workspaces.exclude(scores=None).exists()
@@ -173,9 +173,7 @@ def test_waiting_for_the_scores_ends_when_told_so(acme: Product) -> None:
 
 
 @pytest.mark.parametrize("write", [message_writer.write_as_messages, copy_writer.copy_customers])
-def test_writing_goes_on_in_bounded_pieces(
-    acme: Product, write: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_are_bounded(acme: Product, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_writer, "MESSAGES_PER_BATCH", 300)
     monkeypatch.setattr(copy_writer, "PEOPLE_PER_BATCH", 10)
     EventName.objects.bulk_create(

@@ -1,4 +1,4 @@
-"""Invented populations are believable, of the size asked for, and the same each time."""
+"""Synthetic populations are believable, of the requested size, and reproducible."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -32,14 +32,14 @@ def test_the_same_seed_makes_the_same_population(customers: list[Customer]) -> N
 @pytest.mark.parametrize(
     ("accounts", "users"), [(1, 0), (1, 1), (5, 3), (7, 7), (10, 1000), (300, 301)]
 )
-def test_it_has_as_many_as_asked_for(accounts: int, users: int) -> None:
-    found = list(generate(BOARDS, Size(accounts, users, days=2), NOW, seed=1))
-    teams = [len(customer.people) for customer in found]
-    assert (len(found), sum(teams)) == (accounts, users)
+def test_it_has_the_requested_size(accounts: int, users: int) -> None:
+    customers = list(generate(BOARDS, Size(accounts, users, days=2), NOW, seed=1))
+    teams = [len(customer.people) for customer in customers]
+    assert (len(customers), sum(teams)) == (accounts, users)
     assert users < accounts or min(teams) >= 1
 
 
-def test_everybody_has_a_name_an_address_and_an_id_of_their_own(customers: list[Customer]) -> None:
+def test_names_addresses_and_ids_are_unique(customers: list[Customer]) -> None:
     people = [person for customer in customers for person in customer.people]
     for values in (
         [customer.external_id for customer in customers],
@@ -58,19 +58,23 @@ def test_everybody_has_a_name_an_address_and_an_id_of_their_own(customers: list[
 
 def test_companies_stay_distinct_beyond_all_pairs_of_words() -> None:
     names = [company(number) for number in range(40_000)]
-    assert len({one.name for one in names}) == len({one.domain for one in names}) == 40_000
+    assert (
+        len({company.name for company in names})
+        == len({company.domain for company in names})
+        == 40_000
+    )
 
 
-def test_companies_can_be_named_by_whoever_asks() -> None:
+def test_the_caller_can_name_companies() -> None:
     def named(number: int) -> Company:
         return Company(f"cloud-{number}", f"Site {number}", f"site-{number}.example", "Chile", -4)
 
-    (found,) = islice(generate(BOARDS, SIZE, NOW, 1, named), 1)
-    assert (found.external_id, found.traits["name"]) == ("cloud-0", "Site 0")
-    assert found.traits["country"] == "Chile"
+    (customer,) = islice(generate(BOARDS, SIZE, NOW, 1, named), 1)
+    assert (customer.external_id, customer.traits["name"]) == ("cloud-0", "Site 0")
+    assert customer.traits["country"] == "Chile"
 
 
-def test_nothing_happens_in_the_future_or_before_somebody_is_there(
+def test_no_events_in_the_future_or_before_a_user_is_seen(
     customers: list[Customer],
 ) -> None:
     for customer in customers:
@@ -79,8 +83,8 @@ def test_nothing_happens_in_the_future_or_before_somebody_is_there(
             assert customer.seen_at.date() <= person.seen_at.date() and person.seen_at < NOW
             created = parse_created_at(person.traits)
             assert created is not None and created <= person.seen_at
-            for done in person.event_uses:
-                assert person.seen_at <= done.last_at <= NOW
+            for use in person.event_uses:
+                assert person.seen_at <= use.last_at <= NOW
 
 
 def test_single_events_are_made_of_recent_days_only_and_are_as_many_as_are_counted(
@@ -89,22 +93,22 @@ def test_single_events_are_made_of_recent_days_only_and_are_as_many_as_are_count
     first = NOW.date() - timedelta(days=SIZE.event_days - 1)
     recent = 0
     for person in (person for customer in customers for person in customer.people):
-        for done in person.event_uses:
-            if done.last_at.date() < first:
-                assert not done.times
+        for use in person.event_uses:
+            if use.last_at.date() < first:
+                assert not use.times
                 continue
-            recent += len(done.times)
-            assert len(done.times) == done.often and max(done.times) == done.last_at
-            assert {at.date() for at in done.times} == {done.last_at.date()}
+            recent += len(use.times)
+            assert len(use.times) == use.event_count and max(use.times) == use.last_at
+            assert {at.date() for at in use.times} == {use.last_at.date()}
     assert recent > 500
 
 
 def test_weeks_have_their_rhythm(customers: list[Customer]) -> None:
     days = Counter(
-        done.last_at.weekday()
+        use.last_at.weekday()
         for customer in customers
         for person in customer.people
-        for done in person.event_uses
+        for use in person.event_uses
     )
     assert min(days[day] for day in range(5)) > 3 * max(days[5], days[6])
 
@@ -113,7 +117,7 @@ def test_a_few_customers_are_large_and_a_few_people_do_most(customers: list[Cust
     teams = sorted(len(customer.people) for customer in customers)
     assert teams[-1] > 4 * median(teams)
     work = sorted(
-        sum(done.often for done in person.event_uses)
+        sum(use.event_count for use in person.event_uses)
         for customer in customers
         for person in customer.people
     )
@@ -121,13 +125,13 @@ def test_a_few_customers_are_large_and_a_few_people_do_most(customers: list[Cust
     assert sum(busiest) > 0.5 * sum(work)
 
 
-def test_some_rise_some_fall_and_some_fall_asleep() -> None:
-    found = generate(BOARDS, Size(accounts=80, users=4000, days=60), NOW, seed=3)
+def test_some_rise_some_fall_and_some_go_quiet() -> None:
+    customers = generate(BOARDS, Size(accounts=80, users=4000, days=60), NOW, seed=3)
     middle = NOW - timedelta(days=30)
     asleep = NOW - timedelta(days=14)
     stories: Counter[str] = Counter()
-    for customer in found:
-        times = [done.last_at for person in customer.people for done in person.event_uses]
+    for customer in customers:
+        times = [use.last_at for person in customer.people for use in person.event_uses]
         early, late = sum(at < middle for at in times), sum(at >= middle for at in times)
         if customer.seen_at >= NOW - timedelta(days=16):
             stories["new"] += 1
@@ -144,7 +148,7 @@ def test_some_rise_some_fall_and_some_fall_asleep() -> None:
 
 
 @pytest.mark.parametrize("catalog", [BOARDS, vocabulary.INVOICES, vocabulary.NOTES])
-def test_catalogs_weigh_events_from_1_to_10_and_begin_with_what_everybody_does(
+def test_catalogs_start_with_an_event_that_everybody_does_and_weigh_1_to_10(
     catalog: vocabulary.Catalog,
 ) -> None:
     assert catalog.features[0].share == 1.0

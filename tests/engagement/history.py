@@ -74,28 +74,28 @@ def state(product: Product) -> dict[str, Any]:
             for account in accounts.values()
         },
         "memberships": {
-            (users[one.user_id].external_id, one.occurred_at, account_name(one.account_id)): (
-                one.arrival
+            (users[row.user_id].external_id, row.occurred_at, account_name(row.account_id)): (
+                row.arrival
             )
-            for one in Membership.objects.filter(product=product)
+            for row in Membership.objects.filter(product=product)
         },
         "events": sorted(
             (
-                one.arrival,
-                users[one.user_id].external_id,
-                names[one.event_name_id],
-                one.occurred_at,
-                account_name(one.account_id) or "",
+                row.arrival,
+                users[row.user_id].external_id,
+                names[row.event_name_id],
+                row.occurred_at,
+                account_name(row.account_id) or "",
             )
-            for one in Event.objects.filter(product=product)
+            for row in Event.objects.filter(product=product)
         ),
         "counts": {
             (
-                users[one.user_id].external_id,
-                one.day,
-                names[one.event_name_id],
-                account_name(one.account_id),
-            ): (one.count, one.last_at)
-            for one in DailyCount.objects.filter(product=product)
+                users[row.user_id].external_id,
+                row.day,
+                names[row.event_name_id],
+                account_name(row.account_id),
+            ): (row.count, row.last_at)
+            for row in DailyCount.objects.filter(product=product)
         },
     }

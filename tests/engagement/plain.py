@@ -1,4 +1,4 @@
-"""The metrics in plain Python, from a list of what happened: what the SQL must agree with."""
+"""The metrics in plain Python, from a list of events. The SQL must agree with them."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Who meets a condition, in plain Python, from what was sent: what the SQL must agree with.
+"""Members of segments in plain Python, from the messages. The SQL must agree with them.
 
 Written from the definition of metrics and conditions, without looking at how they are queried.
 """
@@ -43,26 +43,30 @@ class World:
     today: date
 
     def benchmark(self, day: date) -> float | None:
-        return plain.benchmark(plain.raw(one.events, self.definition, day) for one in self.subjects)
+        return plain.benchmark(
+            plain.raw(subject.events, self.definition, day) for subject in self.subjects
+        )
 
     @property
     def scored_event_name_count(self) -> int:
         return sum(1 for name in self.event_names if self.definition.weight(name))
 
 
-def metrics(one: Subject, world: World) -> dict[str, float | None]:
+def metrics(subject: Subject, world: World) -> dict[str, float | None]:
     """Every metric of the subject by its name."""
     today, definition = world.today, world.definition
     yesterday, before = today - DAY, today - definition.lookback * DAY
-    numbers: dict[str, Any] = plain.account_numbers(one.events, definition, today, one.members)
+    numbers: dict[str, Any] = plain.account_numbers(
+        subject.events, definition, today, subject.members
+    )
     now = rounded_score(numbers["raw"], world.benchmark(today))
     then = rounded_score(numbers["raw_last_period"], world.benchmark(before))
-    ever = [did.event for did in one.events if definition.weight(did.event)]
+    ever = [did.event for did in subject.events if definition.weight(did.event)]
     names = world.scored_event_name_count
-    found = {
+    values = {
         "engagement_score": now,
         "raw_score": numbers["raw"],
-        "percentile": percentile(one, world),
+        "percentile": percentile(subject, world),
         "score_yesterday": rounded_score(numbers["raw_yesterday"], world.benchmark(yesterday)),
         "score_last_period": then,
         "score_change": round(now - then, 1),
@@ -71,14 +75,14 @@ def metrics(one: Subject, world: World) -> dict[str, float | None]:
         "adoption_all_time": len(set(ever)) / names if names else None,
         "recently_scored_events": numbers["event_count"],
         "overall_scored_events": len(ever),
-        "tenure_days": max(0, (today - (one.created or one.first_seen).date()).days),
+        "tenure_days": max(0, (today - (subject.created or subject.first_seen).date()).days),
     }
-    return found if world.scope == "user" else found | of_account(one, numbers)
+    return values if world.scope == "user" else values | of_account(subject, numbers)
 
 
-def of_account(one: Subject, numbers: Mapping[str, Any]) -> dict[str, float | None]:
+def of_account(subject: Subject, numbers: Mapping[str, Any]) -> dict[str, float | None]:
     active, users = numbers["active_users"], numbers["total_users"]
-    seats: Any = one.traits.get("am.tier.number")
+    seats: Any = subject.traits.get("am.tier.number")
     usable = type(seats) in (int, float) and 1 <= seats <= 10**9
     return {
         "active_users": active,
@@ -88,7 +92,7 @@ def of_account(one: Subject, numbers: Mapping[str, Any]) -> dict[str, float | No
     }
 
 
-def percentile(one: Subject, world: World) -> float:
+def percentile(subject: Subject, world: World) -> float:
     """By a thousand quantiles in the middles of a thousand equal shares."""
     raws = sorted(
         plain.raw(other.events, world.definition, world.today) for other in world.subjects
@@ -96,7 +100,7 @@ def percentile(one: Subject, world: World) -> float:
     scored = [raw for raw in raws if raw > 0]
     if not scored:
         return 0.0
-    mine = plain.raw(one.events, world.definition, world.today)
+    mine = plain.raw(subject.events, world.definition, world.today)
     places = [ceil(Decimal(2 * n + 1) / 2000 * len(scored)) for n in range(1000)]
     return sum(1 for place in places if scored[place - 1] < mine) / 10
 
@@ -105,77 +109,79 @@ def percentile(one: Subject, world: World) -> float:
 
 
 def members(world: World, match: str, conditions: list[dict[str, Any]]) -> set[str]:
-    """The names of those who meet all or any of the conditions."""
-    together = all if match == "all" or not conditions else any
+    """The names of the subjects that match all or any of the conditions."""
+    combine = all if match == "all" or not conditions else any
     return {
-        one.name
-        for one in world.subjects
-        if together(met(one, world, condition) for condition in conditions)
+        subject.name
+        for subject in world.subjects
+        if combine(matches(subject, world, condition) for condition in conditions)
     }
 
 
-def met(one: Subject, world: World, asked: dict[str, Any]) -> bool:
-    match asked["kind"]:
+def matches(subject: Subject, world: World, condition: dict[str, Any]) -> bool:
+    match condition["kind"]:
         case "metric":
-            return compares(metrics(one, world)[asked["metric"]], asked)
+            return compares(metrics(subject, world)[condition["metric"]], condition)
         case "trend":
-            change = metrics(one, world)["score_change"]
+            change = metrics(subject, world)["score_change"]
             assert change is not None
             trend = "rising" if change >= 10 else "falling" if change <= -10 else "steady"
-            return bool(asked["trend"] == trend)
+            return bool(condition["trend"] == trend)
         case "trait":
-            return trait_meets(one.traits, asked)
+            return trait_matches(subject.traits, condition)
         case "account_trait":
-            return trait_meets(one.account.traits if one.account else {}, asked)
+            return trait_matches(subject.account.traits if subject.account else {}, condition)
         case "event":
-            return event_met(one, world, asked)
+            return event_matches(subject, world, condition)
         case "active":
-            return bool(metrics(one, world)["recently_scored_events"]) is asked["active"]
+            return bool(metrics(subject, world)["recently_scored_events"]) is condition["active"]
         case "last_active":
-            scored = [did.at for did in one.events if world.definition.weight(did.event)]
-            return bool(scored) and time_meets(max(scored), world, asked)
+            scored = [did.at for did in subject.events if world.definition.weight(did.event)]
+            return bool(scored) and time_matches(max(scored), world, condition)
         case "first_seen":
-            return time_meets(one.first_seen, world, asked)
+            return time_matches(subject.first_seen, world, condition)
         case "created":
-            return time_meets(one.created or one.first_seen, world, asked)
-    raise AssertionError(asked)
+            return time_matches(subject.created or subject.first_seen, world, condition)
+    raise AssertionError(condition)
 
 
-def compares(number: float | None, asked: dict[str, Any]) -> bool:
+def compares(number: float | None, condition: dict[str, Any]) -> bool:
     if number is None:
         return False
-    match asked["operator"]:
+    match condition["operator"]:
         case "at_least":
-            return bool(number >= asked["value"])
+            return bool(number >= condition["value"])
         case "at_most":
-            return bool(number <= asked["value"])
-    return bool(asked["value"] <= number <= asked["upper"])
+            return bool(number <= condition["value"])
+    return bool(condition["value"] <= number <= condition["upper"])
 
 
-def event_met(one: Subject, world: World, asked: dict[str, Any]) -> bool:
-    days = asked["within_days"]
-    done = [
+def event_matches(subject: Subject, world: World, condition: dict[str, Any]) -> bool:
+    days = condition["within_days"]
+    times = [
         did
-        for did in one.events
-        if did.event == asked["event"]
+        for did in subject.events
+        if did.event == condition["event"]
         and (days is None or 0 <= (world.today - did.at.date()).days < days)
     ]
-    return not done if asked["operator"] == "not_done" else bool(len(done) >= asked["times"])
+    return (
+        not times if condition["operator"] == "not_done" else bool(len(times) >= condition["times"])
+    )
 
 
-def time_meets(at: datetime, world: World, asked: dict[str, Any]) -> bool:
-    days = world.definition.lookback if asked["days"] == "window" else asked["days"]
+def time_matches(at: datetime, world: World, condition: dict[str, Any]) -> bool:
+    days = world.definition.lookback if condition["days"] == "window" else condition["days"]
     is_within = (world.today - at.date()).days < days
-    return bool(is_within) is (asked["operator"] == "within_days")
+    return bool(is_within) is (condition["operator"] == "within_days")
 
 
 # --- Traits ---------------------------------------------------------------------------------
 
 
-def trait_meets(traits: dict[str, Any], asked: dict[str, Any]) -> bool:
-    name, value = asked["trait"], asked["value"]
+def trait_matches(traits: dict[str, Any], condition: dict[str, Any]) -> bool:
+    name, value = condition["trait"], condition["value"]
     has, trait = name in traits, traits.get(name)
-    match asked["operator"]:
+    match condition["operator"]:
         case "is":
             return has and same(trait, value)
         case "is_not":
@@ -190,12 +196,12 @@ def trait_meets(traits: dict[str, Any], asked: dict[str, Any]) -> bool:
             number, than = number_of(trait), Decimal(str(value))
             if number is None:
                 return False
-            return number >= than if asked["operator"] == "at_least" else number <= than
+            return number >= than if condition["operator"] == "at_least" else number <= than
     day = day_of(trait)
     if day is None:
         return False
     other = date.fromisoformat(value)
-    return day < other if asked["operator"] == "before" else day > other
+    return day < other if condition["operator"] == "before" else day > other
 
 
 def same(trait: Any, text: str) -> bool:
@@ -237,13 +243,13 @@ DATE = re.compile(
 
 def day_of(trait: Any) -> date | None:
     """The UTC day of an ISO 8601 date or time."""
-    found = DATE.fullmatch(trait) if isinstance(trait, str) else None
-    if found is None:
+    parts = DATE.fullmatch(trait) if isinstance(trait, str) else None
+    if parts is None:
         return None
-    zone = (found[6] or "Z").replace("Z", "+00").replace(":", "")
-    seconds = (found[4] or ":00")[:3]
+    zone = (parts[6] or "Z").replace("Z", "+00").replace(":", "")
+    seconds = (parts[4] or ":00")[:3]
     try:
-        local = datetime.fromisoformat(f"{found[1]}T{found[3] or '00:00'}{seconds}")
+        local = datetime.fromisoformat(f"{parts[1]}T{parts[3] or '00:00'}{seconds}")
         offset = datetime.strptime((zone + "00")[:5], "%z").utcoffset()
     except ValueError:
         return None

@@ -16,9 +16,9 @@ from tests.engagement.history import NOON
 TODAY = NOON.date()
 
 
-def named(given: object) -> str:
-    """A test's name for what it is given: sets always in the same order."""
-    return ", ".join(sorted(given)) if isinstance(given, set) else str(given)
+def named(values: object) -> str:
+    """The id of a parameter; sets always have the same order."""
+    return ", ".join(sorted(values)) if isinstance(values, set) else str(values)
 
 
 def ago(days: float) -> datetime:
@@ -28,37 +28,37 @@ def ago(days: float) -> datetime:
 def user(score_set: ScoreSet, name: str, raw: int = 0, **numbers: Any) -> UserEngagement:
     """A user of the set with these numbers; ``traits`` and times are the user's own."""
     own, numbers = split(numbers)
-    made = User.objects.create(product_id=score_set.product_id, external_id=name, **own)
+    subject = User.objects.create(product_id=score_set.product_id, external_id=name, **own)
     return UserEngagement.objects.create(
-        product_id=score_set.product_id, score_set=score_set, user=made, raw=raw, **numbers
+        product_id=score_set.product_id, score_set=score_set, user=subject, raw=raw, **numbers
     )
 
 
 def account(score_set: ScoreSet, name: str, raw: int = 0, **numbers: Any) -> AccountEngagement:
     own, numbers = split(numbers)
-    made = Account.objects.create(product_id=score_set.product_id, external_id=name, **own)
+    subject = Account.objects.create(product_id=score_set.product_id, external_id=name, **own)
     numbers = {"active_users": 0, **numbers}
     return AccountEngagement.objects.create(
-        product_id=score_set.product_id, score_set=score_set, account=made, raw=raw, **numbers
+        product_id=score_set.product_id, score_set=score_set, account=subject, raw=raw, **numbers
     )
 
 
-def split(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def split(values: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     own = {"is_identified": True, "first_seen_at": ago(20), "last_seen_at": NOON}
-    own |= {name: given.pop(name) for name in (*own, "traits", "created_at") if name in given}
-    return own, {"event_count": 0, "active_days": 0, **given}
+    own |= {name: values.pop(name) for name in (*own, "traits", "created_at") if name in values}
+    return own, {"event_count": 0, "active_days": 0, **values}
 
 
 MAKE: dict[Scope, Callable[..., Any]] = {"user": user, "account": account}
 
 
 def members(
-    score_set: ScoreSet, scope: Scope, *asked: dict[str, Any], match: str = "all"
+    score_set: ScoreSet, scope: Scope, *conditions: dict[str, Any], match: str = "all"
 ) -> set[str]:
-    rule = rules.parse_rule({"match": match, "conditions": list(asked)}, scope)
-    found = segments.engagement_rows(score_set, scope).filter(
+    rule = rules.parse_rule({"match": match, "conditions": list(conditions)}, scope)
+    rows = segments.engagement_rows(score_set, scope).filter(
         segments.members_filter(score_set, rule)
     )
-    names = set(found.values_list(f"{scope}__external_id", flat=True))
+    names = set(rows.values_list(f"{scope}__external_id", flat=True))
     assert segments.count_members(score_set, rule) == len(names)
     return names

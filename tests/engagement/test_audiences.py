@@ -1,4 +1,4 @@
-"""Only users who meet a workspace's audience are scored in it, and accounts count only those."""
+"""Only users in a workspace's audience are scored, and accounts count only these."""
 
 from datetime import timedelta
 from typing import Any
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.django_db
 PAYING = {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}
 OF_PAYING_ACCOUNTS = {"kind": "account_trait", "trait": "plan", "operator": "is", "value": "pro"}
 NEWCOMERS = {"kind": "first_seen", "operator": "within_days", "days": 3}
-WHO_PAID_LATELY = {"kind": "event", "event": "paid", "operator": "done", "within_days": 2}
+WHO_PAID_RECENTLY = {"kind": "event", "event": "paid", "operator": "done", "within_days": 2}
 
 
 def is_about(product: Product, *conditions: dict[str, Any]) -> None:
-    """Have the product's workspace score only users who meet all the conditions."""
+    """Score only users who match all the conditions in the product's workspace."""
     workspace = Workspace.objects.get(product=product)
     workspace.audience = {"match": "all", "conditions": list(conditions)} if conditions else {}
     workspace.save(update_fields=["audience"])
@@ -39,8 +39,8 @@ def accounts(product: Product) -> dict[str, tuple[int, int, int]]:
     """Raw score, active users and users of each account."""
     scores = Workspace.objects.get(product=product).scores
     rows = AccountEngagement.objects.filter(score_set=scores)
-    found = rows.values_list("account__external_id", "raw", "active_users", "total_users")
-    return {name: (raw, active, total) for name, raw, active, total in found}
+    values = rows.values_list("account__external_id", "raw", "active_users", "total_users")
+    return {name: (raw, active, total) for name, raw, active, total in values}
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_without_an_audience_everybody_is_scored_again(initech: Product) -> None
     assert accounts(initech) == {"initech": (3, 2, 2)}
 
 
-def test_a_new_trait_lets_a_user_in_and_takes_one_out(initech: Product) -> None:
+def test_a_new_trait_adds_one_user_and_removes_another(initech: Product) -> None:
     is_about(initech, PAYING)
     rescore(NOON)
     tell(initech, identify("bob", 1, plan="pro"))
@@ -102,7 +102,7 @@ def test_a_move_to_another_account_decides_too(initech: Product) -> None:
     assert accounts(initech) == {"initech": (2, 1, 1), "hooli": (0, 0, 1)}
 
 
-def test_days_pass_and_newcomers_are_none_any_more(acme: Product) -> None:
+def test_a_user_leaves_an_audience_of_new_users_as_days_pass(acme: Product) -> None:
     tell(acme, identify("ann", -48, "initech"), track("ann"))
     tell(acme, identify("bob", 0, "initech"), track("bob"))
     is_about(acme, NEWCOMERS)
@@ -113,9 +113,9 @@ def test_days_pass_and_newcomers_are_none_any_more(acme: Product) -> None:
     assert accounts(acme) == {"initech": (1, 1, 1)}
 
 
-def test_an_event_lets_a_user_in_for_as_long_as_it_is_recent(acme: Product) -> None:
+def test_a_recent_event_keeps_a_user_in_the_audience(acme: Product) -> None:
     tell(acme, identify("ann", -48, "initech"), track("ann"))
-    is_about(acme, WHO_PAID_LATELY)
+    is_about(acme, WHO_PAID_RECENTLY)
     rescore(NOON)
     assert users(acme) == {}
     tell(acme, track("ann", "paid", 1))
@@ -148,7 +148,7 @@ changes = st.lists(
 
 @settings(max_examples=25, deadline=None)
 @given(changes=changes, of_account=st.booleans(), split=st.integers(0, 12))
-def test_whoever_meets_the_audience_is_in_it_whatever_happened(
+def test_the_audience_has_exactly_the_users_who_match(
     changes: list[tuple[str, str, str]], of_account: bool, split: int
 ) -> None:
     product = Product.create_with_workspace(f"Acme {Product.objects.count()}")

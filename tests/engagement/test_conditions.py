@@ -1,6 +1,6 @@
-"""What each condition that needs no scores asks, by what it lets in; and which rules are refused.
+"""The members that each condition without scores selects, and the rules that are rejected.
 
-Members are listed by name. Today is the 24th of September 2026.
+Members are listed by name. Today is 24 September 2026.
 """
 
 from typing import Any
@@ -29,14 +29,14 @@ def when(kind: str, operator: str, days: Any) -> dict[str, Any]:
     return {"kind": kind, "operator": operator, "days": days}
 
 
-def let_in(product: Product, *asked: dict[str, Any], match: str = "all") -> set[str]:
-    """The users that an audience with these conditions has."""
-    stored = {"match": match, "conditions": list(asked)}
+def members_of(product: Product, *conditions: dict[str, Any], match: str = "all") -> set[str]:
+    """The members of an audience with these conditions."""
+    stored = {"match": match, "conditions": list(conditions)}
     rule = rules.parse_rule(stored, "user", for_audience=True)
-    met = filters.audience_filter(rule, product.pk, TODAY)
+    matches = filters.audience_filter(rule, product.pk, TODAY)
     users = User.objects.filter(product=product)
-    members = set(users.filter(met).values_list("external_id", flat=True))
-    others = set(users.exclude(met).values_list("external_id", flat=True))
+    members = set(users.filter(matches).values_list("external_id", flat=True))
+    others = set(users.exclude(matches).values_list("external_id", flat=True))
     assert members.isdisjoint(others)
     assert members | others == set(users.values_list("external_id", flat=True))
     return members
@@ -72,7 +72,7 @@ NOT_NONE = set(VALUES)
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("condition", "expected"),
     [
         (trait("is", "pro"), {"pro"}),
         (trait("is", "5"), {"5", "5.0", "text 5"}),
@@ -108,29 +108,29 @@ NOT_NONE = set(VALUES)
     ],
     ids=named,
 )
-def test_traits(acme: Product, asked: dict[str, Any], expected: set[str]) -> None:
+def test_traits(acme: Product, condition: dict[str, Any], expected: set[str]) -> None:
     tell(acme, identify("none"), *(identify(name, x=value) for name, value in VALUES.items()))
-    assert let_in(acme, asked) == expected
+    assert members_of(acme, condition) == expected
 
 
 @pytest.mark.django_db
-def test_a_trait_named_like_a_number_is_no_place_in_a_list(acme: Product) -> None:
+def test_a_trait_named_like_a_number_is_no_list_index(acme: Product) -> None:
     tell(acme, Identify("ann", NOON, {"0": "here"}), identify("bob"))
-    assert let_in(acme, trait("contains", "here", name="0")) == {"ann"}
-    assert let_in(acme, trait("is_set", name="0")) == {"ann"}
+    assert members_of(acme, trait("contains", "here", name="0")) == {"ann"}
+    assert members_of(acme, trait("is_set", name="0")) == {"ann"}
 
 
 @pytest.mark.django_db
 def test_marketplace_traits_ignore_case_in_their_name(acme: Product) -> None:
     tell(acme, Identify("ann", NOON, {"am.tier": "100 users"}))
     for name in ("am.tier", "AM.Tier"):
-        assert let_in(acme, trait("is", "100 users", name=name)) == {"ann"}
-        assert let_in(acme, trait("contains", "100", name=name)) == {"ann"}
+        assert members_of(acme, trait("is", "100 users", name=name)) == {"ann"}
+        assert members_of(acme, trait("contains", "100", name=name)) == {"ann"}
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("condition", "expected"),
     [
         (trait("is", "pro"), {"ann"}),
         (trait("is_not", "pro"), {"bob", "cara"}),
@@ -141,12 +141,12 @@ def test_marketplace_traits_ignore_case_in_their_name(acme: Product) -> None:
     ],
     ids=named,
 )
-def test_who_is_in_no_account_has_none_of_its_traits(
-    acme: Product, asked: dict[str, Any], expected: set[str]
+def test_a_user_without_an_account_has_no_account_traits(
+    acme: Product, condition: dict[str, Any], expected: set[str]
 ) -> None:
     tell(acme, identify("ann", group="initech", x="own"), identify("bob", group="hooli"))
     tell(acme, identify("cara", x="pro"), group("initech", x="pro"))
-    assert let_in(acme, {**asked, "kind": "account_trait"}) == expected
+    assert members_of(acme, {**condition, "kind": "account_trait"}) == expected
 
 
 # --- Events and times -----------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_who_is_in_no_account_has_none_of_its_traits(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("condition", "expected"),
     [
         (event("done"), {"twice today", "three days ago", "now and then"}),
         (event("done", times=2), {"twice today", "now and then"}),
@@ -175,7 +175,9 @@ def test_who_is_in_no_account_has_none_of_its_traits(
     ],
     ids=named,
 )
-def test_events(acme: Product, globex: Product, asked: dict[str, Any], expected: set[str]) -> None:
+def test_events(
+    acme: Product, globex: Product, condition: dict[str, Any], expected: set[str]
+) -> None:
     tell(globex, identify("never"), track("never"), track("never", "closed"))
     tell(acme, identify("never"), identify("other"), track("other", "other"))
     # Midnight is twelve hours ago; events in two accounts are the user's all the same.
@@ -184,56 +186,56 @@ def test_events(acme: Product, globex: Product, asked: dict[str, Any], expected:
     tell(acme, identify("now and then"), track("now and then"))
     tell(acme, track("now and then", hours=-240, group="initech"))
     tell(acme, track("now and then", hours=-480, group="hooli"))
-    assert let_in(acme, asked) == expected
+    assert members_of(acme, condition) == expected
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("condition", "expected"),
     [
         (when("first_seen", "within_days", 1), {"today"}),
-        (when("first_seen", "more_than_days_ago", 1), {"yesterday", "said long ago"}),
-        (when("first_seen", "within_days", 2), {"today", "yesterday", "said long ago"}),
+        (when("first_seen", "more_than_days_ago", 1), {"yesterday", "created long ago"}),
+        (when("first_seen", "within_days", 2), {"today", "yesterday", "created long ago"}),
         (when("first_seen", "more_than_days_ago", 2), set()),
         (when("created", "within_days", 1), {"today"}),
         (when("created", "within_days", 2), {"today", "yesterday"}),
-        (when("created", "more_than_days_ago", 2), {"said long ago"}),
+        (when("created", "more_than_days_ago", 2), {"created long ago"}),
         # The first of January is 266 days before the 24th of September.
-        (when("created", "more_than_days_ago", 266), {"said long ago"}),
+        (when("created", "more_than_days_ago", 266), {"created long ago"}),
         (when("created", "more_than_days_ago", 267), set()),
-        (when("created", "within_days", 267), {"today", "yesterday", "said long ago"}),
+        (when("created", "within_days", 267), {"today", "yesterday", "created long ago"}),
     ],
     ids=named,
 )
-def test_times(acme: Product, asked: dict[str, Any], expected: set[str]) -> None:
+def test_times(acme: Product, condition: dict[str, Any], expected: set[str]) -> None:
     tell(acme, identify("today", hours=-12), identify("yesterday", hours=-12.1))
-    tell(acme, identify("said long ago", hours=-24, createdAt="2026-01-01T23:00:00Z"))
-    assert let_in(acme, asked) == expected
+    tell(acme, identify("created long ago", hours=-24, createdAt="2026-01-01T23:00:00Z"))
+    assert members_of(acme, condition) == expected
 
 
-# --- Together -------------------------------------------------------------------------------
+# --- All or any -----------------------------------------------------------------------------
 
 
 @pytest.mark.django_db
 def test_all_or_any_of_the_conditions(acme: Product) -> None:
     tell(acme, identify("both", a="1", b="1"), identify("a", a="1"), identify("neither"))
-    asked = trait("is", "1", name="a"), trait("is_set", name="b")
-    assert let_in(acme, *asked) == {"both"}
-    assert let_in(acme, *asked, match="any") == {"both", "a"}
+    conditions = trait("is", "1", name="a"), trait("is_set", name="b")
+    assert members_of(acme, *conditions) == {"both"}
+    assert members_of(acme, *conditions, match="any") == {"both", "a"}
 
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("match", ["all", "any"])
-def test_no_conditions_let_everybody_in(acme: Product, match: str) -> None:
+def test_no_conditions_select_everybody(acme: Product, match: str) -> None:
     tell(acme, identify("ann"), identify("bob"))
-    assert let_in(acme, match=match) == {"ann", "bob"}
+    assert members_of(acme, match=match) == {"ann", "bob"}
 
 
-# --- What a rule tells of itself ------------------------------------------------------------
+# --- Properties of rules --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("asked", "uses_time", "uses_account_traits"),
+    ("condition", "uses_time", "uses_account_traits"),
     [
         (trait("is", "pro"), False, False),
         (trait("before", "2025-01-31"), False, False),
@@ -247,15 +249,15 @@ def test_no_conditions_let_everybody_in(acme: Product, match: str) -> None:
     ids=named,
 )
 def test_what_a_rule_depends_on(
-    asked: dict[str, Any], uses_time: bool, uses_account_traits: bool
+    condition: dict[str, Any], uses_time: bool, uses_account_traits: bool
 ) -> None:
-    for together in ([asked], [trait("is_set"), asked]):
-        rule = rules.parse_rule({"conditions": together}, "user", for_audience=True)
+    for conditions in ([condition], [trait("is_set"), condition]):
+        rule = rules.parse_rule({"conditions": conditions}, "user", for_audience=True)
         assert (rule.uses_time, rule.uses_account_traits) == (uses_time, uses_account_traits)
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "condition",
     [
         trait("is", "pro"),
         trait("at_least", 5),
@@ -270,14 +272,14 @@ def test_what_a_rule_depends_on(
     ],
     ids=named,
 )
-def test_a_rule_is_stored_as_it_is_shown(asked: dict[str, Any]) -> None:
-    rule = rules.parse_rule({"match": "any", "conditions": [asked]}, "account")
+def test_a_rule_is_stored_as_it_is_shown(condition: dict[str, Any]) -> None:
+    rule = rules.parse_rule({"match": "any", "conditions": [condition]}, "account")
     stored = rules.rule_to_json(rule)
-    assert stored["match"] == "any" and asked.items() <= stored["conditions"][0].items()
+    assert stored["match"] == "any" and condition.items() <= stored["conditions"][0].items()
     assert rules.parse_rule(stored, "account") == rule
 
 
-# --- What is refused ------------------------------------------------------------------------
+# --- Rejected rules ------------------------------------------------------------------------
 
 UNKNOWN: list[Any] = [
     None,
@@ -293,103 +295,103 @@ UNKNOWN: list[Any] = [
     when("created", "within_days", 1.5),
     when("created", "within_days", "month"),
 ]
-NO_TEXT = "without characters that no text can hold"
+NO_TEXT = "without NUL or surrogate characters"
 
 
 @pytest.mark.parametrize(
-    ("asked", "field", "sentence"),
+    ("condition", "field", "message"),
     [
-        (trait("is", ""), "value", "Give the text to compare with."),
-        (trait("is", "  "), "value", "Give the text to compare with."),
-        (trait("is", 5), "value", "Give the text to compare with."),
+        (trait("is", ""), "value", "Enter the text to compare with."),
+        (trait("is", "  "), "value", "Enter the text to compare with."),
+        (trait("is", 5), "value", "Enter the text to compare with."),
         (trait("is", "a\0b"), "value", NO_TEXT),
         (trait("contains", "a\ud800"), "value", NO_TEXT),
-        (trait("is", "x" * 513), "value", "in at most 512 characters"),
-        (trait("is", "pro", name=" "), "trait", "Give the trait’s name."),
+        (trait("is", "x" * 513), "value", "with at most 512 characters"),
+        (trait("is", "pro", name=" "), "trait", "Enter the trait’s name."),
         (trait("is", "pro", name="a\0"), "trait", NO_TEXT),
-        (trait("is", "pro", name="x" * 257), "trait", "in at most 256 characters"),
-        (trait("is_set", "pro"), "value", "leave the value empty"),
-        (trait("at_least"), "value", "Give a number."),
-        (trait("at_least", "5"), "value", "Give a number."),
+        (trait("is", "pro", name="x" * 257), "trait", "with at most 256 characters"),
+        (trait("is_set", "pro"), "value", "Leave the value empty"),
+        (trait("at_least"), "value", "Enter a number."),
+        (trait("at_least", "5"), "value", "Enter a number."),
         (trait("at_least", 10**400), "value", "at most 15 digits"),
         (trait("at_most", float("nan")), "value", "at most 15 digits"),
         (trait("at_most", float("-inf")), "value", "at most 15 digits"),
         *(
-            (trait("before", value), "value", "Give a date as year-month-day")
+            (trait("before", value), "value", "Enter a date like")
             for value in (
                 None, 5, "", "now", "infinity", "20250131", "2025-02-30", "0001-01-01",
                 "9999-12-31", "2025-01-31T00:00", "٢٠٢٥-01-31",
             )
         ),
-        (event("done", name=""), "event", "Give the event’s name."),
+        (event("done", name=""), "event", "Enter the event’s name."),
         (event("done", times=0), "times", "from 1 to 1,000,000,000"),
         (event("done", times=10**10), "times", "from 1 to 1,000,000,000"),
-        (event("not_done", times=2), "times", "goes without a number"),
+        (event("not_done", times=2), "times", "takes no number of times"),
         (event("done", within_days=0), "within_days", "from 1 to 3,650"),
         (event("done", within_days=10**30), "within_days", "from 1 to 3,650"),
         (when("created", "within_days", 3651), "days", "from 1 to 3,650"),
         (when("created", "within_days", -1), "days", "from 1 to 3,650"),
         ({"kind": "created", "operator": "within_days", "days": "window"}, "days", "a number of"),
-        (when("last_active", "within_days", 1), "kind", "cannot depend on scores"),
-        ({"kind": "active", "active": True}, "kind", "cannot depend on scores"),
-        ({"kind": "trend", "trend": "rising"}, "kind", "cannot depend on scores"),
+        (when("last_active", "within_days", 1), "kind", "cannot use scores"),
+        ({"kind": "active", "active": True}, "kind", "cannot use scores"),
+        ({"kind": "trend", "trend": "rising"}, "kind", "cannot use scores"),
         ({"kind": "metric", "metric": "raw_score", "operator": "at_least", "value": 1}, "kind",
-         "cannot depend on scores"),
-        *((unknown, None, "This is no condition that is known here") for unknown in UNKNOWN),
+         "cannot use scores"),
+        *((unknown, None, "This is not a valid condition") for unknown in UNKNOWN),
     ],
     ids=repr,
 )  # fmt: skip
-def test_a_condition_that_cannot_be_used_is_told_why(
-    asked: Any, field: str | None, sentence: str
+def test_an_invalid_condition_has_a_message(
+    condition: Any, field: str | None, message: str
 ) -> None:
-    stored = {"match": "all", "conditions": [trait("is_set"), asked]}
-    with pytest.raises(InvalidRule) as refused:
+    stored = {"match": "all", "conditions": [trait("is_set"), condition]}
+    with pytest.raises(InvalidRule) as error:
         rules.parse_rule(stored, "user", for_audience=True)
-    faults = refused.value.faults
-    assert (1, field) in [(fault.condition, fault.field) for fault in faults]
-    assert sentence in str(refused.value)
+    problems = [(problem.condition, problem.field) for problem in error.value.problems]
+    assert (1, field) in problems
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("asked", "scope", "sentence"),
+    ("condition", "scope", "message"),
     [
-        (trait("is_set", kind="account_trait"), "account", "about users only"),
+        (trait("is_set", kind="account_trait"), "account", "applies to users only"),
         ({"kind": "metric", "metric": "active_users", "operator": "at_least", "value": 1}, "user",
-         "“Active users” is a metric of accounts only."),
+         "Only accounts have the metric “Active users”."),
         ({"kind": "metric", "metric": "adoption", "operator": "between", "value": 1}, "user",
-         "Give a number."),
+         "Enter a number."),
         ({"kind": "metric", "metric": "adoption", "operator": "between", "value": 1, "upper": 0.5},
          "user", "must not be below the first"),
         ({"kind": "metric", "metric": "adoption", "operator": "at_least", "value": 1, "upper": 2},
-         "user", "goes with “between” only"),
+         "user", "Only “between” takes a second number"),
         ({"kind": "metric", "metric": "adoption", "operator": "at_least", "value": 2e15}, "user",
          "at most 15 digits"),
     ],
 )  # fmt: skip
-def test_a_condition_that_does_not_fit_is_told_why(
-    asked: dict[str, Any], scope: Any, sentence: str
+def test_a_condition_in_the_wrong_scope_has_a_message(
+    condition: dict[str, Any], scope: Any, message: str
 ) -> None:
-    with pytest.raises(InvalidRule, match=sentence):
-        rules.parse_rule({"conditions": [asked]}, scope)
+    with pytest.raises(InvalidRule, match=message):
+        rules.parse_rule({"conditions": [condition]}, scope)
 
 
 @pytest.mark.parametrize(
-    ("stored", "sentence"),
+    ("stored", "message"),
     [
-        ({"match": "most", "conditions": []}, "whether all conditions must be met, or any"),
-        ({"match": [], "conditions": []}, "whether all conditions must be met, or any"),
+        ({"match": "most", "conditions": []}, "whether all conditions must match, or any"),
+        ({"match": [], "conditions": []}, "whether all conditions must match, or any"),
         ({"conditions": {}}, "at most 20 conditions"),
         ({"conditions": [trait("is_set")] * 21}, "at most 20 conditions"),
     ],
 )
-def test_a_rule_that_is_none_is_told_why(stored: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(InvalidRule, match=sentence):
+def test_an_invalid_rule_has_a_message(stored: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRule, match=message):
         rules.parse_rule(stored, "user")
 
 
-def test_every_fault_is_told() -> None:
+def test_all_problems_are_listed() -> None:
     stored = {"conditions": [trait("is", ""), trait("is_set"), event("done", name="", times=0)]}
-    with pytest.raises(InvalidRule) as refused:
+    with pytest.raises(InvalidRule) as error:
         rules.parse_rule(stored, "user")
-    places = [(fault.condition, fault.field) for fault in refused.value.faults]
-    assert places == [(0, "value"), (2, "event"), (2, "times")]
+    problems = [(problem.condition, problem.field) for problem in error.value.problems]
+    assert problems == [(0, "value"), (2, "event"), (2, "times")]

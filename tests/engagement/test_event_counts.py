@@ -1,4 +1,4 @@
-"""Which events were seen lately, and how often; and the users who are looked at where many are."""
+"""Counts of recent events, and the samples of users that estimate them."""
 
 from datetime import timedelta
 from typing import Any
@@ -22,11 +22,11 @@ def scores_of(product: Product) -> ScoreSet:
     return scores
 
 
-def lately(product: Product, today: Any = TODAY) -> dict[str, int]:
-    found = event_counts.count_recent_events(scores_of(product), today)
-    assert not found.is_estimate
-    names = EventName.objects.in_bulk(found.counts)
-    return {names[name_id].name: count for name_id, count in found.counts.items()}
+def recent_counts(product: Product, today: Any = TODAY) -> dict[str, int]:
+    recent = event_counts.count_recent_events(scores_of(product), today)
+    assert not recent.is_estimate
+    names = EventName.objects.in_bulk(recent.counts)
+    return {names[name_id].name: count for name_id, count in recent.counts.items()}
 
 
 def test_events_of_the_last_thirty_days_are_counted(acme: Product, globex: Product) -> None:
@@ -37,34 +37,36 @@ def test_events_of_the_last_thirty_days_are_counted(acme: Product, globex: Produ
     tell(acme, track("bob", "shared"), track("bob", "forgotten", -24 * 40))
     tell(globex, track("ann", "opened"), track("ann", "globex event"))
     rescore(NOON)
-    assert lately(acme) == {"opened": 6, "shared": 1}
-    assert lately(acme, TODAY + timedelta(days=29)) == {"opened": 2, "shared": 1}
-    assert lately(globex) == {"opened": 1, "globex event": 1}
+    assert recent_counts(acme) == {"opened": 6, "shared": 1}
+    assert recent_counts(acme, TODAY + timedelta(days=29)) == {"opened": 2, "shared": 1}
+    assert recent_counts(globex) == {"opened": 1, "globex event": 1}
 
 
-def test_an_audience_counts_its_users_alone(acme: Product) -> None:
+def test_an_audience_counts_only_its_users(acme: Product) -> None:
     tell(acme, identify("ann", plan="pro"), identify("bob", plan="free"))
     tell(acme, track("ann", "opened"), track("bob", "opened"), track("bob", "shared"))
     rule = {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}
     acme.workspaces.update(audience={"match": "all", "conditions": [rule]})
     sets.request_score_set(acme.workspaces.get().pk)
     rescore(NOON)
-    assert lately(acme) == {"opened": 1}
+    assert recent_counts(acme) == {"opened": 1}
 
 
-def test_nobody_did_anything(scores: ScoreSet) -> None:
+def test_no_events(scores: ScoreSet) -> None:
     assert event_counts.count_recent_events(scores, TODAY) == ({}, 0, False)
 
 
-def test_of_many_users_some_stand_for_all(acme: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_users_are_estimated_from_a_sample(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_counts, "COUNT_ALL_UP_TO", 300)
     monkeypatch.setattr(event_counts, "SAMPLE_SIZE", 200)
     for number in range(400):
         tell(acme, identify(f"user {number}"), *[track(f"user {number}", "opened")] * 3)
     rescore(NOON)
-    found = event_counts.count_recent_events(scores_of(acme), TODAY)
-    assert found.is_estimate and found.users == pytest.approx(200, abs=20)
-    assert list(found.counts.values()) == [pytest.approx(1200, rel=0.02)]
+    recent = event_counts.count_recent_events(scores_of(acme), TODAY)
+    assert recent.is_estimate and recent.users == pytest.approx(200, abs=20)
+    assert list(recent.counts.values()) == [pytest.approx(1200, rel=0.02)]
 
 
 @pytest.mark.parametrize(
@@ -93,6 +95,6 @@ def test_a_sample_is_even_however_far_apart_ids_are(
 
 
 def test_a_sample_of_accounts(scores: ScoreSet) -> None:
-    known = [account(scores, f"account {number}").account_id for number in range(5)]
-    assert sorted(sampling.sample_subjects(scores, "account", 5, 10).ids) == known
+    ids = [account(scores, f"account {number}").account_id for number in range(5)]
+    assert sorted(sampling.sample_subjects(scores, "account", 5, 10).ids) == ids
     assert sampling.sample_subjects(scores, "user", 0, 10) == ([], 1.0)

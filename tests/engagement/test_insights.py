@@ -1,4 +1,4 @@
-"""Each insight, with the numbers that lead to it."""
+"""Each insight, its text, and the numbers that lead to it."""
 
 from dataclasses import replace
 from datetime import UTC, date, datetime
@@ -27,7 +27,7 @@ CALM = AccountFacts(
         active_share=10 / 12,
         license_utilization=None,
     ),
-    made_of=[EventPoints("opened", 1, 100, 100, 98, 98)],
+    event_points=[EventPoints("opened", 1, 100, 100, 98, 98)],
     traits={},
     top_user=TopUser(7, "ann", "Ann", 30),
     today=TODAY,
@@ -37,14 +37,14 @@ CALM = AccountFacts(
 
 def facts(
     *,
-    made_of: list[EventPoints] | None = None,
+    event_points: list[EventPoints] | None = None,
     traits: dict[str, Any] | None = None,
     **metrics: Any,
 ) -> AccountFacts:
     return replace(
         CALM,
         metrics=replace(CALM.metrics, **metrics),
-        made_of=CALM.made_of if made_of is None else made_of,
+        event_points=CALM.event_points if event_points is None else event_points,
         traits=traits or {},
     )
 
@@ -58,37 +58,39 @@ def only(found: list[Insight]) -> Insight:
     return insight
 
 
-def test_a_calm_account_has_none() -> None:
+def test_a_calm_account_has_no_insights() -> None:
     assert apply_rules(CALM) == []
 
 
 @pytest.mark.parametrize(
-    ("last_day", "says"),
+    ("last_day", "text"),
     [
-        (12, "for 12 days. The last scored event was on 2026-09-12."),
-        (23, "for a day. The last scored event was on 2026-09-23."),
+        (12, "No scored activity for 12 days (last: 12 Sep 2026)."),
+        (23, "No scored activity for 1 day (last: 23 Sep 2026)."),
     ],
 )
-def test_activity_stopped(last_day: int, says: str) -> None:
+def test_activity_stopped(last_day: int, text: str) -> None:
     last_at = datetime(2026, 9, last_day, 23, 59, tzinfo=UTC)
     found = only(apply_rules(facts(raw_score=0, last_active_at=last_at)))
     assert (found.kind, found.severity) == ("activity_stopped", "warning")
-    # Events that weigh nothing may go on.
-    assert found.text == f"Nothing that is scored has happened {says}"
+    # Events with a weight of 0 may continue.
+    assert found.text == text
     assert found.numbers["days"] == 24 - last_day
 
 
 @pytest.mark.parametrize(
     "last_at", [None, datetime(2026, 6, 26, tzinfo=UTC), datetime(2020, 1, 1, tzinfo=UTC)]
 )
-def test_what_stopped_long_ago_or_never_began_is_no_news(last_at: datetime | None) -> None:
+def test_an_account_that_stopped_long_ago_or_never_began_has_no_insight(
+    last_at: datetime | None,
+) -> None:
     assert apply_rules(facts(raw_score=0, last_active_at=last_at)) == []
 
 
-def test_a_rising_score_names_what_moved_it_most() -> None:
+def test_a_rising_score_names_the_events_behind_it() -> None:
     rising = facts(
         scores=Scores(80.8, 70.0, 57.4, 23.4, "rising"),
-        made_of=[
+        event_points=[
             event("shared", 3, 15, weight=5),
             event("opened", 50, 57),
             event("paid", 0, 1),
@@ -99,9 +101,8 @@ def test_a_rising_score_names_what_moved_it_most() -> None:
     found = only(apply_rules(rising))
     assert (found.kind, found.severity) == ("trend_up", "good")
     assert found.text == (
-        "The score rose by 23.4 to 80.8 within 7 days. What moved it most: "
-        "“shared” (15 points before, 75 now), “opened” (50 points before, 57 now) and "
-        "“logged in” (0 points before, 2 now)."
+        "The score rose by 23.4 to 80.8 in 7 days. Mainly because of “shared” (15 → 75 points), "
+        "“opened” (50 → 57 points) and “logged in” (0 → 2 points)."
     )
     assert found.numbers["events"][0] == {
         "name": "shared",
@@ -113,40 +114,37 @@ def test_a_rising_score_names_what_moved_it_most() -> None:
     }
 
 
-def test_a_falling_score_names_what_fell() -> None:
+def test_a_falling_score_names_the_events_that_fell() -> None:
     falling = facts(
         scores=Scores(40.0, 45.0, 62.5, -22.5, "falling"),
-        made_of=[event("opened", 90, 20), event("shared", 1, 2)],
+        event_points=[event("opened", 90, 20), event("shared", 1, 2)],
     )
     found = only(apply_rules(falling))
     assert (found.kind, found.severity) == ("trend_down", "warning")
     assert found.text == (
-        "The score fell by 22.5 to 40.0 within 7 days. What moved it most: "
-        "“opened” (90 points before, 20 now)."
+        "The score fell by 22.5 to 40.0 in 7 days. Mainly because of “opened” (90 → 20 points)."
     )
 
 
 def test_a_score_may_fall_because_others_rose() -> None:
-    falling = facts(scores=Scores(40.0, 45.0, 62.5, -22.5, "falling"), made_of=[])
-    assert only(apply_rules(falling)).text == "The score fell by 22.5 to 40.0 within 7 days."
+    falling = facts(scores=Scores(40.0, 45.0, 62.5, -22.5, "falling"), event_points=[])
+    assert only(apply_rules(falling)).text == "The score fell by 22.5 to 40.0 in 7 days."
 
 
-def test_one_person_carries_the_account() -> None:
-    carried = replace(CALM, top_user=TopUser(7, "ann", "Ann", 70))
-    found = only(apply_rules(carried))
-    assert found.text == (
-        "One person carries the account: 70% of its points come from Ann, one of 12 users."
-    )
+def test_one_person_has_most_of_the_activity() -> None:
+    account = replace(CALM, top_user=TopUser(7, "ann", "Ann", 70))
+    found = only(apply_rules(account))
+    assert found.text == "Ann accounts for 70% of this account’s activity (12 users in total)."
     assert found.numbers == {
         "user": {"id": 7, "tracking_id": "ann", "name": "Ann"},
         "share": 0.7,
         "total_users": 12,
     }
     nameless = replace(CALM, top_user=TopUser(7, "u-7", None, 70))
-    assert "come from u-7," in only(apply_rules(nameless)).text
+    assert only(apply_rules(nameless)).text.startswith("u-7 accounts for 70%")
 
 
-def test_a_single_user_carries_nobody() -> None:
+def test_an_account_with_one_user_does_not_depend_on_one_person() -> None:
     alone = replace(facts(total_users=1), top_user=TopUser(7, "ann", "Ann", 100))
     assert apply_rules(alone) == []
     assert apply_rules(replace(CALM, top_user=TopUser(7, "ann", "Ann", 69))) == []
@@ -154,16 +152,15 @@ def test_a_single_user_carries_nobody() -> None:
 
 def test_breadth_narrows() -> None:
     names = [event(name, 5, 0) for name in ("a", "b", "c", "d")]
-    found = only(apply_rules(facts(made_of=[event("e", 5, 5), event("f", 1, 1), *names])))
+    found = only(apply_rules(facts(event_points=[event("e", 5, 5), event("f", 1, 1), *names])))
     assert found.text == (
-        "Fewer features are used: 2 of 6 kinds of events are left. "
-        "Gone are “a”, “b” and “c” and others."
+        "Only 2 of 6 events are still in use. No longer used: “a”, “b”, “c” and 1 more."
     )
     assert found.numbers == {"event_names": 2, "event_names_last_period": 6}
 
 
 @pytest.mark.parametrize(
-    "made_of",
+    "event_points",
     [
         # Two of three are left; one of three, but three are few; three of five.
         [event("a", 1, 1), event("b", 1, 1), event("c", 1, 0)],
@@ -171,54 +168,49 @@ def test_breadth_narrows() -> None:
         [event(name, 1, now) for name, now in zip("abcde", (1, 1, 1, 0, 0), strict=True)],
     ],
 )
-def test_a_little_less_breadth_is_no_news(made_of: list[EventPoints]) -> None:
-    assert apply_rules(facts(made_of=made_of)) == []
+def test_a_little_less_breadth_has_no_insight(event_points: list[EventPoints]) -> None:
+    assert apply_rules(facts(event_points=event_points)) == []
 
 
 @pytest.mark.parametrize(
-    ("seats", "active", "kind", "says"),
+    ("seats", "active", "kind", "text"),
     [
-        (50, 12, "seats_unused", "12 people are active, and it is for 50 (24%)."),
-        (50, 1, "seats_unused", "1 person is active, and it is for 50 (2%)."),
-        (50, 63, "seats_exceeded", "63 people are active on a license for 50."),
-        (15000, 20, "seats_unused", "20 people are active, and it is for 15,000 (less than 1%)."),
-        (
-            2000000,
-            20,
-            "seats_unused",
-            "20 people are active, and it is for 2,000,000 (less than 1%).",
-        ),
-        (2.5, 5, "seats_exceeded", "5 people are active on a license for 2.5."),
+        (50, 12, "seats_unused", "Only 12 of 50 licensed seats are active (24%)."),
+        (50, 1, "seats_unused", "Only 1 of 50 licensed seats is active (2%)."),
+        (15000, 20, "seats_unused", "Only 20 of 15,000 licensed seats are active (less than 1%)."),
+        (2.5, 5, "seats_exceeded", "More users are active (5) than seats are licensed (2.5)."),
+        (50, 63, "seats_exceeded", "More users are active (63) than seats are licensed (50)."),
     ],
 )
-def test_licensed_seats(seats: float, active: int, kind: str, says: str) -> None:
+def test_licensed_seats(seats: float, active: int, kind: str, text: str) -> None:
     found = only(apply_rules(facts(traits={"am.tier.number": seats}, active_users=active)))
-    assert found.kind == kind and found.text.endswith(says)
+    assert (found.kind, found.text) == (kind, text)
     assert found.numbers["license_utilization"] == active / seats
 
 
 @pytest.mark.parametrize(("seats", "active"), [(50, 15), (50, 50), ("50", 1), (0, 1)])
-def test_a_license_in_fair_use_is_no_news(seats: object, active: int) -> None:
+def test_a_license_in_ordinary_use_has_no_insight(seats: object, active: int) -> None:
     assert apply_rules(facts(traits={"am.tier.number": seats}, active_users=active)) == []
 
 
 @pytest.mark.parametrize(
-    ("ends", "says"),
+    ("ends", "text"),
     [
-        ("2026-09-24", "The evaluation ends today, on 2026-09-24."),
-        ("2026-09-25", "The evaluation ends tomorrow, on 2026-09-25."),
-        ("2026-10-08", "The evaluation ends in 14 days, on 2026-10-08."),
+        ("2026-09-24", "The evaluation ends today (24 Sep 2026)."),
+        ("2026-09-25", "The evaluation ends tomorrow (25 Sep 2026)."),
+        ("2026-10-08", "The evaluation ends in 14 days (8 Oct 2026)."),
         ("2026-10-09", None),
         ("2026-09-23", None),
         ("soon", None),
     ],
 )
-def test_an_evaluation_ends(ends: str, says: str | None) -> None:
+def test_an_evaluation_ends(ends: str, text: str | None) -> None:
     traits = {"am.licenseType": "EVALUATION", "am.evaluationEndDate": ends}
-    assert [found.text for found in apply_rules(facts(traits=traits))] == ([says] if says else [])
+    texts = [insight.text for insight in apply_rules(facts(traits=traits))]
+    assert texts == ([text] if text else [])
 
 
-def test_an_evaluation_without_a_date_of_its_own_ends_with_its_maintenance() -> None:
+def test_an_evaluation_without_an_end_date_ends_with_its_maintenance() -> None:
     traits = {"am.licenseType": "evaluation", "am.maintenanceEndDate": "2026-09-30"}
     assert only(apply_rules(facts(traits=traits))).numbers["days"] == 6
 
@@ -226,22 +218,24 @@ def test_an_evaluation_without_a_date_of_its_own_ends_with_its_maintenance() -> 
 FALLING = Scores(40.0, 45.0, 62.5, -22.5, "falling")
 
 
-@pytest.mark.parametrize(("ends", "days"), [("2026-10-24", 30), ("2026-11-23", 60)])
-def test_a_renewal_is_at_risk_where_use_falls(ends: str, days: int) -> None:
+@pytest.mark.parametrize(
+    ("ends", "when"),
+    [("2026-10-24", "in 30 days (24 Oct 2026)"), ("2026-11-23", "in 60 days (23 Nov 2026)")],
+)
+def test_a_renewal_is_at_risk_when_the_score_falls(ends: str, when: str) -> None:
     traits = {"am.licenseType": "COMMERCIAL", "am.maintenanceEndDate": ends}
-    found = {one.kind: one for one in apply_rules(facts(traits=traits, scores=FALLING))}
+    found = {insight.kind: insight for insight in apply_rules(facts(traits=traits, scores=FALLING))}
     assert set(found) == {"renewal_at_risk", "trend_down"}
     assert found["renewal_at_risk"].text == (
-        f"The license is up for renewal in {days} days, on {ends}, "
-        "and the score fell by 22.5 to 40.0."
+        f"The license is up for renewal {when}, and the score fell by 22.5 to 40.0."
     )
 
 
 @pytest.mark.parametrize("ends", ["2026-11-24", "2026-09-23", None])
-def test_no_renewal_near_is_no_risk(ends: str | None) -> None:
+def test_a_distant_renewal_is_no_risk(ends: str | None) -> None:
     kinds = {
-        one.kind
-        for one in apply_rules(facts(traits={"am.maintenanceEndDate": ends}, scores=FALLING))
+        insight.kind
+        for insight in apply_rules(facts(traits={"am.maintenanceEndDate": ends}, scores=FALLING))
     }
     assert kinds == {"trend_down"}
 
@@ -252,26 +246,27 @@ def test_warnings_come_first() -> None:
             facts(
                 scores=Scores(80.8, 70.0, 57.4, 23.4, "rising"),
                 traits={"am.tier.number": 100},
-                made_of=[event("opened", 1, 100)],
+                event_points=[event("opened", 1, 100)],
             ),
             top_user=TopUser(7, "ann", "Ann", 90),
         )
     )
-    assert [one.severity for one in found] == ["warning", "notice", "good"]
+    assert [insight.severity for insight in found] == ["warning", "notice", "good"]
 
 
 @pytest.mark.parametrize(
     ("active", "licensed", "share"),
     [(39, 15_000, "less than 1%"), (0, 50, "0%"), (1, 100, "1%"), (4, 50, "8%")],
 )
-def test_a_share_above_zero_is_never_shown_as_zero(active: int, licensed: int, share: str) -> None:
+def test_a_share_above_zero_is_never_0_percent(active: int, licensed: int, share: str) -> None:
     found = only(apply_rules(facts(active_users=active, traits={"am.tier.number": licensed})))
-    assert found.text.endswith(f"it is for {licensed:,} ({share}).")
+    assert found.text.startswith(f"Only {active} of {licensed:,} licensed seats ")
+    assert found.text.endswith(f" active ({share}).")
 
 
-def test_nearly_all_points_are_not_all() -> None:
-    carried = replace(facts(raw_score=1000), top_user=TopUser(7, "ann", "Ann", 999))
-    assert "more than 99% of its points" in only(apply_rules(carried)).text
+def test_nearly_all_points_are_not_100_percent() -> None:
+    account = replace(facts(raw_score=1000), top_user=TopUser(7, "ann", "Ann", 999))
+    assert "more than 99% of this account’s activity" in only(apply_rules(account)).text
 
 
 @pytest.mark.parametrize(
@@ -283,9 +278,11 @@ def test_nearly_all_points_are_not_all() -> None:
         {"am.maintenanceEndDate": "2026-09-30"},
     ],
 )
-def test_a_license_says_nothing_about_an_audience(traits: dict[str, Any]) -> None:
-    """It is for everybody in the account, and the numbers are of some."""
-    known = facts(traits=traits, scores=Scores(40.0, 45.0, 62.5, -22.5, "falling"))
+def test_an_audience_has_no_insights_about_the_license(traits: dict[str, Any]) -> None:
+    """The license covers all users of the account, the numbers only some."""
+    account = facts(traits=traits, scores=Scores(40.0, 45.0, 62.5, -22.5, "falling"))
     kinds = {"seats_exceeded", "seats_unused", "evaluation_ending", "renewal_at_risk"}
-    assert {one.kind for one in apply_rules(known)} & kinds
-    assert not {one.kind for one in apply_rules(replace(known, of_audience=True))} & kinds
+    assert {insight.kind for insight in apply_rules(account)} & kinds
+    assert (
+        not {insight.kind for insight in apply_rules(replace(account, has_audience=True))} & kinds
+    )

@@ -58,12 +58,12 @@ def shown(workspace: Workspace) -> dict[str, Any]:
     days = DailyBenchmark.objects.filter(score_set=scores).order_by("day")
     return {
         "users": {
-            row.user.external_id: (metrics.user_scores(row, scores), score_history(scores, row))
+            row.user.external_id: (metrics.compute_scores(row, scores), score_history(scores, row))
             for row in users
         },
         "accounts": {
             row.account.external_id: (
-                metrics.account_scores(row, scores),
+                metrics.compute_scores(row, scores),
                 score_history(scores, row),
             )
             for row in accounts
@@ -189,13 +189,13 @@ def assert_same_past_as_a_new_workspace(product: Product) -> None:
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """The days, as so many before today, whose benchmarks are taken: from and until."""
     calls: list[tuple[int, int]] = []
-    take_days = past_benchmarks._take_days
+    take_days = past_benchmarks._compute_days
 
     def note(score_set: ScoreSet, today: date, first: date, last: date) -> None:
         calls.append(((today - first).days, (today - last).days))
         take_days(score_set, today, first, last)
 
-    monkeypatch.setattr(past_benchmarks, "_take_days", note)
+    monkeypatch.setattr(past_benchmarks, "_compute_days", note)
     return calls
 
 

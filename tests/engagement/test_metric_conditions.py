@@ -1,4 +1,4 @@
-"""Each metric as a condition, with numbers worked out by hand.
+"""Each metric as a condition, with numbers computed by hand.
 
 Under the benchmark of 100 a raw score of 60 shows 74.9, 61 shows 75.5 and 100 shows 90.0; under
 50, as it was a day ago, 30 shows 74.9; under 200, as it was a period ago, 120 does.
@@ -66,7 +66,7 @@ USERS_ONLY_YESTERDAY = [
 
 @pytest.mark.parametrize("scope", BOTH_SCOPES)
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("condition", "expected"),
     [
         (at_least("engagement_score", 0), ALL),
         (at_least("engagement_score", -5), ALL),
@@ -129,18 +129,20 @@ USERS_ONLY_YESTERDAY = [
     ids=named,
 )
 def test_metrics_of_both(
-    scores: ScoreSet, scope: Scope, asked: dict[str, Any], expected: set[str]
+    scores: ScoreSet, scope: Scope, condition: dict[str, Any], expected: set[str]
 ) -> None:
     for name, numbers in SUBJECTS.items():
         MAKE[scope](scores, name, **numbers)
-    assert members(scores, scope, asked) == expected
+    assert members(scores, scope, condition) == expected
 
 
-@pytest.mark.parametrize(("asked", "expected"), USERS_ONLY_YESTERDAY, ids=named)
-def test_scores_of_a_day_ago(scores: ScoreSet, asked: dict[str, Any], expected: set[str]) -> None:
+@pytest.mark.parametrize(("condition", "expected"), USERS_ONLY_YESTERDAY, ids=named)
+def test_scores_of_yesterday(
+    scores: ScoreSet, condition: dict[str, Any], expected: set[str]
+) -> None:
     for name, numbers in SUBJECTS.items():
         user(scores, name, **numbers)
-    assert members(scores, "user", asked) == expected
+    assert members(scores, "user", condition) == expected
 
 
 def test_without_a_benchmark_everybody_scores_0(scores: ScoreSet) -> None:
@@ -169,7 +171,7 @@ def test_without_scored_names_there_is_no_adoption(scores: ScoreSet) -> None:
 
 
 def did(score_set: ScoreSet, name: str, event: str, *counts: tuple[int, int], by: str = "") -> None:
-    """The subject did the event so many times on the day so many days ago."""
+    """Record *times* events of the subject, *ago* days ago."""
     product = score_set.product_id
     event_name, _ = EventName.objects.get_or_create(product_id=product, name=event)
     person = User.objects.get(product_id=product, external_id=by or name)
@@ -206,9 +208,13 @@ CASES = [(1, *case) for case in ALL_TIME] + [(0, *case) for case in LISTED_ONLY]
 
 
 @pytest.mark.parametrize("scope", BOTH_SCOPES)
-@pytest.mark.parametrize(("default_weight", "asked", "expected"), CASES, ids=named)
+@pytest.mark.parametrize(("default_weight", "condition", "expected"), CASES, ids=named)
 def test_metrics_of_all_time(
-    scores: ScoreSet, scope: Scope, default_weight: int, asked: dict[str, Any], expected: set[str]
+    scores: ScoreSet,
+    scope: Scope,
+    default_weight: int,
+    condition: dict[str, Any],
+    expected: set[str],
 ) -> None:
     by = "" if scope == "user" else "ann"
     if by:
@@ -224,12 +230,12 @@ def test_metrics_of_all_time(
     ScoredEvent.objects.create(score_set=scores, event_name=paid, weight=3)
     if by:
         # The user who did it all has a row as well, but is no account.
-        assert members(scores, "account", asked) == expected
+        assert members(scores, "account", condition) == expected
     else:
-        assert members(scores, "user", asked) == expected
+        assert members(scores, "user", condition) == expected
 
 
-def test_an_account_counts_only_users_that_it_shows(scores: ScoreSet) -> None:
+def test_an_account_counts_only_identified_users(scores: ScoreSet) -> None:
     account(scores, "initech")
     user(scores, "ann")
     stranger = user(scores, "stranger", is_identified=False).user
@@ -263,7 +269,7 @@ WITHOUT_SEATS = {"empty", "text", "none", "tiny", "huge", "unlimited"}
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("condition", "expected"),
     [
         (at_least("active_users", 2), {"two of three", "all ten"}),
         (at_most("active_users", 0), {"empty"}),
@@ -284,18 +290,20 @@ WITHOUT_SEATS = {"empty", "text", "none", "tiny", "huge", "unlimited"}
     ],
     ids=named,
 )
-def test_metrics_of_accounts(scores: ScoreSet, asked: dict[str, Any], expected: set[str]) -> None:
+def test_metrics_of_accounts(
+    scores: ScoreSet, condition: dict[str, Any], expected: set[str]
+) -> None:
     for name, numbers in ACCOUNTS.items():
         account(scores, name, **numbers)
-    assert members(scores, "account", asked) == expected
+    assert members(scores, "account", condition) == expected
 
 
 def test_seats_are_not_compared_with_the_users_of_an_audience(scores: ScoreSet) -> None:
     account(scores, "two of three", **ACCOUNTS["two of three"])
-    asked = at_least("license_utilization", 0)
-    assert members(scores, "account", asked) == {"two of three"}
+    condition = at_least("license_utilization", 0)
+    assert members(scores, "account", condition) == {"two of three"}
     scores.audience = {"match": "all", "conditions": [{"kind": "first_seen"}]}
-    assert members(scores, "account", asked) == set()
+    assert members(scores, "account", condition) == set()
 
 
 # --- Age ------------------------------------------------------------------------------------
@@ -303,7 +311,7 @@ def test_seats_are_not_compared_with_the_users_of_an_audience(scores: ScoreSet) 
 
 @pytest.mark.parametrize("scope", BOTH_SCOPES)
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("condition", "expected"),
     [
         (at_least("tenure_days", 0), {"today", "yesterday", "tomorrow", "ancient"}),
         (at_least("tenure_days", 1), {"yesterday", "ancient"}),
@@ -321,13 +329,15 @@ def test_seats_are_not_compared_with_the_users_of_an_audience(scores: ScoreSet) 
     ],
     ids=named,
 )
-def test_age(scores: ScoreSet, scope: Scope, asked: dict[str, Any], expected: set[str]) -> None:
+def test_tenure(
+    scores: ScoreSet, scope: Scope, condition: dict[str, Any], expected: set[str]
+) -> None:
     assert (TODAY - TODAY.replace(year=1, month=1, day=1)).days == 739882
     MAKE[scope](scores, "today", first_seen_at=ago(0.5))
     MAKE[scope](scores, "yesterday", first_seen_at=ago(0.6))
     MAKE[scope](scores, "tomorrow", created_at=ago(-1))
     MAKE[scope](scores, "ancient", created_at=ago(739882))
-    assert members(scores, scope, asked) == expected
+    assert members(scores, scope, condition) == expected
 
 
 @pytest.mark.parametrize("scope", BOTH_SCOPES)
@@ -343,14 +353,14 @@ def test_age(scores: ScoreSet, scope: Scope, asked: dict[str, Any], expected: se
         ("more_than_days_ago", "window", {"long ago"}),
     ],
 )
-def test_who_was_never_active_meets_neither(
+def test_never_active_matches_neither_operator(
     scores: ScoreSet, scope: Scope, operator: str, days: int | str, expected: set[str]
 ) -> None:
     MAKE[scope](scores, "never")
     for name, then in (("today", 0), ("yesterday", 1), ("long ago", 40)):
         MAKE[scope](scores, name, last_active_at=ago(then))
-    asked = {"kind": "last_active", "operator": operator, "days": days}
-    assert members(scores, scope, asked) == expected
+    condition = {"kind": "last_active", "operator": operator, "days": days}
+    assert members(scores, scope, condition) == expected
 
 
 # --- Together -------------------------------------------------------------------------------
@@ -360,16 +370,16 @@ def test_who_was_never_active_meets_neither(
 def test_all_or_any_of_the_conditions(scores: ScoreSet, scope: Scope) -> None:
     for name, numbers in SUBJECTS.items():
         MAKE[scope](scores, name, **numbers)
-    asked = at_most("raw_score", 60), at_least("frequency", 3)
-    assert members(scores, scope, *asked) == {"sixty"}
-    assert members(scores, scope, *asked, match="any") == ALL
+    conditions = at_most("raw_score", 60), at_least("frequency", 3)
+    assert members(scores, scope, *conditions) == {"sixty"}
+    assert members(scores, scope, *conditions, match="any") == ALL
     nobody = at_least("raw_score", 1e15)
-    assert members(scores, scope, nobody, asked[1], match="any") == {
+    assert members(scores, scope, nobody, conditions[1], match="any") == {
         "sixty", "sixty-one", "hundred"
     }  # fmt: skip
 
 
-def test_every_metric_has_a_name_for_people_and_a_condition(scores: ScoreSet) -> None:
+def test_every_metric_has_a_label_and_a_condition(scores: ScoreSet) -> None:
     for name, metric in METRICS.items():
         assert metric.label[0].isupper()
         for scope in metric.scopes:
@@ -399,33 +409,33 @@ def test_no_condition_and_no_trait_makes_a_query_fail(scores: ScoreSet, scope: S
     odd = [*HOSTILE, "now", "infinity", "NaN", "1" * 5000, 1e308, -5e-324, [], {}, [[["x"]]], False]
     for number, value in enumerate(odd):
         MAKE[scope](scores, str(number), traits={"x": value, "am.tier.number": value})
-    asked: list[dict[str, Any]] = []
+    conditions: list[dict[str, Any]] = []
     for text in HOSTILE:
-        asked += [
+        conditions += [
             {"kind": "trait", "trait": name, "operator": operator, "value": text}
             for operator in ("is", "is_not", "contains")
             for name in ("x", text)
         ]
-        asked.append({"kind": "event", "event": text, "operator": "done"})
+        conditions.append({"kind": "event", "event": text, "operator": "done"})
     for operator, value in (
         ("at_least", 1e15), ("at_most", -1e15), ("at_least", 1e-300),
         ("before", "9998-12-31"), ("after", "1000-01-01"),
     ):  # fmt: skip
-        asked.append({"kind": "trait", "trait": "x", "operator": operator, "value": value})
+        conditions.append({"kind": "trait", "trait": "x", "operator": operator, "value": value})
     if scope == "account":
-        asked.append(at_least("license_utilization", 1e-300))
-    for one in asked:
-        members(scores, scope, one)
-    for some in (asked[:20], asked[-20:]):
-        segment = Segment(pk=1, scope=scope, match="any", conditions=some)
+        conditions.append(at_least("license_utilization", 1e-300))
+    for condition in conditions:
+        members(scores, scope, condition)
+    for chunk in (conditions[:20], conditions[-20:]):
+        segment = Segment(pk=1, scope=scope, match="any", conditions=chunk)
         assert segments.count_members_by_segment(scores, [segment])[1] <= len(odd)
 
 
-# --- The steps of a shown score -------------------------------------------------------------
+# --- Steps of the displayed score -----------------------------------------------------------
 
 
 @pytest.mark.parametrize("benchmark", [1.0, 1.5, 7.9, 100.0, 208.2, 12345.678, 1e9, 3e14])
-def test_the_steps_are_the_lowest_raw_scores_that_show_them(benchmark: float) -> None:
+def test_steps_are_the_lowest_raw_scores_of_their_tenths(benchmark: float) -> None:
     steps = _steps(benchmark)
     assert len(steps) == 1000 and list(steps) == sorted(steps)
     for tenth, raw in enumerate(steps, 1):

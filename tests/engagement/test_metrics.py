@@ -1,4 +1,4 @@
-"""Each metric of a user and an account, with numbers worked out by hand."""
+"""Each metric of a user and an account, with numbers computed by hand."""
 
 from dataclasses import asdict
 from typing import Any
@@ -67,14 +67,14 @@ def test_every_metric_of_a_user() -> None:
 
 
 def test_every_metric_that_an_account_adds() -> None:
-    known = account({"am.tier.number": 50})
-    assert known.scores.now == 68.4
+    computed = account({"am.tier.number": 50})
+    assert computed.scores.now == 68.4
     # There was no benchmark yesterday, so nobody scored.
-    assert known.scores.yesterday == 0.0
-    assert known.scores.last_period == 90.0
-    assert known.percentile == 0.0
-    assert (known.active_users, known.total_users, known.active_share) == (3, 12, 0.25)
-    assert known.license_utilization == 3 / 50
+    assert computed.scores.yesterday == 0.0
+    assert computed.scores.last_period == 90.0
+    assert computed.percentile == 0.0
+    assert (computed.active_users, computed.total_users, computed.active_share) == (3, 12, 0.25)
+    assert computed.license_utilization == 3 / 50
 
 
 @pytest.mark.parametrize(
@@ -88,17 +88,17 @@ def test_license_utilization_needs_a_number_of_seats(
     assert account().license_utilization is None
 
 
-def test_an_audience_utilizes_no_license(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audience_has_no_license_utilization(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SCORE_SET, "audience", {"match": "all", "conditions": [{"kind": "active"}]})
     assert account({"am.tier.number": 2}).license_utilization is None
 
 
-def test_shares_of_nothing_are_unknown() -> None:
+def test_ratios_without_a_denominator_are_none() -> None:
     assert account(active_users=0, total_users=0).active_share is None
     nothing_scored = ScoreSet(lookback_days=7)
     row = UserEngagement(**NUMBERS | {"raw": 0})
-    known = metrics.compute_user_metrics(row, nothing_scored, AllTimeTotals(0, 0))
-    assert (known.adoption, known.adoption_all_time, known.percentile) == (None, None, 0.0)
+    computed = metrics.compute_user_metrics(row, nothing_scored, AllTimeTotals(0, 0))
+    assert (computed.adoption, computed.adoption_all_time, computed.percentile) == (None, None, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_percentile_is_the_share_with_a_lower_raw_score(raw: int, share: float
 
 
 @pytest.mark.parametrize(
-    ("number", "shown"), [(0.05, 0.1), (0.04, 0.0), (99.96, 100.0), (-0.05, 0.0), (-9.96, -10.0)]
+    ("number", "rounded"), [(0.05, 0.1), (0.04, 0.0), (99.96, 100.0), (-0.05, 0.0), (-9.96, -10.0)]
 )
-def test_numbers_are_shown_in_tenths_halves_up(number: float, shown: float) -> None:
-    assert round_to_tenth(number) == shown
+def test_numbers_are_rounded_to_tenths_halves_up(number: float, rounded: float) -> None:
+    assert round_to_tenth(number) == rounded

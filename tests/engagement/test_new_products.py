@@ -74,7 +74,7 @@ def test_reading_a_user_reads_only_their_counts(new_product: Product) -> None:
     row = UserEngagement.objects.filter(product=new_product)[0]
     assert workspace.scores is not None
     with rows_read(at_most=3 * DAYS):
-        assert history.all_time_totals(workspace.scores, "user", row.user_id).events == DAYS
+        assert history.all_time_totals(workspace.scores, "user", row.user_id).event_count == DAYS
         assert sum(
             event.points for event in history.score_breakdown(workspace.scores, "user", row.user_id)
         )

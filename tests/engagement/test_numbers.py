@@ -1,4 +1,4 @@
-"""Engagement rows, history and breakdowns always say what the events say, day after day."""
+"""Engagement rows, history, and breakdowns agree with the events, day after day."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -82,10 +82,10 @@ def scores_of(product: Product) -> ScoreSet:
 
 
 def rows(model: Any, product: Product, subject: str, columns: list[str]) -> dict[str, Any]:
-    found = model.objects.filter(score_set=scores_of(product))
+    rows = model.objects.filter(score_set=scores_of(product))
     return {
         row[f"{subject}__external_id"]: {column: row[column] for column in columns}
-        for row in found.values(f"{subject}__external_id", *columns)
+        for row in rows.values(f"{subject}__external_id", *columns)
     }
 
 
@@ -134,13 +134,13 @@ def test_rows_follow_the_events_and_the_days(
 
 @pytest.mark.parametrize("lookback", [1, 7, 30])
 @pytest.mark.parametrize("days", [1, 3, 100])
-def test_no_end_of_a_window_passes_unnoticed(acme: Product, lookback: int, days: int) -> None:
+def test_every_end_of_a_window_is_rescored(acme: Product, lookback: int, days: int) -> None:
     agos = [*range(2 * lookback + 5), *range(84, 96)]
     events = [Did(f"user {ago}", "opened", NOON - timedelta(days=ago)) for ago in agos]
     by_account = [Did(did.user, did.event, did.at, f"of {did.user}") for did in events]
     tell(acme, *(identify(did.user, -24 * 200, group=did.account) for did in by_account))
     happen(acme, by_account)
-    # Whoever is in another account now counts in this one as long as the last event there does.
+    # A former member counts for as long as their last event in the account.
     tell(acme, *(identify(did.user, 1, group="elsewhere") for did in by_account))
     definition = Definition(lookback)
     define(acme, definition)
@@ -152,15 +152,13 @@ def test_no_end_of_a_window_passes_unnoticed(acme: Product, lookback: int, days:
     for did in by_account:
         expected = plain.account_numbers([did], definition, later.date())
         assert users[did.user] == {column: expected[column] for column in users[did.user]}
-        found = accounts[str(did.account)]
-        assert found == {column: expected[column] for column in found}
+        row = accounts[str(did.account)]
+        assert row == {column: expected[column] for column in row}
 
 
 @settings(max_examples=20, deadline=None)
 @given(events=st.lists(happened, min_size=1, max_size=40), definition=definitions)
-def test_history_is_each_days_score_under_each_days_benchmark(
-    events: list[Did], definition: Definition
-) -> None:
+def test_history_uses_the_benchmark_of_each_day(events: list[Did], definition: Definition) -> None:
     product = Product.create_with_workspace(f"Acme {id(events)} {datetime.now(UTC)}")
     introduce(product)
     happen(product, events)
@@ -180,7 +178,9 @@ def test_history_is_each_days_score_under_each_days_benchmark(
 
 @settings(max_examples=20, deadline=None)
 @given(events=st.lists(happened, max_size=40), definition=definitions)
-def test_what_a_score_is_made_of_adds_up_to_it(events: list[Did], definition: Definition) -> None:
+def test_the_score_breakdown_adds_up_to_the_raw_score(
+    events: list[Did], definition: Definition
+) -> None:
     product = Product.create_with_workspace(f"Acme {id(events)} {datetime.now(UTC)}")
     introduce(product)
     happen(product, events)
@@ -189,15 +189,15 @@ def test_what_a_score_is_made_of_adds_up_to_it(events: list[Did], definition: De
     scores = scores_of(product)
     of_accounts = plain.by_subject(events, "account")
     for row in AccountEngagement.objects.filter(score_set=scores).select_related("account"):
-        made_of = history.score_breakdown(scores, "account", row.account_id)
+        event_points = history.score_breakdown(scores, "account", row.account_id)
         theirs = of_accounts.get(row.account.external_id, [])
-        assert {one.name: one.points for one in made_of if one.points} == plain.points(
+        assert {event.name: event.points for event in event_points if event.points} == plain.points(
             theirs, definition, TODAY
         )
-        assert sum(one.points for one in made_of) == row.raw
-        assert sum(one.last_period_points for one in made_of) == row.raw_last_period
+        assert sum(event.points for event in event_points) == row.raw
+        assert sum(event.last_period_points for event in event_points) == row.raw_last_period
         by_user = history.points_by_user(scores, row.account_id, limit=10)
-        assert sum(one.points for one in by_user) == row.raw
-        overall = history.all_time_totals(scores, "account", row.account_id)
-        scored = [did for did in theirs if definition.weight(did.event)]
-        assert (overall.events, overall.names) == (len(scored), len({did.event for did in scored}))
+        assert sum(user.points for user in by_user) == row.raw
+        totals = history.all_time_totals(scores, "account", row.account_id)
+        scored = [did.event for did in theirs if definition.weight(did.event)]
+        assert (totals.event_count, totals.event_name_count) == (len(scored), len(set(scored)))

@@ -29,7 +29,7 @@ LATER = NOON + timedelta(minutes=2)
 
 @pytest.fixture(autouse=True)
 def one_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ids go on from test to test: none of ours begins a new range."""
+    """One range for all subjects, because ids keep growing from test to test."""
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
 
 
@@ -63,13 +63,13 @@ def weigh(product: Product, name: str, weight: int) -> None:
 
 
 def steps(number: int) -> Callable[[], bool]:
-    """Says that time is up after so many questions."""
+    """An ``out_of_time`` that returns true after *number* calls."""
     left = iter(range(number))
     return lambda: next(left, None) is None
 
 
 def build(allowed: int) -> None:
-    """Work on the sets that are asked for, *allowed* steps and the one that is always taken."""
+    """Build the requested sets: one step, and *allowed* further ones."""
     sets.build_requested(NOON, NOON.date(), steps(allowed))
 
 
@@ -92,7 +92,7 @@ def test_readers_see_the_old_scores_and_their_definition_until_the_new_are_compl
     assert list(new.weights.values_list("event_name__name", "weight")) == [("opened", 9)]
 
 
-def test_what_happens_while_a_set_is_built_is_in_both(busy: Product) -> None:
+def test_changes_during_building_are_in_both_sets(busy: Product) -> None:
     weigh(busy, "opened", 9)
     build(0)
     tell(busy, track("ann", "opened"), identify("cyd", -1, group="hooli"), track("cyd", "opened"))
@@ -104,7 +104,7 @@ def test_what_happens_while_a_set_is_built_is_in_both(busy: Product) -> None:
     assert dict(accounts.values_list("account__external_id", "raw")) == {"initech": 18, "hooli": 19}
 
 
-def test_marks_of_whom_building_still_comes_to_are_not_worked_off_twice(
+def test_requests_ahead_of_building_are_not_scored_twice(
     busy: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1)
@@ -120,7 +120,7 @@ def test_marks_of_whom_building_still_comes_to_are_not_worked_off_twice(
 
     monkeypatch.setattr(sets, "build_requested", lambda *_: None)
     assert rescore(NOON) > 0
-    # Bob and all accounts are still to come.
+    # Building has not reached Bob and the accounts yet.
     assert (scored(UserEngagement), scored(AccountEngagement)) == ([18], [])
     building.update(phase="accounts", built_until=0)
     tell(busy, track("bob", "opened"))
@@ -132,18 +132,18 @@ def test_marks_of_whom_building_still_comes_to_are_not_worked_off_twice(
     assert (scored(UserEngagement), scored(AccountEngagement)) == ([18, 37], [37])
 
 
-def test_a_second_edit_gives_up_the_set_that_was_being_built(busy: Product) -> None:
+def test_a_second_edit_abandons_the_set_being_built(busy: Product) -> None:
     weigh(busy, "opened", 9)
     build(0)
-    given_up = ScoreSet.objects.get(state="building")
+    abandoned = ScoreSet.objects.get(state="building")
     weigh(busy, "opened", 5)
     rescore(NOON)
     assert shown(busy) == {"ann": 5, "bob": 6}
-    assert not ScoreSet.objects.filter(pk=given_up.pk).exists()
-    assert not UserEngagement.objects.filter(score_set_id=given_up.pk).exists()
+    assert not ScoreSet.objects.filter(pk=abandoned.pk).exists()
+    assert not UserEngagement.objects.filter(score_set_id=abandoned.pk).exists()
 
 
-def test_the_set_that_was_replaced_goes_a_little_later(busy: Product) -> None:
+def test_a_replaced_set_is_deleted_a_little_later(busy: Product) -> None:
     old = workspace_of(busy).scores
     weigh(busy, "opened", 9)
     rescore(NOON)
@@ -156,11 +156,11 @@ def test_the_set_that_was_replaced_goes_a_little_later(busy: Product) -> None:
     assert list(ScoreSet.objects.values_list("state", flat=True)) == ["current"]
 
 
-def test_large_sets_are_built_and_cleared_in_pieces(
+def test_large_sets_are_built_and_deleted_in_steps(
     busy: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell(busy, *(identify(f"user {number}") for number in range(5)))
-    # Ids go on from test to test: a step ends among these users, not at each id before them.
+    # Ids keep growing from test to test. This makes a step end among these users.
     middle = User.objects.order_by("pk")[2].pk
     monkeypatch.setattr(sets, "IDS_PER_RANGE", middle)
     monkeypatch.setattr(sets, "ROWS_PER_DELETION", 1)
@@ -172,7 +172,7 @@ def test_large_sets_are_built_and_cleared_in_pieces(
     assert ScoreSet.objects.count() == 1
 
 
-def test_ids_of_other_products_are_passed_in_few_steps(
+def test_ids_of_other_products_take_few_steps(
     busy: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tell(globex, *(identify(f"user {number}") for number in range(60)))
@@ -183,38 +183,38 @@ def test_ids_of_other_products_are_passed_in_few_steps(
     building.update(built_until=first - 1)
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1)
     monkeypatch.setattr(sets, "RANGES_PER_STEP", 50)
-    found = []
+    built = []
     while building.get().phase == "users":
-        found.append(building.get().built)
+        built.append(building.get().built)
         build(0)
     assert last - first > 60
-    # Ann, Bob, fifty ranges with nobody of ours, and the rest of them up to Cyd.
-    assert found == [0, 1, 2, 2]
+    # Ann, Bob, fifty ranges without a user of the product, and the rest up to Cyd.
+    assert built == [0, 1, 2, 2]
 
 
-def test_progress_is_told_in_words(busy: Product, monkeypatch: pytest.MonkeyPatch) -> None:
-    def told() -> str:
+def test_progress_is_a_sentence(busy: Product, monkeypatch: pytest.MonkeyPatch) -> None:
+    def progress() -> str:
         workspaces = Workspace.objects.filter(product=busy).select_related("scores")
         return sets.describe_progress(sets.prefetch_building(workspaces).get())
 
-    assert told() == "Of the days up to 2026-09-24"
+    assert progress() == "Up to date through 2026-09-24"
     weigh(busy, "opened", 9)
-    before = "The scores shown are those of before the change."
-    assert told() == f"Being computed: users are next. {before}"
+    suffix = "Until it finishes, you see the old scores."
+    assert progress() == f"Recalculating (users next). {suffix}"
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1)
     ann = UserEngagement.objects.order_by("user_id").values_list("user_id", flat=True)[0]
     ScoreSet.objects.filter(state="building").update(built_until=ann - 1)
     build(0)
-    assert told() == f"Being computed: 1 of 2 users. {before}"
+    assert progress() == f"Recalculating (1 of 2 users). {suffix}"
     build(0)
-    assert told() == f"Being computed: accounts are next. {before}"
+    assert progress() == f"Recalculating (accounts next). {suffix}"
 
 
 def test_a_new_workspace_says_so_until_it_is_scored(acme: Product) -> None:
     workspaces = sets.prefetch_building(Workspace.objects.filter(product=acme))
     assert sets.describe_progress(workspaces.get()) == "Not computed yet"
     sets.request_missing_score_sets()
-    assert sets.describe_progress(workspaces.get()) == "Being computed: users are next."
+    assert sets.describe_progress(workspaces.get()) == "Recalculating (users next)."
 
 
 def test_a_product_that_is_being_scored_elsewhere_is_left_alone(

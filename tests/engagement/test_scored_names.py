@@ -1,4 +1,4 @@
-"""Adoption is a share of the event names that somebody known has done, or that are listed."""
+"""Adoption is a share of the event names that have a weight, or that identified users did."""
 
 from datetime import timedelta
 from typing import Any
@@ -48,7 +48,7 @@ def done(product: Product, *messages: Message, minutes: float = 1) -> None:
     rescore(NOON + minutes * MINUTE)
 
 
-def test_names_that_only_another_workspace_lists_are_not_counted(scored: Product) -> None:
+def test_names_with_a_weight_in_another_workspace_only_do_not_count(scored: Product) -> None:
     other = Workspace.objects.create(product=scored, name="Other")
     weigh(other, *MISSPELT)
     default = scored.workspaces.get(name="Default")
@@ -63,7 +63,7 @@ def test_names_that_only_another_workspace_lists_are_not_counted(scored: Product
     assert adoption(scored, "ann") == 1 / 3
 
 
-def test_names_that_only_strangers_did_are_not_counted_until_one_is_introduced(
+def test_names_done_by_unidentified_users_do_not_count_until_one_is_identified(
     scored: Product,
 ) -> None:
     done(scored, track("zed", "exported"), track("ann", "opened"))
@@ -72,14 +72,14 @@ def test_names_that_only_strangers_did_are_not_counted_until_one_is_introduced(
     assert adoption(scored, "ann") == 1 / 4
 
 
-def test_a_name_counts_from_when_it_is_first_done_however_long_ago_that_was(
+def test_a_name_done_long_ago_counts_as_soon_as_it_is_recorded(
     scored: Product,
 ) -> None:
     done(scored, track("bob", "archived", hours=-24 * 60))
     assert adoption(scored, "ann") == 1 / 4
 
 
-def test_a_name_that_only_somebody_forgotten_did_goes_with_the_next_day(scored: Product) -> None:
+def test_a_name_that_only_a_forgotten_user_did_stops_counting_the_next_day(scored: Product) -> None:
     subject = SubjectRef(scored.pk, SubjectScope.USER, "bob")
     forgetting.forget(subject, NOON)
     forgetting.erase_forgotten()
@@ -87,7 +87,7 @@ def test_a_name_that_only_somebody_forgotten_did_goes_with_the_next_day(scored: 
     assert adoption(scored, "ann") == 1.0
 
 
-def test_another_who_did_it_takes_the_place_of_somebody_forgotten(scored: Product) -> None:
+def test_another_user_replaces_a_forgotten_one_in_done_by(scored: Product) -> None:
     done(scored, track("ann", "shared"))
     assert EventName.objects.filter(name="shared").get().done_by
     forgetting.forget(SubjectRef(scored.pk, SubjectScope.USER, "bob"), NOON)
@@ -96,7 +96,7 @@ def test_another_who_did_it_takes_the_place_of_somebody_forgotten(scored: Produc
     assert adoption(scored, "ann") == 2 / 2
 
 
-def test_names_of_a_database_from_before_count_until_they_are_looked_at(scored: Product) -> None:
+def test_names_of_an_older_database_count_until_they_are_checked(scored: Product) -> None:
     EventName.objects.create(product=scored, name="never done")
     EventName.objects.filter(product=scored).update(done_by=None)
     scores = ScoreSet.objects.get(state="current")
@@ -105,18 +105,18 @@ def test_names_of_a_database_from_before_count_until_they_are_looked_at(scored: 
     assert event_names.count_scored_names(scores) == 3
 
 
-def test_the_daily_counts_are_looked_through_only_where_a_name_is_in_question(
+def test_the_daily_counts_are_searched_only_for_names_in_question(
     scored: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran: list[str] = []
+    statements: list[str] = []
     execute = sql.execute
 
     def note(statement: Any, *given: Any, **options: Any) -> int:
-        ran.append(statement)
+        statements.append(statement)
         return execute(statement, *given, **options)
 
     monkeypatch.setattr(sql, "execute", note)
     rescore(NOON + timedelta(days=1))
     done(scored, track("ann", "opened", 24), minutes=24 * 60 + 1)
-    assert ran
-    assert not {event_names._NOTE, event_names._LOOK} & set(ran)
+    assert statements
+    assert not [statement for statement in statements if "UPDATE engagement_eventname" in statement]

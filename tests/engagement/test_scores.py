@@ -29,7 +29,7 @@ RAW_SCORES = [475, 89, 101, 7, 3, 21, 2, 149, 223, 1, 13, 9, 37]
 SCORES = [99.5, 62.6, 67.3, 7.4, 3.3, 20.7, 2.2, 80.8, 91.5, 1.1, 13.4, 9.5, 33.6]
 
 
-# --- The formula --------------------------------------------------------------------------
+# --- The formula ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("raw", "expected"), list(zip(RAW_SCORES, SCORES, strict=True)))
@@ -56,7 +56,7 @@ def test_a_higher_raw_score_never_scores_lower() -> None:
     assert max(scores) <= 100.0
 
 
-# --- From events to raw scores ------------------------------------------------------------
+# --- From events to raw scores --------------------------------------------------------------
 
 pytestmark = pytest.mark.django_db
 
@@ -81,7 +81,7 @@ def weigh(workspace: Workspace, **weights: int) -> None:
 
 def users(product: Product) -> dict[str, int]:
     """The raw score of each scored user, as the product's workspace shows it."""
-    # The set that was replaced is still there for whoever is reading it.
+    # The replaced set is still there for its readers.
     rows = UserEngagement.objects.filter(product=product, score_set__state="current")
     return dict(rows.values_list("user__external_id", "raw"))
 
@@ -146,18 +146,24 @@ def test_an_event_that_weighs_0_is_not_scored(acme: Product, default_weight: int
     assert (bob.raw, bob.event_count, bob.active_days, bob.last_active_at) == (0, 0, 0, None)
     assert org.active_users == 1
     scores = scores_of(acme)
-    # Adoption is of the names that are scored, also where all names but one are.
+    # Adoption counts scored names only, also when all names but one are scored.
     assert scores.scored_event_name_count == 1
-    known = metrics.compute_user_metrics(
+    computed = metrics.compute_user_metrics(
         ann, scores, history.all_time_totals(scores, "user", ann.user_id)
     )
-    assert (known.adoption, known.adoption_all_time, known.overall_scored_events) == (1, 1, 2)
-    assert [one.name for one in history.score_breakdown(scores, "user", ann.user_id)] == ["opened"]
-    for asked in ("overall_scored_events", "adoption_all_time"):
-        condition = {"kind": "metric", "metric": asked, "operator": "at_least", "value": 0.5}
+    assert (computed.adoption, computed.adoption_all_time, computed.overall_scored_events) == (
+        1,
+        1,
+        2,
+    )
+    assert [event.name for event in history.score_breakdown(scores, "user", ann.user_id)] == [
+        "opened"
+    ]
+    for metric in ("overall_scored_events", "adoption_all_time"):
+        condition = {"kind": "metric", "metric": metric, "operator": "at_least", "value": 0.5}
         rule = parse_rule({"match": "all", "conditions": [condition]}, "user")
-        found = members.engagement_rows(scores, "user").filter(members.members_filter(scores, rule))
-        assert [row.user_id for row in found] == [ann.user_id], asked
+        rows = members.engagement_rows(scores, "user").filter(members.members_filter(scores, rule))
+        assert [row.user_id for row in rows] == [ann.user_id], metric
 
 
 def test_the_database_keeps_weights_between_0_and_10(acme: Product) -> None:
@@ -203,7 +209,7 @@ def test_an_account_sums_the_events_that_happened_in_it(acme: Product) -> None:
     assert (initech.active_users, initech.active_days, initech.last_active_at) == (2, 1, at(-2))
 
 
-def test_a_stranger_scores_nothing_until_identified(acme: Product) -> None:
+def test_a_user_has_no_score_until_identified(acme: Product) -> None:
     tell(acme, group("initech"), track("ann", group="initech"), track("ann"))
     rescore(NOON)
     assert (users(acme), accounts(acme)) == ({}, {"initech": 0})
@@ -212,7 +218,7 @@ def test_a_stranger_scores_nothing_until_identified(acme: Product) -> None:
     assert (users(acme), accounts(acme)) == ({"ann": 2}, {"initech": 2})
 
 
-def test_everybody_known_is_ranked_the_idle_ones_with_0(acme: Product) -> None:
+def test_identified_users_without_events_rank_with_0(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"))
     rescore(NOON)
     assert (users(acme), accounts(acme)) == ({"ann": 0}, {"initech": 0})
@@ -238,10 +244,10 @@ def test_each_workspace_scores_with_its_own_weights(acme: Product, globex: Produ
     assert users(globex) == {"zed": 1}
 
 
-# --- When scores are computed again -------------------------------------------------------
+# --- When scores are computed again ---------------------------------------------------------
 
 
-def test_only_what_is_stale_is_scored(acme: Product) -> None:
+def test_only_enqueued_subjects_are_scored(acme: Product) -> None:
     tell(acme, identify("ann"), identify("bob"), track("ann"))
     assert rescore(NOON) == 2
     assert RescoreRequest.objects.count() == 0
@@ -257,7 +263,7 @@ def test_events_raise_last_seen_when_their_user_is_scored(acme: Product) -> None
     assert User.objects.get(product=acme).last_seen_at == at(3)
 
 
-def test_the_turn_of_the_day_rescores_who_was_active_on_the_day_that_leaves(
+def test_day_rollover_rescores_users_active_on_the_day_that_leaves(
     acme: Product,
 ) -> None:
     tell(acme, identify("ann"), identify("bob"))
@@ -269,7 +275,7 @@ def test_the_turn_of_the_day_rescores_who_was_active_on_the_day_that_leaves(
     assert scores_of(acme).scored_day == (NOON + timedelta(days=1)).date()
 
 
-def test_several_days_may_turn_at_once(acme: Product) -> None:
+def test_rollover_over_several_days(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"))
     tell(acme, *(track("ann", hours=-24 * day) for day in range(7)))
     rescore(NOON)
@@ -297,7 +303,7 @@ def test_an_event_minutes_ahead_of_midnight_is_the_last_one_at_once(acme: Produc
     user = UserEngagement.objects.get(score_set=scores)
     account = AccountEngagement.objects.get(score_set=scores)
     assert (user.last_active_at, account.last_active_at) == (at(12.01), at(12.01))
-    assert history.all_time_totals(scores, "user", user.user_id).events == 2
+    assert history.all_time_totals(scores, "user", user.user_id).event_count == 2
     # Its day has not begun.
     for row in (user, account):
         assert (row.raw, row.event_count, row.active_days, row.name_count) == (1, 1, 1, 1)
@@ -319,7 +325,7 @@ def test_a_new_workspace_scores_everybody(acme: Product) -> None:
     assert UserEngagement.objects.get(score_set__workspace=late).raw == 1
 
 
-def test_out_of_time_leaves_the_marks_for_the_next_call(acme: Product) -> None:
+def test_out_of_time_leaves_requests_for_the_next_call(acme: Product) -> None:
     tell(acme, identify("ann"), track("ann"))
     assert rescore(NOON, out_of_time=lambda: True) == 0
     assert RescoreRequest.objects.count() > 0
@@ -327,7 +333,7 @@ def test_out_of_time_leaves_the_marks_for_the_next_call(acme: Product) -> None:
     assert users(acme) == {"ann": 1}
 
 
-# --- Benchmarks ---------------------------------------------------------------------------
+# --- Benchmarks -----------------------------------------------------------------------------
 
 
 def test_a_benchmark_follows_the_scores(acme: Product) -> None:
@@ -336,7 +342,7 @@ def test_a_benchmark_follows_the_scores(acme: Product) -> None:
     assert (scores_of(acme).user_benchmark, scores_of(acme).account_benchmark) == (2.0, 2.0)
 
 
-def test_a_benchmark_is_not_taken_again_within_a_second_and_not_forgotten(acme: Product) -> None:
+def test_a_benchmark_waits_a_second_and_is_then_computed(acme: Product) -> None:
     tell(acme, identify("ann"), track("ann"))
     rescore(NOON)
     tell(acme, track("ann"))
@@ -346,7 +352,7 @@ def test_a_benchmark_is_not_taken_again_within_a_second_and_not_forgotten(acme: 
     assert scores_of(acme).user_benchmark == 2.0
 
 
-def test_a_benchmark_that_takes_long_is_taken_less_often(acme: Product) -> None:
+def test_a_slow_benchmark_is_computed_less_often(acme: Product) -> None:
     rescore(NOON)
     ScoreSet.objects.filter(product=acme).update(
         benchmark_seconds=1.0, benchmarks_stale=True, user_benchmark=5
@@ -357,7 +363,7 @@ def test_a_benchmark_that_takes_long_is_taken_less_often(acme: Product) -> None:
     assert scores_of(acme).user_benchmark is None
 
 
-def test_a_sample_decides_on_history_only_and_never_on_what_scores_are_compared_with(
+def test_samples_affect_history_only_and_no_comparison(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(past_benchmarks, "USER_SAMPLE_SIZE", 1)
@@ -372,7 +378,7 @@ def test_a_sample_decides_on_history_only_and_never_on_what_scores_are_compared_
     assert compared == pytest.approx((36.2, 18.1))
 
 
-def test_a_benchmark_goes_when_no_score_is_left(acme: Product) -> None:
+def test_without_scores_there_is_no_benchmark(acme: Product) -> None:
     tell(acme, identify("ann"), track("ann"))
     rescore(NOON)
     rescore(NOON + timedelta(days=30))

@@ -1,4 +1,4 @@
-"""Which segments there are and who is in them, with numbers worked out by hand.
+"""The default segments and their members, with numbers computed by hand.
 
 Today is the 24th of September 2026. Under the benchmark of 100 a raw score of 60 shows 74.9 and 61
 shows 75.4; 30 and 31 show 49.9 and 51.0; 12 and 13 show 24.1 and 25.9.
@@ -27,12 +27,12 @@ FOR_BOTH = [
 def test_each_workspace_starts_with_the_default_segments(acme: Product) -> None:
     for workspace in (acme.workspaces.get(), Workspace.objects.create(product=acme, name="More")):
         own = Segment.objects.filter(workspace=workspace)
-        assert [one.name for one in own.filter(scope="user")] == FOR_BOTH
-        assert [one.name for one in own.filter(scope="account")] == [
+        assert [segment.name for segment in own.filter(scope="user")] == FOR_BOTH
+        assert [segment.name for segment in own.filter(scope="account")] == [
             *FOR_BOTH,
             "Multi-User Accounts",
         ]
-        assert all(one.is_default for one in own)
+        assert all(segment.is_default for segment in own)
         workspace.save(update_fields=["name"])
         assert own.count() == 25
 
@@ -74,26 +74,26 @@ SUBJECTS: list[tuple[dict[str, Any], set[str]]] = [
 
 
 @pytest.mark.parametrize("scope", BOTH_SCOPES)
-@pytest.mark.parametrize(("numbers", "expected"), SUBJECTS, ids=lambda given: named(given)[:60])
-def test_who_is_in_the_default_segments(
+@pytest.mark.parametrize(("numbers", "expected"), SUBJECTS, ids=lambda value: named(value)[:60])
+def test_members_of_the_default_segments(
     scores: ScoreSet, scope: Scope, numbers: dict[str, Any], expected: set[str]
 ) -> None:
     row = MAKE[scope](scores, "ann", **numbers)
     MAKE[scope](scores, "somebody else")
-    known = list(Segment.objects.filter(workspace=scores.workspace))
-    assert {one.name for one in segments.segments_containing(scores, known, row)} == {
+    own = list(Segment.objects.filter(workspace=scores.workspace))
+    assert {segment.name for segment in segments.segments_containing(scores, own, row)} == {
         "All",
         *expected,
     }
-    counts = segments.count_members_by_segment(scores, known)
-    for one in known:
-        if one.scope == scope:
-            name = one.name
-            found = members(scores, scope, *one.conditions)
-            assert ("ann" in found) == (name == "All" or name in expected), name
-            assert counts[one.pk] == len(found), name
+    counts = segments.count_members_by_segment(scores, own)
+    for segment in own:
+        if segment.scope == scope:
+            name = segment.name
+            names = members(scores, scope, *segment.conditions)
+            assert ("ann" in names) == (name == "All" or name in expected), name
+            assert counts[segment.pk] == len(names), name
         else:
-            assert counts[one.pk] == 0
+            assert counts[segment.pk] == 0
 
 
 def test_accounts_with_two_users_are_multi_user_accounts(scores: ScoreSet) -> None:
@@ -120,12 +120,14 @@ def test_segments_cost_few_queries(
     scores: ScoreSet, scope: Scope, django_assert_num_queries: Any
 ) -> None:
     row = MAKE[scope](scores, "ann")
-    done = {"kind": "event", "event": "opened", "operator": "done"}
-    Segment.objects.create(workspace=scores.workspace, scope=scope, name="x", conditions=[done])
-    known = list(Segment.objects.filter(workspace=scores.workspace, scope=scope))
+    condition = {"kind": "event", "event": "opened", "operator": "done"}
+    Segment.objects.create(
+        workspace=scores.workspace, scope=scope, name="x", conditions=[condition]
+    )
+    own = list(Segment.objects.filter(workspace=scores.workspace, scope=scope))
     with django_assert_num_queries(2):
-        segments.segments_containing(scores, known, row)
+        segments.segments_containing(scores, own, row)
     with django_assert_num_queries(2):
-        segments.count_members_by_segment(scores, known)
+        segments.count_members_by_segment(scores, own)
     with django_assert_num_queries(2):
-        segments.count_members(scores, segments.segment_rule(known[-1]))
+        segments.count_members(scores, segments.segment_rule(own[-1]))

@@ -1,6 +1,6 @@
-"""Members are exactly those whose metrics, traits and events meet the conditions.
+"""Members are exactly the subjects whose metrics, traits, and events match the conditions.
 
-Whatever was sent and whatever is asked: the queries agree with a plain-Python reading.
+For any messages and conditions the queries agree with a plain-Python reading.
 """
 
 from dataclasses import replace
@@ -84,7 +84,7 @@ subjects = st.builds(
 )
 everybody = st.fixed_dictionaries(dict.fromkeys((*EMPLOYERS, *ACCOUNTS), subjects))
 
-# --- What is asked --------------------------------------------------------------------------
+# --- Conditions -----------------------------------------------------------------------------
 
 days = st.sampled_from(DAYS)
 # Nobody writes a text to compare with that is blank.
@@ -107,13 +107,13 @@ trait_condition = st.one_of(
         "value": st.sampled_from(["2026-09-23", "2026-09-24", "2026-09-25", "1000-01-01"]),
     }),
 )  # fmt: skip
-traits_asked = st.builds(
+trait_conditions = st.builds(
     lambda kind, name, condition: {"kind": kind, "trait": name, **condition},
     st.sampled_from(["trait", "account_trait"]),
     trait_names,
     trait_condition,
 )
-events_asked = st.one_of(
+event_conditions = st.one_of(
     st.fixed_dictionaries({
         "kind": st.just("event"),
         "event": st.sampled_from([*NAMES, "unheard of"]),
@@ -133,8 +133,8 @@ times_asked = st.fixed_dictionaries({
     "operator": st.sampled_from(["within_days", "more_than_days_ago"]),
     "days": days,
 })  # fmt: skip
-without_scores = st.one_of(traits_asked, events_asked, times_asked)
-others_asked = st.one_of(
+without_scores = st.one_of(trait_conditions, event_conditions, times_asked)
+other_conditions = st.one_of(
     st.fixed_dictionaries({
         "kind": st.sampled_from(["first_seen", "created", "last_active"]),
         "operator": st.sampled_from(["within_days", "more_than_days_ago"]),
@@ -148,27 +148,27 @@ others_asked = st.one_of(
 audiences = st.one_of(st.just([]), st.lists(without_scores, min_size=1, max_size=2))
 
 
-def metric_asked(draw: Any, world: World) -> dict[str, Any]:
-    """A comparison of a metric with what somebody's is, or nearly is."""
+def draw_metric(draw: Any, world: World) -> dict[str, Any]:
+    """A comparison of a metric with a number that some subject has, or nearly has."""
     name = draw(st.sampled_from(sorted(n for n, m in METRICS.items() if world.scope in m.scopes)))
-    every = [plain.metrics(one, world)[name] for one in world.subjects]
-    known = [number for number in every if number is not None]
-    near = [number + step for number in known for step in (-0.1, 0.1)]
-    numbers = st.sampled_from([0, 1, 0.5, 50, 74.9, 100, -10, 1 / 3, *known, *near])
+    every = [plain.metrics(subject, world)[name] for subject in world.subjects]
+    numbers_seen = [number for number in every if number is not None]
+    near = [number + step for number in numbers_seen for step in (-0.1, 0.1)]
+    numbers = st.sampled_from([0, 1, 0.5, 50, 74.9, 100, -10, 1 / 3, *numbers_seen, *near])
     low, high = sorted([draw(numbers), draw(numbers)])
     operator = draw(st.sampled_from(["at_least", "at_most", "between"]))
     upper = high if operator == "between" else None
     return {"kind": "metric", "metric": name, "operator": operator, "value": low, "upper": upper}
 
 
-def conditions_asked(draw: Any, world: World) -> list[dict[str, Any]]:
-    asked = []
+def draw_conditions(draw: Any, world: World) -> list[dict[str, Any]]:
+    conditions = []
     for _ in range(draw(st.integers(1, 3))):
         if draw(st.booleans()):
-            asked.append(metric_asked(draw, world))
+            conditions.append(draw_metric(draw, world))
         else:
-            asked.append(draw(st.one_of(traits_asked, events_asked, others_asked)))
-    return [one for one in asked if world.scope == "user" or one["kind"] != "account_trait"]
+            conditions.append(draw(st.one_of(trait_conditions, event_conditions, other_conditions)))
+    return [each for each in conditions if world.scope == "user" or each["kind"] != "account_trait"]
 
 
 # --- The two sides --------------------------------------------------------------------------
@@ -177,10 +177,10 @@ def conditions_asked(draw: Any, world: World) -> list[dict[str, Any]]:
 def happen(people: dict[str, Subject], events: list[Did]) -> Product:
     """Send it all, and note with each subject what its sender then knows of it."""
     product = Product.create_with_workspace(f"Acme {id(people)} {datetime.now(UTC)}")
-    for name, one in people.items():
-        one.name = name
-        if one.created:
-            one.traits["createdAt"] = one.created.isoformat()
+    for name, subject in people.items():
+        subject.name = name
+        if subject.created:
+            subject.traits["createdAt"] = subject.created.isoformat()
     for name in ACCOUNTS:
         account = people[name]
         tell(product, Group(name, account.first_seen, account.traits))
@@ -225,7 +225,7 @@ def worlds(
     names = {did.event for did in events} | set(definition.weights or {})
     users = World("user", [people[name] for name in EMPLOYERS], definition, names, TODAY)
     scored = plain.members(users, "all", audience)
-    users = replace(users, subjects=[one for one in users.subjects if one.name in scored])
+    users = replace(users, subjects=[user for user in users.subjects if user.name in scored])
     accounts = [people[name] for name in ACCOUNTS]
     for account in accounts:
         account.events = [did for did in account.events if did.user in scored]
@@ -234,16 +234,16 @@ def worlds(
 
 
 def assert_members_agree(
-    scores: ScoreSet, world: World, match: str, asked: list[dict[str, Any]]
+    scores: ScoreSet, world: World, match: str, conditions: list[dict[str, Any]]
 ) -> set[str]:
-    """Whom the plain reading finds, after the queries have found the same."""
-    expected = plain.members(world, match, asked)
-    segment = Segment(pk=1, scope=world.scope, match=match, conditions=asked)
+    """The members by the plain-Python reading, after checking that the queries agree."""
+    expected = plain.members(world, match, conditions)
+    segment = Segment(pk=1, scope=world.scope, match=match, conditions=conditions)
     rule = segments.segment_rule(segment)
     rows = segments.engagement_rows(scores, rule.scope)
-    found = rows.filter(segments.members_filter(scores, rule))
+    members = rows.filter(segments.members_filter(scores, rule))
     names = f"{world.scope}__external_id"
-    assert set(found.values_list(names, flat=True)) == expected
+    assert set(members.values_list(names, flat=True)) == expected
     assert segments.count_members(scores, rule) == len(expected)
     assert segments.count_members_by_segment(scores, [segment]) == {1: len(expected)}
     for row in rows.select_related(world.scope):
@@ -252,13 +252,15 @@ def assert_members_agree(
     return expected
 
 
-def assert_all_agree(scores: ScoreSet, world: World, known: list[tuple[Segment, set[str]]]) -> None:
-    """Asked for all at once, each subject is in the segments that it is in one by one."""
-    own = [segment for segment, _ in known]
+def assert_all_agree(
+    scores: ScoreSet, world: World, expected_members: list[tuple[Segment, set[str]]]
+) -> None:
+    """``segments_containing()`` agrees with the members of each segment."""
+    own = [segment for segment, _ in expected_members]
     scope: Scope = "user" if world.scope == "user" else "account"
     for row in segments.engagement_rows(scores, scope).select_related(scope):
         name = getattr(row, scope).external_id
-        expected = [segment for segment, members in known if name in members]
+        expected = [segment for segment, members in expected_members if name in members]
         assert segments.segments_containing(scores, own, row) == expected
 
 
@@ -270,7 +272,7 @@ def assert_all_agree(scores: ScoreSet, world: World, known: list[tuple[Segment, 
     audience=audiences,
     data=st.data(),
 )
-def test_members_are_exactly_those_who_meet_the_conditions(
+def test_members_are_exactly_those_who_match_the_conditions(
     people: dict[str, Subject],
     events: list[Did],
     definition: Definition,
@@ -279,11 +281,13 @@ def test_members_are_exactly_those_who_meet_the_conditions(
 ) -> None:
     scores = score(happen(people, events), definition, audience)
     for world in worlds(people, events, definition, audience):
-        known = [(Segment(pk=1, scope=world.scope), assert_members_agree(scores, world, "all", []))]
+        expected_members = [
+            (Segment(pk=1, scope=world.scope), assert_members_agree(scores, world, "all", []))
+        ]
         for number in range(2, 6):
-            asked = conditions_asked(data.draw, world)
+            conditions = draw_conditions(data.draw, world)
             match = data.draw(st.sampled_from(["all", "any"]))
-            members = assert_members_agree(scores, world, match, asked)
-            segment = Segment(pk=number, scope=world.scope, match=match, conditions=asked)
-            known.append((segment, members))
-        assert_all_agree(scores, world, known)
+            members = assert_members_agree(scores, world, match, conditions)
+            segment = Segment(pk=number, scope=world.scope, match=match, conditions=conditions)
+            expected_members.append((segment, members))
+        assert_all_agree(scores, world, expected_members)

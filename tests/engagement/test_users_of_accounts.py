@@ -1,4 +1,4 @@
-"""How many users an account has: those who are in it, and those who did something in it lately."""
+"""The users of an account: its members, and former members with recent events in it."""
 
 from datetime import timedelta
 
@@ -28,7 +28,7 @@ def count(product: Product, days: int = 0) -> dict[str, int]:
     return {name: total for name, (_, _, total) in accounts(product).items()}
 
 
-def test_whoever_is_in_an_account_is_one_of_its_users_also_without_an_event(acme: Product) -> None:
+def test_a_member_without_events_counts(acme: Product) -> None:
     tell(acme, identify("ann", -240, "initech"), identify("bob", -240, "initech"))
     assert count(acme) == {"initech": 2}
     # Somebody who comes later makes the account be counted again.
@@ -38,7 +38,7 @@ def test_whoever_is_in_an_account_is_one_of_its_users_also_without_an_event(acme
     assert count(acme) == {"initech": 4}
 
 
-def test_whoever_left_counts_until_what_they_did_is_ninety_days_old(acme: Product) -> None:
+def test_a_former_member_counts_until_their_events_are_ninety_days_old(acme: Product) -> None:
     tell(acme, identify("ann", -240, "initech"), identify("bob", -240, "initech"))
     tell(acme, track("ann", "opened", -1))
     tell(acme, identify("ann", 0, "hooli"), identify("bob", 0, "hooli"))
@@ -48,14 +48,14 @@ def test_whoever_left_counts_until_what_they_did_is_ninety_days_old(acme: Produc
     assert count(acme, days=90) == {"initech": 0, "hooli": 2}
 
 
-def test_a_stranger_counts_from_the_identify_on(acme: Product) -> None:
+def test_a_user_counts_from_the_identify_on(acme: Product) -> None:
     tell(acme, identify("ann", -240, "initech"), track("bob", "opened", -1, group="initech"))
     assert count(acme) == {"initech": 1}
     tell(acme, identify("bob", 0))
     assert count(acme) == {"initech": 2}
 
 
-def test_a_link_that_says_nothing_new_leaves_the_account_alone(acme: Product) -> None:
+def test_a_repeated_membership_does_not_enqueue_the_account(acme: Product) -> None:
     tell(acme, identify("ann", -240, "initech"))
     count(acme)
     tell(acme, identify("ann", -1, "initech"))
@@ -66,14 +66,14 @@ def test_an_audiences_account_has_the_users_of_the_audience(acme: Product) -> No
     tell(acme, identify("ann", -240, "initech", plan="pro"), identify("bob", -240, "initech"))
     is_about(acme, PAYING)
     assert count(acme) == {"initech": 1}
-    # Without an event, too, somebody who enters or leaves is counted.
+    # Users without events count, too.
     tell(acme, identify("bob", 0, plan="pro"))
     assert count(acme) == {"initech": 2}
     tell(acme, identify("ann", 0, plan="free"))
     assert count(acme) == {"initech": 1}
 
 
-def test_whoever_is_forgotten_is_no_user_any_more(acme: Product) -> None:
+def test_a_forgotten_user_no_longer_counts(acme: Product) -> None:
     tell(acme, identify("ann", -240, "initech"), identify("bob", -240, "initech"))
     assert count(acme) == {"initech": 2}
     forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "ann"), NOON, suppress=False)
@@ -90,14 +90,14 @@ def test_the_users_of_a_forgotten_account_count_where_they_were_before(acme: Pro
     assert count(acme) == {"initech": 1}
 
 
-def test_the_share_of_active_users_is_of_all_of_them(acme: Product) -> None:
+def test_active_share_is_a_share_of_all_users(acme: Product) -> None:
     tell(acme, *(identify(name, -240, "initech") for name in ("ann", "bob", "cyd", "dan")))
     tell(acme, track("ann", "opened", -1))
     rescore(NOON)
     assert accounts(acme) == {"initech": (1, 1, 4)}
 
 
-def test_sets_of_an_older_release_are_built_anew_once(acme: Product) -> None:
+def test_sets_of_an_older_formula_are_rebuilt_once(acme: Product) -> None:
     tell(acme, identify("ann", -240, "initech"))
     rescore(NOON)
     old = Workspace.objects.get(product=acme).scores

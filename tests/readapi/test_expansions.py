@@ -80,7 +80,7 @@ def test_insights_have_a_text_and_its_numbers(read: Any) -> None:
     assert insights["seats_unused"] == {
         "kind": "seats_unused",
         "severity": "warning",
-        "text": "Most of the license is unused: 2 people are active, and it is for 50 (4%).",
+        "text": "Only 2 of 50 licensed seats are active (4%).",
         "numbers": {"active_users": 2, "seats": 50, "license_utilization": 0.04},
     }
     assert insights["one_person"]["text"] == (

@@ -1,4 +1,4 @@
-"""``python manage.py delete_product ID``: delete a product with everything that belongs to it."""
+"""``python manage.py delete_product ID``: delete a product and all its data."""
 
 import sys
 from argparse import ArgumentParser
@@ -15,46 +15,46 @@ from engagement.removal import deletion
 
 class Command(BaseCommand):
     help = (
-        "Delete a product: its users, accounts, events, scores, workspaces, keys, tokens and "
-        "connection. This cannot be undone. It can be interrupted, and goes on where it stopped."
+        "Delete a product: its users, accounts, events, scores, workspaces, keys, tokens, and "
+        "connection. This cannot be undone. After an interruption it resumes where it stopped."
     )
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("product", metavar="ID", help="the product's id or name")
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
     def handle(self, *args: Any, product: str, yes: bool, **options: Any) -> None:
-        found = get_product(product)
+        target = get_product(product)
         if not yes:
-            _ask(found)
-        deletion.request_deletion(found.pk, timezone.now())
-        deleted = self._delete(found)
-        if Product.objects.filter(pk=found.pk).exists():
-            self.stdout.write("A worker is deleting the product already; it is gone soon.")
+            _confirm(target)
+        deletion.request_deletion(target.pk, timezone.now())
+        deleted = self._delete(target)
+        if Product.objects.filter(pk=target.pk).exists():
+            self.stdout.write("A worker is already deleting the product; it will be gone soon.")
         else:
-            self.stdout.write(f"Deleted the product {found.name} with {deleted:,} rows.")
+            self.stdout.write(f"Deleted the product {target.name} and {deleted:,} rows.")
 
     def _delete(self, product: Product) -> int:
         progress, deleted = ProgressReporter(sys.stderr), product.deleted_rows
 
-        def note(rows: int) -> None:
+        def report(rows: int) -> None:
             nonlocal deleted
             deleted += rows
             progress.show(deleted, f"{deleted:,} rows deleted")
 
         try:
-            deletion.resume_deletion(product.pk, after_piece=note)
+            deletion.resume_deletion(product.pk, after_piece=report)
         finally:
             progress.finish()
         return deleted
 
 
-def _ask(product: Product) -> None:
-    print(f"This deletes {product.name} with everything that was ever recorded for it.")
+def _confirm(product: Product) -> None:
+    print(f"This deletes {product.name} and all its data.")
     try:
-        answer = input("Type the product's name to go on: ")
+        answer = input("Enter the product's name to continue: ")
     except EOFError:
-        raise CommandError("nobody is there to be asked; --yes deletes without asking.") from None
+        raise CommandError("no terminal to ask for confirmation; use --yes.") from None
     if answer.strip() != product.name.strip():
-        raise CommandError("that is not its name; nothing was deleted.")
+        raise CommandError("the name does not match; nothing was deleted.")

@@ -1,4 +1,4 @@
-"""``python manage.py forget``: delete a user or an account with everything that is kept of them."""
+"""``python manage.py forget``: delete a user or an account and all their data."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -13,24 +13,26 @@ from engagement.removal import forgetting
 
 class Command(BaseCommand):
     help = (
-        "Delete a user or an account with events, counts, links, traits and scores, with what "
-        "waits for them in the inbox, and with what is listed of them as dropped or quarantined."
+        "Delete a user or an account: events, counts, memberships, traits, and scores, as well as "
+        "their messages in the inbox, in quarantine, and in the list of dropped messages."
     )
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--product", required=True, help="the product's id or name")
-        whom = parser.add_mutually_exclusive_group(required=True)
-        whom.add_argument("--user", metavar="ID", help="the userId that your application sends")
-        whom.add_argument("--account", metavar="ID", help="the groupId that it sends")
+        subject = parser.add_mutually_exclusive_group(required=True)
+        subject.add_argument("--user", metavar="ID", help="the userId that your application sends")
+        subject.add_argument(
+            "--account", metavar="ID", help="the groupId that your application sends"
+        )
         later = parser.add_mutually_exclusive_group()
         later.add_argument(
-            "--suppress", action="store_true", help="also drop all later messages that name them"
+            "--suppress", action="store_true", help="also drop all later messages about them"
         )
         later.add_argument(
             "--allow-again",
             action="store_true",
-            help="delete nothing; take messages again that name them, which --suppress kept out",
+            help="delete nothing; accept messages about them again after --suppress",
         )
 
     def handle(
@@ -46,27 +48,25 @@ class Command(BaseCommand):
         scope = SubjectScope.ACCOUNT if user is None else SubjectScope.USER
         external_id = account if user is None else user
         if not external_id:
-            raise CommandError(f"the {scope} id is empty; give the id that your application sends.")
+            raise CommandError(f"the {scope} id is empty; use the id that your application sends.")
         subject = SubjectRef(get_product(product).pk, scope, external_id)
-        said = _allow_again(subject) if allow_again else _forget(subject, suppress)
-        self.stdout.write(said)
+        self.stdout.write(_allow_again(subject) if allow_again else _forget(subject, suppress))
 
 
 def _allow_again(subject: SubjectRef) -> str:
     if forgetting.lift_suppression(subject):
-        return f"From now on messages that name this {subject.scope} are taken again."
-    return f"Nothing to do: no messages are dropped because they name this {subject.scope}."
+        return f"Messages about this {subject.scope} are accepted again."
+    return f"Nothing to do: messages about this {subject.scope} are not being dropped."
 
 
 def _forget(subject: SubjectRef, suppress: bool) -> str:
-    known = forgetting.forget(subject, timezone.now(), suppress=suppress)
+    exists = forgetting.forget(subject, timezone.now(), suppress=suppress)
     forgetting.erase_forgotten()
-    what = subject.scope.capitalize()
     lines = [
-        f"{what} deleted, with everything that was kept of it. Scores follow within seconds."
-        if known
-        else f"No such {subject.scope} was known; messages that waited for it are gone."
+        f"{subject.scope.capitalize()} deleted with all data. Scores follow within seconds."
+        if exists
+        else f"No such {subject.scope}; messages that waited for it were deleted."
     ]
     if suppress:
-        lines.append("Later messages that name it are dropped, and listed with that reason.")
+        lines.append("Later messages about it are dropped, and listed with that reason.")
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Asking which segments a subject is in costs little, and what is kept for it is never stale."""
+"""Finding the segments of one subject is cheap, and its caches are never stale."""
 
 from datetime import timedelta
 from typing import Any
@@ -30,34 +30,32 @@ def test_a_hundred_segments_cost_the_database_no_more_metrics_than_one(
     scores: ScoreSet, scope: Scope
 ) -> None:
     metrics = [name for name, metric in METRICS.items() if scope in metric.scopes]
-    asked = [
+    conditions = [
         {"kind": "metric", "metric": name, "operator": "at_least", "value": 0} for name in metrics
     ]
-    asked += [{"kind": "trend", "trend": "steady"}, {"kind": "active", "active": False}]
+    conditions += [{"kind": "trend", "trend": "steady"}, {"kind": "active", "active": False}]
     row = MAKE[scope](scores, "ann")
 
     def statement(how_many: int) -> str:
-        with CaptureQueriesContext(connection) as seen:
-            members.segments_containing(scores, asking(scope, asked, how_many), row)
-        (only,) = seen
+        with CaptureQueriesContext(connection) as queries:
+            members.segments_containing(scores, asking(scope, conditions, how_many), row)
+        (only,) = queries
         return str(only["sql"])
 
     assert statement(100) == statement(1)
 
 
-def test_conditions_that_were_compiled_once_are_not_compiled_again(
-    scores: ScoreSet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[dict[str, Any]] = [
+def test_conditions_are_compiled_once(scores: ScoreSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    conditions: list[dict[str, Any]] = [
         {"kind": "trait", "trait": f"t{number}", "operator": "is", "value": "x"}
         for number in range(10)
     ]
-    asked += [
+    conditions += [
         {"kind": "event", "event": "opened", "operator": "not_done", "within_days": number}
         for number in range(1, 11)
     ]
     EventName.objects.create(product_id=scores.product_id, name="opened")
-    row, own = user(scores, "ann"), asking("user", asked, 50)
+    row, own = user(scores, "ann"), asking("user", conditions, 50)
     compiled = 0
     compile_ = SQLCompiler.compile
 
@@ -73,7 +71,7 @@ def test_conditions_that_were_compiled_once_are_not_compiled_again(
     assert compiled < 100
 
 
-def test_what_is_kept_follows_the_day_the_names_and_the_scores(scores: ScoreSet) -> None:
+def test_cached_fragments_depend_on_day_event_names_and_scores(scores: ScoreSet) -> None:
     done = {"kind": "event", "event": "opened", "operator": "done", "within_days": 2}
     high = {"kind": "metric", "metric": "engagement_score", "operator": "at_least", "value": 50}
     row = user(scores, "ann", raw=40)
@@ -82,14 +80,16 @@ def test_what_is_kept_follows_the_day_the_names_and_the_scores(scores: ScoreSet)
         Segment(pk=2, scope="user", conditions=[high]),
     )
 
-    def found() -> list[int]:
+    def segment_ids() -> list[int]:
         scores.refresh_from_db()
-        return [one.pk for one in members.segments_containing(scores, [recent, engaged], row)]
+        return [
+            segment.pk for segment in members.segments_containing(scores, [recent, engaged], row)
+        ]
 
     # A raw score of 40 of 100 shows 60.2, and of 200 36.9.
-    assert found() == [2]
+    assert segment_ids() == [2]
     name = EventName.objects.create(product_id=scores.product_id, name="opened")
-    assert found() == [2]
+    assert segment_ids() == [2]
     DailyCount.objects.create(
         product_id=scores.product_id,
         user=User.objects.get(external_id="ann"),
@@ -99,21 +99,21 @@ def test_what_is_kept_follows_the_day_the_names_and_the_scores(scores: ScoreSet)
         count=1,
         last_at=NOON,
     )
-    assert found() == [1, 2]
+    assert segment_ids() == [1, 2]
     ScoreSet.objects.update(scored_day=TODAY + timedelta(days=1), user_benchmark=200.0)
-    assert found() == [1]
+    assert segment_ids() == [1]
     ScoreSet.objects.update(scored_day=TODAY + timedelta(days=2))
-    assert found() == []
+    assert segment_ids() == []
     engaged.conditions = [{**high, "value": 30}]
-    assert found() == [2]
+    assert segment_ids() == [2]
 
 
-def test_a_trait_and_the_same_trait_of_the_account_are_told_apart(scores: ScoreSet) -> None:
+def test_a_trait_and_the_same_account_trait_differ(scores: ScoreSet) -> None:
     mine: dict[str, Any] = {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}
     row = user(scores, "ann", traits={"plan": "pro"})
     own, of_account, both = (
-        Segment(pk=number, scope="user", match=match, conditions=asked)
-        for number, (match, asked) in enumerate(
+        Segment(pk=number, scope="user", match=match, conditions=conditions)
+        for number, (match, conditions) in enumerate(
             [
                 ("all", [mine]),
                 ("all", [{**mine, "kind": "account_trait"}]),

@@ -1,4 +1,4 @@
-"""Counts of whole sets of scores: on the spot where they are small, kept where they are large."""
+"""Counts of score sets: live for small sets, cached for large ones."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from engagement.recording import suppression
 from engagement.recording.suppression import SubjectRef
 from engagement.removal import forgetting
 from engagement.rescoring.rescore import rescore
-from engagement.segments import counts as tallies
+from engagement.segments import counts
 from engagement.segments import members as segments
 from engagement.segments.counts import SubjectTotals
 from tests.engagement.history import NOON, group, identify, tell, track
@@ -29,63 +29,60 @@ def segment(scores: ScoreSet, name: str, scope: Scope = "account") -> Segment:
 
 
 def members(scores: ScoreSet, name: str, scope: Scope = "account") -> int:
-    """How many members people are told."""
-    shown = ScoreSet.objects.get(pk=scores.pk)
-    one = segment(scores, name, scope)
-    return tallies.segment_counts(shown, [one])[one.pk]
+    """The number of members that people see."""
+    own = segment(scores, name, scope)
+    return counts.segment_counts(ScoreSet.objects.get(pk=scores.pk), [own])[own.pk]
 
 
 def totals(scores: ScoreSet) -> SubjectTotals:
-    return tallies.subject_totals([ScoreSet.objects.get(pk=scores.pk)])[scores.pk]
+    return counts.subject_totals([ScoreSet.objects.get(pk=scores.pk)])[scores.pk]
 
 
-def make_large(scores: ScoreSet, taking: float = 6.0) -> None:
-    """Have the set counted at noon, as if that had taken so many seconds."""
-    tallies.recount(scores, NOON)
-    CachedCounts.objects.update(seconds=taking)
+def make_large(scores: ScoreSet, duration: float = 6.0) -> None:
+    """Count the set at noon, as if that had taken *duration* seconds."""
+    counts.recount(scores, NOON)
+    CachedCounts.objects.update(seconds=duration)
 
 
-def outdate(scores: ScoreSet) -> None:
-    tallies.invalidate([scores.pk])
+def invalidate(scores: ScoreSet) -> None:
+    counts.invalidate([scores.pk])
 
 
 # --- Members of segments --------------------------------------------------------------------
 
 
-def test_a_small_set_is_counted_when_somebody_asks(scores: ScoreSet) -> None:
-    make_large(scores, taking=tallies.LIVE_COUNT_SECONDS)
+def test_a_small_set_is_counted_live(scores: ScoreSet) -> None:
+    make_large(scores, duration=counts.LIVE_COUNT_SECONDS)
     account(scores, "initech", raw=50)
     assert members(scores, "All Active") == 1
 
 
-def test_of_a_large_set_people_get_what_was_counted_last(scores: ScoreSet) -> None:
+def test_a_large_set_has_cached_counts(scores: ScoreSet) -> None:
     account(scores, "initech", raw=50)
     make_large(scores)
     account(scores, "globex", raw=50)
     assert members(scores, "All Active") == 1
 
 
-def test_a_set_that_was_never_counted_is_counted_on_the_spot(scores: ScoreSet) -> None:
+def test_a_set_without_cached_counts_is_counted_live(scores: ScoreSet) -> None:
     account(scores, "initech", raw=50)
     assert members(scores, "All Active") == 1
 
 
-def test_every_segment_is_counted_as_it_is_on_the_spot(scores: ScoreSet) -> None:
+def test_cached_counts_equal_live_counts(scores: ScoreSet) -> None:
     for number in range(40):
         user(scores, f"user {number}", raw=number * 7, raw_last_period=100 - number)
         account(scores, f"account {number}", raw=number * 5, total_users=number % 3)
     own = list(Segment.objects.filter(workspace=scores.workspace))
     exact = segments.count_members_by_segment(scores, own)
     make_large(scores)
-    kept = ScoreSet.objects.get(pk=scores.pk)
-    assert tallies.segment_counts(kept, own) == exact
-    assert {exact[one.pk] for one in own} != {0, 40}
+    cached = counts.segment_counts(ScoreSet.objects.get(pk=scores.pk), own)
+    assert cached == exact
+    assert {exact[each.pk] for each in own} != {0, 40}
 
 
 @pytest.mark.parametrize("operator", ["at_least", "at_most"])
-def test_a_segment_that_was_edited_since_is_counted_on_the_spot(
-    scores: ScoreSet, operator: str
-) -> None:
+def test_a_segment_that_was_edited_since_is_counted_live(scores: ScoreSet, operator: str) -> None:
     own = Segment.objects.create(workspace=scores.workspace, scope="account", name="Own")
     account(scores, "quiet", raw=1)
     account(scores, "busy", raw=99)
@@ -99,32 +96,32 @@ def test_a_segment_that_was_edited_since_is_counted_on_the_spot(
     assert members(scores, "Own") == {"at_least": 2, "at_most": 1}[operator]
 
 
-def test_a_segment_made_since_is_counted_on_the_spot_beside_the_others(scores: ScoreSet) -> None:
+def test_a_new_segment_is_counted_live_beside_cached_ones(scores: ScoreSet) -> None:
     account(scores, "initech")
     make_large(scores)
     account(scores, "globex")
     Segment.objects.create(workspace=scores.workspace, scope="account", name="Everybody")
     own = [segment(scores, "All"), segment(scores, "Everybody")]
-    counts = tallies.segment_counts(ScoreSet.objects.get(pk=scores.pk), own)
-    assert [counts[one.pk] for one in own] == [1, 2]
+    members = counts.segment_counts(ScoreSet.objects.get(pk=scores.pk), own)
+    assert [members[each.pk] for each in own] == [1, 2]
 
 
-def test_what_is_kept_costs_one_query(scores: ScoreSet, django_assert_num_queries: Any) -> None:
+def test_cached_counts_cost_one_query(scores: ScoreSet, django_assert_num_queries: Any) -> None:
     make_large(scores)
     own = list(Segment.objects.filter(workspace=scores.workspace))
     alone = ScoreSet.objects.get(pk=scores.pk)
     together = ScoreSet.objects.select_related("cached_counts").get(pk=scores.pk)
     with django_assert_num_queries(1):
-        tallies.segment_counts(alone, own)
+        counts.segment_counts(alone, own)
     with django_assert_num_queries(0):
-        tallies.segment_counts(together, own)
-        tallies.subject_totals([together])
+        counts.segment_counts(together, own)
+        counts.subject_totals([together])
 
 
 # --- Totals ---------------------------------------------------------------------------------
 
 
-def test_totals_say_how_many_there_are_and_how_many_are_active(scores: ScoreSet) -> None:
+def test_totals_have_all_and_active_subjects(scores: ScoreSet) -> None:
     for number, raw in enumerate((0, 3, 5)):
         user(scores, f"user {number}", raw=raw)
     for number, raw in enumerate((0, 0, 0, 1)):
@@ -151,57 +148,57 @@ def test_totals_keep_sets_apart(scores: ScoreSet, globex: Product) -> None:
     user(scores, "ann", raw=1)
     account(theirs, "umbrella")
     make_large(theirs)
-    assert tallies.subject_totals(ScoreSet.objects.all()) == {
+    assert counts.subject_totals(ScoreSet.objects.all()) == {
         scores.pk: SubjectTotals(users=1, active_users=1),
         theirs.pk: SubjectTotals(accounts=1),
     }
 
 
-# --- When they are taken --------------------------------------------------------------------
+# --- When sets are counted ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("taking", "after", "is_counted"),
+    ("duration", "after", "is_counted"),
     [
-        # A large one may be counted for a twentieth of the time.
+        # Counting a large set may take a twentieth of the time.
         (6.0, 119, False),
         (6.0, 121, True),
         (0.5, 9, False),
         (0.5, 11, True),
-        # A small one is looked at now and then: it may have grown.
+        # A small set is checked now and then, because it may have grown.
         (0.01, 599, False),
         (0.01, 601, True),
     ],
 )
 def test_a_set_that_changed_is_counted_again_when_it_is_due(
-    scores: ScoreSet, taking: float, after: float, is_counted: bool
+    scores: ScoreSet, duration: float, after: float, is_counted: bool
 ) -> None:
-    make_large(scores, taking)
+    make_large(scores, duration)
     account(scores, "initech")
-    outdate(scores)
-    tallies.refresh_due(seconds(after))
+    invalidate(scores)
+    counts.refresh_due(seconds(after))
     assert CachedCounts.objects.get().accounts == is_counted
 
 
 def test_a_set_that_did_not_change_is_not_counted_again(scores: ScoreSet) -> None:
     make_large(scores)
-    tallies.refresh_due(seconds(3600))
+    counts.refresh_due(seconds(3600))
     assert CachedCounts.objects.get().counted_at == NOON
 
 
-def test_a_change_that_is_not_due_is_not_forgotten(scores: ScoreSet) -> None:
+def test_a_change_waits_until_the_set_is_due(scores: ScoreSet) -> None:
     make_large(scores)
     account(scores, "initech")
-    outdate(scores)
-    tallies.refresh_due(seconds(1))
-    tallies.refresh_due(seconds(300))
+    invalidate(scores)
+    counts.refresh_due(seconds(1))
+    counts.refresh_due(seconds(300))
     assert CachedCounts.objects.get().accounts == 1
 
 
-def test_sets_that_nobody_reads_are_not_counted(scores: ScoreSet) -> None:
+def test_only_current_sets_are_counted(scores: ScoreSet) -> None:
     for state in (ScoreSet.State.BUILDING, ScoreSet.State.RETIRED):
         ScoreSet.objects.update(state=state)
-        tallies.refresh_due(NOON)
+        counts.refresh_due(NOON)
     assert not CachedCounts.objects.exists()
 
 
@@ -209,7 +206,7 @@ def current(product: Product) -> ScoreSet:
     return ScoreSet.objects.get(product=product, state=ScoreSet.State.CURRENT)
 
 
-def test_scores_are_counted_before_they_are_shown(acme: Product) -> None:
+def test_scores_are_counted_before_they_are_published(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"), track("ann"))
     rescore(NOON)
     assert current(acme).cached_counts.counted_at == NOON
@@ -217,7 +214,7 @@ def test_scores_are_counted_before_they_are_shown(acme: Product) -> None:
 
 
 def rescored_large(product: Product) -> ScoreSet:
-    """The product's scores, counted a minute before the tests go on."""
+    """The product's scores, rescored at noon, as if counting had taken six seconds."""
     rescore(NOON)
     CachedCounts.objects.update(seconds=6.0)
     assert not current(product).cached_counts_stale
@@ -225,24 +222,24 @@ def rescored_large(product: Product) -> ScoreSet:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "messages",
     [
         pytest.param([track("ann")], id="a score"),
-        # Which no score shows.
+        # No score depends on these.
         pytest.param([identify("ann", plan="gold")], id="a trait"),
         pytest.param([group("initech", industry="oil")], id="an account's trait"),
         pytest.param([identify("bob")], id="a new user"),
     ],
 )
-def test_what_is_recorded_makes_counts_stale(acme: Product, told: list[Any]) -> None:
+def test_recording_makes_cached_counts_stale(acme: Product, messages: list[Any]) -> None:
     tell(acme, identify("ann", group="initech"), track("ann"))
     rescored_large(acme)
-    tell(acme, *told)
+    tell(acme, *messages)
     rescore(seconds(60))
     assert current(acme).cached_counts_stale
 
 
-def test_counts_follow_what_is_recorded(acme: Product) -> None:
+def test_counts_follow_recorded_events(acme: Product) -> None:
     tell(acme, identify("ann", group="initech"), track("ann"))
     scores = rescored_large(acme)
     tell(acme, identify("bob", group="globex"), track("bob"))
@@ -261,27 +258,28 @@ def test_other_products_are_not_counted_again(acme: Product, globex: Product) ->
     assert not current(acme).cached_counts_stale
 
 
-def test_counts_go_with_their_scores(acme: Product) -> None:
+def test_cached_counts_are_deleted_with_their_scores(acme: Product) -> None:
     tell(acme, identify("ann"), track("ann"))
     rescore(NOON)
     Workspace.objects.filter(product=acme).get().delete()
     assert not CachedCounts.objects.exists()
 
 
-# --- Those who moved most -------------------------------------------------------------------
+# --- Top movers -----------------------------------------------------------------------------
 
 
-def moved(
+def top_movers(
     scores: ScoreSet,
 ) -> tuple[list[tuple[str, float, float]], list[tuple[str, float, float]]]:
-    found = tallies.top_movers(ScoreSet.objects.get(pk=scores.pk))
+    movers = counts.top_movers(ScoreSet.objects.get(pk=scores.pk))
     rising, falling = (
-        [(one.account.external_id, one.score, one.change) for one in side] for side in found
+        [(mover.account.external_id, mover.score, mover.change) for mover in side]
+        for side in movers
     )
     return rising, falling
 
 
-# Under benchmarks of 100 now and 200 a period ago.
+# With a benchmark of 100, and of 200 in the previous period.
 ROWS = {
     # 100·(1 - 10^-1) = 90.0; 100·(1 - 10^-0.5) = 68.4
     "up": (100, 100),
@@ -300,43 +298,43 @@ MOVED = (
 )
 
 
-def test_the_accounts_that_moved_most(scores: ScoreSet) -> None:
+def test_top_movers(scores: ScoreSet) -> None:
     for name, (raw, before) in ROWS.items():
         account(scores, name, raw=raw, raw_last_period=before)
-    assert moved(scores) == MOVED
+    assert top_movers(scores) == MOVED
     make_large(scores)
-    assert moved(scores) == MOVED
+    assert top_movers(scores) == MOVED
 
 
-def test_of_those_who_moved_the_first_five_are_named(scores: ScoreSet) -> None:
+def test_five_movers_are_listed_per_side(scores: ScoreSet) -> None:
     for number in range(7):
         account(scores, f"up {number}", raw=20 + number)
         account(scores, f"down {number}", raw=0, raw_last_period=20 + number)
-    rising, falling = moved(scores)
+    rising, falling = top_movers(scores)
     assert [name for name, *_ in rising] == [f"up {number}" for number in (6, 5, 4, 3, 2)]
     assert [name for name, *_ in falling] == [f"down {number}" for number in (6, 5, 4, 3, 2)]
 
 
-def test_kept_movers_have_the_scores_of_now(scores: ScoreSet) -> None:
+def test_cached_movers_have_current_scores(scores: ScoreSet) -> None:
     row = account(scores, "initech", raw=10)
     make_large(scores)
     AccountEngagement.objects.filter(account=row.account_id).update(raw=50)
-    assert moved(scores) == ([("initech", 68.4, 68.4)], [])
+    assert top_movers(scores) == ([("initech", 68.4, 68.4)], [])
 
 
-def test_a_kept_mover_that_was_forgotten_is_left_out(scores: ScoreSet, acme: Product) -> None:
+def test_a_forgotten_cached_mover_is_left_out(scores: ScoreSet, acme: Product) -> None:
     account(scores, "initech", raw=10)
     account(scores, "globex", raw=20)
     make_large(scores)
     forgetting.forget(
         SubjectRef(acme.pk, suppression.SubjectScope.ACCOUNT, "globex"), NOON, suppress=False
     )
-    assert [name for name, *_ in moved(scores)[0]] == ["initech"]
+    assert [name for name, *_ in top_movers(scores)[0]] == ["initech"]
 
 
-def test_before_anything_is_scored_nobody_moved(scores: ScoreSet) -> None:
+def test_an_unscored_set_has_no_movers(scores: ScoreSet) -> None:
     ScoreSet.objects.update(scored_day=None)
-    assert moved(scores) == ([], [])
+    assert top_movers(scores) == ([], [])
 
 
 def test_the_movers_of_a_small_set_cost_two_queries(
@@ -346,5 +344,5 @@ def test_the_movers_of_a_small_set_cost_two_queries(
     account(scores, "globex", raw=0, raw_last_period=10)
     shown = ScoreSet.objects.select_related("cached_counts").get(pk=scores.pk)
     with django_assert_num_queries(2):
-        found = tallies.top_movers(shown)
-        assert [one.account.external_id for one in found.rising] == ["initech"]
+        movers = counts.top_movers(shown)
+        assert [mover.account.external_id for mover in movers.rising] == ["initech"]

@@ -1,4 +1,4 @@
-"""The effect of a change before it is saved is the one that saving it has."""
+"""A what-if shows the ranking that saving the change would give."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -45,7 +45,7 @@ def scores_of(product: Product) -> ScoreSet:
 
 
 def define(product: Product, definition: ScoringDefinition) -> None:
-    """Save the definition, and have it scored."""
+    """Save the definition and rescore."""
     workspace = Workspace.objects.get(product=product)
     workspace.lookback_days = definition.lookback_days
     workspace.default_weight = definition.default_weight
@@ -59,26 +59,26 @@ def define(product: Product, definition: ScoringDefinition) -> None:
     rescore(NOON)
 
 
-def try_out(product: Product, definition: ScoringDefinition) -> dict[Scope, RankingPreview]:
+def preview(product: Product, definition: ScoringDefinition) -> dict[Scope, RankingPreview]:
     return what_if.preview_ranking(scores_of(product), definition, TODAY, in_time)
 
 
-def seen(places: list[RankedSubject]) -> list[tuple[str, int, float]]:
-    return [(one.subject.external_id, one.rank, one.score) for one in places]
+def ranking(subjects: list[RankedSubject]) -> list[tuple[str, int, float]]:
+    return [(ranked.subject.external_id, ranked.rank, ranked.score) for ranked in subjects]
 
 
-def moves(places: list[RankedSubject]) -> dict[str, int | None]:
-    return {one.subject.external_id: one.other_rank for one in places}
+def other_ranks(subjects: list[RankedSubject]) -> dict[str, int | None]:
+    return {ranked.subject.external_id: ranked.other_rank for ranked in subjects}
 
 
-def rows_kept() -> list[int]:
+def row_counts() -> list[int]:
     return [
         model.objects.count()
         for model in (ScoreSet, ScoredEvent, UserEngagement, AccountEngagement)
     ]
 
 
-# --- It is what saving gives ----------------------------------------------------------------
+# --- The same as saving ---------------------------------------------------------------------
 
 audiences: st.SearchStrategy[dict[str, Any]] = st.sampled_from([
     {},
@@ -112,7 +112,7 @@ events = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(people=people, events=events, before=definitions, after=definitions)
-def test_the_effect_is_what_saving_and_rescoring_gives(
+def test_a_preview_equals_saving_and_rescoring(
     people: dict[str, tuple[str, str | None]],
     events: list[tuple[str, str, int]],
     before: ScoringDefinition,
@@ -126,33 +126,35 @@ def test_the_effect_is_what_saving_and_rescoring_gives(
     tell(product, *(track(user, name, -24 * ago) for user, name, ago in events))
     define(product, before)
     old = scores_of(product)
-    of_before = {scope: seen(places) for scope, places in what_if.current_ranking(old).items()}
-    kept = rows_kept()
+    before_change = {
+        scope: ranking(subjects) for scope, subjects in what_if.current_ranking(old).items()
+    }
+    rows_before = row_counts()
 
-    tried = try_out(product, after)
+    previews = preview(product, after)
 
-    assert rows_kept() == kept
-    assert {scope: seen(tried[scope].now) for scope in BOTH_SCOPES} == of_before
+    assert row_counts() == rows_before
+    assert {scope: ranking(previews[scope].current) for scope in BOTH_SCOPES} == before_change
     define(product, after)
     saved = what_if.current_ranking(scores_of(product))
-    assert {scope: seen(tried[scope].with_change) for scope in BOTH_SCOPES} == {
-        scope: seen(places) for scope, places in saved.items()
+    assert {scope: ranking(previews[scope].with_change) for scope in BOTH_SCOPES} == {
+        scope: ranking(subjects) for scope, subjects in saved.items()
     }
-    assert all(tried[scope].sample_size is None for scope in BOTH_SCOPES)
-    # And a trial of what is there changes nothing.
-    again = try_out(product, what_if.scoring_definition(scores_of(product)))
+    assert all(previews[scope].sample_size is None for scope in BOTH_SCOPES)
+    # A preview of the current definition changes nothing.
+    again = preview(product, what_if.scoring_definition(scores_of(product)))
     for scope in BOTH_SCOPES:
-        assert [one.other_rank for one in again[scope].with_change] == [
-            one.rank for one in again[scope].with_change
+        assert [ranked.other_rank for ranked in again[scope].with_change] == [
+            ranked.rank for ranked in again[scope].with_change
         ]
-        assert again[scope].with_change == again[scope].now
+        assert again[scope].with_change == again[scope].current
 
 
 # --- Ranks ----------------------------------------------------------------------------------
 
 
-def two_kinds(product: Product) -> None:
-    """Ann opens much, Bob shares a little, Cyd both a little; Dan was there a month ago."""
+def introduce_four(product: Product) -> None:
+    """Ann opens a lot, Bob shares a little, Cyd opens a little, and Dan paid three weeks ago."""
     done = {"ann": ("opened", 9), "bob": ("shared", 4), "cyd": ("opened", 2), "dan": ("paid", 1)}
     for name, (event, times) in done.items():
         tell(product, identify(name, -24 * 40, group=f"{name} ltd"))
@@ -172,48 +174,52 @@ def two_kinds(product: Product) -> None:
     ],
     ids=str,
 )
-def test_a_place_says_which_rank_it_has_on_the_other_side(
+def test_each_ranking_has_the_ranks_of_the_other_one(
     acme: Product, change: dict[str, Any], then: dict[str, int | None], left: list[str]
 ) -> None:
-    two_kinds(acme)
-    tried = try_out(acme, what_if.scoring_definition(scores_of(acme))._replace(**change))
-    assert moves(tried["user"].with_change) == then
-    assert list(moves(tried["user"].with_change)) == list(then)
-    assert [name for name, rank in moves(tried["user"].now).items() if rank is None] == left
-    assert moves(tried["account"].with_change) == {
+    introduce_four(acme)
+    previews = preview(acme, what_if.scoring_definition(scores_of(acme))._replace(**change))
+    assert other_ranks(previews["user"].with_change) == then
+    assert list(other_ranks(previews["user"].with_change)) == list(then)
+    assert [
+        name for name, rank in other_ranks(previews["user"].current).items() if rank is None
+    ] == left
+    assert other_ranks(previews["account"].with_change) == {
         f"{name} ltd": rank for name, rank in then.items()
     }
 
 
-def test_ten_are_shown_and_ranks_behind_them_are_known(acme: Product) -> None:
+def test_ten_are_shown_and_lower_ranks_are_known(acme: Product) -> None:
     for number in range(14):
         tell(acme, identify(f"user {number:02}"))
         tell(acme, *(track(f"user {number:02}", "opened", -0.01 * n) for n in range(20 - number)))
     tell(acme, track("user 13", "paid"))
     define(acme, ScoringDefinition(7, 1, {}, {}))
-    tried = try_out(acme, ScoringDefinition(7, 1, {}, {"paid": 10}))["user"]
-    assert len(tried.now) == len(tried.with_change) == what_if.RANKS_SHOWN
-    assert tried.with_change[0].subject.external_id == "user 00"
-    risen = next(one for one in tried.with_change if one.subject.external_id == "user 13")
+    previews = preview(acme, ScoringDefinition(7, 1, {}, {"paid": 10}))["user"]
+    assert len(previews.current) == len(previews.with_change) == what_if.RANKS_SHOWN
+    assert previews.with_change[0].subject.external_id == "user 00"
+    risen = next(
+        ranked for ranked in previews.with_change if ranked.subject.external_id == "user 13"
+    )
     assert (risen.rank, risen.other_rank) == (4, 13)
 
 
-def test_another_products_events_take_no_part(acme: Product, globex: Product) -> None:
-    two_kinds(acme)
-    two_kinds(globex)
+def test_events_of_another_product_do_not_count(acme: Product, globex: Product) -> None:
+    introduce_four(acme)
+    introduce_four(globex)
     tell(globex, *(track("cyd", "shared", -24 - 0.01 * number) for number in range(50)))
     rescore(NOON)
-    tried = try_out(acme, ScoringDefinition(7, 1, {}, {"shared": 10}))
-    assert moves(tried["user"].with_change) == {"bob": 2, "ann": 1, "cyd": 3}
-    assert {one.subject.product_id for one in tried["account"].with_change} == {acme.pk}
+    previews = preview(acme, ScoringDefinition(7, 1, {}, {"shared": 10}))
+    assert other_ranks(previews["user"].with_change) == {"bob": 2, "ann": 1, "cyd": 3}
+    assert {ranked.subject.product_id for ranked in previews["account"].with_change} == {acme.pk}
 
 
-# --- Many -----------------------------------------------------------------------------------
+# --- Samples --------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def few_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is large begins at fifty subjects, of whom the ten highest and thirty others count."""
+def sampled_from_fifty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than fifty subjects are sampled: the ten highest and about thirty others."""
     monkeypatch.setattr(what_if, "SCORE_ALL_UP_TO", 50)
     monkeypatch.setattr(what_if, "TOP_USERS", 10)
     monkeypatch.setattr(what_if, "TOP_ACCOUNTS", 10)
@@ -227,9 +233,9 @@ SEEN_EARLY = {
 }
 
 
-@pytest.mark.usefixtures("few_are_looked_at")
+@pytest.mark.usefixtures("sampled_from_fifty")
 @pytest.mark.parametrize("audience", [{}, SEEN_EARLY], ids=["everybody", "some"])
-def test_of_many_those_who_rank_highest_and_some_others_are_scored(
+def test_a_large_workspace_scores_the_highest_and_a_sample(
     acme: Product, audience: dict[str, Any]
 ) -> None:
     for number in range(60):
@@ -237,19 +243,21 @@ def test_of_many_those_who_rank_highest_and_some_others_are_scored(
         tell(acme, identify(name, -24 * 20, group=f"account {number:02}"))
         tell(acme, *(track(name, "opened", -0.01 * n) for n in range(1 + number)))
     define(acme, ScoringDefinition(7, 1, {}, {}))
-    tried = try_out(acme, ScoringDefinition(7, 2, audience, {}))
+    previews = preview(acme, ScoringDefinition(7, 2, audience, {}))
     for scope in BOTH_SCOPES:
-        # Where accounts count some users alone, the accounts' users are scored as well.
-        looked_at = tried[scope].sample_size
-        assert looked_at and 30 <= looked_at <= (55 if audience else 40)
+        # With an audience the users of the accounts are scored, too.
+        sample_size = previews[scope].sample_size
+        assert sample_size and 30 <= sample_size <= (55 if audience else 40)
         ten = {f"{scope} {59 - rank:02}": rank + 1 for rank in range(10)}
-        assert moves(tried[scope].now) == moves(tried[scope].with_change) == ten
-        # The benchmark is about where it would be: doubled weights hardly change a score.
-        for now, then in zip(tried[scope].now, tried[scope].with_change, strict=True):
+        assert (
+            other_ranks(previews[scope].current) == other_ranks(previews[scope].with_change) == ten
+        )
+        # The estimated benchmark is close: doubled weights hardly change a score.
+        for now, then in zip(previews[scope].current, previews[scope].with_change, strict=True):
             assert then.score == pytest.approx(now.score, abs=2)
 
 
-@pytest.mark.usefixtures("few_are_looked_at")
+@pytest.mark.usefixtures("sampled_from_fifty")
 def test_accounts_of_too_many_users_are_left_out(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -257,47 +265,47 @@ def test_accounts_of_too_many_users_are_left_out(
     for number in range(60):
         tell(acme, identify(f"user {number}", group="initech"), track(f"user {number}"))
     define(acme, ScoringDefinition(7, 1, {}, {}))
-    assert set(try_out(acme, ScoringDefinition(7, 1, {}, {"opened": 2}))) == {"user", "account"}
-    assert set(try_out(acme, ScoringDefinition(7, 1, SEEN_EARLY, {}))) == {"user"}
+    assert set(preview(acme, ScoringDefinition(7, 1, {}, {"opened": 2}))) == {"user", "account"}
+    assert set(preview(acme, ScoringDefinition(7, 1, SEEN_EARLY, {}))) == {"user"}
 
 
-def test_accounts_that_there_is_no_time_for_are_left_out(
+def test_accounts_are_left_out_when_time_is_up(
     acme: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    two_kinds(acme)
+    introduce_four(acme)
     monkeypatch.setattr(what_if, "ACCOUNTS_PER_STEP", 1)
     for questions, expected in ((2, {"user"}), (1 + 4, {"user", "account"})):
         answers = [*[False] * questions, *[True] * 10]
-        tried = what_if.preview_ranking(
+        previews = what_if.preview_ranking(
             scores_of(acme), ScoringDefinition(7, 9, {}, {}), TODAY, partial(answers.pop, 0)
         )
-        assert set(tried) == expected
+        assert set(previews) == expected
 
 
-def test_a_trial_ends_in_time_and_leaves_nothing(acme: Product) -> None:
-    two_kinds(acme)
-    kept = rows_kept()
+def test_a_preview_stops_in_time_and_leaves_no_rows(acme: Product) -> None:
+    introduce_four(acme)
+    rows_before = row_counts()
     with pytest.raises(sql.StatementTimeout):
         what_if.preview_ranking(
             scores_of(acme), ScoringDefinition(7, 9, {}, {}), TODAY, lambda: True
         )
-    assert rows_kept() == kept
+    assert row_counts() == rows_before
 
 
-def test_a_trial_of_more_users_makes_no_more_queries(
+def test_a_preview_of_more_users_makes_no_more_queries(
     acme: Product, django_assert_max_num_queries: Any
 ) -> None:
-    def meet(names: range) -> None:
+    def introduce(names: range) -> None:
         for number in names:
             tell(acme, identify(f"user {number}", group=f"account {number}"))
             tell(acme, track(f"user {number}", "opened", -1))
 
-    meet(range(2))
+    introduce(range(2))
     define(acme, ScoringDefinition(7, 1, {}, {}))
     scores = scores_of(acme)
     with django_assert_max_num_queries(20) as few:
         what_if.preview_ranking(scores, ScoringDefinition(7, 1, {}, {"opened": 3}), TODAY, in_time)
-    meet(range(2, 40))
+    introduce(range(2, 40))
     rescore(NOON + timedelta(seconds=1))
     with django_assert_max_num_queries(len(few)):
         what_if.preview_ranking(scores, ScoringDefinition(7, 1, {}, {"opened": 3}), TODAY, in_time)

@@ -1,4 +1,4 @@
-"""Products are scored in turns: a busy one does not keep the others waiting."""
+"""Products are scored in turns, so that a busy one does not delay the others."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,22 +14,22 @@ Turns = list[tuple[str, int]]
 
 
 @pytest.fixture(autouse=True)
-def from_the_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+def first_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rescore, "_last_product", 0)
 
 
 @pytest.fixture
 def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
-    """Whose turn it was, and how many marks it could take."""
-    found: Turns = []
-    rescore_some = rescore._rescore_some
+    """The product of each turn, and its limit of requests."""
+    turns: Turns = []
+    take_turn = rescore._take_turn
 
     def note(product_id: int, *given: object) -> tuple[int, bool]:
-        found.append((Product.objects.get(pk=product_id).name, given[1]))  # type: ignore[arg-type]
-        return rescore_some(product_id, *given)  # type: ignore[arg-type]
+        turns.append((Product.objects.get(pk=product_id).name, given[1]))  # type: ignore[arg-type]
+        return take_turn(product_id, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(rescore, "_rescore_some", note)
-    return found
+    monkeypatch.setattr(rescore, "_take_turn", note)
+    return turns
 
 
 def names(turns: Turns) -> list[str]:
@@ -41,20 +41,20 @@ def busy(product: Product, users: int = 10) -> None:
     tell(product, *(track(f"user {number}") for number in range(users)))
 
 
-def questions(number: int) -> Callable[[], bool]:
-    """Says that time is up after so many questions."""
+def allow_steps(number: int) -> Callable[[], bool]:
+    """An ``out_of_time`` that returns true after *number* calls."""
     left = iter(range(number))
     return lambda: next(left, None) is None
 
 
-def test_a_product_with_many_marks_lets_the_others_have_their_turn(
+def test_a_product_with_many_requests_does_not_delay_the_others(
     acme: Product, globex: Product, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rescore, "REQUESTS_PER_TURN", 4)
     busy(acme, 10)
     tell(globex, identify("zed"))
-    # Asked before each turn and after its users: the time is up after two turns.
-    rescore.rescore(NOON, out_of_time=questions(4))
+    # It is called before each turn and after its users, so time is up after two turns.
+    rescore.rescore(NOON, out_of_time=allow_steps(4))
     assert names(turns) == ["Acme", "Globex"]
     assert not RescoreRequest.objects.filter(product=globex).exists()
     assert RescoreRequest.objects.filter(product=acme).exists()
@@ -63,18 +63,18 @@ def test_a_product_with_many_marks_lets_the_others_have_their_turn(
     assert UserEngagement.objects.filter(score_set__state=ScoreSet.State.CURRENT).count() == 11
 
 
-def test_a_call_begins_behind_the_product_at_which_the_last_one_ended(
+def test_a_call_starts_after_the_last_product_of_the_previous_call(
     acme: Product, globex: Product, turns: Turns
 ) -> None:
     busy(acme)
     busy(globex)
-    rescore.rescore(NOON, out_of_time=questions(1))
+    rescore.rescore(NOON, out_of_time=allow_steps(1))
     busy(acme)
-    rescore.rescore(NOON, out_of_time=questions(1))
+    rescore.rescore(NOON, out_of_time=allow_steps(1))
     assert names(turns) == ["Acme", "Globex"]
 
 
-def test_a_product_that_is_alone_takes_many_marks_at_once(
+def test_a_product_alone_takes_many_requests_at_once(
     acme: Product, globex: Product, turns: Turns
 ) -> None:
     busy(acme)
@@ -87,15 +87,15 @@ def test_a_product_that_is_alone_takes_many_marks_at_once(
     assert sorted(turns[1:]) == [("Acme", few), ("Globex", few)]
 
 
-def test_a_product_that_comes_meanwhile_has_its_turn_in_the_same_call(
+def test_a_product_with_new_requests_gets_a_turn_in_the_same_call(
     acme: Product, globex: Product, turns: Turns, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rescore, "REQUESTS_PER_TRANSACTION", 4)
     busy(acme)
-    asked = iter(range(100))
+    calls = iter(range(100))
 
     def meanwhile() -> bool:
-        if next(asked) == 1:
+        if next(calls) == 1:
             tell(globex, identify("zed"), track("zed"))
         return False
 
@@ -106,16 +106,16 @@ def test_a_product_that_comes_meanwhile_has_its_turn_in_the_same_call(
 def test_sets_are_built_in_turns(
     acme: Product, globex: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stepped: list[int] = []
+    product_ids: list[int] = []
     step = sets._step
 
     def note(pk: int, *given: object) -> bool:
-        stepped.append(ScoreSet.objects.get(pk=pk).product_id)
+        product_ids.append(ScoreSet.objects.get(pk=pk).product_id)
         return step(pk, *given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(sets, "IDS_PER_RANGE", 1_000_000_000)
     monkeypatch.setattr(sets, "_step", note)
     sets.request_missing_score_sets()
     sets.build_requested(NOON, NOON.date(), lambda: False)
-    assert stepped == [acme.pk, globex.pk] * 3
+    assert product_ids == [acme.pk, globex.pk] * 3
     assert not Workspace.objects.filter(scores=None).exists()

@@ -1,0 +1,94 @@
+-- Computes the engagement rows of accounts from the daily counts of their users.
+--
+-- The product is hidden from the planner in a subquery, and accounts are found by id alone, for
+-- the reasons given in score_users.sql. counted_user has the users that count, with their current
+-- account: all identified users, or those in the audience.
+WITH counted_user AS NOT MATERIALIZED ({counted_users})
+INSERT INTO engagement_accountengagement AS e (
+    product_id, score_set_id, account_id, active_users, total_users, raw, raw_yesterday,
+    raw_last_period, event_count, active_days, name_count, last_active_at)
+SELECT
+    a.product_id, %(score_set)s, a.id, n.active_users, members.count + n.former_users,
+    COALESCE(n.raw, 0), COALESCE(n.raw_yesterday, 0), COALESCE(n.raw_last_period, 0),
+    COALESCE(n.event_count, 0), COALESCE(n.active_days, 0), COALESCE(n.name_count, 0),
+    COALESCE(n.last_at, earlier.last_at)
+FROM engagement_account a
+LEFT JOIN LATERAL (
+    SELECT
+        sum(recent * weight) AS raw,
+        sum(yesterday * weight) AS raw_yesterday,
+        sum(last_period * weight) AS raw_last_period,
+        sum(recent) FILTER (WHERE weight > 0) AS event_count,
+        bit_count(bit_or(days) FILTER (WHERE weight > 0)::bit(32)) AS active_days,
+        count(DISTINCT event_name_id) FILTER (WHERE recent > 0 AND weight > 0) AS name_count,
+        max(last_at) FILTER (WHERE weight > 0) AS last_at,
+        count(DISTINCT user_id) FILTER (WHERE recent > 0 AND weight > 0) AS active_users,
+        -- Their current account is another one, or none. The others are counted as members.
+        count(DISTINCT user_id) FILTER (WHERE current_account_id IS DISTINCT FROM a.id)
+            AS former_users
+    FROM (
+        SELECT
+            by_name.*,
+            u.account_id AS current_account_id,
+            COALESCE(w.weight, %(default_weight)s) AS weight
+        FROM (
+            -- One row per user and event name first, as in score_users.sql.
+            SELECT
+                d.user_id,
+                d.event_name_id,
+                sum(d.count) FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS recent,
+                sum(d.count) FILTER (WHERE d.day >= %(yesterday_from)s AND d.day < %(today)s)
+                    AS yesterday,
+                sum(d.count) FILTER (WHERE d.day >= %(last_period_from)s AND d.day < %(first_day)s)
+                    AS last_period,
+                bit_or(1 << (%(today)s::date - d.day))
+                    FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
+                max(d.last_at) AS last_at
+            FROM engagement_dailycount d
+            WHERE d.product_id = (SELECT %(product)s::bigint)
+              AND d.account_id = a.id
+              AND d.day >= %(seen_from)s
+            GROUP BY d.user_id, d.event_name_id
+        ) by_name
+        JOIN counted_user u ON u.id = by_name.user_id
+        LEFT JOIN engagement_scoredevent w
+            ON w.score_set_id = %(score_set)s AND w.event_name_id = by_name.event_name_id
+    ) scored
+) n ON true
+CROSS JOIN LATERAL (
+    -- Users whose current account this is, with or without an event.
+    SELECT count(*) AS count FROM counted_user m WHERE m.account_id = a.id
+) members
+LEFT JOIN LATERAL (
+    -- The last scored event before the days above.
+    SELECT d.last_at
+    FROM engagement_dailycount d
+    JOIN counted_user u ON u.id = d.user_id
+    LEFT JOIN engagement_scoredevent w
+        ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
+    WHERE n.last_at IS NULL
+      AND d.product_id = (SELECT %(product)s::bigint)
+      AND d.account_id = a.id
+      AND d.day < %(seen_from)s
+      AND COALESCE(w.weight, %(default_weight)s) > 0
+    ORDER BY d.day DESC, d.last_at DESC
+    LIMIT 1
+) earlier ON true
+WHERE a.id = ANY(%(subjects)b::bigint[]) AND a.is_identified
+ORDER BY a.id
+ON CONFLICT (product_id, score_set_id, account_id) DO UPDATE SET
+    active_users = EXCLUDED.active_users,
+    total_users = EXCLUDED.total_users,
+    raw = EXCLUDED.raw,
+    raw_yesterday = EXCLUDED.raw_yesterday,
+    raw_last_period = EXCLUDED.raw_last_period,
+    event_count = EXCLUDED.event_count,
+    active_days = EXCLUDED.active_days,
+    name_count = EXCLUDED.name_count,
+    last_active_at = EXCLUDED.last_active_at
+WHERE (e.active_users, e.total_users, e.raw, e.raw_yesterday, e.raw_last_period, e.event_count,
+       e.active_days, e.name_count, e.last_active_at)
+    IS DISTINCT FROM
+      (EXCLUDED.active_users, EXCLUDED.total_users, EXCLUDED.raw, EXCLUDED.raw_yesterday,
+       EXCLUDED.raw_last_period, EXCLUDED.event_count, EXCLUDED.active_days, EXCLUDED.name_count,
+       EXCLUDED.last_active_at)
