@@ -9,7 +9,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from engagement.messages import CountStatement, MembershipStatement, Statement, SubjectStatement
+from engagement.messages import (
+    CountStatement,
+    Group,
+    Identify,
+    MembershipStatement,
+    Statement,
+    SubjectStatement,
+    Track,
+)
 from engagement.traits import Source
 from ingestion import timestamps
 from ingestion.doors import fields, v2
@@ -131,3 +139,36 @@ def _time(text: str | None, field: str, received_at: datetime) -> datetime:
         return timestamps.clamp_to_receipt(timestamps.parse_iso(text), received_at)
     except IngestionError as refused:
         raise invalid_field(field, refused.message.replace("timestamp", field, 1)) from None
+
+
+# --- Writing --------------------------------------------------------------------------------
+
+_LINE_TYPES: dict[type[Statement], str] = {
+    Identify: "identify",
+    Group: "group",
+    Track: "track",
+    SubjectStatement: "seen",
+    MembershipStatement: "link",
+    CountStatement: "count",
+}
+_FIELD_NAMES = {
+    "user_id": "userId",
+    "group_id": "groupId",
+    "message_id": "messageId",
+    "first_at": "firstAt",
+    "last_at": "lastAt",
+    "is_identified": "identified",
+}
+
+
+def as_line(statement: Statement, source: Source) -> dict[str, Any]:
+    """The line that ``parse`` reads back as the statement."""
+    line: dict[str, Any] = {"type": _LINE_TYPES[type(statement)]}
+    for name in statement.__struct_fields__:
+        if (value := getattr(statement, name)) is not None:
+            line[_FIELD_NAMES.get(name, name)] = value
+    if isinstance(statement, Track) and statement.group_id is not None:
+        line["context"] = {"groupId": line.pop("groupId")}
+    if source is Source.MARKETPLACE:
+        line["source"] = "marketplace"
+    return line

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 
 from django.core.management.base import BaseCommand, CommandError
 
+from engagement import export
 from engagement.core.progress import ProgressReporter
 from engagement.management.product_argument import get_product
 from ingestion.bulk import exporting
@@ -45,7 +46,7 @@ class Command(BaseCommand):
 
 
 def _write(product_id: int, file: BinaryIO) -> int:
-    progress = ProgressReporter(sys.stderr, exporting.estimate_lines(product_id))
+    progress = ProgressReporter(sys.stderr, export.estimate_statements(product_id))
     lines = 0
     try:
         for line in exporting.export_lines(product_id):
