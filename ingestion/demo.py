@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import LiteralString
 
 from engagement.database import sql
+from engagement.database.arrivals import NEXT_ARRIVAL
 from engagement.messages import Track
 from ingestion.log import drops, hours
 from ingestion.log.drops import Drop
@@ -25,8 +26,8 @@ _COUNT_EVENTS: LiteralString = """
     GROUP BY 1, 2
 """
 # Lately, and of users who are known.
-_SOME_EVENTS: LiteralString = """
-    SELECT nextval('engagement_arrival'), u.external_id, n.name, e.received_at
+_SOME_EVENTS: LiteralString = f"""
+    SELECT {NEXT_ARRIVAL}, u.external_id, n.name, e.received_at
     FROM engagement_event e
     JOIN engagement_user u ON u.id = e.user_id AND u.product_id = e.product_id
     JOIN engagement_eventname n ON n.id = e.event_name_id

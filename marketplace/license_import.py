@@ -9,6 +9,7 @@ import msgspec
 from django.db import transaction
 
 from engagement.database import sql
+from engagement.database.arrivals import take_arrivals
 from engagement.messages import Group, ReceivedMessage
 from engagement.recording import suppression
 from engagement.recording.record import record
@@ -178,9 +179,6 @@ _ACCOUNTS: LiteralString = """
     JOIN engagement_account a USING (product_id, external_id)
     WHERE a.is_identified
 """
-_ARRIVALS: LiteralString = """
-    SELECT nextval('engagement_arrival') FROM generate_series(1, %(number)s)
-"""
 
 
 def _write_traits(
@@ -265,7 +263,7 @@ def _counter(account: AccountState | None, run: SyncRun) -> str:
 def _record(product_id: int, patches: dict[str, dict[str, Any]], now: datetime) -> None:
     if not patches:
         return
-    arrivals = [row[0] for row in sql.fetch(_ARRIVALS, {"number": len(patches)}, prepare=True)]
+    arrivals = take_arrivals(len(patches))
     record(
         [
             ReceivedMessage(

@@ -11,6 +11,7 @@ from django.db import transaction
 from psycopg.types.json import Jsonb
 
 from engagement.database import sql
+from engagement.database.arrivals import NEXT_ARRIVAL, take_arrivals
 from engagement.demo.population import Customer, DemoUser
 from engagement.models import EventName
 from engagement.tenure import parse_created_at
@@ -49,14 +50,11 @@ def _pieces(customers: Iterable[Customer]) -> Iterator[list[Customer]]:
     yield piece
 
 
-_NEW: LiteralString = """
-    SELECT nextval('{ids}'), nextval('engagement_arrival') FROM generate_series(1, %(count)s)
+_NEW: LiteralString = f"""
+    SELECT nextval('{{ids}}'), {NEXT_ARRIVAL} FROM generate_series(1, %(count)s)
 """
 _NEW_ACCOUNTS = _NEW.format(ids="engagement_account_id_seq")
 _NEW_USERS = _NEW.format(ids="engagement_user_id_seq")
-_ARRIVALS: LiteralString = """
-    SELECT nextval('engagement_arrival') FROM generate_series(1, %(count)s)
-"""
 _COPY: LiteralString = "COPY {table} ({columns}) FROM STDIN (FORMAT BINARY)"
 _SUBJECT: LiteralString = (
     "id, product_id, external_id, traits, trait_stamps, is_identified, first_seen_at, "
@@ -194,13 +192,13 @@ def _events(
 def _copy_events(events: Sequence[tuple[int, int, datetime, int, int]]) -> None:
     if not events:
         return
-    arrivals = sql.fetch(_ARRIVALS, {"count": len(events)})
+    arrivals = take_arrivals(len(events))
     sql.copy(
         _COPY_EVENTS,
         ("int8", "int8", "timestamptz", "int8", "int8", "int8", "timestamptz"),
         (
             (product, user, at, arrival, home, name, at)
-            for (product, user, at, home, name), (arrival,) in zip(events, arrivals, strict=True)
+            for (product, user, at, home, name), arrival in zip(events, arrivals, strict=True)
         ),
     )
 

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import chain
-from typing import LiteralString, TypeAlias
+from typing import TypeAlias
 
 from django.db import transaction
 
-from engagement.database import sql
+from engagement.database.arrivals import take_arrivals
 from engagement.demo.population import Customer, DemoUser
 from engagement.messages import CountStatement, Group, Identify, ReceivedMessage, Track
 from engagement.recording.record import record
@@ -16,10 +16,6 @@ from engagement.recording.record import record
 DemoMessage: TypeAlias = Group | Identify | CountStatement | Track
 
 MESSAGES_PER_BATCH = 10_000
-
-_ARRIVALS: LiteralString = """
-    SELECT nextval('engagement_arrival') FROM generate_series(1, %(count)s)
-"""
 
 
 def write_as_messages(product_id: int, customers: Iterable[Customer]) -> Iterator[int]:
@@ -55,12 +51,12 @@ def _did(person: DemoUser, customer: Customer) -> Iterator[DemoMessage]:
 
 
 def _record(product_id: int, messages: list[DemoMessage]) -> None:
-    arrivals = sql.fetch(_ARRIVALS, {"count": len(messages)})
+    arrivals = take_arrivals(len(messages))
     with transaction.atomic():
         record(
             [
                 ReceivedMessage(product_id, arrival, _at(message), message)
-                for message, (arrival,) in zip(messages, arrivals, strict=True)
+                for message, arrival in zip(messages, arrivals, strict=True)
             ]
         )
 

@@ -14,6 +14,7 @@ from uuid import uuid4
 from django.db import transaction
 
 from engagement.database import locks, retries, sql
+from engagement.database.arrivals import take_arrivals
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -57,7 +58,7 @@ def _forget(subject: SubjectRef, now: datetime, suppress: bool) -> bool:
         if not locks.lock_product(subject.product_id):
             return False
         row_id = _hide(subject)
-        ((up_to,),) = sql.fetch("SELECT nextval('engagement_arrival')")
+        (up_to,) = take_arrivals(1)
         ForgottenSubject.objects.create(
             product_id=subject.product_id,
             scope=subject.scope,

@@ -7,12 +7,13 @@ goes on from there: nothing is lost and nothing counts twice.
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import LiteralString, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from django.db import transaction
 from django.db.models import F
 
-from engagement.database import locks, retries, sql
+from engagement.database import locks, retries
+from engagement.database.arrivals import take_arrivals
 from engagement.messages import ReceivedMessage
 from engagement.recording.record import record
 from ingestion.bulk.files import MAX_LINE_BYTES, LineReader
@@ -130,22 +131,17 @@ def _read(line: bytes | None, now: datetime, number: int, tally: LineOutcomes) -
     return None
 
 
-_ARRIVALS: LiteralString = """
-    SELECT nextval('engagement_arrival') FROM generate_series(1, %(count)s)
-"""
-
-
 def _received(
     product_id: int, said: Sequence[tuple[int, ParsedLine | None]], now: datetime
 ) -> list[NumberedMessage]:
     """Each line that says something, with a place of its own in the order of arrival."""
     told = [(number, one) for number, one in said if one is not None]
-    arrivals = sql.fetch(_ARRIVALS, {"count": len(told)})
+    arrivals = take_arrivals(len(told))
     return [
         NumberedMessage(
             number, ReceivedMessage(product_id, arrival, now, one.statement, one.source)
         )
-        for (number, one), (arrival,) in zip(told, arrivals, strict=True)
+        for (number, one), arrival in zip(told, arrivals, strict=True)
     ]
 
 
