@@ -11,6 +11,8 @@ from contextlib import contextmanager
 BATCH_SECONDS = 1.0
 # Large enough that a batch mentions a busy user many times but writes them once.
 MAX_BATCH_SIZE = 10_000
+# Of a process's first batch, before anything is measured.
+START_BATCH_SIZE = 2_000
 # Each batch has fixed costs: in one of 500 a message costs twice as much.
 MIN_BATCH_SIZE = 1_000
 
@@ -22,7 +24,7 @@ class BatchSizer:
     """
 
     def __init__(self, timer: Callable[[], float] = time.monotonic) -> None:
-        self.size = MAX_BATCH_SIZE
+        self.size = START_BATCH_SIZE
         self._timer = timer
 
     @contextmanager
