@@ -147,7 +147,7 @@ BAD = {
     b"\xff": "The line is not valid UTF-8.",
     b"{}": "type is required and must be a non-empty string.",
     b'{"type": 5}': "type must be a string.",
-    b'{"type": "alias", "userId": "a"}': "type is none of those that are understood here.",
+    b'{"type": "alias", "userId": "a"}': "type has an unknown value. Check its spelling.",
     b'{"type": "track", "event": "x"}': "userId is required and must be a non-empty string.",
     b'{"type": "track", "userId": "a"}': "event is required and must be a non-empty string.",
     b'{"type": "track", "userId": 7, "event": "x"}': "userId must be a string.",
@@ -156,11 +156,11 @@ BAD = {
     b'{"type": "identify", "userId": "a", "timestamp": "soon"}': "timestamp must be an ISO 8601 "
     "date and time such as 2026-09-24T10:11:12Z, between the years 1970 and 9999.",
     b'{"type": "group", "groupId": " "}': "groupId is required and must be a non-empty string.",
-    b'{"type": "group", "groupId": "a", "messageId": ""}': "messageId must be a non-empty string, "
-    "or be left out.",
-    b'{"type": "group", "groupId": "a", "source": "me"}': "source is none of those that are "
-    "understood here.",
-    b'{"type": "seen"}': "Give either a userId or a groupId.",
+    b'{"type": "group", "groupId": "a", "messageId": ""}': "messageId must be a non-empty string. "
+    "Leave it out if unused.",
+    b'{"type": "group", "groupId": "a", "source": "me"}': "source has an unknown value. Check "
+    "its spelling.",
+    b'{"type": "seen"}': "Send either userId or groupId, not both.",
     b'{"type": "seen", "userId": "a", "firstAt": "2026"}': "firstAt must be an ISO 8601 date and "
     "time such as 2026-09-24T10:11:12Z, between the years 1970 and 9999.",
     b'{"type": "seen", "userId": "a"}': "firstAt is required and must be a non-empty string.",
@@ -295,7 +295,7 @@ def test_the_command_imports_files_and_says_what_became_of_them(
     said = folder.run("import_messages", path, "--product", "Acme")
     assert f"{path}: 3 lines: 2 recorded; 1 could not be used and are listed in " in said
     assert "Scores follow" in said
-    reason = "type is none of those that are understood here."
+    reason = "type has an unknown value. Check its spelling."
     assert folder.text(f"{name}.problems.txt") == f"{path}:3: {reason}\n"
 
 
