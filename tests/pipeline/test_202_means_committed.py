@@ -388,7 +388,7 @@ def test_the_insert_is_planned_once_for_a_connection(acme_key: str) -> None:
     plans: LiteralString = "SELECT generic_plans + custom_plans FROM pg_prepared_statements"
 
     def insert_twice() -> list[sql.Row]:
-        group_commit._leave_the_pool()
+        group_commit._use_own_connection()
         for _ in range(2):
             group_commit._insert(rows)
         return sql.fetch(plans)

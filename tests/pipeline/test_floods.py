@@ -134,11 +134,15 @@ def test_after_a_pause_some_are_stored_again(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("time.monotonic", lambda: now)
     monkeypatch.setattr(quotas, "UNKNOWN_PER_SECOND", 2.0)
     keys = quotas.KnownKeys()
-    assert [keys.allow(2), keys.allow(2), keys.allow(2)] == [2, 1, 0]
+    assert [
+        keys.take_unknown_allowance(2),
+        keys.take_unknown_allowance(2),
+        keys.take_unknown_allowance(2),
+    ] == [2, 1, 0]
     now += 1.0
-    assert keys.allow(5) == 2
+    assert keys.take_unknown_allowance(5) == 2
     now += 3600.0
-    assert keys.allow(5) == 3
+    assert keys.take_unknown_allowance(5) == 3
 
 
 # --- With a valid key -------------------------------------------------------------------------
