@@ -314,7 +314,7 @@ def test_standard_output_takes_it_too(
 
 def test_a_file_is_not_replaced_unless_asked(acme: Product, folder: Folder) -> None:
     folder.write("a.ndjson", b"mine")
-    with pytest.raises(CommandError, match=r"a\.ndjson exists; --force replaces it"):
+    with pytest.raises(CommandError, match=r"a\.ndjson exists\. Use --force to replace it"):
         folder.run("export_product", "Acme", "--output", "a.ndjson")
     assert folder.text("a.ndjson") == "mine"
     folder.run("export_product", "Acme", "--output", "a.ndjson", "--force")
