@@ -367,7 +367,7 @@ def test_the_command_goes_on_and_says_so(
     assert listed == ["1", "52"]
 
 
-def test_ctrl_c_says_how_far_it_came(
+def test_ctrl_c_reports_the_progress(
     acme: Product, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: Any) -> RecordResult:

@@ -358,7 +358,7 @@ def test_exporting_reads_some_rows_at_a_time(
     assert len(list(export)) == 97
 
 
-def test_whoever_takes_an_export_may_take_their_time(acme_with_everything: Product) -> None:
+def test_the_reader_of_an_export_may_be_slow(acme_with_everything: Product) -> None:
     whole = list(exporting.export_lines(acme_with_everything.pk))
     sql.execute("SET idle_in_transaction_session_timeout = '100ms'")
     export = exporting.export_lines(acme_with_everything.pk)

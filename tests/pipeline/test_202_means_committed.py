@@ -263,7 +263,7 @@ def test_a_commit_that_times_out_is_no_202(short_timeout: None, post: Post) -> N
     assert [decode(row.payload).user_id for row in InboxMessage.objects.all()] == ["bob"]
 
 
-def test_who_waits_behind_a_commit_that_times_out_is_told_the_truth(
+def test_a_sender_behind_a_commit_that_times_out_learns_its_own_outcome(
     short_timeout: None, post: Post
 ) -> None:
     answers: dict[str, int] = {}

@@ -37,16 +37,16 @@ def globex_key(globex: Product) -> str:
     return IngestionKey.create(globex, "test").secret
 
 
-def test_a_floods_neighbour_is_in_the_first_batch(
+def test_the_neighbor_of_a_flood_is_in_the_first_batch(
     acme_key: str, globex_key: str, batches: list[list[int]]
 ) -> None:
     flood = wait(acme_key, *[track("ada")] * 500)
-    (neighbour,) = wait(globex_key, track("gil"))
+    (neighbor,) = wait(globex_key, track("gil"))
     drain(batch_size=20)
     # By itself, and so at once.
-    assert batches[:2] == [[neighbour], flood[:20]]
+    assert batches[:2] == [[neighbor], flood[:20]]
     # Nothing is lost or doubled, and the flood stays in its order.
-    assert [one for batch in batches for one in batch if one != neighbour] == flood
+    assert [one for batch in batches for one in batch if one != neighbor] == flood
     assert waiting() == []
 
 
@@ -87,10 +87,10 @@ def test_a_message_behind_several_backlogs_is_in_the_first_batch(
 ) -> None:
     keys = [IngestionKey.create(globex, "test").secret for _ in range(4)]
     floods = [wait(key, *[track("gil")] * 100) for key in keys]
-    (neighbour,) = wait(acme_key, track("ada"))
+    (neighbor,) = wait(acme_key, track("ada"))
     drain(batch_size=20)
-    assert batches[0] == [neighbour]
-    assert sorted(one for batch in batches for one in batch) == [*chain(*floods), neighbour]
+    assert batches[0] == [neighbor]
+    assert sorted(one for batch in batches for one in batch) == [*chain(*floods), neighbor]
 
 
 def test_a_flood_alone_has_whole_batches(acme_key: str, batches: list[list[int]]) -> None:
@@ -104,9 +104,9 @@ def test_large_messages_have_no_more_than_their_share(
 ) -> None:
     monkeypatch.setattr(limits, "BATCH_BYTES", 200_000)
     flood = wait(acme_key, *[identify("ada", bio="x" * 20_000)] * 50)
-    neighbours = wait(globex_key, *[track("gil")] * 8)
+    neighbors = wait(globex_key, *[track("gil")] * 8)
     drain(batch_size=20)
-    assert batches[0] == neighbours
+    assert batches[0] == neighbors
     assert [one for batch in batches for one in batch if one in flood] == flood
 
 
@@ -173,7 +173,7 @@ def test_on_a_slow_machine_a_batch_lasts_about_a_second(
     assert machine.sizes == [2_000, 2_500, 2_500, 2_500]
 
 
-def test_a_neighbour_waits_about_a_second_beside_a_backlog(
+def test_a_neighbor_of_a_backlog_waits_about_a_second(
     acme_key: str, globex_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = Machine(monkeypatch, seconds_per_message=0.0004)

@@ -170,7 +170,7 @@ def test_a_key_may_fill_half_of_the_inbox_and_others_go_on(
     assert int(refused["Retry-After"]) >= 1
 
 
-def test_in_a_full_inbox_keys_with_more_than_an_equal_share_are_refused(
+def test_in_a_full_inbox_keys_with_more_than_an_equal_share_are_rejected(
     post: Post, acme: Product, acme_key: str, globex_key: str, settings: Settings
 ) -> None:
     settings.INBOX_LIMIT = 12

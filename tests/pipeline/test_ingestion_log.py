@@ -50,7 +50,7 @@ def test_each_message_is_found_by_each_of_its_names(acme: Product, acme_key: str
         drain()
 
 
-def test_whoever_is_new_is_among_the_newest_messages(acme: Product, acme_key: str) -> None:
+def test_new_users_are_among_the_newest_messages(acme: Product, acme_key: str) -> None:
     first, second, third = wait(
         acme_key, identify("ada", name="Ada"), group("org", name="Org"), track("ada", "opened")
     )
@@ -146,7 +146,7 @@ def test_identifies_and_groups_are_found_by_the_traits_they_left(
     assert [entry.arrival for entry in find(acme, "org")] == [third]
 
 
-def test_a_user_without_events_is_said_to_be_known(acme: Product, acme_key: str) -> None:
+def test_a_user_without_events_is_found(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada"), group("org"))
     drain()
     user, account = (search.find_messages(acme, term, LATER) for term in ("ada", "org"))
@@ -294,7 +294,7 @@ def test_messages_with_unknown_keys_are_in_no_products_log(acme: Product) -> Non
         drain()
 
 
-def test_what_takes_too_long_is_said_and_the_rest_is_shown(
+def test_a_search_that_times_out_is_reported_and_the_rest_is_shown(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (sent,) = wait(acme_key, track("ada", "opened"))
@@ -344,7 +344,7 @@ def test_drops_are_sorted_by_day_and_old_ones_are_left_out(acme: Product, acme_k
     assert (counts[-1], counts[-2], counts[0]) == (1, 2, 2)
 
 
-def test_unknown_senders_are_told_apart_by_key_prefix_and_reason(acme: Product) -> None:
+def test_unknown_senders_are_grouped_by_key_prefix_and_reason(acme: Product) -> None:
     wait("edk_of_nobody", track("ada"), track("ada"))
     wait("some other text", track("ada"))
     wait("", track("ada"), received_at=LATER)

@@ -162,7 +162,7 @@ def test_a_broker_that_refuses_connections_delays_no_answer(
 
 
 @pytest.mark.parametrize("address", ["redis://127.0.0.1:{}/0", "amqp://127.0.0.1:{}//"])
-def test_a_broker_that_takes_connections_and_stays_silent_holds_nobody(address: str) -> None:
+def test_a_silent_broker_blocks_nobody(address: str) -> None:
     """Such as one whose machine is frozen: neither wake-ups nor beat may wait for it for ever."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         broken = Broken(tasks.drain, address.format(silent.getsockname()[1]))
