@@ -1,5 +1,5 @@
-"""How long a product's message waits until it is recorded while others flood the service: with
-200,000 messages of one product at once, with as many as they can send, and without a valid key.
+"""How long a product's message waits until it is recorded while others flood the service: with a
+backlog of 200,000 messages of one product, with constant sending, and without a valid key.
 """
 
 import argparse
@@ -36,7 +36,7 @@ _COUNTED: LiteralString = "SELECT COALESCE(sum(count), 0) FROM ingestion_dropcou
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     with temporary_service() as service:
-        # Here the limit belongs to what is measured.
+        # The limit is part of this measurement.
         service.environment.pop("EDS_INBOX_LIMIT", None)
         bench = Bench(service, options.seconds)
         return {
@@ -47,11 +47,11 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
                     lambda: bench.backlog(options.messages),
                 ),
                 bench.beside(
-                    "one product that sends as fast as it is answered",
+                    "one product that sends as fast as it can",
                     lambda: bench.flood(bench.flooding_key, options.unknown),
                 ),
                 bench.beside(
-                    "messages without a key, as fast as they are answered",
+                    "messages without a key, as fast as possible",
                     lambda: bench.flood("", options.unknown),
                     is_dropped=True,
                 ),
@@ -60,15 +60,15 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 
 
 class Bench:
-    """A service with a product that floods it and one that sends a message now and then."""
+    """A service with a product that floods it, and a neighbor that sends single messages."""
 
     def __init__(self, service: Service, seconds: float) -> None:
         self._service = service
         self._seconds = seconds
         self._database = service.connect()
         self.flooding_key: str = service.create_product()["ingestion_key"]
-        made = service.run("manage.py", "create_product", "Neighbour", "--json")
-        self._neighbour: dict[str, Any] = json.loads(made)
+        output = service.run("manage.py", "create_product", "Neighbor", "--json")
+        self._neighbor: dict[str, Any] = json.loads(output)
         self._product = _number(self._database, "SELECT max(id) FROM engagement_product")
         self._address = urlsplit(service.start_web("web"))
         service.start_worker()
@@ -78,9 +78,9 @@ class Bench:
     def beside(
         self, what: str, flood: Callable[[], Any], *, is_dropped: bool = False
     ) -> dict[str, Any]:
-        """How long the neighbour's messages wait, one after the other, while the flood lasts."""
+        """How long the neighbor's messages wait, one after another, during the flood."""
         progress(f"Beside {what}.")
-        listed, counted = (_number(self._database, one) for one in (_LISTED, _COUNTED))
+        listed, counted = (_number(self._database, query) for query in (_LISTED, _COUNTED))
         waits: list[float] = []
         refused = 0
         with flood() as sent:
@@ -92,7 +92,7 @@ class Bench:
             depth = _number(self._database, _INBOX)
         until(lambda: not _number(self._database, _INBOX), "the inbox to be empty", PATIENCE)
         if is_dropped:
-            # Web processes add to the counts every ten seconds.
+            # Web processes write the counts every ten seconds.
             enough = counted + sent[0]
             until(lambda: _number(self._database, _COUNTED) >= enough, "the counts", PATIENCE)
         progress(f"Median {median(waits):.2f} s, at most {max(waits):.2f} s.")
@@ -127,7 +127,7 @@ class Bench:
 
     @contextmanager
     def flood(self, key: str, most: int) -> Iterator[list[int]]:
-        """Send batches from several connections, up to so many messages."""
+        """Send batches from several connections, up to *most* messages."""
         sent, over = [0], threading.Event()
 
         def send() -> None:
@@ -150,18 +150,18 @@ class Bench:
                 sender.join()
 
     def _wait_for_one(self) -> float | None:
-        """Seconds from posting a message until it is recorded; None where it is refused."""
+        """Seconds from posting a message until it is recorded, or None if it is rejected."""
         before = self._recorded()
         started = time.monotonic()
         body = b'{"userId": "gil", "event": "opened"}'
-        if self._post(self._connect(), "/v2/track", body, self._neighbour["ingestion_key"]) != 202:
+        if self._post(self._connect(), "/v2/track", body, self._neighbor["ingestion_key"]) != 202:
             time.sleep(0.2)
             return None
         until(lambda: self._recorded() > before, "the message to be recorded", PATIENCE)
         return time.monotonic() - started
 
     def _send_identify(self) -> None:
-        key = self._neighbour["ingestion_key"]
+        key = self._neighbor["ingestion_key"]
         self._post(self._connect(), "/v2/identify", b'{"userId": "gil"}', key)
         self._wait_for_one()
 
@@ -200,31 +200,31 @@ def show(figures: dict[str, Any]) -> None:
     header = ["beside", "sent", "inbox", "waited, median", "at most", "listed", "dropped"]
     rows = [
         [
-            one["beside"],
-            f"{one['sent']:,}",
-            f"{one['inbox']:,}",
-            f"{one['median_s']:.2f} s",
-            f"{one['longest_s']:.2f} s",
-            f"{one['dropped_listed']:,}",
-            f"{one['dropped_counted']:,}",
+            flood["beside"],
+            f"{flood['sent']:,}",
+            f"{flood['inbox']:,}",
+            f"{flood['median_s']:.2f} s",
+            f"{flood['longest_s']:.2f} s",
+            f"{flood['dropped_listed']:,}",
+            f"{flood['dropped_counted']:,}",
         ]
-        for one in figures["floods"]
+        for flood in figures["floods"]
     ]
     print("\n".join(" | ".join(row) for row in [header, *rows]))
-    for one in figures["floods"]:
-        print(report.verdict(f"Beside {one['beside']}, s", one["longest_s"], at_most=SECONDS))
+    for flood in figures["floods"]:
+        print(report.verdict(f"Beside {flood['beside']}, s", flood["longest_s"], at_most=SECONDS))
 
 
 def faults(figures: dict[str, Any]) -> list[str]:
     refused = [
-        f"Beside {one['beside']} {one['refused']} messages of the neighbour were refused."
-        for one in figures["floods"]
-        if one["refused"]
+        f"Beside {flood['beside']} {flood['refused']} messages of the neighbor were rejected."
+        for flood in figures["floods"]
+        if flood["refused"]
     ]
     miscounted = [
-        f"Beside {one['beside']} {one['dropped_counted']:,} of {one['sent']:,} were counted."
-        for one in figures["floods"]
-        if one["dropped_counted"] != (one["sent"] if one["is_dropped"] else 0)
+        f"Beside {flood['beside']} {flood['dropped_counted']:,} of {flood['sent']:,} were counted."
+        for flood in figures["floods"]
+        if flood["dropped_counted"] != (flood["sent"] if flood["is_dropped"] else 0)
     ]
     return refused + miscounted
 

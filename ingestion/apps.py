@@ -8,5 +8,5 @@ class IngestionConfig(AppConfig):
     verbose_name = "Ingestion"
 
     def ready(self) -> None:
-        # The app registry is complete only now.
+        # Imported here, because models are not available earlier.
         import_module("ingestion.erasers").register_erasers()

@@ -1,5 +1,5 @@
-"""Has the demo's products look as if their messages had come through the inbox: what was recorded
-in the last day is counted, and a few messages are listed as dropped."""
+"""Makes the demo's products look as if their messages had come through the inbox: counts the events
+of the last 24 hours, and lists a few messages as dropped."""
 
 import random
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from ingestion.log.last_24h import HOURS
 from ingestion.models import DropReason
 from ingestion.payloads import UnusableMessage
 
-# The shares of the messages that were sent again, and that named nobody.
+# As shares of all messages.
 DUPLICATE_SHARE, ANONYMOUS_SHARE = 0.03, 0.01
 
 _COUNT_EVENTS: LiteralString = """
@@ -25,8 +25,7 @@ _COUNT_EVENTS: LiteralString = """
     WHERE product_id = %(product)s AND received_at >= %(since)s AND received_at <= %(now)s
     GROUP BY 1, 2
 """
-# Lately, and of users who are known.
-_SOME_EVENTS: LiteralString = f"""
+_RECENT_EVENTS: LiteralString = f"""
     SELECT {NEXT_ARRIVAL}, u.external_id, n.name, e.received_at
     FROM engagement_event e
     JOIN engagement_user u ON u.id = e.user_id AND u.product_id = e.product_id
@@ -38,21 +37,24 @@ _SOME_EVENTS: LiteralString = f"""
 
 
 def fill_last_24h(product_id: int, now: datetime, seed: int) -> None:
-    """Count the product's events of the last day, and drop some repeats and nameless ones."""
+    """Count the product's events of the last 24 hours, and add drops of duplicate and anonymous
+    messages."""
     since = hours.start_of_hour(now) - timedelta(hours=HOURS - 1)
-    lately = {"product": product_id, "since": since, "now": now}
-    sql.execute(_COUNT_EVENTS, lately)
-    dropped = list(_dropped(product_id, lately, random.Random(seed)))
+    parameters = {"product": product_id, "since": since, "now": now}
+    sql.execute(_COUNT_EVENTS, parameters)
+    dropped = list(_make_drops(product_id, parameters, random.Random(seed)))
     drops.save_drops(dropped, now)
     hours.add_counts([hours.count_by_hour([], [], dropped)])
 
 
-def _dropped(product_id: int, lately: dict[str, object], chance: random.Random) -> Iterator[Drop]:
-    for arrival, user, event, at in sql.fetch(_SOME_EVENTS, lately):
-        lot = chance.random()
-        if lot < DUPLICATE_SHARE:
-            again = Track(user, event, at, message_id=f"{user}-{arrival}")
-            yield Drop(arrival, product_id, DropReason.DUPLICATE, "", again, at)
-        elif lot < DUPLICATE_SHARE + ANONYMOUS_SHARE:
-            told = UnusableMessage(DropReason.ANONYMOUS, "track", "", event)
-            yield Drop(arrival, product_id, DropReason.ANONYMOUS, "", told, at)
+def _make_drops(
+    product_id: int, parameters: dict[str, object], generator: random.Random
+) -> Iterator[Drop]:
+    for arrival, user, event, at in sql.fetch(_RECENT_EVENTS, parameters):
+        number = generator.random()
+        if number < DUPLICATE_SHARE:
+            duplicate = Track(user, event, at, message_id=f"{user}-{arrival}")
+            yield Drop(arrival, product_id, DropReason.DUPLICATE, "", duplicate, at)
+        elif number < DUPLICATE_SHARE + ANONYMOUS_SHARE:
+            anonymous = UnusableMessage(DropReason.ANONYMOUS, "track", "", event)
+            yield Drop(arrival, product_id, DropReason.ANONYMOUS, "", anonymous, at)

@@ -1,4 +1,4 @@
-"""What ingestion keeps of a user, an account or a product that is to be forgotten."""
+"""Erasers: delete what ingestion keeps of a forgotten user, account or product."""
 
 from datetime import datetime
 from typing import LiteralString
@@ -21,13 +21,13 @@ from ingestion.payloads import Payload, decode
 
 
 def register_erasers() -> None:
-    """Have what ingestion keeps go with whoever is forgotten and with a product."""
+    """Register this module's erasers."""
     forgetting.register_eraser(erase_subject)
     deletion.register_eraser(erase_product_messages)
 
 
-# A payload holds its strings as they are, so that most messages need not be decoded. What a worker
-# has claimed is left to it: it asks who is forgotten before it records.
+# A payload contains its strings verbatim, so most messages need not be decoded. Locked messages are
+# left to their worker, which checks for suppressions before it records.
 _WAITING: LiteralString = """
     SELECT id, payload, key_hint, received_at FROM ingestion_inboxmessage
     WHERE key_digest = ANY(%(digests)b::bytea[]) AND position(%(id)b::bytea IN payload) > 0
@@ -41,7 +41,7 @@ _QUARANTINED: LiteralString = """
 
 
 def erase_subject(subject: SubjectRef, now: datetime) -> None:
-    """Delete what waits, is quarantined or is listed as dropped and names the subject."""
+    """Delete the waiting, quarantined and dropped messages that mention the subject."""
     _drop_waiting(subject, now)
     _delete_quarantined(subject)
     column = "user_external_id" if subject.scope == SubjectScope.USER else "account_external_id"
@@ -50,36 +50,35 @@ def erase_subject(subject: SubjectRef, now: datetime) -> None:
 
 
 def _drop_waiting(subject: SubjectRef, now: datetime) -> None:
-    """What was accepted is accounted for: it is listed as dropped, without its details."""
+    """Delete waiting messages. List them as dropped without details, so that the counts add up."""
     parameters = {"digests": _key_digests(subject.product_id), "id": _bytes(subject)}
-    guilty: list[int] = []
+    ids: list[int] = []
     dropped: list[Drop] = []
     for id, payload, hint, received_at in sql.fetch(_WAITING, parameters):
-        message = _read(payload)
-        if message is None or _names(message, subject):
-            guilty.append(id)
-        if message is not None and _names(message, subject):
+        message = _decode(payload)
+        if message is None or _mentions(message, subject):
+            ids.append(id)
+        if message is not None and _mentions(message, subject):
             reason = DropReason.FORGOTTEN
             dropped.append(Drop(id, subject.product_id, reason, hint, message, received_at))
-    InboxMessage.objects.filter(pk__in=guilty).delete()
+    InboxMessage.objects.filter(pk__in=ids).delete()
     drops.save_drops(dropped, now)
     hours.add_counts([hours.count_by_hour([], [], dropped)])
 
 
 def _delete_quarantined(subject: SubjectRef) -> None:
-    found = sql.fetch(_QUARANTINED, {"product": subject.product_id, "id": _bytes(subject)})
-    messages = {id: _read(payload) for id, payload in found}
-    guilty = [id for id, one in messages.items() if one is None or _names(one, subject)]
-    QuarantinedMessage.objects.filter(pk__in=guilty).delete()
+    rows = sql.fetch(_QUARANTINED, {"product": subject.product_id, "id": _bytes(subject)})
+    messages = {id: _decode(payload) for id, payload in rows}
+    ids = [id for id, message in messages.items() if message is None or _mentions(message, subject)]
+    QuarantinedMessage.objects.filter(pk__in=ids).delete()
 
 
 def _bytes(subject: SubjectRef) -> bytes:
     return subject.external_id.encode("utf-8", "surrogatepass")
 
 
-def _read(payload: bytes) -> Payload | None:
-    """The message; None for what cannot be decoded, and must go because the id is somewhere in
-    it."""
+def _decode(payload: bytes) -> Payload | None:
+    """The message, or None if it cannot be decoded. It must then go, because it contains the id."""
     try:
         message: Payload = decode(payload)
         return message
@@ -87,15 +86,15 @@ def _read(payload: bytes) -> Payload | None:
         return None
 
 
-def _names(message: Payload, subject: SubjectRef) -> bool:
-    named = message.user_id if subject.scope == SubjectScope.USER else message.group_id
-    return named == subject.external_id
+def _mentions(message: Payload, subject: SubjectRef) -> bool:
+    id = message.user_id if subject.scope == SubjectScope.USER else message.group_id
+    return id == subject.external_id
 
 
 # --- Products -------------------------------------------------------------------------------
 
 
-_SOME_WAITING: LiteralString = """
+_DELETE_WAITING: LiteralString = """
     DELETE FROM ingestion_inboxmessage WHERE id = ANY(ARRAY(
         SELECT id FROM ingestion_inboxmessage WHERE key_digest = ANY(%(digests)b::bytea[])
         LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
@@ -103,8 +102,8 @@ _SOME_WAITING: LiteralString = """
 
 
 def erase_product_messages(product_id: int, limit: int) -> int:
-    """Delete up to *limit* messages that wait with the product's keys; how many it were."""
-    return sql.execute(_SOME_WAITING, {"digests": _key_digests(product_id), "limit": limit})
+    """Delete up to *limit* waiting messages of the product's keys. Returns the number."""
+    return sql.execute(_DELETE_WAITING, {"digests": _key_digests(product_id), "limit": limit})
 
 
 def _key_digests(product_id: int) -> list[bytes]:

@@ -1,14 +1,14 @@
-"""The one failure that a door knows, and how the client is told of it."""
+"""The one error that a door raises, and its HTTP response."""
 
 from rest_framework.response import Response
 
 
 class IngestionError(Exception):
-    """A request that cannot be accepted as it is; nothing of it is queued.
+    """A request that cannot be accepted. Nothing of it is queued.
 
-    ``code`` is for programs, ``message`` is a sentence for people that says what to do, and
-    ``field`` is the name of the field at fault as the client spells it, or None. None of them
-    quotes what the client sent: it may hold a key or personal data.
+    ``code`` is for programs. ``message`` is for people: what is wrong, then what to do. ``field``
+    is the invalid field as the client spells it, or None. None of them quotes what the client sent,
+    which may contain a key or personal data.
     """
 
     def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
@@ -27,13 +27,18 @@ def missing_field(field: str) -> IngestionError:
 
 
 def invalid_field(field: str, message: str) -> IngestionError:
-    """A field has a value that it cannot have."""
     return IngestionError(400, "invalid_field", message, field)
 
 
-def error_response(refused: IngestionError, headers: dict[str, str] | None = None) -> Response:
-    """The answer in the shape that every error of the service has."""
-    error = {"code": refused.code, "message": refused.message}
-    if refused.field is not None:
-        error["field"] = refused.field
-    return Response({"error": error}, status=refused.status, headers=headers)
+def out_of_range(field: str) -> IngestionError:
+    return invalid_field(
+        field, f"{field} contains a number that is out of range. Send a smaller number."
+    )
+
+
+def error_response(error: IngestionError, headers: dict[str, str] | None = None) -> Response:
+    """The response, in the shape of all errors of the service."""
+    body = {"code": error.code, "message": error.message}
+    if error.field is not None:
+        body["field"] = error.field
+    return Response({"error": body}, status=error.status, headers=headers)

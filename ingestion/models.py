@@ -1,4 +1,4 @@
-"""The durable inbox, the keys that open it, and the record of what was not recorded."""
+"""The inbox, ingestion keys, and the records of processed messages."""
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
@@ -10,13 +10,12 @@ from engagement.models import Credential, Product
 
 
 def request_id_field() -> "models.CharField[str | None, str | None]":
-    """The id of the request that a message came with; NULL, which takes no room, where it had
-    none."""
+    """The id of the message's request, or NULL, which takes no space."""
     return models.CharField(max_length=MAX_REQUEST_ID_LENGTH, null=True)
 
 
 class IngestionKey(Credential):
-    """A key that SDKs of one product send with their messages."""
+    """A key that the SDKs of a product send with their messages."""
 
     PREFIX = "edk"
 
@@ -25,9 +24,9 @@ class InboxMessage(models.Model):
     """An accepted message that waits to be recorded.
 
     ``id`` is its place in the order of arrival, from the sequence that all arrivals share.
-    ``payload`` is the message as ``ingestion.payloads.encode`` wrote it. ``key_digest`` stands
-    for the key it came with, valid or not; ``key_hint`` is the start of a key that looks like one
-    of ours. A message that failed waits until ``not_before`` for its next attempt.
+    ``payload`` is written by ``ingestion.payloads.encode``. ``key_digest`` is that of the message's
+    key, valid or not. ``key_hint`` is the start of a key that looks like an ingestion key. A failed
+    message waits until ``not_before`` for its next attempt.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -47,12 +46,11 @@ class InboxMessage(models.Model):
 
 
 class ClaimedBatch(models.Model):
-    """Messages of the inbox that one worker records together, noted before the work starts.
+    """Messages of the inbox that one worker records together, saved before the work starts.
 
-    The row is deleted in the transaction that records its messages, and locked until then. A row
-    that nobody locks belongs to an attempt that did not survive (``ingestion.drain.claims``).
-    ``attempts`` is how often the batch was begun. ``claimed_at`` is when it was begun last, None
-    where nobody works on it.
+    The transaction that records the messages locks the row and deletes it. An unlocked row belongs
+    to an unfinished attempt (``ingestion.drain.claims``). ``attempts`` counts the attempts.
+    ``claimed_at`` is when the last one began, or None if no worker has the batch.
     """
 
     id = models.BigAutoField(primary_key=True)
@@ -65,7 +63,7 @@ class ClaimedBatch(models.Model):
 
 
 class QuarantinedMessage(models.Model):
-    """A message that could not be recorded in several attempts, kept to be tried again."""
+    """A message that failed repeatedly, kept for a retry."""
 
     id = models.BigIntegerField(primary_key=True)
     product = models.ForeignKey(Product, null=True, on_delete=models.CASCADE)
@@ -86,7 +84,7 @@ class QuarantinedMessage(models.Model):
 
 
 class DropReason(models.TextChoices):
-    """Why a message was not recorded, in words for the people who sent it."""
+    """Why a message was not recorded, in words for its senders."""
 
     UNKNOWN_KEY = "unknown_key", "Unknown key: no product has this ingestion key"
     REVOKED_KEY = "revoked_key", "Revoked key: this ingestion key is no longer valid"
@@ -107,7 +105,7 @@ class DropReason(models.TextChoices):
 
 
 class DroppedMessage(models.Model):
-    """A message that was accepted and not recorded, with the reason. Kept for a bounded time."""
+    """A message that was accepted but not recorded, with the reason. Kept for a limited time."""
 
     id = models.BigIntegerField(primary_key=True)
     product = models.ForeignKey(Product, null=True, on_delete=models.CASCADE, db_index=False)
@@ -118,7 +116,7 @@ class DroppedMessage(models.Model):
     account_external_id = models.TextField(blank=True)
     event = models.TextField(blank=True)
     message_id = models.TextField(blank=True)
-    # What is wrong with an unusable message.
+    # What is wrong with an invalid message.
     detail = models.TextField(blank=True, default="", db_default="")
     received_at = models.DateTimeField()
     dropped_at = models.DateTimeField()
@@ -142,7 +140,7 @@ class DroppedMessage(models.Model):
 
 
 class DropCount(models.Model):
-    """How many messages were dropped for a reason on a UTC day; product None where unknown."""
+    """How many messages were dropped for a reason on a UTC day. ``product`` may be unknown."""
 
     product = models.ForeignKey(Product, null=True, on_delete=models.CASCADE)
     day = models.DateField()
@@ -164,10 +162,9 @@ class DropCount(models.Model):
 
 
 class HourCount(models.Model):
-    """How many of a product's messages that were received in an hour were recorded or, with a
-    reason, dropped. Kept for some days: for the last day at a glance.
+    """How many messages of an hour were recorded, or dropped for a reason. Kept for some days.
 
-    ``hour`` is when the hour begins; ``reason`` is empty where they were recorded.
+    ``hour`` is the start of the hour of receipt. ``reason`` is empty for recorded messages.
     """
 
     pk = models.CompositePrimaryKey("product_id", "hour", "reason")
@@ -180,7 +177,7 @@ class HourCount(models.Model):
 
     class Meta:
         indexes = [
-            # Retention forgets the old ones.
+            # Retention deletes the oldest.
             models.Index(fields=["hour"], name="hour_count_by_time"),
         ]
 
@@ -189,10 +186,9 @@ class HourCount(models.Model):
 
 
 class SeenMessageId(models.Model):
-    """A message id that a sender named; a repeat within seven days takes no effect.
+    """A sender's message id. A duplicate within the retention period has no effect.
 
-    ``seen_at`` is when the message that carried it was received, which may be long before it was
-    recorded.
+    ``seen_at`` is when its message was received, which may be long before it was recorded.
     """
 
     pk = models.CompositePrimaryKey("product_id", "message_id")
@@ -204,7 +200,7 @@ class SeenMessageId(models.Model):
 
     class Meta:
         indexes = [
-            # Retention forgets the old ones.
+            # Retention deletes the oldest.
             models.Index(fields=["seen_at"], name="message_id_by_time"),
         ]
 
@@ -213,13 +209,12 @@ class SeenMessageId(models.Model):
 
 
 class ImportedFile(models.Model):
-    """A file of messages, and how far its import has come.
+    """A file of messages and the progress of its import.
 
-    ``digest`` stands for the file (``ingestion.bulk.files.file_digest``). ``position`` is the
-    number of its bytes, uncompressed, that are settled; it moves in the transaction that records
-    them, so that an interrupted import goes on there and counts nothing twice. ``lines`` is the
-    number of lines up to it, and the other figures are what became of them; ``bad`` ones could not
-    be used.
+    ``digest`` identifies the file (``ingestion.bulk.files.file_digest``). ``position`` is the
+    number of its processed bytes, uncompressed. It moves in the transaction that records them, so
+    an interrupted import resumes there and counts nothing twice. ``lines`` is the number of lines
+    up to it. The other counts are the outcomes of these lines; ``bad`` ones are invalid.
     """
 
     product = models.ForeignKey(Product, on_delete=models.CASCADE, db_index=False)
@@ -244,7 +239,7 @@ class ImportedFile(models.Model):
 
 
 class IngestionLog(Product):
-    """A product as the ingestion log is about it; the admin's pages hang on it."""
+    """A product in the ingestion log: the admin registers the log's pages with this model."""
 
     class Meta:
         proxy = True

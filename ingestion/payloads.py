@@ -1,4 +1,4 @@
-"""What the inbox stores: a message, or the note that one of a batch could not be used."""
+"""What the inbox stores: a message, or a note about one that is invalid."""
 
 from typing import ClassVar, TypeAlias
 
@@ -9,12 +9,12 @@ from ingestion.models import DropReason
 
 
 class UnusableMessage(msgspec.Struct, array_like=True, tag="u", frozen=True, gc=False):
-    """A message that a door took in only to have it listed as dropped.
+    """A message that a door accepts only to have it listed as dropped.
 
-    Its sender was told that it arrived, because others in the same request did or because the
-    protocol has no other answer. It travels with them, so that the door needs no look at the
-    database, and the drain lists it. Of what it said nothing is kept but what helps to find it:
-    its kind, the event's name and the message id. ``detail`` is a sentence of ours, or "".
+    Its sender got a success response, because other messages of the request are valid or because
+    the protocol has no other response. The note goes through the inbox like a message, so the door
+    needs no database query. It keeps only what helps to find the message: its kind, the event name
+    and the message id. ``detail`` is a sentence of ours, or "".
     """
 
     reason: DropReason
@@ -23,7 +23,7 @@ class UnusableMessage(msgspec.Struct, array_like=True, tag="u", frozen=True, gc=
     event: str | None = None
     message_id: str | None = None
 
-    # It names nobody.
+    # It mentions nobody.
     user_id: ClassVar[None] = None
     group_id: ClassVar[None] = None
 

@@ -1,4 +1,4 @@
-"""How ingestion is doing, in numbers for monitors."""
+"""Operational metrics of ingestion, for ``/metrics``."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -16,10 +16,10 @@ from engagement import telemetry
 from engagement.database import sql
 from ingestion.models import DropCount, DropReason, QuarantinedMessage
 
-# Names of measures.
+# Names of operation counters.
 ACCEPT_COUNTER = "accept"
 DRAIN_COUNTER = "drain"
-# Messages without a valid key that were only counted when they were accepted.
+# Messages without a valid key that were accepted and only counted.
 UNKNOWN_KEY_COUNTER = "count"
 
 _WAITING: LiteralString = """
@@ -28,7 +28,7 @@ _WAITING: LiteralString = """
 
 
 class InboxDepth(NamedTuple):
-    """What lies in the inbox: how many messages, and for how many seconds the oldest."""
+    """The number of messages in the inbox, and the age of the oldest in seconds."""
 
     messages: int
     seconds: float
@@ -40,23 +40,24 @@ def inbox_depth(now: datetime) -> InboxDepth:
 
 
 def collect_metrics(now: datetime) -> Iterator[Metric]:
-    """Everything accepted is settled (recorded, dropped, quarantined) or waits in the inbox."""
-    known = telemetry.get_counters(ACCEPT_COUNTER, DRAIN_COUNTER, UNKNOWN_KEY_COUNTER)
+    """Each accepted message is settled (recorded, dropped, quarantined) or waits in the inbox."""
+    counters = telemetry.get_counters(ACCEPT_COUNTER, DRAIN_COUNTER, UNKNOWN_KEY_COUNTER)
     yield CounterMetricFamily(
         "eds_messages_accepted",
-        "Messages that were answered with 202, seconds later",
-        known[ACCEPT_COUNTER].units if ACCEPT_COUNTER in known else 0,
+        "Messages that got a success response, counted seconds later",
+        counters[ACCEPT_COUNTER].units if ACCEPT_COUNTER in counters else 0,
     )
+    settled = (DRAIN_COUNTER, UNKNOWN_KEY_COUNTER)
     yield CounterMetricFamily(
         "eds_messages_settled",
-        "Messages taken out of the inbox: recorded, dropped, quarantined or put back once more; "
-        "and those that were dropped before they came into it",
-        sum(known[name].units for name in (DRAIN_COUNTER, UNKNOWN_KEY_COUNTER) if name in known),
+        "Messages taken out of the inbox (recorded, dropped, quarantined or put back), and "
+        "messages dropped before they reached it",
+        sum(counters[name].units for name in settled if name in counters),
     )
     yield _dropped()
     yield GaugeMetricFamily(
         "eds_messages_quarantined",
-        "Messages in quarantine, for people to look at",
+        "Messages in quarantine, which need attention",
         QuarantinedMessage.objects.count(),
     )
     inbox = inbox_depth(now)
@@ -64,7 +65,7 @@ def collect_metrics(now: datetime) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "eds_inbox_oldest_seconds", "Age of the oldest message in the inbox", inbox.seconds
     )
-    drains = known.get(DRAIN_COUNTER)
+    drains = counters.get(DRAIN_COUNTER)
     yield SummaryMetricFamily(
         "eds_drain_seconds",
         "Time spent draining the inbox",
@@ -75,7 +76,7 @@ def collect_metrics(now: datetime) -> Iterator[Metric]:
 
 def _dropped() -> CounterMetricFamily:
     family = CounterMetricFamily(
-        "eds_messages_dropped", "Messages that were not recorded, by reason", labels=["reason"]
+        "eds_messages_dropped", "Messages that were dropped, by reason", labels=["reason"]
     )
     counts = dict(DropCount.objects.values_list("reason").annotate(Sum("count")))
     for reason in DropReason.values:

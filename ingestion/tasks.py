@@ -1,4 +1,4 @@
-"""Celery tasks of ingestion: they only call into it, and carry no data."""
+"""Celery tasks of ingestion. They only call into it and carry no data."""
 
 import time
 
@@ -11,39 +11,37 @@ from engagement.core import wakeups
 from engagement.database.retries import leave_retry_to_beat
 from ingestion import retention
 from ingestion.drain import processing
+from ingestion.inbox.drain_requests import DRAIN_EXPIRES
 from ingestion.prometheus import DRAIN_COUNTER
 
-# A drain hands its worker back after so many seconds, so that scoring gets its turn.
+# Seconds after which a drain returns its worker, so that scoring gets its turn.
 DRAIN_SECONDS = 5.0
-# A drain whose last batch takes longer hangs: PostgreSQL ends each statement, and each pause
-# between two, after a minute. Its process is killed, and its batch found unfinished.
+# Seconds. A drain whose last batch takes longer hangs: PostgreSQL ends each statement, and each
+# pause between two, after a minute. Celery kills its process, and a later drain resumes its batch.
 DRAIN_TIME_LIMIT = 120
-# Maintenance does too; what is left waits for the next time.
+# Seconds after which maintenance stops. What is left waits for the next run.
 MAINTAIN_SECONDS = 20.0
-# A worker that finds a request for a drain this old drops it: there have been newer ones, and
-# scoring must not wait behind all of them.
-DRAIN_EXPIRES = 5
 
 
 @shared_task(time_limit=DRAIN_TIME_LIMIT)
 @leave_retry_to_beat("drain the inbox")
 def drain() -> None:
-    """Record what waits in the inbox; ask for another drain where time ran out before that."""
+    """Record the messages in the inbox. If time runs out, ask for another drain."""
     deadline = time.monotonic() + DRAIN_SECONDS
     with telemetry.track_operation(DRAIN_COUNTER, timezone.now) as work:
-        drained = processing.drain(
+        result = processing.drain(
             timezone.now,
             out_of_time=lambda: time.monotonic() > deadline,
             after_batch=engagement_tasks.request_rescore,
         )
-        work.units = drained.messages
-    if not drained.is_empty:
+        work.units = result.messages
+    if not result.is_empty:
         wakeups.enqueue(drain, DRAIN_EXPIRES)
 
 
 @shared_task
 @leave_retry_to_beat("maintain the inbox")
 def maintain() -> None:
-    """Forget what is kept for a bounded time only."""
+    """Delete what is past its retention."""
     deadline = time.monotonic() + MAINTAIN_SECONDS
     retention.delete_expired(timezone.now(), lambda: time.monotonic() > deadline)

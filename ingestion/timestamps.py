@@ -1,14 +1,14 @@
-"""When a message's event happened: the formats that clients may send, and clocks that run fast."""
+"""When a message's event happened: timestamp formats, and clocks that run fast."""
 
 import re
 from datetime import UTC, datetime, timedelta
 
 from ingestion.errors import IngestionError
 
-# A clock may run so far ahead of ours and still be believed.
+# A client's clock may run this far ahead of ours.
 CLOCK_TOLERANCE = timedelta(minutes=5)
-# A moment from further ahead becomes the time of receipt less this. A message without a timestamp
-# is of the time of receipt itself, so the log can tell the two apart with nothing more stored.
+# A later timestamp becomes the time of receipt minus this offset. A message without a timestamp
+# gets the time of receipt itself, so the log can tell the two apart without an extra column.
 FUTURE_OFFSET = timedelta(microseconds=1)
 
 ISO_RULE = (
@@ -22,11 +22,12 @@ MILLISECONDS_RULE = (
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MILLISECOND = 253_402_300_799_999
-# 2000 to 2100.
+# The years 2000 to 2100.
 PLAUSIBLE_SECONDS = range(946_684_800, 4_102_444_801)
 
-# datetime.fromisoformat takes more than we promise, and more with each Python: week dates, forms
-# without separators, any character between date and time, commas, 24:00, offsets with seconds.
+# datetime.fromisoformat accepts more than we promise, and more with each Python version: week
+# dates, forms without separators, any character between date and time, commas, 24:00, and offsets
+# with seconds.
 _ISO_SHAPE = re.compile(
     r"\d{4}-\d\d-\d\d"
     r"(?:[T ](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?",
@@ -35,14 +36,14 @@ _ISO_SHAPE = re.compile(
 
 
 def from_iso(text: str | None, received_at: datetime) -> datetime:
-    """The time in UTC that an ISO 8601 *text* gives, or *received_at* where there is none."""
+    """The UTC time of an ISO 8601 *text*, or *received_at* if there is none."""
     if text is None:
         return received_at
     return clamp_to_receipt(parse_iso(text), received_at)
 
 
 def from_milliseconds(milliseconds: int | None, received_at: datetime) -> datetime:
-    """The time in UTC that Unix *milliseconds* give, or *received_at* where there are none."""
+    """The UTC time of Unix *milliseconds*, or *received_at* if there are none."""
     if milliseconds is None:
         return received_at
     if not 0 <= milliseconds <= LAST_MILLISECOND:
@@ -51,25 +52,25 @@ def from_milliseconds(milliseconds: int | None, received_at: datetime) -> dateti
 
 
 def clamp_to_receipt(moment: datetime, received_at: datetime) -> datetime:
-    """*moment*, or the time of receipt where a wrong clock puts it further ahead than believed."""
+    """*moment*, or the time of receipt if *moment* is beyond the clock tolerance."""
     return received_at - FUTURE_OFFSET if moment - received_at > CLOCK_TOLERANCE else moment
 
 
 def was_clamped(moment: datetime, received_at: datetime) -> bool:
-    """Whether *moment* is what ``clamp_to_receipt`` made of one that is not believed."""
+    """Whether ``clamp_to_receipt`` replaced the original timestamp by *moment*."""
     return received_at - moment == FUTURE_OFFSET
 
 
 def looks_like_seconds(moment: datetime) -> bool:
-    """Whether *moment* is what Unix seconds of our days give when they are read as milliseconds."""
+    """Whether *moment* comes from Unix seconds that were read as milliseconds."""
     return (moment - EPOCH) // timedelta(milliseconds=1) in PLAUSIBLE_SECONDS
 
 
 def correct_clock_skew(moment: datetime, sent_at: datetime, received_at: datetime) -> datetime:
-    """*moment* of a sender whose clock showed *sent_at* when the message was received.
+    """*moment*, corrected for a sender whose clock showed *sent_at* at the time of receipt.
 
-    Segment's rule: received - (sentAt - timestamp). A clock that is so wrong that the message
-    would be from before 1970 tells nothing, and *moment* stays as it is.
+    Segment's rule: received - (sentAt - timestamp). If the result is before 1970, the clock is too
+    wrong to be useful, and *moment* stays as it is.
     """
     try:
         corrected = received_at - (sent_at - moment)
@@ -79,10 +80,10 @@ def correct_clock_skew(moment: datetime, sent_at: datetime, received_at: datetim
 
 
 def parse_iso(text: str) -> datetime:
-    """The time in UTC that *text* gives; raises Refused.
+    """The UTC time of *text*. Raises IngestionError.
 
-    Seconds are optional, a fraction of any length is cut to microseconds, a text without a zone is
-    in UTC, and a date alone is its midnight. Leap seconds and 24:00 do not exist here.
+    Seconds are optional. A fraction of any length is cut to microseconds. A text without a zone is
+    in UTC, and a date alone is its midnight. Leap seconds and 24:00 are invalid.
     """
     if not _ISO_SHAPE.fullmatch(text):
         raise invalid_timestamp(ISO_RULE)

@@ -1,10 +1,10 @@
-"""Records files of messages, straight through the write path and not through the inbox.
+"""Records files of messages, directly and not through the inbox.
 
-One batch of lines is one transaction, in which the file's position moves. An interrupted import
-goes on from there: nothing is lost and nothing counts twice.
+One batch of lines is one transaction, which also moves the file's position. An interrupted import
+resumes there: nothing is lost and nothing counts twice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -25,27 +25,27 @@ from ingestion.errors import IngestionError
 from ingestion.log import texts
 from ingestion.models import DropReason, ImportedFile
 
-# The number of a line, and why it cannot be used.
+# The number of a line, and what is wrong with it.
 Problem: TypeAlias = tuple[int, str]
 ProblemReporter: TypeAlias = Callable[[Sequence[Problem]], None]
 
 
 class ImportStopped(Exception):
-    """The import cannot go on; the message is a sentence that says why and what to do."""
+    """The import cannot continue. The message tells why and what to do."""
 
 
 class LineOutcomes:
-    """What became of the lines of a batch."""
+    """The outcomes of a batch of lines."""
 
     def __init__(self) -> None:
-        self.recorded = self.repeated = self.forgotten = 0
+        self.recorded = self.duplicates = self.forgotten = 0
         self.problems: list[Problem] = []
-        # Of lines that were recorded, but for some of their traits.
-        self.notes: list[Problem] = []
+        # Lines that were recorded without some of their traits.
+        self.partial: list[Problem] = []
 
 
 class NumberedMessage(NamedTuple):
-    """A line that says something, with its number in the file."""
+    """The message of a line, with the line's number in the file."""
 
     number: int
     received: ReceivedMessage
@@ -54,7 +54,7 @@ class NumberedMessage(NamedTuple):
 def start_or_resume(
     product_id: int, digest: bytes, name: str, now: datetime, *, again: bool
 ) -> ImportedFile:
-    """The file's import, begun now or gone on with; with *again* from its first line on."""
+    """Start or resume the file's import. With *again*, restart it from the first line."""
     imported, _ = ImportedFile.objects.get_or_create(
         product_id=product_id,
         digest=digest,
@@ -73,18 +73,17 @@ def run_import(
     clock: Callable[[], datetime],
     after_batch: Callable[[], None] = lambda: None,
 ) -> None:
-    """Record the lines from where *source* stands to its end; *imported* keeps the figures.
+    """Record the remaining lines of *source*. *imported* keeps the counts.
 
-    Lines that cannot be used, or not with all of their traits, are handed to *report*, with their
-    numbers and the reason.
-    Raises Unreadable and Stopped, and what the database raises where that is no line's fault;
-    what was recorded until then stays recorded.
+    Calls *report* with the invalid lines and with those that lost some of their traits. Raises
+    UnreadableFile and ImportStopped, and database errors that are no line's fault. Batches that are
+    recorded by then stay recorded.
     """
-    while batch := source.batch():
+    while batch := source.read_batch():
         first = source.number - len(batch) + 1
         with pause_gc():
-            settle = partial(_record_lines, imported, batch, first, source.position, clock())
-            retries.retry_on_conflict(partial(settle, report))
+            work = partial(_record_lines, imported, batch, first, source.position, clock(), report)
+            retries.retry_on_conflict(work)
         imported.refresh_from_db()
         after_batch()
     ImportedFile.objects.filter(pk=imported.pk).update(finished_at=clock())
@@ -99,80 +98,89 @@ def _record_lines(
     now: datetime,
     report: ProblemReporter,
 ) -> None:
-    tally = LineOutcomes()
-    said = [(number, _read(line, now, number, tally)) for number, line in enumerate(batch, first)]
+    outcomes = LineOutcomes()
+    parsed = {
+        number: line
+        for number, content in enumerate(batch, first)
+        if (line := _parse(content, now, number, outcomes))
+    }
     with transaction.atomic(durable=True):
         if not locks.share_lock_products([imported.product_id]):
             raise ImportStopped("The product was deleted, so nothing more is recorded.")
-        if usable := _received(imported.product_id, said, now):
+        if messages := _received(imported.product_id, parsed, now):
             process_or_split(
-                usable,
-                lambda some: _settle(some, tally),
-                lambda one, error: tally.problems.append((one.number, _reason(error))),
+                messages,
+                lambda part: _record(part, outcomes),
+                lambda message, error: outcomes.problems.append((message.number, _reason(error))),
             )
-        _move_on(imported, len(batch), position, tally)
-        # Before the commit: after a crash in between a problem is listed twice, but never not.
-        report(sorted([*tally.problems, *tally.notes]))
+        _advance(imported, len(batch), position, outcomes)
+        # Before the commit: a crash in between lists a problem twice, but never loses one.
+        report(sorted([*outcomes.problems, *outcomes.partial]))
 
 
-def _read(line: bytes | None, now: datetime, number: int, tally: LineOutcomes) -> ParsedLine | None:
-    """What the line says; None for an empty line, and for a bad one, which the tally notes."""
+def _parse(
+    line: bytes | None, now: datetime, number: int, outcomes: LineOutcomes
+) -> ParsedLine | None:
+    """The parsed line. None if it is empty or invalid; adds the problem of an invalid one."""
     if line is None:
-        tally.problems.append((number, f"The line is longer than {MAX_LINE_BYTES:,} bytes."))
+        outcomes.problems.append((number, f"The line is longer than {MAX_LINE_BYTES:,} bytes."))
         return None
     try:
         text = line.decode()
         return lines.parse(text, now) if text and not text.isspace() else None
     except UnicodeDecodeError:
-        tally.problems.append((number, "The line is not valid UTF-8."))
-    except IngestionError as refused:
-        # What was written for requests speaks of their bodies.
-        tally.problems.append((number, refused.message.replace("The body", "The line", 1)))
+        outcomes.problems.append((number, "The line is not valid UTF-8."))
+    except IngestionError as error:
+        # Doors' messages are about request bodies.
+        outcomes.problems.append((number, error.message.replace("The body", "The line", 1)))
     return None
 
 
 def _received(
-    product_id: int, said: Sequence[tuple[int, ParsedLine | None]], now: datetime
+    product_id: int, parsed: Mapping[int, ParsedLine], now: datetime
 ) -> list[NumberedMessage]:
-    """Each line that says something, with a place of its own in the order of arrival."""
-    told = [(number, one) for number, one in said if one is not None]
-    arrivals = take_arrivals(len(told))
+    """The lines as messages, each with its own place in the order of arrival."""
+    arrivals = take_arrivals(len(parsed))
     return [
         NumberedMessage(
-            number, ReceivedMessage(product_id, arrival, now, one.statement, one.source)
+            number, ReceivedMessage(product_id, arrival, now, line.statement, line.source)
         )
-        for (number, one), arrival in zip(told, arrivals, strict=True)
+        for (number, line), arrival in zip(parsed.items(), arrivals, strict=True)
     ]
 
 
-def _settle(usable: Sequence[NumberedMessage], tally: LineOutcomes) -> None:
-    kept, repeated = message_ids.split_duplicates([one.received for one in usable])
-    refused, crowded_out = record(kept)
-    tally.recorded += len(kept) - len(refused)
-    tally.repeated += len(repeated)
-    tally.forgotten += len(refused)
-    for one in usable if crowded_out else ():
-        if names := crowded_out.get(one.received.arrival):
-            told = texts.short_reason(
+def _record(messages: Sequence[NumberedMessage], outcomes: LineOutcomes) -> None:
+    unique, duplicates = message_ids.split_duplicates([message.received for message in messages])
+    forgotten, dropped_traits = record(unique)
+    outcomes.recorded += len(unique) - len(forgotten)
+    outcomes.duplicates += len(duplicates)
+    outcomes.forgotten += len(forgotten)
+    for message in messages if dropped_traits else ():
+        if names := dropped_traits.get(message.received.arrival):
+            reason = texts.short_reason(
                 DropReason.TOO_MANY_TRAITS, texts.describe_dropped_traits(names)
             )
-            tally.notes.append((one.number, f"{told}. The rest of the line was recorded."))
+            outcomes.partial.append(
+                (message.number, f"{reason}. The rest of the line was recorded.")
+            )
 
 
 def _reason(error: Exception) -> str:
     return f"It cannot be recorded ({type(error).__name__}: {' '.join(str(error).split())})."
 
 
-def _move_on(imported: ImportedFile, lines_read: int, position: int, tally: LineOutcomes) -> None:
-    """Move the file's position, unless somebody else has."""
-    at_ours = ImportedFile.objects.filter(pk=imported.pk, position=imported.position)
-    moved = at_ours.update(
+def _advance(
+    imported: ImportedFile, lines_read: int, position: int, outcomes: LineOutcomes
+) -> None:
+    """Move the file's position and add up its counts, unless another import has moved it."""
+    unmoved = ImportedFile.objects.filter(pk=imported.pk, position=imported.position)
+    is_moved = unmoved.update(
         position=position,
         lines=F("lines") + lines_read,
-        recorded=F("recorded") + tally.recorded,
-        repeated=F("repeated") + tally.repeated,
-        forgotten=F("forgotten") + tally.forgotten,
-        bad=F("bad") + len(tally.problems),
+        recorded=F("recorded") + outcomes.recorded,
+        repeated=F("repeated") + outcomes.duplicates,
+        forgotten=F("forgotten") + outcomes.forgotten,
+        bad=F("bad") + len(outcomes.problems),
     )
-    if not moved:
-        raise ImportStopped("Another import of the same file is running; let that one finish.")
+    if not is_moved:
+        raise ImportStopped("Another import of the same file is running. Let it finish first.")

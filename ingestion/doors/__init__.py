@@ -1,7 +1,7 @@
-"""The doors: each turns one wire format into the canonical messages.
+"""The doors: each turns one wire format into messages.
 
-After a door nobody knows in which format a message came. A door is a function of the body's text,
-the headers and the time of receipt; it raises Refused and nothing else, whatever it is given.
+Behind a door, nothing depends on the wire format. A door is a function of the body's text, the
+headers and the time of receipt. It raises IngestionError and nothing else, for any input.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from ingestion.payloads import Payload
 
 
 class DecodedRequest(NamedTuple):
-    """What a request brought: its messages, and the key that they came with ("" for none)."""
+    """A request's messages and its key ("" for none)."""
 
     messages: Sequence[Payload]
     key: str

@@ -1,4 +1,4 @@
-"""Reads a request's body as text, and never more of it than its size limit allows."""
+"""Reads a request's body as text, never more than its size limit."""
 
 import zlib
 from typing import Any
@@ -13,15 +13,15 @@ MAX_BATCH_BODY_BYTES = 1024 * 1024
 MAX_BATCH_MESSAGES = 2_500
 
 BYTE_ORDER_MARK = "\ufeff"
-# zlib's way to say "a gzip header, a gzip trailer, and any window size".
+# zlib's code for "a gzip header, a gzip trailer, and any window size".
 GZIP_WBITS = zlib.MAX_WBITS | 16
 
 
 def read(request: Request, limit: int) -> str:
     """The body, decompressed and decoded from UTF-8, without a byte order mark.
 
-    Raises Refused where it is larger than *limit* bytes, in an encoding other than gzip, damaged,
-    or not UTF-8.
+    Raises IngestionError if it is larger than *limit* bytes, in an encoding other than gzip,
+    damaged, or not UTF-8.
     """
     encoding = request.META.get("HTTP_CONTENT_ENCODING")
     if encoding is None:
@@ -31,11 +31,11 @@ def read(request: Request, limit: int) -> str:
     try:
         return body.decode().removeprefix(BYTE_ORDER_MARK)
     except UnicodeDecodeError:
-        raise _unreadable("The body is not valid UTF-8.") from None
+        raise _unreadable("The body is not valid UTF-8. Encode it as UTF-8.") from None
 
 
 def _read_bytes(request: Request, limit: int) -> bytes:
-    """The bytes as they came; a body that announces more than *limit* of them is not read."""
+    """The bytes as received. A body that announces more than *limit* bytes is not read."""
     announced = _announced_length(request)
     if announced > limit:
         raise _too_large(limit)
@@ -45,20 +45,20 @@ def _read_bytes(request: Request, limit: int) -> bytes:
         else:
             body = _read_to_end(request.META["wsgi.input"], limit)
     except Exception:
-        # Servers raise errors of their own where a client breaks off or sends malformed chunks.
-        raise _cut_short() from None
+        # Servers raise various errors when a client disconnects or sends malformed chunks.
+        raise _incomplete() from None
     if len(body) < announced:
-        raise _cut_short()
+        raise _incomplete()
     if len(body) > limit:
         raise _too_large(limit)
     return body
 
 
 def _announced_length(request: Request) -> int:
-    """The length in bytes that the headers announce; -1 for a body that comes in chunks.
+    """The length in bytes that the headers announce, or -1 for a chunked body.
 
-    Django takes a request without a Content-Length for empty. A server that sets
-    ``wsgi.input_terminated`` lets such a body be read to its end.
+    Django treats a request without Content-Length as empty. With a server that sets
+    ``wsgi.input_terminated``, such a body can be read to its end.
     """
     length = request.META.get("CONTENT_LENGTH")
     if not length:
@@ -70,7 +70,7 @@ def _announced_length(request: Request) -> int:
 
 
 def _read_to_end(stream: Any, limit: int) -> bytes:
-    """All that the stream has, or its first *limit* + 1 bytes."""
+    """The whole stream, or its first *limit* + 1 bytes."""
     parts = []
     missing = limit + 1
     while missing and (part := stream.read(missing)):
@@ -87,12 +87,12 @@ def _decoded(body: bytes, encoding: str, limit: int) -> bytes:
     raise IngestionError(
         415,
         "unsupported_encoding",
-        "Content-Encoding must be gzip or identity; leave it out to send plain JSON.",
+        "Content-Encoding must be gzip or identity. Leave it out to send plain JSON.",
     )
 
 
 def _gunzip(body: bytes, limit: int) -> bytes:
-    """Decompress one or several gzip members, stopping as soon as *limit* is exceeded."""
+    """Decompress one or more gzip members. Stop as soon as the result exceeds *limit*."""
     parts = []
     room = limit + 1
     while True:
@@ -100,12 +100,12 @@ def _gunzip(body: bytes, limit: int) -> bytes:
         try:
             parts.append(member.decompress(body, room))
         except zlib.error:
-            raise _unreadable("The body is not valid gzip data.") from None
+            raise _unreadable("The body is not valid gzip data. Compress it again.") from None
         room -= len(parts[-1])
         if room <= 0:
             raise _too_large(limit)
         if not member.eof:
-            raise _unreadable("The gzip data ends too early.")
+            raise _unreadable("The gzip data is incomplete. Send the request again.")
         # Some writers pad the end with zeros.
         body = member.unused_data.lstrip(b"\0")
         if not body:
@@ -120,12 +120,14 @@ def _too_large(limit: int) -> IngestionError:
 
 def too_many_messages() -> IngestionError:
     return IngestionError(
-        413, "payload_too_large", f"A batch must have at most {MAX_BATCH_MESSAGES:,} messages."
+        413,
+        "payload_too_large",
+        f"A batch must have at most {MAX_BATCH_MESSAGES:,} messages. Send several batches.",
     )
 
 
-def _cut_short() -> IngestionError:
-    return _unreadable("The body could not be read to its end; send it again.")
+def _incomplete() -> IngestionError:
+    return _unreadable("The body is incomplete. Send the request again.")
 
 
 def _unreadable(message: str) -> IngestionError:

@@ -1,14 +1,14 @@
-"""The checks that a message's fields have to pass, the same for every wire format.
+"""Checks of a message's fields, the same for every wire format.
 
-Each check takes the field's name as the client spells it, returns the value as it is stored and
-raises Refused. What passes fits into PostgreSQL's ``text`` and ``jsonb`` and into MessagePack.
+Each check takes the field's name as the client spells it, and returns the value to store or raises
+IngestionError. A valid value fits into PostgreSQL's ``text`` and ``jsonb`` and into MessagePack.
 """
 
 import re
 from typing import Any
 
 from engagement.messages import Traits
-from ingestion.errors import IngestionError, invalid_field, missing_field
+from ingestion.errors import invalid_field, missing_field, out_of_range
 
 MAX_ID_LENGTH = 512
 MAX_EVENT_LENGTH = 256
@@ -23,7 +23,7 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def required_id(value: str | None, field: str) -> str:
-    """An identifier of a user or an account, kept verbatim."""
+    """The identifier of a user or an account, verbatim."""
     return _required(value, field, MAX_ID_LENGTH)
 
 
@@ -36,15 +36,15 @@ def event_name(value: str | None, field: str) -> str:
 
 
 def message_id(value: str | None, field: str) -> str | None:
-    """The sender's own name for the message."""
+    """The id that the sender gave the message."""
     return _optional(value, field, MAX_MESSAGE_ID_LENGTH)
 
 
 def traits(value: Traits | None) -> Traits:
-    """Traits that the database can hold.
+    """The traits in a form that the database can store.
 
     NUL (which also stands for a lone surrogate, see ``doors.decoding``) becomes U+FFFD. An integer
-    beyond 64 bits becomes the nearest floating-point number, as JavaScript reads it.
+    beyond 64 bits becomes the nearest floating-point number, as in JavaScript.
     """
     if not value:
         return {}
@@ -67,14 +67,14 @@ def _optional(value: str | None, field: str, limit: int) -> str | None:
     if value is None:
         return None
     if not value or value.isspace():
-        raise invalid_field(field, f"{field} must be a non-empty string, or be left out.")
+        raise invalid_field(field, f"{field} must be a non-empty string. Leave it out if unused.")
     return _text(value, field, limit)
 
 
 def _text(value: str, field: str, limit: int) -> str:
     if len(value) > limit:
         raise invalid_field(field, f"{field} must be at most {limit} characters.")
-    # Nearly all values are printable, which is cheaper to see.
+    # Nearly all values are printable, which is cheaper to check.
     if not value.isprintable() and _CONTROL_CHARACTER.search(value):
         raise invalid_field(
             field, f"{field} must not contain control characters or lone surrogates."
@@ -83,7 +83,7 @@ def _text(value: str, field: str, limit: int) -> str:
 
 
 def _clean(value: Any, depth: int) -> Any:
-    """*value* as it is stored, where *depth* objects and arrays are around it."""
+    """*value* in the form to store. *depth* objects and arrays enclose it."""
     kind = type(value)
     if kind is str:
         return value.replace("\0", "\ufffd")
@@ -115,8 +115,4 @@ def _number(value: int) -> int | float:
     try:
         return float(value)
     except OverflowError:
-        raise _out_of_range() from None
-
-
-def _out_of_range() -> IngestionError:
-    return invalid_field("traits", "traits holds a number that is out of range.")
+        raise out_of_range("traits") from None

@@ -1,4 +1,4 @@
-"""What the doors take from a request's headers, given as the WSGI environment spells them."""
+"""What the doors read from a request's headers, in the WSGI environment's spelling."""
 
 import base64
 from collections.abc import Mapping
@@ -8,10 +8,10 @@ Headers: TypeAlias = Mapping[str, Any]
 
 
 def key_from_basic_auth(headers: Headers) -> str:
-    """The key from ``Authorization: Basic``, or "" where there is none.
+    """The key from ``Authorization: Basic``, or "" if there is none.
 
-    It is the raw key, or base64 of ``<key>:`` as HTTP libraries write it, or base64 of the key
-    alone. They cannot be confused: our keys contain an underscore, which base64 does not.
+    The header has the raw key, base64 of ``<key>:`` as HTTP libraries write it, or base64 of the
+    key alone. These cannot be confused: our keys contain an underscore and base64 does not.
     """
     scheme, _, credentials = headers.get("HTTP_AUTHORIZATION", "").partition(" ")
     if scheme.lower() != "basic":
@@ -20,17 +20,17 @@ def key_from_basic_auth(headers: Headers) -> str:
 
 
 def replace_nul(key: str) -> str:
-    """The key without NUL, which the start of a key could not be stored with."""
+    """The key without NUL, which PostgreSQL's ``text`` cannot store."""
     return key.replace("\0", "\ufffd")
 
 
 def idempotency_key(headers: Headers) -> str | None:
-    """The ``Idempotency-Key``, or None where it is absent or empty."""
+    """The ``Idempotency-Key``, or None if it is absent or empty."""
     value: str = headers.get("HTTP_IDEMPOTENCY_KEY", "")
     if value.isascii():
         return value or None
     try:
-        # WSGI hands out the header's bytes as Latin-1.
+        # WSGI decodes the header's bytes as Latin-1.
         return value.encode("latin-1").decode()
     except UnicodeError:
         return value

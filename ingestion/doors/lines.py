@@ -1,4 +1,4 @@
-"""The lines of a file: version 2's messages with their ``type``, and what an export says besides.
+"""The lines of a file: version 2's messages with a ``type``, and the other lines of an export.
 
 docs/bulk-data.md describes them for people.
 """
@@ -9,14 +9,22 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 
-from engagement.messages import CountStatement, MembershipStatement, Statement, SubjectStatement
+from engagement.messages import (
+    CountStatement,
+    Group,
+    Identify,
+    MembershipStatement,
+    Statement,
+    SubjectStatement,
+    Track,
+)
 from engagement.traits import Source
 from ingestion import timestamps
 from ingestion.doors import fields, v2
 from ingestion.doors.decoding import make_decoder
 from ingestion.errors import IngestionError, invalid_field, missing_field
 
-# What the database's integers hold.
+# The largest integer of the database.
 MAX_COUNT = 2**31 - 1
 
 
@@ -59,29 +67,29 @@ _decode: Callable[[str], Line] = make_decoder(cast(Any, Line))
 
 
 class ParsedLine(NamedTuple):
-    """What a line says, and who says it."""
+    """A line's statement and its source."""
 
     statement: Statement
     source: Source = Source.MESSAGE
 
 
 def parse(text: str, received_at: datetime) -> ParsedLine:
-    """What the line says; raises Refused and nothing else."""
+    """The line's statement. Raises IngestionError and nothing else."""
     line = _decode(text)
     match line:
         case TrackLine():
             return ParsedLine(v2.read_track(line, received_at, _message_id(line)))
         case IdentifyLine():
-            said = v2.read_identify(line, received_at, _message_id(line))
-            return ParsedLine(said, _source(line))
+            message = v2.read_identify(line, received_at, _message_id(line))
+            return ParsedLine(message, _source(line))
         case GroupLine():
             return ParsedLine(v2.read_group(line, received_at, _message_id(line)), _source(line))
         case SeenLine():
-            return ParsedLine(_seen(line, received_at))
+            return ParsedLine(_subject(line, received_at))
         case MembershipLine():
-            return ParsedLine(_linked(line, received_at))
+            return ParsedLine(_membership(line, received_at))
         case CountLine():
-            return ParsedLine(_counted(line, received_at))
+            return ParsedLine(_count(line, received_at))
 
 
 def _message_id(line: IdentifyLine | GroupLine | TrackLine) -> str | None:
@@ -92,9 +100,10 @@ def _source(line: IdentifyLine | GroupLine) -> Source:
     return Source.MARKETPLACE if line.source else Source.MESSAGE
 
 
-def _seen(line: SeenLine, received_at: datetime) -> SubjectStatement:
+def _subject(line: SeenLine, received_at: datetime) -> SubjectStatement:
     if (line.user_id is None) == (line.group_id is None):
-        raise IngestionError(400, "missing_field", "Give either a userId or a groupId.", "userId")
+        message = "Send either userId or groupId, not both."
+        raise IngestionError(400, "missing_field", message, "userId")
     return SubjectStatement(
         first_at=_time(line.first_at, "firstAt", received_at),
         last_at=_time(line.last_at, "lastAt", received_at),
@@ -104,7 +113,7 @@ def _seen(line: SeenLine, received_at: datetime) -> SubjectStatement:
     )
 
 
-def _linked(line: MembershipLine, received_at: datetime) -> MembershipStatement:
+def _membership(line: MembershipLine, received_at: datetime) -> MembershipStatement:
     return MembershipStatement(
         user_id=fields.required_id(line.user_id, "userId"),
         group_id=fields.required_id(line.group_id, "groupId"),
@@ -112,7 +121,7 @@ def _linked(line: MembershipLine, received_at: datetime) -> MembershipStatement:
     )
 
 
-def _counted(line: CountLine, received_at: datetime) -> CountStatement:
+def _count(line: CountLine, received_at: datetime) -> CountStatement:
     if line.count is None or not 1 <= line.count <= MAX_COUNT:
         raise invalid_field("count", f"count must be an integer from 1 to {MAX_COUNT:,}.")
     return CountStatement(
@@ -129,5 +138,38 @@ def _time(text: str | None, field: str, received_at: datetime) -> datetime:
         raise missing_field(field)
     try:
         return timestamps.clamp_to_receipt(timestamps.parse_iso(text), received_at)
-    except IngestionError as refused:
-        raise invalid_field(field, refused.message.replace("timestamp", field, 1)) from None
+    except IngestionError as error:
+        raise invalid_field(field, error.message.replace("timestamp", field, 1)) from None
+
+
+# --- Writing --------------------------------------------------------------------------------
+
+_LINE_TYPES: dict[type[Statement], str] = {
+    Identify: "identify",
+    Group: "group",
+    Track: "track",
+    SubjectStatement: "seen",
+    MembershipStatement: "link",
+    CountStatement: "count",
+}
+_FIELD_NAMES = {
+    "user_id": "userId",
+    "group_id": "groupId",
+    "message_id": "messageId",
+    "first_at": "firstAt",
+    "last_at": "lastAt",
+    "is_identified": "identified",
+}
+
+
+def as_line(statement: Statement, source: Source) -> dict[str, Any]:
+    """The line that ``parse`` reads back as the statement."""
+    line: dict[str, Any] = {"type": _LINE_TYPES[type(statement)]}
+    for name in statement.__struct_fields__:
+        if (value := getattr(statement, name)) is not None:
+            line[_FIELD_NAMES.get(name, name)] = value
+    if isinstance(statement, Track) and statement.group_id is not None:
+        line["context"] = {"groupId": line.pop("groupId")}
+    if source is Source.MARKETPLACE:
+        line["source"] = "marketplace"
+    return line

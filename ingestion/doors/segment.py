@@ -1,6 +1,6 @@
-"""Segment's wire format: messages that say their type, one by one or in batches.
+"""Segment's wire format: messages with a type, one by one or in batches.
 
-What is written here of SDKs is what they were seen to send (tests/clients): analytics-python,
+Comments about SDKs describe what they actually send (tests/clients): analytics-python,
 analytics-node and analytics-next by Segment, and RudderStack's SDKs for Python and Node.js.
 """
 
@@ -25,7 +25,7 @@ from ingestion.payloads import Payload, UnusableMessage
 
 KINDS = ("identify", "group", "track", "page", "screen", "alias")
 
-# Every integer up to here has a float of its own.
+# Up to here, every integer has its own float.
 LARGEST_EXACT_FLOAT = 2**53
 
 FieldReader: TypeAlias = Callable[[object, str], str | None]
@@ -38,7 +38,7 @@ class SegmentContext(msgspec.Struct, rename="camel"):
 
 
 class SegmentBody(msgspec.Struct, rename="camel"):
-    """A message of any type. A field is checked by the types that it means something to."""
+    """A message of any type. Each type checks only the fields that it uses."""
 
     type: Annotated[Any, msgspec.Meta(description="The message's type.")] = None
     user_id: field_types.AnyUserId = None
@@ -75,16 +75,16 @@ class SegmentBatchBody(msgspec.Struct, rename="camel"):
 _decode = make_decoder(SegmentBody)
 _decode_batch = make_decoder(SegmentBatchBody)
 
-_NOTHING = re.compile(r"\s*\{\s*\}\s*", re.ASCII)
-# "Basic", and credentials as RFC 7235 spells them: base64 and our raw keys both are.
+_EMPTY_OBJECT = re.compile(r"\s*\{\s*\}\s*", re.ASCII)
+# "Basic" and credentials as in RFC 7235. Both base64 and our raw keys match.
 _BASIC = re.compile(r"basic +[a-z0-9._~+/-]+=* *", re.ASCII | re.IGNORECASE)
 
 
 def webhook(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
-    """One message from another pipeline. ``{}`` is how it tests the connection."""
+    """One message from another pipeline, which tests the connection with ``{}``."""
     sent = _decode(body)
-    key = _forwarders_key(headers, sent)
-    if _NOTHING.fullmatch(body):
+    key = _webhook_key(headers, sent)
+    if _EMPTY_OBJECT.fullmatch(body):
         return DecodedRequest((), key)
     message_id = _message_id(sent, headers)
     return DecodedRequest((_message(sent, sent.type, message_id, _Clock(received_at)),), key)
@@ -115,7 +115,7 @@ def alias(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
 
 
 def _call(kind: str, body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
-    """One message, of the type that its address says, whatever type it says itself."""
+    """One message of the URL's type. The body's ``type`` is ignored."""
     sent = _decode(body)
     message_id = _message_id(sent, headers)
     message = _message(sent, kind, message_id, _Clock(received_at))
@@ -123,7 +123,7 @@ def _call(kind: str, body: str, headers: Headers, received_at: datetime) -> Deco
 
 
 def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
-    """Many messages. One that cannot be used is noted to be listed as dropped."""
+    """Many messages. Invalid ones become notes, which the drain lists as dropped."""
     sent = _decode_batch(body)
     if sent.batch is None:
         raise IngestionError(
@@ -131,10 +131,10 @@ def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
         )
     if len(sent.batch) > MAX_BATCH_MESSAGES:
         raise too_many_messages()
-    clock = _Clock(received_at, _time_sent(sent.sent_at))
-    messages = [_of_batch(raw, clock) for raw in sent.batch]
+    clock = _Clock(received_at, _sent_at(sent.sent_at))
+    messages = [_batch_message(raw, clock) for raw in sent.batch]
     if key := idempotency_key(headers):
-        messages = _named(messages, key)
+        messages = _with_message_ids(messages, key)
     return DecodedRequest(messages, _key(headers, sent.write_key))
 
 
@@ -142,21 +142,21 @@ def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
 
 
 def _key(headers: Headers, write_key: object) -> str:
-    """The header's key or, because beacons cannot set headers, the body's."""
+    """The header's key or the body's, because beacons cannot set headers."""
     return key_from_basic_auth(headers) or (
         replace_nul(write_key) if isinstance(write_key, str) else ""
     )
 
 
-def _forwarders_key(headers: Headers, sent: SegmentBody) -> str:
-    """The key; raises Refused where there is none, which tells who sets up a pipeline."""
+def _webhook_key(headers: Headers, sent: SegmentBody) -> str:
+    """The key. Raises IngestionError if there is none: it helps people to set up a pipeline."""
     authorization = headers.get("HTTP_AUTHORIZATION")
     key = _key(headers, sent.write_key)
     if authorization and not (_BASIC.fullmatch(authorization) and key_from_basic_auth(headers)):
-        message = "The Authorization header must be Basic and an ingestion key, or base64 of it."
+        message = "Authorization must be Basic, followed by an ingestion key or its base64."
         raise invalid_field("Authorization", message)
     if not key:
-        message = "The Authorization header is missing: send Basic and an ingestion key."
+        message = "The Authorization header is missing. Send Basic, followed by an ingestion key."
         raise IngestionError(400, "missing_field", message, "Authorization")
     return key
 
@@ -165,30 +165,30 @@ def _forwarders_key(headers: Headers, sent: SegmentBody) -> str:
 
 
 class _Clock(NamedTuple):
-    """Our time of receipt and what the sender's clock showed, if a batch says that."""
+    """Our time of receipt, and the sender's time of sending if the batch has it."""
 
     received_at: datetime
     sent_at: datetime | None = None
 
 
 def _time(sent: SegmentBody, clock: _Clock) -> datetime:
-    """When it happened. RudderStack's SDKs call that originalTimestamp unless it was given."""
+    """When it happened. RudderStack's SDKs send originalTimestamp unless the caller gave a time."""
     text = sent.original_timestamp if sent.timestamp is None else sent.timestamp
     if text is None:
         return clock.received_at
     if not isinstance(text, str):
         raise timestamps.invalid_timestamp(timestamps.ISO_RULE)
     moment = timestamps.parse_iso(text)
-    # A pipeline that received the message before us has corrected its timestamp already.
+    # With receivedAt, another pipeline has already corrected the timestamp.
     if sent.received_at is None:
-        sent_at = clock.sent_at or _time_sent(sent.sent_at)
+        sent_at = clock.sent_at or _sent_at(sent.sent_at)
         if sent_at is not None:
             moment = timestamps.correct_clock_skew(moment, sent_at, clock.received_at)
     return timestamps.clamp_to_receipt(moment, clock.received_at)
 
 
-def _time_sent(value: object) -> datetime | None:
-    """The time that sentAt gives; what cannot be read corrects nothing and costs no message."""
+def _sent_at(value: object) -> datetime | None:
+    """The time of ``sentAt``, or None if it is invalid. That rejects no message."""
     if not isinstance(value, str):
         return None
     try:
@@ -200,8 +200,8 @@ def _time_sent(value: object) -> datetime | None:
 # --- Messages -------------------------------------------------------------------------------
 
 
-def _of_batch(raw: msgspec.Raw, clock: _Clock) -> Payload:
-    """The message or, where it cannot be used, the note to list it as dropped."""
+def _batch_message(raw: msgspec.Raw, clock: _Clock) -> Payload:
+    """The message, or a note about it if it is invalid."""
     sent = SegmentBody()
     try:
         if len(raw) > MAX_SINGLE_BODY_BYTES:
@@ -209,15 +209,15 @@ def _of_batch(raw: msgspec.Raw, clock: _Clock) -> Payload:
         sent = _decode(str(raw, "utf-8"))
         message_id = _optional_id(fields.message_id, sent.message_id, "messageId")
         return _message(sent, sent.type, message_id, clock)
-    except IngestionError as refused:
-        # That one speaks of the whole body.
-        is_object = refused.code != "not_an_object"
-        detail = refused.message if is_object else "A message must be a JSON object."
+    except IngestionError as error:
+        # The usual text is about the whole body.
+        is_object = error.code != "not_an_object"
+        detail = error.message if is_object else "A message must be a JSON object."
         return _note(sent, DropReason.UNUSABLE, sent.type, detail)
 
 
 def _message(sent: SegmentBody, kind: object, message_id: str | None, clock: _Clock) -> Payload:
-    """What the body says as a message of that kind; raises Refused."""
+    """The body as a message of that kind. Raises IngestionError."""
     match kind:
         case "track":
             return _track(sent, message_id, clock)
@@ -247,7 +247,7 @@ def _identify(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Paylo
 
 
 def _group(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Payload:
-    # The context's traits would be those of the user.
+    # The context's traits describe the user.
     return Group(
         group_id=fields.required_id(_id(sent.group_id, "groupId"), "groupId"),
         timestamp=_time(sent, clock),
@@ -261,25 +261,25 @@ def _track(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Payload:
     if _is_anonymous(sent):
         return _note(sent, DropReason.ANONYMOUS, "track")
     event = fields.event_name(_string(sent.event, "event"), "event")
-    return _happened(sent, event, message_id, clock)
+    return _track_of(sent, event, message_id, clock)
 
 
 def _view(sent: SegmentBody, kind: str, message_id: str | None, clock: _Clock) -> Payload:
-    """A page or a screen that was looked at, which is a track with a name of its own."""
+    """A track that is named after the viewed page or screen."""
     if _is_blank(sent.user_id):
         return _note(sent, DropReason.ANONYMOUS, kind)
     noun = kind.title()
     name = _string(sent.name, "name")
     if not name or name.isspace():
-        return _happened(sent, f"Viewed {noun}", message_id, clock)
+        return _track_of(sent, f"Viewed {noun}", message_id, clock)
     room = fields.MAX_EVENT_LENGTH - len(f"Viewed  {noun}")
     if len(name) > room:
         raise invalid_field("name", f"name must be at most {room} characters.")
     event = fields.event_name(f"Viewed {name} {noun}", "name")
-    return _happened(sent, event, message_id, clock)
+    return _track_of(sent, event, message_id, clock)
 
 
-def _happened(sent: SegmentBody, event: str, message_id: str | None, clock: _Clock) -> Track:
+def _track_of(sent: SegmentBody, event: str, message_id: str | None, clock: _Clock) -> Track:
     return Track(
         user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
         event=event,
@@ -290,7 +290,7 @@ def _happened(sent: SegmentBody, event: str, message_id: str | None, clock: _Clo
 
 
 def _account(sent: SegmentBody) -> str | None:
-    """The account that the context names."""
+    """The account id in the context."""
     group_id = sent.context.group_id if sent.context else None
     return _optional_id(fields.optional_id, group_id, "context.groupId")
 
@@ -303,7 +303,7 @@ def _is_anonymous(sent: SegmentBody) -> bool:
 
 
 def _is_blank(value: object) -> bool:
-    """Absent, as SDKs say that: some leave a field out, some send null or an empty string."""
+    """Whether the field has no value. SDKs leave it out, or send null or an empty string."""
     return value is None or value == ""
 
 
@@ -312,12 +312,12 @@ def _note(sent: SegmentBody, reason: DropReason, kind: object, detail: str = "")
         reason=reason,
         kind=kind if isinstance(kind, str) and kind in KINDS else "unknown",
         detail=detail,
-        event=_if_good(_string, fields.event_name, sent.event),
-        message_id=_if_good(_id, fields.message_id, sent.message_id),
+        event=_if_valid(_string, fields.event_name, sent.event),
+        message_id=_if_valid(_id, fields.message_id, sent.message_id),
     )
 
 
-def _if_good(read: FieldReader, check: FieldValidator, value: object) -> str | None:
+def _if_valid(read: FieldReader, check: FieldValidator, value: object) -> str | None:
     if _is_blank(value):
         return None
     try:
@@ -330,29 +330,29 @@ def _if_good(read: FieldReader, check: FieldValidator, value: object) -> str | N
 
 
 def _message_id(sent: SegmentBody, headers: Headers) -> str | None:
-    """The message id of a message that comes alone, from its body or from the header."""
+    """The message id of a single message, from its body or the header."""
     if _is_blank(sent.message_id):
         return fields.message_id(idempotency_key(headers), "Idempotency-Key")
     return _optional_id(fields.message_id, sent.message_id, "messageId")
 
 
-def _named(messages: list[Payload], key: str) -> list[Payload]:
-    """The messages of a batch, those without a message id named after its key and their place.
+def _with_message_ids(messages: list[Payload], key: str) -> list[Payload]:
+    """The messages of a batch, with ids made from its idempotency key for those without one.
 
-    So a batch that is sent again counts once, as a single message does. Any key will do: one that
-    is no message id costs no message.
+    So a batch that is sent again counts once, as a single message does. Any key is accepted, even
+    if it is not a valid message id.
     """
     room = fields.MAX_MESSAGE_ID_LENGTH - len(f"#{MAX_BATCH_MESSAGES}")
-    own = [one.message_id for one in messages if one.message_id is not None]
-    is_taken = any(one.startswith(f"{key}#") for one in own)
+    own_ids = [message.message_id for message in messages if message.message_id is not None]
+    is_taken = any(id.startswith(f"{key}#") for id in own_ids)
     if is_taken or len(key) > room or key.isspace() or not key.isprintable():
-        # A digest always fits, and nobody's own ids look like it.
+        # A digest always fits, and senders' own ids do not look like it.
         key = sha256(key.encode()).hexdigest()
     return [
-        one
-        if one.message_id is not None or isinstance(one, UnusableMessage)
-        else replace(one, message_id=f"{key}#{place}")
-        for place, one in enumerate(messages)
+        message
+        if message.message_id is not None or isinstance(message, UnusableMessage)
+        else replace(message, message_id=f"{key}#{index}")
+        for index, message in enumerate(messages)
     ]
 
 
@@ -361,10 +361,10 @@ def _optional_id(check: FieldValidator, value: object, field: str) -> str | None
 
 
 def _id(value: object, field: str) -> str | None:
-    """The identifier as text. Many applications number their users and accounts, and Segment's
-    SDKs send these numbers as they are.
+    """The identifier as text. Segment's SDKs send numbers for applications that number their users
+    and accounts.
 
-    A float beyond 2**53 is an error, because it may stand for another integer than the one sent.
+    A float beyond 2**53 is an error, because it may represent a different integer.
     """
     if value is None or isinstance(value, str):
         return value

@@ -90,5 +90,5 @@ def _message_id(value: str | None, headers: Headers) -> str | None:
 
 
 def _key(value: object) -> str:
-    """The key; what is no string opens nothing, and is no error either."""
+    """The key, or "" for a value that is not a string: that is not an error."""
     return replace_nul(value) if isinstance(value, str) else ""

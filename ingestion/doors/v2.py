@@ -78,7 +78,7 @@ def track(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
 
 
 def read_identify(sent: IdentifyBody, received_at: datetime, message_id: str | None) -> Identify:
-    """The message that the body says, its fields checked; raises Refused."""
+    """The body as a message, its fields checked. Raises IngestionError."""
     return Identify(
         user_id=fields.required_id(sent.user_id, "userId"),
         timestamp=timestamps.from_iso(sent.timestamp, received_at),
@@ -89,7 +89,7 @@ def read_identify(sent: IdentifyBody, received_at: datetime, message_id: str | N
 
 
 def read_group(sent: GroupBody, received_at: datetime, message_id: str | None) -> Group:
-    """The message that the body says, its fields checked; raises Refused."""
+    """The body as a message, its fields checked. Raises IngestionError."""
     return Group(
         group_id=fields.required_id(sent.group_id, "groupId"),
         timestamp=timestamps.from_iso(sent.timestamp, received_at),
@@ -100,7 +100,7 @@ def read_group(sent: GroupBody, received_at: datetime, message_id: str | None) -
 
 
 def read_track(sent: TrackBody, received_at: datetime, message_id: str | None) -> Track:
-    """The message that the body says, its fields checked; raises Refused."""
+    """The body as a message, its fields checked. Raises IngestionError."""
     account = sent.context.group_id if sent.context else None
     return Track(
         user_id=fields.required_id(sent.user_id, "userId"),

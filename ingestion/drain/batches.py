@@ -1,4 +1,4 @@
-"""What everybody does who records whole batches of messages in one transaction each."""
+"""Recording a batch of messages in one transaction, for drains and file imports."""
 
 import gc
 import traceback
@@ -10,9 +10,7 @@ from django.db import transaction
 
 from engagement.database import retries
 
-# Large enough that a batch names a busy user many times but writes them once.
-BATCH_SIZE = 10_000
-# Large messages make a small batch: decoded they take many times their size, and all at once.
+# Large messages make a small batch: decoded, they take many times their size, all at once.
 BATCH_BYTES = 8 * 1024 * 1024
 
 Item = TypeVar("Item")
@@ -22,8 +20,8 @@ Item = TypeVar("Item")
 def pause_gc() -> Iterator[None]:
     """Keep the garbage collector from running inside a batch.
 
-    A batch makes some hundred thousand objects and no cycles: looking for cycles among them took
-    a fifth of the time and found none. Where one fails it does (``process_or_split``).
+    A batch makes some hundred thousand objects and no cycles: looking for cycles took a fifth of
+    the time. Only a failed batch leaves some (see ``process_or_split``).
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -36,33 +34,33 @@ def pause_gc() -> Iterator[None]:
 
 def process_or_split(
     batch: Sequence[Item],
-    settle: Callable[[Sequence[Item]], None],
-    put_aside: Callable[[Item, Exception], None],
+    process: Callable[[Sequence[Item]], None],
+    reject: Callable[[Item, Exception], None],
 ) -> None:
-    """Settle the batch; where that fails on data, halve it until the guilty one is alone.
+    """Process the batch. If it fails on data, halve it until the faulty item is alone.
 
-    That one is handed to *put_aside*, with what it failed on.
+    That item goes to *reject*, with its error.
     """
-    if (error := _failure(batch, settle)) is None:
+    if (error := _failure(batch, process)) is None:
         return
     if len(batch) == 1:
-        put_aside(batch[0], error)
-    _take_apart(error)
+        reject(batch[0], error)
+    _clear_frames(error)
     del error
-    # What is new since the last time is what the failed attempt made: a small part of its cost.
+    # The youngest generation holds only what the failed attempt made, so this is cheap.
     gc.collect(0)
     if len(batch) == 1:
         return
     middle = len(batch) // 2
-    process_or_split(batch[:middle], settle, put_aside)
-    process_or_split(batch[middle:], settle, put_aside)
+    process_or_split(batch[:middle], process, reject)
+    process_or_split(batch[middle:], process, reject)
 
 
-def _failure(batch: Sequence[Item], settle: Callable[[Sequence[Item]], None]) -> Exception | None:
-    """What the batch failed on, if it did. Raises what is no message's fault."""
+def _failure(batch: Sequence[Item], process: Callable[[Sequence[Item]], None]) -> Exception | None:
+    """The error of the batch, or None. Raises errors that are no message's fault."""
     try:
         with transaction.atomic():
-            settle(batch)
+            process(batch)
     except Exception as error:
         if retries.is_transient(error):
             raise
@@ -70,9 +68,9 @@ def _failure(batch: Sequence[Item], settle: Callable[[Sequence[Item]], None]) ->
     return None
 
 
-def _take_apart(error: BaseException | None) -> None:
-    """Empty the frames that the error came through: they hold all that the failed attempt made,
-    and the next one needs as much again."""
+def _clear_frames(error: BaseException | None) -> None:
+    """Clear the frames of the error's traceback. They hold all objects of the failed attempt, and
+    the next attempt needs as much memory again."""
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error.__traceback__ = None

@@ -1,9 +1,9 @@
-"""Which messages a worker records together, noted and committed before the work starts.
+"""Claims: which messages a worker records together, committed before the work starts.
 
-Whatever kills a worker or outlasts its transaction rolls the batch back, but not the note. So an
-attempt that did not survive is counted, whatever ended it: the kernel short of memory, a hung
-process, a statement without end. A batch that did not survive twice is divided, and a single
-message that did not three times is quarantined.
+If a worker dies or its transaction ends, the batch is rolled back but its claim stays. So every
+unfinished attempt counts, whatever its cause: the kernel short of memory, a hung process, an
+endless statement. After two unfinished attempts a batch is split. After three, a single message is
+quarantined.
 """
 
 import logging
@@ -19,27 +19,26 @@ from ingestion.drain.fairness import FairSelector
 
 logger = logging.getLogger(__name__)
 
-# A batch that was begun so often and never finished is divided into so many parts. More than two,
-# because each further failure may hold a worker for a minute.
+# After this many unfinished attempts a batch is split into this many parts. More than two, because
+# each further failure may hold a worker for a minute.
 MAX_BATCH_ATTEMPTS = 2
 SPLIT_PARTS = 10
-# A message that was begun alone so often and never finished is put aside.
+# After this many unfinished attempts a single message is quarantined.
 MAX_SINGLE_ATTEMPTS = 3
-# Seconds between the note and the work, in which nobody locks the note though its worker lives.
+# Between the claim and the work, nobody locks the claim although its worker is alive.
 CLAIM_GRACE_SECONDS = 2.0
-# Seconds. A statement that runs longer, or waits longer for somebody's lock, ends its batch. The
-# second is shorter, because waiting says nothing against the batch.
+# A statement that runs longer, or waits longer for a lock, ends its batch. The second limit is
+# shorter, because waiting is not the batch's fault.
 STATEMENT_TIMEOUT_SECONDS = 60
 LOCK_TIMEOUT_SECONDS = 30
 WORKER_DIED_ERROR = (
     f"The worker did not survive this message in {MAX_SINGLE_ATTEMPTS} attempts: each time its "
-    "process was killed, or ran out of time. Look for the reason in the workers' log, then try "
-    "it again."
+    "process was killed or ran out of time. Look for the cause in the workers' log, then retry."
 )
 
 
 class Claim(NamedTuple):
-    """Messages that are noted as one worker's to record, in the attempt that is noted.
+    """Messages that one worker is to record, and the number of this attempt.
 
     ``is_new`` is whether this is their first attempt together.
     """
@@ -51,52 +50,53 @@ class Claim(NamedTuple):
 
 
 class BatchClaimer:
-    """What one drain works on, batch by batch.
+    """Claims the batches of one drain.
 
-    New messages go first, so that a batch that ends its workers holds up nobody. But one
-    unfinished batch gets its turn in each drain, also where new messages never end.
+    New messages go first, so a batch that kills its workers delays nobody. But each drain retries
+    one unfinished batch, even if new messages never end.
     """
 
-    def __init__(self, batch_size: int) -> None:
-        self._turns = FairSelector(batch_size)
+    def __init__(self) -> None:
+        self._selector = FairSelector()
         self._batches = 0
 
-    def next(self, now: datetime) -> Claim | None:
-        """Messages to record now; None where none are left that are due."""
+    def claim_next(self, now: datetime, batch_size: int) -> Claim | None:
+        """Claim up to *batch_size* messages that are due, or all of an unfinished batch. Returns
+        None if none are left."""
         self._batches += 1
         if self._batches == 2 and (unfinished := _resume(now)):
             return unfinished
-        while not self._turns.none_left:
-            if claim := self._claim_new(now):
+        while not self._selector.is_exhausted:
+            if claim := self._claim_new(now, batch_size):
                 return claim
         return _resume(now)
 
-    def _claim_new(self, now: datetime) -> Claim | None:
+    def _claim_new(self, now: datetime, batch_size: int) -> Claim | None:
         with transaction.atomic(durable=True):
-            # One at a time: two that look at the same moment would choose the same messages.
+            # One worker at a time: two at the same moment would choose the same messages.
             locks.lock_claiming()
-            ids = self._turns.choose(now)
+            ids = self._selector.choose(now, batch_size)
             if not ids:
                 return None
-            ((id,),) = sql.fetch(_NOTE, {"ids": _array(ids)})
+            ((id,),) = sql.fetch(_CLAIM, {"ids": _array(ids)})
         return Claim(id, ids, 1, is_new=True)
 
 
-_NOTE: LiteralString = """
+_CLAIM: LiteralString = """
     INSERT INTO ingestion_claimedbatch (message_ids, attempts, claimed_at)
     VALUES (%(ids)t::bigint[], 1, clock_timestamp()) RETURNING id
 """
 
 
 def _array(ids: Sequence[int]) -> str:
-    """The numbers as PostgreSQL reads an array: a fifth of what the driver takes for so many."""
+    """The ids as PostgreSQL's text for an array, in a fifth of the driver's time."""
     return f"{{{','.join(map(str, ids))}}}"
 
 
 # --- In the transaction that records the batch ------------------------------------------------
 
-# A time limit that somebody has set for the role stays.
-_HOLD: LiteralString = """
+# A timeout that is set for the role stays.
+_LOCK: LiteralString = """
     SELECT set_config('statement_timeout', CASE current_setting('statement_timeout')
                       WHEN '0' THEN %(statement)s ELSE current_setting('statement_timeout') END,
                       true),
@@ -105,29 +105,29 @@ _HOLD: LiteralString = """
     FROM ingestion_claimedbatch WHERE id = %(id)s AND attempts = %(attempts)s
     FOR UPDATE SKIP LOCKED
 """
-_FINISH: LiteralString = "DELETE FROM ingestion_claimedbatch WHERE id = %(id)s"
+_DELETE: LiteralString = """
+    DELETE FROM ingestion_claimedbatch WHERE id = %(id)s AND attempts = %(attempts)s
+"""
 
 
 def try_lock(claim: Claim) -> bool:
-    """Lock the note until the transaction ends; whether the batch is still this worker's.
+    """Lock the claim until the transaction ends. Returns whether it is still this worker's.
 
-    No statement of the transaction runs for ever from now on.
+    Also sets timeouts for the transaction's statements.
     """
     limits = {"statement": f"{STATEMENT_TIMEOUT_SECONDS}s", "lock": f"{LOCK_TIMEOUT_SECONDS}s"}
-    return bool(sql.fetch(_HOLD, {"id": claim.id, "attempts": claim.attempts, **limits}))
+    return bool(sql.fetch(_LOCK, {"id": claim.id, "attempts": claim.attempts, **limits}))
 
 
-def delete_claim(claim: Claim) -> None:
-    """Forget the note, in the transaction that records the messages."""
-    sql.execute(_FINISH, {"id": claim.id})
+def delete_claim(claim: Claim) -> bool:
+    """Delete the claim, in the transaction that ends this attempt. Returns whether it was still
+    this worker's."""
+    return bool(sql.execute(_DELETE, {"id": claim.id, "attempts": claim.attempts}))
 
 
-# --- Attempts that were not finished ----------------------------------------------------------
+# --- Unfinished attempts ----------------------------------------------------------------------
 
-_GIVE_BACK_NEW: LiteralString = """
-    DELETE FROM ingestion_claimedbatch WHERE id = %(id)s AND attempts = %(attempts)s
-"""
-_GIVE_BACK: LiteralString = """
+_CANCEL: LiteralString = """
     UPDATE ingestion_claimedbatch SET attempts = attempts - 1, claimed_at = NULL
     WHERE id = %(id)s AND attempts = %(attempts)s
 """
@@ -135,7 +135,7 @@ _RELEASE: LiteralString = """
     UPDATE ingestion_claimedbatch SET claimed_at = NULL
     WHERE id = %(id)s AND attempts = %(attempts)s
 """
-_TAKE_UNFINISHED: LiteralString = """
+_RESUME: LiteralString = """
     UPDATE ingestion_claimedbatch
     SET attempts = attempts + 1, claimed_at = clock_timestamp()
     WHERE id = (
@@ -145,55 +145,54 @@ _TAKE_UNFINISHED: LiteralString = """
         FOR UPDATE SKIP LOCKED)
     RETURNING id, message_ids, attempts
 """
-_REPLACE: LiteralString = """
-    DELETE FROM ingestion_claimedbatch WHERE id = %(id)s AND attempts = %(attempts)s
-"""
-_NOTE_PART: LiteralString = """
+_CLAIM_PART: LiteralString = """
     INSERT INTO ingestion_claimedbatch (message_ids, attempts) VALUES (%(ids)t::bigint[], %(n)s)
 """
 
 
 def cancel_attempt(claim: Claim) -> None:
-    """Leave the messages to whoever comes next, as if this attempt had not been made."""
-    statement = _GIVE_BACK_NEW if claim.is_new else _GIVE_BACK
-    sql.execute(statement, {"id": claim.id, "attempts": claim.attempts})
+    """Leave the messages to the next worker, as if this attempt had not happened."""
+    if claim.is_new:
+        delete_claim(claim)
+    else:
+        sql.execute(_CANCEL, {"id": claim.id, "attempts": claim.attempts})
 
 
 def split_or_release(claim: Claim) -> None:
-    """Leave the messages to whoever comes next, in parts: together they are too much."""
+    """Leave the messages to the next worker, in parts: together they take too long."""
     if len(claim.message_ids) > 1:
-        _divide(claim)
+        _split(claim)
     else:
         sql.execute(_RELEASE, {"id": claim.id, "attempts": claim.attempts})
 
 
 def _resume(now: datetime) -> Claim | None:
-    """The next batch whose last attempt was not finished, to be tried anew; None where there is
-    none that is worth it."""
-    while rows := sql.fetch(_TAKE_UNFINISHED, {"grace": CLAIM_GRACE_SECONDS}):
+    """Claim the next batch whose last attempt is unfinished. Splits or quarantines those with too
+    many attempts. Returns None if none are left."""
+    while rows := sql.fetch(_RESUME, {"grace": CLAIM_GRACE_SECONDS}):
         ((id, ids, attempts),) = rows
         claim = Claim(id, ids, attempts, is_new=False)
         unfinished = attempts - 1
         if len(ids) == 1 and unfinished >= MAX_SINGLE_ATTEMPTS:
             _quarantine(claim, now)
         elif len(ids) > 1 and unfinished >= MAX_BATCH_ATTEMPTS:
-            _divide(claim)
+            _split(claim)
         else:
             return claim
     return None
 
 
-def _divide(claim: Claim) -> None:
+def _split(claim: Claim) -> None:
     """Replace the batch by parts of it."""
     with transaction.atomic(durable=True):
-        if not sql.execute(_REPLACE, {"id": claim.id, "attempts": claim.attempts}):
+        if not delete_claim(claim):
             return
         for ids in _parts(claim.message_ids):
-            # A part's next failure divides it further. Of a single message nothing is known yet.
+            # A part is split again after one more failure. A single message starts from zero.
             attempts = MAX_BATCH_ATTEMPTS - 1 if len(ids) > 1 else 0
-            sql.execute(_NOTE_PART, {"ids": _array(ids), "n": attempts})
+            sql.execute(_CLAIM_PART, {"ids": _array(ids), "n": attempts})
     logger.warning(
-        "A worker did not finish a batch of %d messages; they are recorded in smaller ones.",
+        "A worker did not finish a batch of %d messages; smaller batches follow.",
         len(claim.message_ids),
     )
 
@@ -205,7 +204,7 @@ def _parts(ids: Sequence[int]) -> list[list[int]]:
 
 def _quarantine(claim: Claim, now: datetime) -> None:
     with transaction.atomic(durable=True):
-        if not sql.execute(_REPLACE, {"id": claim.id, "attempts": claim.attempts}):
+        if not delete_claim(claim):
             return
         quarantine.move_from_inbox(claim.message_ids, MAX_SINGLE_ATTEMPTS, WORKER_DIED_ERROR, now)
     logger.warning(

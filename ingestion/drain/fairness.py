@@ -1,14 +1,14 @@
 """Chooses the messages of a batch so that no key's messages wait behind another key's backlog.
 
-Messages go in the order of arrival. Where more wait than fit into a batch, and one key has more
-than its share of the oldest, it has a backlog, and the same question is asked about everybody
-else's messages, up to ``VIEWS`` times. Those of nobody with a backlog make a batch of their own,
-and then one is shared: so much for each backlog, so much for the others, what room is left again
-for the backlogs.
+Messages go in the order of arrival. If more wait than fit into a batch, and one key has more than
+its share of the oldest, that key has a backlog. The selector then looks at everybody else's
+messages in the same way, up to ``MAX_VIEWS`` times. Messages of keys without a backlog make a batch
+of their own. The next batch is shared: a part for each backlog, a part for the others, and the
+remaining room for the backlogs again.
 
-Each view of the inbox (all keys; all but the first with a backlog; and so on) has a place up to
-which nothing is left in it, and goes on from there: in a drain each view reads a row once. An index
-by key would find the others at once, but it would cost each message at its acceptance.
+Each view of the inbox (all keys; all but the first with a backlog; and so on) remembers up to which
+id nothing is left in it, and goes on from there. So in a drain each view reads a row once. An index
+by key would find the others at once, but it would slow down accepting each message.
 """
 
 from bisect import bisect_left
@@ -20,15 +20,15 @@ from typing import LiteralString, NamedTuple
 from engagement.database import sql
 from ingestion.drain import batches
 
-# Keys with a backlog that take turns with everybody else, and everybody else.
+# Up to four keys with a backlog, and everybody else.
 MAX_VIEWS = 5
-# Choosing starts over after so many batches, for messages that were committed late or put back.
+# After this many batches the views start over, for messages that were committed late or put back.
 BATCHES_PER_SWEEP = 20
 
 
 class _Window(NamedTuple):
-    """The next messages of a view. ``heavy`` is a key with more than its share of them, None where
-    there is none; ``is_heavy`` says which are that key's. ``end`` is the last id of the inbox."""
+    """The next messages of a view. ``heavy`` is a key with more than its share of them, or None.
+    ``is_heavy`` tells which messages are that key's. ``end`` is the last id of the inbox."""
 
     ids: list[int]
     sizes: list[int]
@@ -38,7 +38,7 @@ class _Window(NamedTuple):
 
 
 class _View:
-    """The inbox without some keys' messages. Up to the id ``after`` no due message is left."""
+    """The inbox without some keys' messages. No due message is left up to the id ``after``."""
 
     def __init__(self, without: list[bytes], after: int) -> None:
         self.without = without
@@ -47,7 +47,7 @@ class _View:
 
 
 class _Batch:
-    """Messages that are chosen, while there is room for more."""
+    """The chosen messages, and the room for more."""
 
     def __init__(self, rows: int, size: int) -> None:
         self.ids: set[int] = set()
@@ -58,8 +58,8 @@ class _Batch:
         return self._rows <= 0 or self._bytes <= 0
 
     def add(self, ids: Sequence[int], sizes: Sequence[int], rows: int, size: int) -> int:
-        """Add messages in their order, up to so many and so many bytes, while there is room; how
-        many were added. Whoever crosses a limit of bytes is the last."""
+        """Add messages in their order, up to *rows* and *size* bytes, while there is room. The
+        message that crosses a byte limit is the last one. Returns the number of added messages."""
         size = min(size, self._bytes)
         if size <= 0:
             return 0
@@ -73,51 +73,52 @@ class _Batch:
 
 
 class FairSelector:
-    """What one drain has chosen from so far."""
+    """Chooses the batches of one drain."""
 
-    def __init__(self, batch_size: int) -> None:
-        self._batch_size = batch_size
+    def __init__(self) -> None:
+        self._batch_size = 0
         self._batches = 0
         self._views = [_View([], 0)]
         self._others_alone = False
-        self.none_left = False
+        self.is_exhausted = False
 
-    def choose(self, now: datetime) -> list[int]:
-        """The ids of the next messages that are due and that nobody has claimed, in order."""
-        began_at = self._views[0].after
-        looks = self._look_around(now)
-        *heavy, (_, others) = looks
-        batch = _Batch(self._batch_size, batches.BATCH_BYTES)
-        # By themselves, because a batch with a backlog takes long; then it is the backlogs' turn.
+    def choose(self, now: datetime, batch_size: int) -> list[int]:
+        """The ids of up to *batch_size* messages that are due and unclaimed, in order."""
+        self._batch_size = batch_size
+        first_after = self._views[0].after
+        windows = self._read_windows(now)
+        *heavy, (_, others) = windows
+        batch = _Batch(batch_size, batches.BATCH_BYTES)
+        # A batch with a backlog takes longer, so the others take turns with it.
         self._others_alone = bool(heavy and others.ids and not self._others_alone)
         if self._others_alone:
             self._add(batch, others.ids, others.sizes)
         else:
-            backlogs = [self._add_share(batch, window) for _, window in heavy]
-            for ids, sizes in ((others.ids, others.sizes), *backlogs):
+            remainders = [self._add_share(batch, window) for _, window in heavy]
+            for ids, sizes in ((others.ids, others.sizes), *remainders):
                 self._add(batch, ids, sizes)
-        for view, window in looks:
+        for view, window in windows:
             view.after = self._cleared_up_to(view, window, batch.ids)
-        self._move_on(batch, began_at)
+        self._advance(batch, first_after)
         return sorted(batch.ids)
 
-    def _look_around(self, now: datetime) -> list[tuple[_View, _Window]]:
-        """The windows of the views, the last of which is that of everybody else."""
-        looks: list[tuple[_View, _Window]] = []
+    def _read_windows(self, now: datetime) -> list[tuple[_View, _Window]]:
+        """The windows of the views. The last view is that of everybody else."""
+        windows: list[tuple[_View, _Window]] = []
         for depth in range(MAX_VIEWS):
             view = self._view(depth)
-            window = self._look(view, now)
-            looks.append((view, window))
+            window = self._read_window(view, now)
+            windows.append((view, window))
             if window.heavy is None or not self._is_full(window):
                 break
             view.heavy = window.heavy
-        return looks
+        return windows
 
     def _add(self, batch: _Batch, ids: list[int], sizes: list[int]) -> None:
         batch.add(ids, sizes, self._batch_size, batches.BATCH_BYTES)
 
     def _add_share(self, batch: _Batch, window: _Window) -> tuple[list[int], list[int]]:
-        """Add the share of the key that is heavy; what is left of its messages in the window."""
+        """Add the heavy key's share. Returns the rest of its messages in the window."""
         ids = list(compress(window.ids, window.is_heavy))
         sizes = list(compress(window.sizes, window.is_heavy))
         rows = max(1, self._batch_size // MAX_VIEWS)
@@ -125,14 +126,14 @@ class FairSelector:
         return ids[added:], sizes[added:]
 
     def _view(self, depth: int) -> _View:
-        """The view without the keys that are heavy in those before."""
+        """The view without the heavy keys of the views before it."""
         without = [view.heavy for view in self._views[:depth]]
         if depth == len(self._views) or self._views[depth].without != without:
-            # What is cleared among all is cleared among some.
+            # What is cleared in a view is cleared in each narrower one.
             self._views[depth:] = [_View(without, self._views[depth - 1].after)]
         return self._views[depth]
 
-    def _look(self, view: _View, now: datetime) -> _Window:
+    def _read_window(self, view: _View, now: datetime) -> _Window:
         parameters = {
             "now": now,
             "after": view.after,
@@ -142,7 +143,7 @@ class FairSelector:
             "max_bytes": batches.BATCH_BYTES,
             "views": MAX_VIEWS,
         }
-        ((ids, sizes, is_heavy, heavy, end),) = sql.fetch(_LOOK, parameters)
+        ((ids, sizes, is_heavy, heavy, end),) = sql.fetch(_WINDOW, parameters)
         return _Window(ids or [], sizes or [], is_heavy or [], heavy, end or 0)
 
     def _is_full(self, window: _Window) -> bool:
@@ -156,23 +157,23 @@ class FairSelector:
             return window.ids[-1]
         return max(view.after, window.end)
 
-    def _move_on(self, batch: _Batch, began_at: int) -> None:
+    def _advance(self, batch: _Batch, first_after: int) -> None:
         self._batches += 1
         if batch.is_full or self._others_alone:
             if self._batches % BATCHES_PER_SWEEP == 0:
                 self._start_over()
-        elif began_at:
+        elif first_after:
             self._start_over()
         else:
-            # What has come since wakes a drain of its own, later and with more in it.
-            self.none_left = True
+            # Messages that arrived since then request a drain of their own.
+            self.is_exhausted = True
 
     def _start_over(self) -> None:
         self._views = [_View([], 0)]
 
 
-# The key that was heavy before stays it, so that the places of further views stay true.
-_LOOK: LiteralString = """
+# A key that was heavy before stays the heavy one, so that the further views remain valid.
+_WINDOW: LiteralString = """
     WITH due AS MATERIALIZED (
         SELECT id, key_digest, octet_length(payload) AS bytes FROM ingestion_inboxmessage
         WHERE id > %(after)s AND (not_before IS NULL OR not_before <= %(now)s)

@@ -1,4 +1,4 @@
-"""Message ids that senders gave: a repeat within the time they are remembered takes no effect."""
+"""Senders' message ids: a duplicate within the retention period has no effect."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,9 +12,9 @@ from engagement.messages import ReceivedMessage
 # (product id, message id)
 MessageIdKey: TypeAlias = tuple[int, str]
 
-# A forgotten id is taken over by its next message. Times of receipt count, not of recording:
+# The next message with an expired id takes it over. Times of receipt count, not of recording:
 # messages may wait in the inbox for long, and are not always recorded in the order of receipt.
-_REMEMBER: LiteralString = """
+_SAVE: LiteralString = """
     INSERT INTO ingestion_seenmessageid AS s (product_id, message_id, seen_at)
     SELECT * FROM unnest(%(products)b::bigint[], %(ids)b::text[], %(received)b::timestamptz[])
     ON CONFLICT (product_id, message_id)
@@ -25,43 +25,43 @@ _REMEMBER: LiteralString = """
 
 
 def retention_period() -> timedelta:
-    """How long a message id is remembered."""
+    """How long message ids are kept."""
     return timedelta(days=settings.MESSAGE_ID_RETENTION_DAYS)
 
 
 def split_duplicates(
     received: Sequence[ReceivedMessage],
 ) -> tuple[list[ReceivedMessage], list[ReceivedMessage]]:
-    """Those to record, and those whose message id was seen before, in this batch or earlier.
+    """The messages to record, and those whose id was seen before, in this batch or earlier.
 
-    From now on, in the caller's transaction, the ids of the former are remembered.
+    Saves the new ids, in the caller's transaction.
     """
     first: dict[MessageIdKey, ReceivedMessage] = {}
-    for one in received:
-        if one.message.message_id is not None:
-            first.setdefault((one.product_id, one.message.message_id), one)
+    for message in received:
+        if message.message.message_id is not None:
+            first.setdefault((message.product_id, message.message.message_id), message)
     if not first:
         return list(received), []
-    new = _remember(first)
-    kept: list[ReceivedMessage] = []
-    repeated: list[ReceivedMessage] = []
-    for one in received:
-        is_new = one.message.message_id is None or one.arrival in new
-        (kept if is_new else repeated).append(one)
-    return kept, repeated
+    new = _save_new(first)
+    unique: list[ReceivedMessage] = []
+    duplicates: list[ReceivedMessage] = []
+    for message in received:
+        is_new = message.message.message_id is None or message.arrival in new
+        (unique if is_new else duplicates).append(message)
+    return unique, duplicates
 
 
-def _remember(named: dict[MessageIdKey, ReceivedMessage]) -> set[int]:
-    """The arrivals of the messages whose ids were not remembered yet."""
-    # Sorted, so that two workers that remember the same ids cannot deadlock.
-    keys = sorted(named)
+def _save_new(messages: dict[MessageIdKey, ReceivedMessage]) -> set[int]:
+    """Save the message ids. Returns the arrivals of the messages whose ids are new."""
+    # Sorted, so that two workers that save the same ids cannot deadlock.
+    keys = sorted(messages)
     rows = sql.fetch(
-        _REMEMBER,
+        _SAVE,
         {
             "products": [product for product, _ in keys],
             "ids": [message_id for _, message_id in keys],
-            "received": [named[key].received_at for key in keys],
+            "received": [messages[key].received_at for key in keys],
             "memory": retention_period(),
         },
     )
-    return {named[product, message_id].arrival for product, message_id in rows}
+    return {messages[product, message_id].arrival for product, message_id in rows}

@@ -5,7 +5,7 @@ is a rollback: each message takes effect exactly once, and several drains may ru
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -20,7 +20,8 @@ from engagement.database import locks, retries, sql
 from engagement.messages import ReceivedMessage, Statement
 from engagement.recording.record import record
 from ingestion.drain import claims, message_ids, quarantine
-from ingestion.drain.batches import BATCH_SIZE, pause_gc, process_or_split
+from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
+from ingestion.drain.batches import pause_gc, process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim
 from ingestion.log import drops, hours, texts
 from ingestion.log.drops import Drop
@@ -30,13 +31,16 @@ from ingestion.payloads import Payload, UnusableMessage, decode
 logger = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 3
-# Before the second attempt; before each further one twice as long.
+# Before the second attempt. It doubles before each further one.
 RETRY_BACKOFF = timedelta(seconds=5)
 KEY_USE_WRITE_INTERVAL = timedelta(minutes=1)
 
+# Of this process: the next drain goes on with what this one measured.
+_sizer = BatchSizer()
+
 
 class ClaimedMessage(NamedTuple):
-    """A message taken out of the inbox, in the transaction that settles it."""
+    """A message taken out of the inbox, in the transaction that processes it."""
 
     id: int
     received_at: datetime
@@ -48,7 +52,7 @@ class ClaimedMessage(NamedTuple):
 
 
 class DrainResult(NamedTuple):
-    """What a drain did. ``is_empty`` is whether its last look found no more than it took."""
+    """What a drain did. ``is_empty`` is whether it left nothing that it saw."""
 
     messages: int
     is_empty: bool
@@ -59,28 +63,34 @@ def drain(
     *,
     out_of_time: Callable[[], bool] = lambda: False,
     after_batch: Callable[[], None] = lambda: None,
-    batch_size: int = BATCH_SIZE,
+    batch_size: int = MAX_BATCH_SIZE,
+    sizer: BatchSizer = _sizer,
 ) -> DrainResult:
-    """Settle the messages that wait, until it has taken all or *out_of_time* says to stop.
+    """Process the waiting messages until none are left or *out_of_time* returns true.
 
-    *after_batch* is called after each committed batch. Raises what the database raises where that
-    is no message's fault; the batch then waits as before.
+    Calls *after_batch* after each committed batch. Raises database errors that are no message's
+    fault; the batch then waits as before.
     """
-    work = BatchClaimer(batch_size)
-    settled = 0
+    claimer = BatchClaimer()
+    processed = 0
     while not out_of_time():
-        claim = work.next(clock())
+        claim = claimer.claim_next(clock(), min(batch_size, sizer.size))
         if claim is None:
-            return DrainResult(settled, True)
-        if messages := _settle_claim(claim, clock):
-            settled += messages
+            return DrainResult(processed, True)
+        with sizer.timed(len(claim.message_ids)):
+            messages = _process_claim(claim, clock)
+        if messages:
+            processed += messages
             after_batch()
-    return DrainResult(settled, False)
+    return DrainResult(processed, False)
 
 
-def _settle_claim(claim: Claim, clock: Callable[[], datetime]) -> int:
-    """Settle the batch; how many messages it were. What the database could not do just now counts
-    against no message, but what it ended for taking too long is tried in smaller batches."""
+def _process_claim(claim: Claim, clock: Callable[[], datetime]) -> int:
+    """Process the batch. Returns the number of messages.
+
+    If the database is the cause of a failure, the attempt does not count against the messages. If
+    the batch took too long, smaller ones follow.
+    """
     try:
         return retries.retry_on_conflict(partial(process_batch, claim, clock()))
     except Error as error:
@@ -88,40 +98,41 @@ def _settle_claim(claim: Claim, clock: Callable[[], datetime]) -> int:
             claims.split_or_release(claim)
             return 0
         if retries.is_transient(error):
-            # Where this fails, too, the batch has one attempt less.
+            # If this fails too, the batch has one attempt less.
             with suppress(Error):
                 claims.cancel_attempt(claim)
         raise
 
 
 def process_batch(claim: Claim, now: datetime) -> int:
-    """Settle each message of the batch: recorded, dropped, quarantined, or put back for another
-    attempt. One transaction. How many there were; none where another worker took the batch over."""
+    """Process each message of the batch: record, drop or quarantine it, or put it back for another
+    attempt. One transaction. Returns the number of messages, 0 if another worker has the batch.
+    """
     with pause_gc(), transaction.atomic(durable=True):
         if not claims.try_lock(claim):
             return 0
         claimed = _take(claim)
-        # For the whole of the batch: whoever forgets somebody then also finds what is put aside.
-        senders = _senders({bytes(one.key_digest) for one in claimed})
-        settled: list[hours.HourlyCounts] = []
-        # Apart, because what failed before would spoil the batch again.
-        for together in (
-            [one for one in claimed if not one.attempts],
-            [one for one in claimed if one.attempts],
+        # For the whole batch: forgetting a subject must then also find the rejected messages.
+        senders = _senders({bytes(message.key_digest) for message in claimed})
+        hour_counts: list[hours.HourlyCounts] = []
+        # Separately, because what failed before would spoil the batch again.
+        for messages in (
+            [message for message in claimed if not message.attempts],
+            [message for message in claimed if message.attempts],
         ):
-            if together:
+            if messages:
                 process_or_split(
-                    together,
-                    lambda some: settled.append(_settle(some, senders, now)),
-                    lambda one, error: _put_aside(one, error, now),
+                    messages,
+                    lambda part: hour_counts.append(_process(part, senders, now)),
+                    lambda message, error: _reject(message, error, now),
                 )
         claims.delete_claim(claim)
-        # Last, because workers wait for each other at the counts until they have committed.
-        hours.add_counts(settled)
+        # Last, because workers wait for each other's counts until they commit.
+        hours.add_counts(hour_counts)
     return len(claimed)
 
 
-# Whoever locks a message just now, to forget somebody, deletes it or leaves it for later.
+# A row that is locked belongs to an eraser, which deletes it or leaves it for later.
 _TAKE: LiteralString = """
     DELETE FROM ingestion_inboxmessage WHERE ctid = ANY(ARRAY(
         SELECT ctid FROM ingestion_inboxmessage
@@ -133,6 +144,7 @@ _TAKE: LiteralString = """
 
 
 def _take(claim: Claim) -> list[ClaimedMessage]:
+    """Delete the batch's messages from the inbox. Returns them in the order of arrival."""
     rows = sql.fetch(_TAKE, {"claim": claim.id})
     return sorted(map(ClaimedMessage._make, rows), key=itemgetter(0))
 
@@ -140,39 +152,38 @@ def _take(claim: Claim) -> list[ClaimedMessage]:
 # --- Failures -------------------------------------------------------------------------------
 
 
-def _put_aside(one: ClaimedMessage, error: Exception, now: datetime) -> None:
+def _reject(message: ClaimedMessage, error: Exception, now: datetime) -> None:
     """Put the message back for another attempt or, after the last one, into quarantine."""
-    attempts = one.attempts + 1
+    attempts = message.attempts + 1
     # The error's text may quote the message, so it goes to the quarantine and not into the log.
     logger.warning(
         "Message %d failed in attempt %d of %d: %s",
-        one.id,
+        message.id,
         attempts,
         MAX_ATTEMPTS,
         type(error).__name__,
-        extra={"request_id": one.request_id},
+        extra={"request_id": message.request_id},
     )
     if attempts < MAX_ATTEMPTS:
-        pause = RETRY_BACKOFF * 2 ** (attempts - 1)
+        backoff = RETRY_BACKOFF * 2 ** (attempts - 1)
         InboxMessage.objects.create(
-            **{**one._asdict(), "attempts": attempts}, not_before=now + pause
+            **{**message._asdict(), "attempts": attempts}, not_before=now + backoff
         )
         return
-    told = _storable(f"{type(error).__name__}: {error}")
-    quarantine.add(one._asdict(), attempts, told, now)
+    description = _storable(f"{type(error).__name__}: {error}")
+    quarantine.add(message._asdict(), attempts, description, now)
 
 
 def _storable(text: str) -> str:
-    """The text as PostgreSQL takes it: an error may quote what made its message unusable."""
+    """The text in a form that PostgreSQL stores. An error may quote what made its message fail."""
     return text.encode(errors="replace").decode().replace("\0", "\ufffd")
 
 
-# --- Settling -------------------------------------------------------------------------------
+# --- Recording and dropping -----------------------------------------------------------------
 
 
 class SenderKey(NamedTuple):
-    """The key that a message came with, as the database knows it; ``product_id`` is None where the
-    product is being deleted."""
+    """A message's key in the database. ``product_id`` is None if the product is being deleted."""
 
     key_id: int
     product_id: int | None
@@ -180,49 +191,54 @@ class SenderKey(NamedTuple):
     last_used_at: datetime | None
 
 
-def _settle(
+def _process(
     claimed: Sequence[ClaimedMessage], senders: dict[bytes, SenderKey], now: datetime
 ) -> hours.HourlyCounts:
-    """Record the messages or list them as dropped, and count them. Raises where one of them cannot
-    be handled."""
-    recorded: list[ReceivedMessage] = []
+    """Record the messages or list them as dropped. Returns their counts. Raises if one fails."""
+    recordable: list[ReceivedMessage] = []
     dropped: list[Drop] = []
-    for one in claimed:
-        message = decode(one.payload)
-        sender = senders.get(bytes(one.key_digest))
+    for claimed_message in claimed:
+        message = decode(claimed_message.payload)
+        sender = senders.get(bytes(claimed_message.key_digest))
         if sender is None or sender.product_id is None or sender.revoked_at is not None:
-            dropped.append(_without_key(one, sender, message))
+            dropped.append(_invalid_key_drop(claimed_message, sender, message))
         elif isinstance(message, UnusableMessage):
-            dropped.append(_unusable(one, sender.product_id, message))
+            dropped.append(_drop(claimed_message, sender.product_id, message.reason, message))
         else:
-            recorded.append(ReceivedMessage(sender.product_id, one.id, one.received_at, message))
-    recorded, repeated = message_ids.split_duplicates(recorded)
-    forgotten, crowded_out = record(recorded)
-    in_part: list[Drop] = []
-    if repeated or forgotten or crowded_out:
-        arrived = {one.id: one for one in claimed}
-        for reason, some in ((DropReason.DUPLICATE, repeated), (DropReason.FORGOTTEN, forgotten)):
-            dropped += (_dropped(one, reason, arrived[one.arrival]) for one in some)
-        in_part = [
-            _in_part(one, crowded_out[one.arrival], arrived[one.arrival])
-            for one in recorded
-            if one.arrival in crowded_out
-        ]
-    # Last, because workers wait for each other at the counts: each adds to the same few rows.
-    drops.save_drops([*dropped, *in_part], now)
-    used = {bytes(one.key_digest) for one in claimed}
-    _note_use([sender for digest, sender in senders.items() if digest in used], now)
-    return hours.count_by_hour(recorded, forgotten, dropped)
+            recordable.append(
+                ReceivedMessage(
+                    sender.product_id, claimed_message.id, claimed_message.received_at, message
+                )
+            )
+    recordable, duplicates = message_ids.split_duplicates(recordable)
+    forgotten, dropped_traits = record(recordable)
+    partly_recorded: list[Drop] = []
+    if duplicates or forgotten or dropped_traits:
+        by_arrival = {message.id: message for message in claimed}
+        for reason, rejected in (
+            (DropReason.DUPLICATE, duplicates),
+            (DropReason.FORGOTTEN, forgotten),
+        ):
+            dropped += (
+                _drop(by_arrival[message.arrival], message.product_id, reason, message.message)
+                for message in rejected
+            )
+        partly_recorded = list(_trait_drops(recordable, dropped_traits, by_arrival))
+    # Last, because workers wait for each other's counts: all of them update the same few rows.
+    drops.save_drops([*dropped, *partly_recorded], now)
+    used = {bytes(message.key_digest) for message in claimed}
+    _save_key_use([sender for digest, sender in senders.items() if digest in used], now)
+    return hours.count_by_hour(recordable, forgotten, dropped)
 
 
 def _senders(digests: set[bytes]) -> dict[bytes, SenderKey]:
-    """Whose keys these are. Their products are held until the transaction ends."""
+    """The keys by digest. Their products are locked until the transaction ends."""
     keys = list(IngestionKey.objects.filter(digest__in=digests).defer("secret"))
-    held = locks.share_lock_products({key.product_id for key in keys})
+    locked = locks.share_lock_products({key.product_id for key in keys})
     return {
         bytes(key.digest): SenderKey(
             key.pk,
-            key.product_id if key.product_id in held else None,
+            key.product_id if key.product_id in locked else None,
             key.revoked_at,
             key.last_used_at,
         )
@@ -230,52 +246,62 @@ def _senders(digests: set[bytes]) -> dict[bytes, SenderKey]:
     }
 
 
-def _without_key(one: ClaimedMessage, sender: SenderKey | None, message: Payload) -> Drop:
+def _invalid_key_drop(claimed: ClaimedMessage, sender: SenderKey | None, message: Payload) -> Drop:
     product_id = sender.product_id if sender else None
     if product_id is not None:
         reason = DropReason.REVOKED_KEY
     elif sender is not None:
         reason = DropReason.DELETED_PRODUCT
     else:
-        reason = drops.invalid_key_reason(bytes(one.key_digest))
-    return _not_recorded(one, product_id, reason, message)
+        reason = drops.invalid_key_reason(bytes(claimed.key_digest))
+    return _drop(claimed, product_id, reason, message)
 
 
-def _unusable(one: ClaimedMessage, product_id: int, message: UnusableMessage) -> Drop:
-    return _not_recorded(one, product_id, message.reason, message)
+def _trait_drops(
+    recorded: Sequence[ReceivedMessage],
+    dropped_traits: Mapping[int, Sequence[str]],
+    by_arrival: Mapping[int, ClaimedMessage],
+) -> Iterator[Drop]:
+    """What is listed of messages that count as recorded, but without some of their traits."""
+    for message in recorded:
+        if names := dropped_traits.get(message.arrival):
+            drop = _drop(
+                by_arrival[message.arrival],
+                message.product_id,
+                DropReason.TOO_MANY_TRAITS,
+                message.message,
+            )
+            yield msgspec.structs.replace(drop, detail=texts.describe_dropped_traits(names))
 
 
-def _dropped(one: ReceivedMessage, reason: DropReason, arrived: ClaimedMessage) -> Drop:
-    return _not_recorded(arrived, one.product_id, reason, one.message)
-
-
-def _in_part(one: ReceivedMessage, names: Sequence[str], arrived: ClaimedMessage) -> Drop:
-    """The message is recorded and counts as such; listed is what of it is not."""
-    dropped = _dropped(one, DropReason.TOO_MANY_TRAITS, arrived)
-    return msgspec.structs.replace(dropped, detail=texts.describe_dropped_traits(names))
-
-
-def _not_recorded(
-    one: ClaimedMessage,
+def _drop(
+    claimed: ClaimedMessage,
     product_id: int | None,
     reason: DropReason,
     message: Statement | UnusableMessage,
 ) -> Drop:
-    return Drop(one.id, product_id, reason, one.key_hint, message, one.received_at, one.request_id)
+    return Drop(
+        claimed.id,
+        product_id,
+        reason,
+        claimed.key_hint,
+        message,
+        claimed.received_at,
+        claimed.request_id,
+    )
 
 
-def _note_use(senders: Sequence[SenderKey], now: datetime) -> None:
-    """Note when keys were last used, at most once a minute for each."""
+def _save_key_use(senders: Sequence[SenderKey], now: datetime) -> None:
+    """Save when the keys were last used, at most once a minute for each."""
     before = now - KEY_USE_WRITE_INTERVAL
-    used = [
+    key_ids = [
         sender.key_id
         for sender in senders
         if sender.last_used_at is None or sender.last_used_at < before
     ]
-    if used:
-        due = Q(last_used_at=None) | Q(last_used_at__lt=before)
-        # A worker that holds such a row just now is writing the same.
-        free = IngestionKey.objects.select_for_update(skip_locked=True).filter(due, pk__in=used)
-        IngestionKey.objects.filter(pk__in=list(free.values_list("pk", flat=True))).update(
-            last_used_at=now
-        )
+    if key_ids:
+        is_due = Q(last_used_at=None) | Q(last_used_at__lt=before)
+        # A worker that has locked such a row writes the same.
+        unlocked = IngestionKey.objects.select_for_update(skip_locked=True)
+        due_ids = unlocked.filter(is_due, pk__in=key_ids).values_list("pk", flat=True)
+        IngestionKey.objects.filter(pk__in=list(due_ids)).update(last_used_at=now)

@@ -1,8 +1,8 @@
 """The durable inbox: a message is accepted once it is committed here.
 
-Requests that arrive at the same time share one INSERT and one commit (group commit): while one
-group is being written to disk, the next one gathers. So each request waits for about one commit,
-however many of them there are.
+Requests that arrive at the same time share one INSERT and one commit (group commit). While one
+group is written to disk, the next one gathers. So each request waits for about one commit, however
+many requests there are.
 """
 
 import logging
@@ -31,44 +31,45 @@ logger = logging.getLogger(__name__)
 # received_at, key digest, key hint, request id, payload
 InboxRow: TypeAlias = tuple[datetime, bytes, str, str | None, bytes]
 
-# A group takes no more than one INSERT can carry in a moment; a larger part makes a group alone.
+# A group is limited to what one INSERT writes quickly. A larger part is a group of its own.
 MAX_GROUP_ROWS = 10_000
 MAX_GROUP_BYTES = 4 * 1024 * 1024
-# Over so many bytes that wait to be committed a process takes no more, whoever sends them.
+# With this many bytes waiting to be committed, a process accepts no more.
 MAX_WAITING_BYTES = 32 * 1024 * 1024
 
 RETRY_AFTER_FAILURE = 2
 RETRY_AFTER_FULL = 30
-# PostgreSQL gives up an INSERT that takes longer. It is the time for two of them that senders
-# wait: for the group before theirs and for their own. So they are told what became of it.
+# Seconds. PostgreSQL cancels an INSERT that takes longer. A sender waits for up to two of them, the
+# group before its own and its own, and so learns the outcome.
 STATEMENT_TIMEOUT = 4.0
 COMMIT_TIMEOUT = 10.0
-# A connection that was idle for longer is asked for a sign of life before it is relied on.
+# Seconds. A connection that was idle for longer is checked before use.
 IDLE_BEFORE_CHECK = 1.0
-# A statement that ran so often keeps its plan: planning is a third of a small INSERT's time.
+# After this many executions a statement keeps its plan: planning is a third of a small INSERT's
+# time.
 PREPARE_THRESHOLD = 5
-# So many seconds pass between two additions to the count of what was accepted.
+# Seconds between two updates of the stored counts.
 COUNTS_WRITE_INTERVAL = 10.0
 # PostgreSQL's code for a file that it could not extend.
 DISK_FULL = "53100"
 
 
 class InboxUnavailable(Exception):
-    """The messages could not be committed; the sender should try again in *retry_after* seconds."""
+    """The messages were not committed. The sender should retry in *retry_after* seconds."""
 
     def __init__(self, retry_after: int) -> None:
-        super().__init__(f"try again in {retry_after} s")
+        super().__init__(f"retry in {retry_after} s")
         self.retry_after = retry_after
 
 
 def accept(
     messages: Sequence[Payload], key: str, received_at: datetime, request_id: str | None = None
 ) -> None:
-    """Commit the messages, together with a digest of the key and the id that they came with.
+    """Commit the messages, with a digest of the key and with the request's id.
 
-    Returns once they are on disk; raises Unavailable if they are not. Messages of one call are
-    committed together or not at all. Of messages with a key that there is not, those beyond a
-    bounded number a second are only counted.
+    Returns once they are on disk, and raises InboxUnavailable otherwise. The messages of one call
+    are committed together or not at all. Messages with an unknown key that exceed a number per
+    second are only counted.
     """
     if not messages:
         return
@@ -81,7 +82,7 @@ def accept(
 
 
 class _Part:
-    """The rows of one sender."""
+    """The rows of one request. ``retry_after`` is not None once they are rejected."""
 
     def __init__(self, rows: list[InboxRow]) -> None:
         self.rows = rows
@@ -90,18 +91,18 @@ class _Part:
 
     @property
     def key_digest(self) -> bytes:
-        """Of all rows: a sender has one key."""
+        """The same for all rows: a request has one key."""
         return self.rows[0][1]
 
 
 class _Group:
-    """Parts that are committed together, and the outcome that their senders wait for."""
+    """Parts that are committed together. ``is_done`` is set once their outcome is known."""
 
     def __init__(self) -> None:
         self.parts: list[_Part] = []
         self.rows = 0
         self.bytes = 0
-        self.settled = threading.Event()
+        self.is_done = threading.Event()
 
     def has_room(self, part: _Part) -> bool:
         rows, size = self.rows + len(part.rows), self.bytes + part.bytes
@@ -119,14 +120,14 @@ class _Group:
 
 
 class GroupCommitter:
-    """Commits what concurrent requests hand in, group by group, in a thread of its own.
+    """Commits the rows of concurrent requests, group by group, in its own thread.
 
-    In a gevent worker the thread is a greenlet, and handing over costs next to nothing.
+    In a gevent worker the thread is a greenlet, and switching to it costs next to nothing.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        # In the order in which they are committed; the last one gathers.
+        # In the order in which they are committed. The last one gathers.
         self._waiting: deque[_Group] = deque()
         self._arrived = threading.Event()
         self._thread: threading.Thread | None = None
@@ -134,12 +135,12 @@ class GroupCommitter:
         self._used_at = 0.0
         self._failing = False
         self._disk_full_at: float | None = None
-        self._shares = KeyQuotas()
+        self._quotas = KeyQuotas()
         self._keys = KnownKeys()
-        self._tally = _Tally()
+        self._counts = _PendingCounts()
 
     def commit(self, rows: list[InboxRow]) -> None:
-        """Return once the rows are committed; raise Unavailable if that failed."""
+        """Return once the rows are committed. Raise InboxUnavailable if that fails."""
         part = _Part(rows)
         with self._lock:
             group = self._group_for(part)
@@ -147,14 +148,14 @@ class GroupCommitter:
             if self._thread is None or not self._thread.is_alive():
                 self._start()
         self._arrived.set()
-        if not group.settled.wait(COMMIT_TIMEOUT):
+        if not group.is_done.wait(COMMIT_TIMEOUT):
             self._withdraw(group, part)
             raise InboxUnavailable(RETRY_AFTER_FAILURE)
         if part.retry_after is not None:
             raise InboxUnavailable(part.retry_after)
 
     def _group_for(self, part: _Part) -> _Group:
-        """The group that gathers, or a new one behind it where the part finds no room in it."""
+        """The group that gathers, or a new one behind it if the part does not fit."""
         if sum(group.bytes for group in self._waiting) + part.bytes > MAX_WAITING_BYTES:
             raise InboxUnavailable(RETRY_AFTER_FAILURE)
         if not self._waiting or not self._waiting[-1].has_room(part):
@@ -162,18 +163,18 @@ class GroupCommitter:
         return self._waiting[-1]
 
     def _withdraw(self, group: _Group, part: _Part) -> None:
-        """Take back what nobody has begun to commit: its sender will send it again."""
+        """Remove a part that is not being committed yet: its sender will retry."""
         with self._lock:
             if group in self._waiting:
                 group.remove(part)
 
     def saw_full_disk(self, within: float) -> bool:
-        """Whether the last commit failed for want of disk space, so many seconds ago at most."""
+        """Whether the last commit failed because the disk was full, up to *within* seconds ago."""
         at = self._disk_full_at
         return at is not None and time.monotonic() - at < within
 
     def stop(self) -> None:
-        """Commit what is waiting and end the thread with its connection."""
+        """Commit the waiting groups, then end the thread and its connection."""
         thread = self._thread
         if thread is None:
             return
@@ -188,70 +189,70 @@ class GroupCommitter:
         self._thread.start()
 
     def _run(self) -> None:
-        _leave_the_pool()
+        _use_own_connection()
         while self._waiting or not self._stopping:
             if not self._waiting:
-                self._arrived.wait(self._tally.due_in())
+                self._arrived.wait(self._counts.due_in())
             self._arrived.clear()
-            if group := self._next():
-                self._settle(group)
-            self._tally.write_if_due()
-        self._tally.write()
+            if group := self._next_group():
+                self._commit_group(group)
+            self._counts.write_if_due()
+        self._counts.write()
         connection.close()
 
-    def _next(self) -> _Group | None:
-        """The group whose turn it is; None where nobody waits for one."""
+    def _next_group(self) -> _Group | None:
+        """Take the next group out of the queue. Returns None if nobody waits for one."""
         with self._lock:
             group = self._waiting.popleft() if self._waiting else None
         return group if group and group.parts else None
 
-    def _settle(self, group: _Group) -> None:
+    def _commit_group(self, group: _Group) -> None:
         try:
             self._prepare_connection()
-            self._shares.refresh_if_due()
+            self._quotas.refresh_if_due()
             unknown = self._keys.unknown({part.key_digest for part in group.parts})
             accepted = _Accepted()
             for part in group.parts:
                 if part.key_digest in unknown:
-                    self._admit_some(part, accepted)
-                elif self._shares.is_exceeded(part.key_digest):
+                    self._accept_unknown_key(part, accepted)
+                elif self._quotas.is_exceeded(part.key_digest):
                     part.retry_after = RETRY_AFTER_FULL
                 else:
                     accepted.add(part.key_digest, part.rows)
             if accepted.rows:
                 _insert(accepted.rows)
-                self._note_success()
-            self._shares.add(accepted.keys)
-            self._tally.add(accepted)
+                self._log_success()
+            self._quotas.add(accepted.keys)
+            self._counts.add(accepted)
         except Exception as error:
-            # Whether the commit reached the disk is unknown: the senders must not be told it did.
+            # It is unknown whether the commit reached the disk, so the senders must retry.
             for part in group.parts:
                 part.retry_after = RETRY_AFTER_FAILURE
-            self._note_failure(error)
+            self._log_failure(error)
             connection.close()
         finally:
-            group.settled.set()
+            group.is_done.set()
 
-    def _admit_some(self, part: _Part, accepted: "_Accepted") -> None:
-        """Store as many messages with an unknown key as are allowed, and count the others."""
+    def _accept_unknown_key(self, part: _Part, accepted: "_Accepted") -> None:
+        """Accept as many messages as the allowance permits, and only count the others."""
         number = 0
-        if not self._shares.is_exceeded(part.key_digest):
-            number = self._keys.allow(len(part.rows))
+        if not self._quotas.is_exceeded(part.key_digest):
+            number = self._keys.take_unknown_allowance(len(part.rows))
         accepted.add(part.key_digest, part.rows[:number])
         accepted.counted[drops.invalid_key_reason(part.key_digest)] += len(part.rows) - number
 
-    def _note_success(self) -> None:
+    def _log_success(self) -> None:
         if self._failing:
             logger.info("Messages are committed again.")
         self._failing = False
         self._disk_full_at = None
 
-    def _note_failure(self, error: Exception) -> None:
+    def _log_failure(self, error: Exception) -> None:
         if not isinstance(error, Error):
             logger.error("Messages could not be committed", exc_info=error)
         elif not self._failing:
             logger.error(
-                "Messages cannot be committed (%s); their senders are told to send them again.",
+                "Messages cannot be committed (%s). Their senders are asked to retry.",
                 type(error.__cause__ or error).__name__,
             )
         self._failing = True
@@ -259,7 +260,7 @@ class GroupCommitter:
         self._disk_full_at = time.monotonic() if is_full else None
 
     def _prepare_connection(self) -> None:
-        """Leave a connection that died while nobody used it, before messages depend on it."""
+        """Replace a connection that died while idle, before messages depend on it."""
         now = time.monotonic()
         if now - self._used_at > IDLE_BEFORE_CHECK and not connection.is_usable():
             connection.close()
@@ -269,11 +270,12 @@ class GroupCommitter:
         self._used_at = now
 
 
-def _leave_the_pool() -> None:
-    """Give this thread a connection of its own: it is never idle, and not set up as others are."""
+def _use_own_connection() -> None:
+    """Give this thread a connection outside the pool: it is rarely idle, and configured
+    differently."""
     own = connection.copy()
     own.settings_dict["OPTIONS"].pop("pool", None)
-    # Django otherwise has the driver keep no plan, whatever a statement asks for.
+    # Django otherwise disables prepared statements in the driver.
     own.settings_dict["OPTIONS"]["prepare_threshold"] = PREPARE_THRESHOLD
     connections[DEFAULT_DB_ALIAS] = own
 
@@ -292,7 +294,7 @@ _INSERT_WITH_IDS: LiteralString = """
 
 
 def _insert(rows: list[InboxRow]) -> None:
-    # One statement outside any transaction block: it is committed when it returns.
+    # One statement outside any transaction: it is committed when it returns.
     received, digests, hints, request_ids, payloads = zip(*rows, strict=True)
     columns = {
         "received": list(received),
@@ -304,12 +306,12 @@ def _insert(rows: list[InboxRow]) -> None:
         columns["request_ids"] = list(request_ids)
         sql.execute(_INSERT_WITH_IDS, columns, prepare=True)
     else:
-        # Most senders give none, and a column of nothing would cost a tenth of the INSERT.
+        # Most senders give none, and a column of NULLs would cost a tenth of the INSERT.
         sql.execute(_INSERT, columns, prepare=True)
 
 
 class _Accepted:
-    """What became of the messages that are answered with 202: rows, or counted by reason."""
+    """The messages of a group that get 202: rows to insert, and drops that are only counted."""
 
     def __init__(self) -> None:
         self.rows: list[InboxRow] = []
@@ -321,11 +323,10 @@ class _Accepted:
         self.keys[key_digest] += len(rows)
 
 
-class _Tally:
-    """Adds what was accepted to the counts that monitors and the admin read, now and then.
+class _PendingCounts:
+    """Adds accepted messages to the stored counts every few seconds.
 
-    What a process that is killed had not added yet is missing from the counts, never from the
-    inbox.
+    If the process is killed, its pending counts are lost. The inbox loses nothing.
     """
 
     def __init__(self) -> None:
@@ -340,7 +341,7 @@ class _Tally:
         self._dropped += accepted.counted
 
     def due_in(self) -> float | None:
-        """Seconds until the count is to be written; None where there is nothing to write."""
+        """Seconds until the next write, or None if there is nothing to write."""
         if not self._messages:
             return None
         return max(0.0, self._since + COUNTS_WRITE_INTERVAL - time.monotonic())
@@ -353,9 +354,9 @@ class _Tally:
         if not self._messages:
             return
         try:
-            self._add_up(timezone.now())
+            self._save(timezone.now())
         except Error:
-            # The next group of messages reports what is wrong; the count waits for its next turn.
+            # The next group of messages logs the cause. The counts wait for the next write.
             connection.close()
             self._since = time.monotonic()
         else:
@@ -363,7 +364,7 @@ class _Tally:
             self._dropped.clear()
 
     @transaction.atomic(durable=True)
-    def _add_up(self, now: datetime) -> None:
+    def _save(self, now: datetime) -> None:
         telemetry.add_run(ACCEPT_COUNTER, self._messages, 0.0, now)
         if self._dropped:
             telemetry.add_run(UNKNOWN_KEY_COUNTER, self._dropped.total(), 0.0, now)

@@ -1,7 +1,7 @@
-"""Who may put how much into the inbox, as one web process sees it.
+"""How much each key may put into the inbox, as one web process sees it.
 
-A flood of one key fills that key's share and is refused then, and nobody else is. Messages without
-a valid key get a bounded number of rows a second; the rest is counted.
+A flood of one key fills only that key's share; other keys are still accepted. Messages without a
+valid key get a limited number of rows a second; the rest is only counted.
 """
 
 import time
@@ -15,16 +15,16 @@ from engagement.database import sql
 
 # One key may fill this share of INBOX_LIMIT.
 MAX_KEY_SHARE = 0.5
-# Over INBOX_LIMIT only keys with more than an equal share are refused; over so many times the limit
-# all are.
+# Above INBOX_LIMIT, only keys with more than an equal share are rejected. Above this multiple of
+# it, all are.
 HARD_LIMIT_FACTOR = 2
-# Counting a deep inbox takes time: it may take up to this share of it.
+# Counting a deep inbox takes up to this share of the time.
 MAX_COUNT_TIME_SHARE = 0.05
 
-# Messages without a valid key that one process stores in a second, and at once after a pause.
+# Messages without a valid key that one process stores per second, and at once after a pause.
 UNKNOWN_PER_SECOND = 50.0
 UNKNOWN_BURST = 500.0
-# A key is looked up anew after so many seconds: it may have been deleted.
+# A key is looked up again after this time: it may have been deleted.
 KEY_CACHE_SECONDS = 60.0
 
 _COUNT: LiteralString = """
@@ -35,7 +35,7 @@ _COUNT: LiteralString = """
 
 
 class KeyQuotas:
-    """How many messages of each key wait: counted now and then, and added up in between."""
+    """How many messages of each key wait: counted now and then, and incremented in between."""
 
     def __init__(self) -> None:
         self._next_count = 0.0
@@ -43,6 +43,7 @@ class KeyQuotas:
         self._total = 0
 
     def refresh_if_due(self) -> None:
+        """Count the inbox again, unless the last count is recent."""
         started = time.monotonic()
         if started < self._next_count:
             return
@@ -57,46 +58,46 @@ class KeyQuotas:
         self._total += messages.total()
 
     def is_exceeded(self, digest: bytes) -> bool:
-        """Whether the inbox takes no more messages of the key for now."""
-        limit, mine = settings.INBOX_LIMIT, self._waiting.get(digest, 0)
-        if mine >= limit * MAX_KEY_SHARE or self._total >= limit * HARD_LIMIT_FACTOR:
+        """Whether the inbox accepts no more messages of the key for now."""
+        limit, waiting = settings.INBOX_LIMIT, self._waiting.get(digest, 0)
+        if waiting >= limit * MAX_KEY_SHARE or self._total >= limit * HARD_LIMIT_FACTOR:
             return True
-        return self._total >= limit and mine >= limit / len(self._waiting)
+        return self._total >= limit and waiting >= limit / len(self._waiting)
 
 
-_KNOWN: LiteralString = """
+_EXISTING: LiteralString = """
     SELECT digest FROM ingestion_ingestionkey WHERE digest = ANY(%(digests)b::bytea[])
 """
 
 
 class KnownKeys:
-    """Which keys there are, revoked ones included, asked for once for all that are new here."""
+    """A cache of the existing keys, revoked ones included, and an allowance for unknown ones."""
 
     def __init__(self) -> None:
-        self._known: set[bytes] = set()
-        self._forget_at = 0.0
-        self._allowed = UNKNOWN_BURST
-        self._allowed_at = time.monotonic()
+        self._digests: set[bytes] = set()
+        self._expires_at = 0.0
+        self._allowance = UNKNOWN_BURST
+        self._allowance_at = time.monotonic()
 
     def unknown(self, digests: Collection[bytes]) -> set[bytes]:
-        """Those of the keys that there are not, as the database says now."""
+        """The digests that are no existing key's."""
         now = time.monotonic()
-        if now >= self._forget_at:
-            self._known.clear()
-            self._forget_at = now + KEY_CACHE_SECONDS
-        new = set(digests) - self._known
-        if new:
-            found = {bytes(one) for (one,) in sql.fetch(_KNOWN, {"digests": list(new)})}
-            self._known |= found
-            new -= found
-        return new
+        if now >= self._expires_at:
+            self._digests.clear()
+            self._expires_at = now + KEY_CACHE_SECONDS
+        uncached = set(digests) - self._digests
+        if not uncached:
+            return uncached
+        existing = {bytes(row[0]) for row in sql.fetch(_EXISTING, {"digests": list(uncached)})}
+        self._digests |= existing
+        return uncached - existing
 
-    def allow(self, messages: int) -> int:
-        """How many of so many messages with unknown keys may be stored now."""
+    def take_unknown_allowance(self, messages: int) -> int:
+        """Reserve room for messages with unknown keys. Returns how many may be stored now."""
         now = time.monotonic()
-        earned = (now - self._allowed_at) * UNKNOWN_PER_SECOND
-        self._allowed = min(UNKNOWN_BURST, self._allowed + earned)
-        self._allowed_at = now
-        allowed = min(messages, int(self._allowed))
-        self._allowed -= allowed
-        return allowed
+        earned = (now - self._allowance_at) * UNKNOWN_PER_SECOND
+        self._allowance = min(UNKNOWN_BURST, self._allowance + earned)
+        self._allowance_at = now
+        number = min(messages, int(self._allowance))
+        self._allowance -= number
+        return number

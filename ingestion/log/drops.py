@@ -1,8 +1,8 @@
-"""The record of what was accepted and not recorded, and why.
+"""Dropped messages: accepted but not recorded, with the reason.
 
-"Why did my event not arrive?" is answered from here: each dropped message is listed with its
-reason, and counted per reason, product and UTC day. Of messages without a valid key those beyond a
-bounded number a second are only counted (``ingestion.inbox.quotas``).
+Each is listed, and counted by reason, product and UTC day. This answers "Why did my event not
+arrive?" Messages without a valid key that exceed a number per second are only counted
+(``ingestion.inbox.quotas``).
 """
 
 from collections import Counter
@@ -20,9 +20,9 @@ from ingestion.payloads import UnusableMessage
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """A message that is not recorded, or not all of it, which ``detail`` then says.
+    """A message that is not recorded, or only in part; then ``detail`` tells what is missing.
 
-    ``product_id`` is None where the key names none.
+    ``product_id`` is None if the key belongs to no product.
     """
 
     id: int
@@ -47,66 +47,66 @@ def save_drops(dropped: Sequence[Drop], now: datetime) -> None:
     """List and count the messages, in the caller's transaction."""
     if not dropped:
         return
-    DroppedMessage.objects.bulk_create(_row(one, now) for one in dropped)
-    add_counts(Counter((one.product_id, one.reason) for one in dropped), now)
+    DroppedMessage.objects.bulk_create(_row(drop, now) for drop in dropped)
+    add_counts(Counter((drop.product_id, drop.reason) for drop in dropped), now)
 
 
 def add_counts(dropped: Mapping[tuple[int | None, DropReason], int], now: datetime) -> None:
-    """Count so many messages of each product, None where the key names none, and reason."""
+    """Add the numbers of messages, by product (None if the key belongs to none) and reason."""
     # Sorted, so that two workers that drop messages of the same products cannot deadlock.
-    counted = sorted(dropped.items(), key=lambda item: (item[0][0] or 0, item[0][1].value))
-    days: list[date] = [now.astimezone(UTC).date()] * len(counted)
+    counts = sorted(dropped.items(), key=lambda item: (item[0][0] or 0, item[0][1].value))
+    days: list[date] = [now.astimezone(UTC).date()] * len(counts)
     sql.execute(
         _COUNT,
         {
-            "products": [product for (product, _), _ in counted],
+            "products": [product for (product, _), _ in counts],
             "days": days,
-            "reasons": [reason.value for (_, reason), _ in counted],
-            "counts": [number for _, number in counted],
+            "reasons": [reason.value for (_, reason), _ in counts],
+            "counts": [number for _, number in counts],
         },
     )
 
 
-# What stands for the key of a request that carried none.
+# The digest of requests without a key.
 _NO_KEY = credentials.digest("")
 
 
 def invalid_key_reason(digest: bytes) -> DropReason:
-    """Why a message is dropped that came with a key that there is not."""
+    """The reason for dropping a message whose key does not exist."""
     return DropReason.MISSING_KEY if digest == _NO_KEY else DropReason.UNKNOWN_KEY
 
 
-# What is dropped because somebody was forgotten must not bring back what was forgotten.
+# The list must not bring back the ids that were deleted on request.
 _WITHOUT_DETAILS = {DropReason.FORGOTTEN, DropReason.DELETED_PRODUCT}
 
 
-def _row(one: Drop, now: datetime) -> DroppedMessage:
+def _row(drop: Drop, now: datetime) -> DroppedMessage:
     return DroppedMessage(
-        id=one.id,
-        product_id=one.product_id,
-        reason=one.reason,
-        key_hint=one.key_hint,
-        kind=kind_of(one.message),
-        received_at=one.received_at,
+        id=drop.id,
+        product_id=drop.product_id,
+        reason=drop.reason,
+        key_hint=drop.key_hint,
+        kind=kind_of(drop.message),
+        received_at=drop.received_at,
         dropped_at=now,
-        **({} if one.reason in _WITHOUT_DETAILS else _details(one)),
+        **({} if drop.reason in _WITHOUT_DETAILS else _details(drop)),
     )
 
 
-def _details(one: Drop) -> dict[str, str | None]:
-    message = one.message
+def _details(drop: Drop) -> dict[str, str | None]:
+    message = drop.message
     return {
-        "request_id": one.request_id,
+        "request_id": drop.request_id,
         "user_external_id": message.user_id or "",
         "account_external_id": message.group_id or "",
         "event": (message.event or "") if isinstance(message, Track | UnusableMessage) else "",
         "message_id": message.message_id or "",
-        "detail": message.detail if isinstance(message, UnusableMessage) else one.detail,
+        "detail": message.detail if isinstance(message, UnusableMessage) else drop.detail,
     }
 
 
 def kind_of(message: Statement | UnusableMessage) -> str:
-    """The message's kind as its senders know it."""
+    """The message's kind in its senders' words."""
     if isinstance(message, UnusableMessage):
         return message.kind
     return type(message).__name__.lower()

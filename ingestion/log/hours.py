@@ -1,7 +1,7 @@
-"""What became of the messages that products sent, counted by the hour in which they were received.
+"""Counts of recorded and dropped messages, by the hour of receipt.
 
-The counts are for a glance at the last day. What still waits or is in quarantine is not in them: it
-is counted where it lies, so that a message that moves on is in one place at any time.
+They summarize the last 24 hours. Messages in the inbox or in quarantine are not included: those are
+counted in their own tables, so that each message is in one place at any time.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from engagement.database import sql
 from engagement.messages import ReceivedMessage
 from ingestion.log.drops import Drop
 
-# What stands for a reason where the message was recorded.
+# Stands for a reason if the message was recorded.
 RECORDED = ""
 
 # By product, hour and reason.
@@ -26,32 +26,33 @@ def count_by_hour(
     forgotten: Sequence[ReceivedMessage],
     dropped: Sequence[Drop],
 ) -> HourlyCounts:
-    """The messages that were handed over to be recorded, less those of somebody *forgotten*, and
-    those that were dropped. Whose product nobody knows is in no product's counts."""
+    """The counts of *recorded* messages, without those that were *forgotten*, and of *dropped*
+    ones. Messages without a product are not counted."""
     counts = _by_hour(recorded)
     counts.subtract(_by_hour(forgotten))
     counts.update(
-        (one.product_id, start_of_hour(one.received_at), one.reason.value)
-        for one in dropped
-        if one.product_id is not None
+        (drop.product_id, start_of_hour(drop.received_at), drop.reason.value)
+        for drop in dropped
+        if drop.product_id is not None
     )
     return counts
 
 
 def _by_hour(received: Sequence[ReceivedMessage]) -> HourlyCounts:
-    times = [one.received_at for one in received]
+    times = [message.received_at for message in received]
     if not times:
         return Counter()
     hour = start_of_hour(min(times))
     if start_of_hour(max(times)) == hour:
-        # Nearly always; a tenth of the time of asking each message for its hour.
+        # Nearly always, and in a tenth of the time of looking at each message.
         products = Counter(map(attrgetter("product_id"), received))
         return Counter({(pk, hour, RECORDED): count for pk, count in products.items()})
-    return Counter((one.product_id, start_of_hour(one.received_at), RECORDED) for one in received)
+    return Counter(
+        (message.product_id, start_of_hour(message.received_at), RECORDED) for message in received
+    )
 
 
 def start_of_hour(at: datetime) -> datetime:
-    """When the hour of the time begins."""
     return at.replace(minute=0, second=0, microsecond=0)
 
 
@@ -66,10 +67,10 @@ _ADD: LiteralString = """
 def add_counts(counts: Sequence[HourlyCounts]) -> None:
     """Add the counts to the stored ones, in the caller's transaction."""
     total: HourlyCounts = Counter()
-    for some in counts:
-        total.update(some)
+    for batch_counts in counts:
+        total.update(batch_counts)
     # Sorted, so that two workers that record messages of the same products cannot deadlock.
-    rows = sorted((place, count) for place, count in total.items() if count)
+    rows = sorted((key, count) for key, count in total.items() if count)
     if rows:
         sql.execute(
             _ADD,

@@ -1,4 +1,4 @@
-"""What became of the messages that products sent in the last day, and what still waits."""
+"""The outcome of the messages of the last 24 hours, and what still waits."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -9,22 +9,22 @@ from engagement.database import sql
 from ingestion.log.hours import RECORDED, start_of_hour
 from ingestion.models import DropReason, HourCount, IngestionKey
 
-# The hour that has begun is the last of them.
+# The current hour is the last of them.
 HOURS = 24
-# Seconds that counting in a deep inbox or quarantine may take.
+# Limit for counting a deep inbox or quarantine.
 COUNT_TIMEOUT_SECONDS = 1.0
 
 ByHour = list[int]
 
 
-def _none() -> ByHour:
+def _zeros() -> ByHour:
     return [0] * HOURS
 
 
 @dataclass
 class Backlog:
-    """What of a product waits in the inbox: how many messages, when the oldest was received, and
-    how many there are of each hour."""
+    """A product's messages in the inbox: their number, when the oldest was received, and their
+    number by hour."""
 
     messages: int = 0
     oldest: datetime | None = None
@@ -33,55 +33,57 @@ class Backlog:
 
 @dataclass
 class Last24Hours:
-    """A product's messages by the hour in which they were received, the newest hour last, and by
-    what became of them. ``waiting`` is None where counting the inbox takes too long, and
-    ``quarantined`` where counting the quarantine does; neither is then in the hours."""
+    """A product's messages by outcome and hour of receipt, the newest hour last.
+
+    ``waiting`` is None if counting the inbox takes too long, and ``quarantined`` if counting the
+    quarantine does. Then these are not in the hours either.
+    """
 
     hours: list[datetime]
-    recorded: ByHour = field(default_factory=_none)
+    recorded: ByHour = field(default_factory=_zeros)
     dropped: dict[DropReason, ByHour] = field(default_factory=dict)
-    in_quarantine: ByHour = field(default_factory=_none)
-    in_inbox: ByHour = field(default_factory=_none)
+    in_quarantine: ByHour = field(default_factory=_zeros)
+    in_inbox: ByHour = field(default_factory=_zeros)
     waiting: Backlog | None = None
     quarantined: int | None = None
 
     @property
     def accepted(self) -> int:
-        """All that was answered with 202: each message is in one of the places."""
-        parts = [self.recorded, *self.dropped.values(), self.in_quarantine, self.in_inbox]
-        return sum(map(sum, parts))
+        """The number of messages that got 202. Each has one outcome."""
+        outcomes = [self.recorded, *self.dropped.values(), self.in_quarantine, self.in_inbox]
+        return sum(map(sum, outcomes))
 
 
 def for_products(product_ids: Collection[int], now: datetime) -> dict[int, Last24Hours]:
-    """The last day of each of the products, in four queries."""
+    """The last 24 hours of each product, in four queries."""
     newest = start_of_hour(now)
     hours = [newest - timedelta(hours=back) for back in range(HOURS - 1, -1, -1)]
-    found = {product_id: Last24Hours(hours) for product_id in product_ids}
-    place = {hour: index for index, hour in enumerate(hours)}
-    _add_settled(found, place)
-    _add_quarantined(found, place)
-    _add_waiting(found, place)
-    return found
+    products = {product_id: Last24Hours(hours) for product_id in product_ids}
+    indexes = {hour: index for index, hour in enumerate(hours)}
+    _add_processed(products, indexes)
+    _add_quarantined(products, indexes)
+    _add_waiting(products, indexes)
+    return products
 
 
-def _add_settled(found: dict[int, Last24Hours], place: dict[datetime, int]) -> None:
-    counts = HourCount.objects.filter(product__in=found, hour__in=place)
+def _add_processed(products: dict[int, Last24Hours], indexes: dict[datetime, int]) -> None:
+    counts = HourCount.objects.filter(product__in=products, hour__in=indexes)
     for product_id, hour, reason, count in counts.values_list("product", "hour", "reason", "count"):
-        one = found[product_id]
+        last_24h = products[product_id]
         if reason == RECORDED:
-            by_hour = one.recorded
+            by_hour = last_24h.recorded
         else:
-            by_hour = one.dropped.setdefault(DropReason(reason), _none())
-        by_hour[place[hour]] += count
-    for one in found.values():
-        # In the order in which the reasons are declared, wherever they are shown.
-        one.dropped = {
-            reason: one.dropped[reason] for reason in DropReason if reason in one.dropped
+            by_hour = last_24h.dropped.setdefault(DropReason(reason), _zeros())
+        by_hour[indexes[hour]] += count
+    for last_24h in products.values():
+        # In the order of declaration, wherever they are shown.
+        last_24h.dropped = {
+            reason: last_24h.dropped[reason] for reason in DropReason if reason in last_24h.dropped
         }
 
 
 def count_recorded(product_id: int, now: datetime) -> int:
-    """How many messages of the product were recorded in the last day."""
+    """How many messages of the product were recorded in the last 24 hours."""
     since = start_of_hour(now) - timedelta(hours=HOURS - 1)
     counts = HourCount.objects.filter(product=product_id, hour__gte=since, reason=RECORDED)
     return sum(counts.values_list("count", flat=True))
@@ -94,30 +96,30 @@ _QUARANTINED: LiteralString = """
 """
 
 
-def _add_quarantined(found: dict[int, Last24Hours], place: dict[datetime, int]) -> None:
+def _add_quarantined(products: dict[int, Last24Hours], indexes: dict[datetime, int]) -> None:
     try:
         with sql.statement_timeout(COUNT_TIMEOUT_SECONDS):
-            rows = sql.fetch(_QUARANTINED, {"products": list(found)})
+            rows = sql.fetch(_QUARANTINED, {"products": list(products)})
     except sql.StatementTimeout:
         return
-    for one in found.values():
-        one.quarantined = 0
+    for last_24h in products.values():
+        last_24h.quarantined = 0
     for product_id, hour, count in rows:
-        one = found[product_id]
-        one.quarantined = (one.quarantined or 0) + count
-        if hour in place:
-            one.in_quarantine[place[hour]] += count
+        last_24h = products[product_id]
+        last_24h.quarantined = (last_24h.quarantined or 0) + count
+        if hour in indexes:
+            last_24h.in_quarantine[indexes[hour]] += count
 
 
-def _add_waiting(found: dict[int, Last24Hours], place: dict[datetime, int]) -> None:
-    backlogs = load_backlogs(found)
+def _add_waiting(products: dict[int, Last24Hours], indexes: dict[datetime, int]) -> None:
+    backlogs = load_backlogs(products)
     if backlogs is None:
         return
-    for product_id, one in found.items():
-        one.waiting = backlogs[product_id]
-        for hour, count in one.waiting.hours.items():
-            if hour in place:
-                one.in_inbox[place[hour]] += count
+    for product_id, last_24h in products.items():
+        last_24h.waiting = backlogs[product_id]
+        for hour, count in last_24h.waiting.hours.items():
+            if hour in indexes:
+                last_24h.in_inbox[indexes[hour]] += count
 
 
 _WAITING: LiteralString = """
@@ -128,7 +130,7 @@ _WAITING: LiteralString = """
 
 
 def load_backlogs(product_ids: Iterable[int]) -> dict[int, Backlog] | None:
-    """What of each product waits in the inbox; None where counting takes too long."""
+    """Each product's messages in the inbox, or None if counting takes too long."""
     backlogs = {product_id: Backlog() for product_id in product_ids}
     keys = IngestionKey.objects.filter(product__in=backlogs).values_list("digest", "product")
     owners = {bytes(digest): product_id for digest, product_id in keys}

@@ -1,4 +1,4 @@
-"""How ingestion stands for one product: what waits, what is put aside, and what was dropped."""
+"""The ingestion status of a product: messages that wait, are quarantined, or were dropped."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -10,15 +10,14 @@ from django.db.models import Count, Max
 from ingestion.log import last_24h
 from ingestion.models import DropCount, DroppedMessage, DropReason, QuarantinedMessage
 
-# The chart shows so many days, today included.
+# Including today.
 CHART_DAYS = 30
-# So many kinds of unknown senders are listed.
 MAX_SENDERS = 50
 
 
 @dataclass(frozen=True)
 class DailyDrops:
-    """How many messages were dropped on each of the days, for each reason that occurred."""
+    """The number of dropped messages on each day, for each reason that occurred."""
 
     days: list[date]
     by_reason: dict[DropReason, list[int]]
@@ -34,8 +33,8 @@ class DailyDrops:
 
 @dataclass(frozen=True)
 class IngestionStatus:
-    """``waiting`` is None where counting takes too long; ``oldest`` is when the oldest of those
-    that wait was received."""
+    """``waiting`` is None if counting takes too long. ``oldest`` is when the oldest waiting message
+    was received."""
 
     waiting: int | None
     oldest: datetime | None
@@ -45,7 +44,7 @@ class IngestionStatus:
 
 @dataclass(frozen=True)
 class UnknownSender:
-    """Messages that came with a key that no product has, or with none."""
+    """Messages with the same unknown key, or with none."""
 
     key_hint: str
     reason: DropReason
@@ -65,22 +64,22 @@ def for_product(product_id: int, now: datetime) -> IngestionStatus:
 
 
 def daily_drops(product_id: int | None, now: datetime) -> DailyDrops:
-    """The last days' drops of the product; of messages with unknown keys where it is None."""
+    """The product's drops of the last days, or those without a valid key if it is None."""
     today = now.astimezone(UTC).date()
     days = [today - timedelta(days=back) for back in range(CHART_DAYS - 1, -1, -1)]
     rows = DropCount.objects.filter(product=product_id, day__gte=days[0], day__lte=today)
     counts: dict[DropReason, list[int]] = defaultdict(lambda: [0] * CHART_DAYS)
     for day, reason, count in rows.values_list("day", "reason", "count"):
         counts[DropReason(reason)][(day - days[0]).days] += count
-    # In the order in which the reasons are declared, so that each keeps its colour.
+    # In the order of declaration, so that each reason keeps its color.
     return DailyDrops(days, {reason: counts[reason] for reason in DropReason if reason in counts})
 
 
 def unknown_senders() -> Sequence[UnknownSender]:
-    """Who sends with unknown keys, the latest first. For superusers: nobody else may see them."""
-    rows = DroppedMessage.objects.filter(product=None).values("key_hint", "reason")
-    counted = rows.annotate(count=Count("*"), last_at=Max("received_at")).order_by("-last_at")
+    """The senders with missing or unknown keys, the latest first. Only superusers may see them."""
+    drops = DroppedMessage.objects.filter(product=None).values("key_hint", "reason")
+    senders = drops.annotate(count=Count("*"), last_at=Max("received_at")).order_by("-last_at")
     return [
         UnknownSender(row["key_hint"], DropReason(row["reason"]), row["count"], row["last_at"])
-        for row in counted[:MAX_SENDERS]
+        for row in senders[:MAX_SENDERS]
     ]

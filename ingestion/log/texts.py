@@ -1,4 +1,4 @@
-"""What is said of messages to the people who sent them."""
+"""Texts about messages, for the people who sent them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,34 +12,34 @@ from ingestion.models import DropReason
 from ingestion.payloads import UnusableMessage, decode
 
 REMEDIES = {
-    DropReason.UNKNOWN_KEY: "Send an ingestion key of the product, as its page shows it.",
-    DropReason.REVOKED_KEY: "Make a new ingestion key and send that one instead.",
+    DropReason.UNKNOWN_KEY: "Send one of the product's ingestion keys.",
+    DropReason.REVOKED_KEY: "Create a new ingestion key and send that one instead.",
     DropReason.MISSING_KEY: "Send the product's ingestion key with each request.",
-    DropReason.DUPLICATE: "Nothing is lost if this was a retry. Otherwise give each message a "
-    "message id of its own.",
-    DropReason.FORGOTTEN: "Nothing: this is what was asked for. `python manage.py forget` with "
-    "--allow-again lets later messages in again.",
+    DropReason.DUPLICATE: "If this was a retry, nothing is lost. Otherwise give each message its "
+    "own message id.",
+    DropReason.FORGOTTEN: "This data was deleted on request. To accept new messages again, run "
+    "`python manage.py forget` with --allow-again.",
     DropReason.DELETED_PRODUCT: "Stop sending with keys of the deleted product.",
-    DropReason.ANONYMOUS: "Call identify before anything else, so that messages carry a userId.",
-    DropReason.ALIAS: "Send the id that you keep as userId from the start.",
-    DropReason.TOO_MANY_TRAITS: "Keep ids and dates out of the names of traits. Send null for "
-    "traits that nobody needs; that makes room.",
-    DropReason.UNUSABLE: "Compare what your application sends with the API's description.",
+    DropReason.ANONYMOUS: "Call identify first so that every message has a userId.",
+    DropReason.ALIAS: "Use one permanent userId from the first message on.",
+    DropReason.TOO_MANY_TRAITS: "Keep ids and dates out of trait names. To make room, send null "
+    "for unused traits.",
+    DropReason.UNUSABLE: "Compare the request with the API documentation.",
 }
 
 
-# The colours of what is no reason are those of reasons that no product has, or hardly ever.
+# These share their colors with reasons that no product has, or hardly ever.
 RECORDED_TONE, QUARANTINED_TONE, WAITING_TONE = 3, 6, 5
 
 
 def tone(reason: DropReason) -> int:
-    """The colour that a reason has in every chart."""
+    """The reason's color in every chart."""
     return list(DropReason).index(reason) % charts.TONE_COUNT + 1
 
 
 @dataclass(frozen=True)
 class MessageSummary:
-    """What a stored message is about, without its traits."""
+    """A stored message without its traits."""
 
     kind: str
     user: str = ""
@@ -57,13 +57,13 @@ class MessageSummary:
         ]
         return " · ".join(part for part in parts if part)
 
-    def names(self, term: str) -> bool:
-        """Whether *term* is one of the ids or names in it, as a whole."""
+    def mentions(self, term: str) -> bool:
+        """Whether *term* is one of its ids or names."""
         return term in (self.user, self.account, self.event, self.message_id)
 
 
 def summarize(payload: bytes) -> MessageSummary:
-    """What the payload is about; what cannot be decoded is said to be undecodable."""
+    """The payload's summary. Its kind is "undecodable" if the payload cannot be decoded."""
     try:
         message = decode(payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -85,25 +85,25 @@ def summarize(payload: bytes) -> MessageSummary:
 
 
 def short_reason(reason: str, detail: str = "") -> str:
-    """The reason in a few words, with what is wrong with this very message."""
+    """The reason in a few words, with the message's own detail."""
     short = DropReason(reason).label.split(":", 1)[0]
     return f"{short}: {detail}" if detail else short
 
 
-# A message has up to 256 traits; so many names tell which ones they are.
+# Of up to 256 traits in a message.
 MAX_TRAITS_NAMED = 10
-_LONGEST_NAME = 60
+_MAX_NAME_LENGTH = 60
 
 
 def describe_dropped_traits(names: Sequence[str]) -> str:
-    """Which of a message's traits were not kept."""
-    shown = [_shortened(name) for name in sorted(names)[:MAX_TRAITS_NAMED]]
+    """A list of the message's traits that were not kept."""
+    shown = [_truncate(name) for name in sorted(names)[:MAX_TRAITS_NAMED]]
     more = f" and {len(names) - MAX_TRAITS_NAMED} more" if len(names) > MAX_TRAITS_NAMED else ""
     return f"not kept: {', '.join(shown)}{more}"
 
 
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
+def _truncate(name: str) -> str:
+    return name if len(name) <= _MAX_NAME_LENGTH else f"{name[:_MAX_NAME_LENGTH]}…"
 
 
 def format_age(seconds: float) -> str:

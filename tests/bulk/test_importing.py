@@ -147,7 +147,7 @@ BAD = {
     b"\xff": "The line is not valid UTF-8.",
     b"{}": "type is required and must be a non-empty string.",
     b'{"type": 5}': "type must be a string.",
-    b'{"type": "alias", "userId": "a"}': "type is none of those that are understood here.",
+    b'{"type": "alias", "userId": "a"}': "type has an unknown value. Check its spelling.",
     b'{"type": "track", "event": "x"}': "userId is required and must be a non-empty string.",
     b'{"type": "track", "userId": "a"}': "event is required and must be a non-empty string.",
     b'{"type": "track", "userId": 7, "event": "x"}': "userId must be a string.",
@@ -156,11 +156,11 @@ BAD = {
     b'{"type": "identify", "userId": "a", "timestamp": "soon"}': "timestamp must be an ISO 8601 "
     "date and time such as 2026-09-24T10:11:12Z, between the years 1970 and 9999.",
     b'{"type": "group", "groupId": " "}': "groupId is required and must be a non-empty string.",
-    b'{"type": "group", "groupId": "a", "messageId": ""}': "messageId must be a non-empty string, "
-    "or be left out.",
-    b'{"type": "group", "groupId": "a", "source": "me"}': "source is none of those that are "
-    "understood here.",
-    b'{"type": "seen"}': "Give either a userId or a groupId.",
+    b'{"type": "group", "groupId": "a", "messageId": ""}': "messageId must be a non-empty string. "
+    "Leave it out if unused.",
+    b'{"type": "group", "groupId": "a", "source": "me"}': "source has an unknown value. Check "
+    "its spelling.",
+    b'{"type": "seen"}': "Send either userId or groupId, not both.",
     b'{"type": "seen", "userId": "a", "firstAt": "2026"}': "firstAt must be an ISO 8601 date and "
     "time such as 2026-09-24T10:11:12Z, between the years 1970 and 9999.",
     b'{"type": "seen", "userId": "a"}': "firstAt is required and must be a non-empty string.",
@@ -192,7 +192,7 @@ def test_traits_that_find_no_room_are_noted_and_the_rest_of_the_line_is_recorded
     last = {**INITECH, "traits": {"t7": 2, "plan": "pro"}}
     path = folder.write("a.ndjson", json_lines(*full, last))
     said = folder.run("import_messages", path, "--product", acme.pk)
-    assert "5 recorded; traits that found no room are listed in a.ndjson.problems.txt" in said
+    assert "5 recorded; some traits did not fit, listed in a.ndjson.problems.txt" in said
     assert folder.text("a.ndjson.problems.txt") == (
         f"{path}:5: Too many traits: not kept: plan. The rest of the line was recorded.\n"
     )
@@ -279,7 +279,9 @@ def test_what_is_before_the_damage_of_a_file_stays_recorded(
     users = [hashlib.sha256(bytes([place])).hexdigest() for place in range(200)]
     stored = gzip.compress(b"".join(events(1, user=user) for user in users))
     name = folder.write("years.ndjson", stored[: len(stored) // 2])
-    with pytest.raises(CommandError, match=r"ends too early.* settled; run the same command again"):
+    with pytest.raises(
+        CommandError, match=r"ends too early.* are done\. Run the same command again"
+    ):
         folder.run("import_messages", name, "--product", acme.pk)
     assert 0 < sum(counts(acme).values()) < 200
 
@@ -293,9 +295,9 @@ def test_the_command_imports_files_and_says_what_became_of_them(
 ) -> None:
     path = folder.write(name, json_lines(ADA, OPENED, {"type": "alias"}))
     said = folder.run("import_messages", path, "--product", "Acme")
-    assert f"{path}: 3 lines: 2 recorded; 1 could not be used and are listed in " in said
-    assert "Scores follow" in said
-    reason = "type is none of those that are understood here."
+    assert f"{path}: 3 lines: 2 recorded; 1 invalid, listed in " in said
+    assert "A worker updates the scores" in said
+    reason = "type has an unknown value. Check its spelling."
     assert folder.text(f"{name}.problems.txt") == f"{path}:3: {reason}\n"
 
 
@@ -338,7 +340,7 @@ def test_a_file_that_was_imported_is_not_imported_again_unless_asked(
     folder.run("import_messages", first, "--product", acme.pk)
     for path in (first, renamed):
         said = folder.run("import_messages", path, "--product", acme.pk)
-        assert "already; nothing to do. --again imports it once more" in said
+        assert "Use --again to import it once more" in said
     assert sum(counts(acme).values()) == 3
     folder.run("import_messages", renamed, "--product", acme.pk, "--again")
     assert sum(counts(acme).values()) == 6
@@ -358,14 +360,14 @@ def test_the_command_goes_on_and_says_so(
     done = ImportedFile.objects.get().lines
     heal(monkeypatch)
     said = folder.run("import_messages", path, "--product", acme.pk)
-    assert f"going on after line {done:,}" in said
+    assert f"resuming after line {done:,}" in said
     assert sum(counts(acme).values()) == 50
     # Both runs add to the same list.
     listed = [line.split(":")[1] for line in folder.text("a.ndjson.problems.txt").splitlines()]
     assert listed == ["1", "52"]
 
 
-def test_ctrl_c_says_how_far_it_came(
+def test_ctrl_c_reports_the_progress(
     acme: Product, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*_: Any) -> RecordResult:
@@ -373,7 +375,9 @@ def test_ctrl_c_says_how_far_it_came(
 
     monkeypatch.setattr(importing, "record", interrupt)
     path = folder.write("a.ndjson", events(5))
-    with pytest.raises(CommandError, match=r"interrupted. 0 lines of .* run the same") as raised:
+    with pytest.raises(
+        CommandError, match=r"interrupted. 0 lines are done. Run the same"
+    ) as raised:
         folder.run("import_messages", path, "--product", acme.pk)
     assert raised.value.returncode == 130
 

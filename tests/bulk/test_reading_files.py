@@ -17,7 +17,7 @@ def batches(
     content: bytes, position: int = 0, number: int = 0
 ) -> Iterator[tuple[LineReader, list[bytes | None]]]:
     source = LineReader(opened(content), position, number)
-    while batch := source.batch():
+    while batch := source.read_batch():
         yield source, batch
 
 
@@ -87,7 +87,7 @@ def test_damaged_gzip_is_said_to_be_damaged(content: bytes, reason: str) -> None
 
 
 def test_a_file_that_shrank_cannot_be_gone_on_with() -> None:
-    with pytest.raises(UnreadableFile, match="shorter than it was"):
+    with pytest.raises(UnreadableFile, match="shorter than when"):
         read(b"a\nb\n", position=100)
 
 

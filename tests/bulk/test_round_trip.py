@@ -5,7 +5,7 @@ import json
 import stat
 import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engagement.database import sql
-from engagement.messages import Group, Identify, Message, ReceivedMessage, Track
+from engagement.messages import (
+    CountStatement,
+    Group,
+    Identify,
+    MembershipStatement,
+    Message,
+    ReceivedMessage,
+    Statement,
+    SubjectStatement,
+    Track,
+)
 from engagement.models import DailyCount, Event, ForgottenSubject, Product, User
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
@@ -22,6 +32,7 @@ from engagement.removal import forgetting, maintenance
 from engagement.rescoring.rescore import rescore
 from engagement.traits import Source
 from ingestion.bulk import exporting
+from ingestion.doors import lines
 from tests.bulk.lines import Folder, import_bytes, json_lines
 from tests.engagement.history import NOON, group, identify, received, state, tell, track
 from tests.engagement.test_order_does_not_matter import scores
@@ -231,13 +242,33 @@ def tell_as(product: Product, told: list[tuple[Message, Source]], first: int) ->
     )
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        Identify("ada", NOON, {"plan": None}, "initech", "m1"),
+        Group("initech", NOON, {"plan": "pro"}, "ada"),
+        Track("ada", "opened", NOON, "initech"),
+        SubjectStatement(NOON, NOON, True, user_id="ada"),
+        MembershipStatement("ada", "initech", NOON),
+        CountStatement("ada", "opened", NOON, 3),
+    ],
+    ids=lambda statement: type(statement).__name__,
+)
+def test_a_line_reads_back_as_its_statement(statement: Statement) -> None:
+    line = lines.as_line(statement, Source.MESSAGE)
+    assert lines.parse(json.dumps(line, default=datetime.isoformat), NOON) == (
+        statement,
+        Source.MESSAGE,
+    )
+
+
 # --- One moment -----------------------------------------------------------------------------
 
 
 def test_an_export_is_of_one_moment(acme_with_everything: Product) -> None:
     before = exported(acme_with_everything)
-    lines = exporting.export_lines(acme_with_everything.pk)
-    first = next(lines)
+    export = exporting.export_lines(acme_with_everything.pk)
+    first = next(export)
 
     def meanwhile() -> None:
         tell(acme_with_everything, identify("late"), track("ada", "late"))
@@ -245,7 +276,7 @@ def test_an_export_is_of_one_moment(acme_with_everything: Product) -> None:
 
     # From a connection of its own, as workers are.
     at_once(meanwhile)
-    assert [json.loads(line) for line in [first, *lines]] == before
+    assert [json.loads(line) for line in [first, *export]] == before
 
 
 # --- The command ----------------------------------------------------------------------------
@@ -275,13 +306,15 @@ def test_standard_output_takes_it_too(
     folder.run("export_product", "Acme", "--output", "-")
     written = capfdbinary.readouterr().out
     # Lines of one kind come in any order.
-    lines = [json.loads(line) for line in written.splitlines()]
-    assert sorted(lines, key=json.dumps) == sorted(exported(acme_with_everything), key=json.dumps)
+    written_lines = [json.loads(line) for line in written.splitlines()]
+    assert sorted(written_lines, key=json.dumps) == sorted(
+        exported(acme_with_everything), key=json.dumps
+    )
 
 
 def test_a_file_is_not_replaced_unless_asked(acme: Product, folder: Folder) -> None:
     folder.write("a.ndjson", b"mine")
-    with pytest.raises(CommandError, match=r"a\.ndjson exists; --force replaces it"):
+    with pytest.raises(CommandError, match=r"a\.ndjson exists\. Use --force to replace it"):
         folder.run("export_product", "Acme", "--output", "a.ndjson")
     assert folder.text("a.ndjson") == "mine"
     folder.run("export_product", "Acme", "--output", "a.ndjson", "--force")
@@ -291,11 +324,11 @@ def test_a_file_is_not_replaced_unless_asked(acme: Product, folder: Folder) -> N
 def test_an_export_that_fails_leaves_no_file_that_looks_complete(
     acme_with_everything: Product, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> Iterator[dict[str, Any]]:
-        yield {"type": "seen"}
+    def fail(*_: Any) -> Iterator[bytes]:
+        yield b"{}\n"
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(exporting, "_lines", fail)
+    monkeypatch.setattr(exporting, "export_lines", fail)
     with pytest.raises(CommandError, match=r"cannot be written .No space left on device"):
         folder.run("export_product", "Acme", "--output", "a.ndjson")
     assert folder.names() == set()
@@ -318,18 +351,18 @@ def test_exporting_reads_some_rows_at_a_time(
             yield row
 
     monkeypatch.setattr(sql, "stream", noted)
-    lines = exporting.export_lines(acme.pk)
+    export = exporting.export_lines(acme.pk)
     for _ in range(3):
-        next(lines)
+        next(export)
     assert len(read) <= 3
-    assert len(list(lines)) == 97
+    assert len(list(export)) == 97
 
 
-def test_whoever_takes_an_export_may_take_their_time(acme_with_everything: Product) -> None:
+def test_the_reader_of_an_export_may_be_slow(acme_with_everything: Product) -> None:
     whole = list(exporting.export_lines(acme_with_everything.pk))
     sql.execute("SET idle_in_transaction_session_timeout = '100ms'")
-    lines = exporting.export_lines(acme_with_everything.pk)
-    first = next(lines)
+    export = exporting.export_lines(acme_with_everything.pk)
+    first = next(export)
     time.sleep(0.5)
-    assert sorted([first, *lines]) == sorted(whole)
+    assert sorted([first, *export]) == sorted(whole)
     sql.execute("RESET idle_in_transaction_session_timeout")

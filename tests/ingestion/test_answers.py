@@ -28,7 +28,7 @@ def test_an_error_without_a_field_has_no_field(post: Post) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_nothing_of_a_refused_request_is_queued(
+def test_nothing_of_a_rejected_request_is_queued(
     path: str, post: Post, accepted: list[Accepted]
 ) -> None:
     assert post(path, MINIMAL[path] | {"timestamp": "never"}).status_code == 400

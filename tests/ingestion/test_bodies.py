@@ -107,18 +107,18 @@ def test_a_form_content_type_is_not_parsed_as_a_form(post: Post) -> None:
         gzip.compress(TRACK, mtime=0),
     ],
 )
-def test_what_is_no_json_is_refused(path: str, body: bytes, post: Post) -> None:
+def test_a_body_that_is_not_json_is_rejected(path: str, body: bytes, post: Post) -> None:
     assert refusal(post(path, body)) == NOT_JSON
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("body", [b"[]", b"null", b'"{}"', b"5", b"1e999", b"true", b"9" * 5000])
-def test_json_that_is_no_object_is_refused(path: str, body: bytes, post: Post) -> None:
+def test_json_that_is_not_an_object_is_rejected(path: str, body: bytes, post: Post) -> None:
     assert refusal(post(path, body)) == (400, "not_an_object", None)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_body_over_the_limit_is_refused_and_the_limit_named(path: str, post: Post) -> None:
+def test_a_body_over_the_limit_is_rejected_with_the_limit(path: str, post: Post) -> None:
     response = post(path, padded(MAX_SINGLE_BODY_BYTES + 1))
     assert refusal(response) == TOO_LARGE
     assert "65,536 bytes" in response.content.decode()
@@ -165,7 +165,7 @@ def test_a_client_that_breaks_off_is_its_own_fault(error: Exception, post: Post)
     assert refusal(post("/v2/track", b"", **chunked(Unreadable(error)))) == NOT_JSON
 
 
-def test_a_body_shorter_than_announced_is_refused_even_where_it_parses(post: Post) -> None:
+def test_a_body_shorter_than_announced_is_rejected_even_if_it_parses(post: Post) -> None:
     cut = {"wsgi.input": io.BytesIO(TRACK)}
     assert refusal(post("/v2/track", b"", CONTENT_LENGTH=str(len(TRACK) + 1), **cut)) == NOT_JSON
 
@@ -182,7 +182,7 @@ def test_identity_is_no_encoding(name: str, post: Post) -> None:
 
 
 @pytest.mark.parametrize("name", ["deflate", "br", "zstd", "gzip, gzip", "gzip;q=1", "*", "é"])
-def test_other_encodings_are_refused(name: str, post: Post) -> None:
+def test_other_encodings_are_rejected(name: str, post: Post) -> None:
     response = post("/v2/track", TRACK, HTTP_CONTENT_ENCODING=name)
     assert refusal(response) == (415, "unsupported_encoding", None)
 
@@ -208,7 +208,7 @@ def test_several_gzip_members_and_padding_are_one_body(post: Post) -> None:
         gzip.compress(b"", mtime=0) * 3000,
     ],
 )
-def test_damaged_gzip_is_refused(body: bytes, post: Post) -> None:
+def test_damaged_gzip_is_rejected(body: bytes, post: Post) -> None:
     assert refusal(post("/v2/track", body, **GZIP)) == NOT_JSON
 
 

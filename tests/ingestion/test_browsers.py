@@ -13,7 +13,7 @@ KEY = {"HTTP_ORIGIN": ORIGIN, "HTTP_AUTHORIZATION": "Basic edk_one"}
 
 
 @pytest.mark.parametrize("path", PATHS + SEGMENT_PATHS)
-def test_a_preflight_is_answered(path: str, client: Client) -> None:
+def test_a_preflight_request_gets_the_cors_headers(path: str, client: Client) -> None:
     response = client.options(
         path,
         HTTP_ORIGIN=ORIGIN,

@@ -67,13 +67,13 @@ def test_nothing_but_a_string_will_do(path: str, field: str, value: Any, post: P
 
 @pytest.mark.parametrize(("path", "field"), IDENTIFIERS)
 @pytest.mark.parametrize("value", CONTROL_CHARACTERS)
-def test_control_characters_are_refused(path: str, field: str, value: str, post: Post) -> None:
+def test_control_characters_are_rejected(path: str, field: str, value: str, post: Post) -> None:
     assert refusal(post(path, MINIMAL[path] | {field: value})) == (400, "invalid_field", field)
 
 
 @pytest.mark.parametrize(("path", "field"), IDENTIFIERS)
 @pytest.mark.parametrize("escape", [b"\\ud800", b"\\uDFFF", b"\\ud83d\\ud83d\\ude00"])
-def test_lone_surrogates_are_refused(path: str, field: str, escape: bytes, post: Post) -> None:
+def test_lone_surrogates_are_rejected(path: str, field: str, escape: bytes, post: Post) -> None:
     body = b"{%s}" % b", ".join(
         b'"%s": "%s"' % (name.encode(), escape if name == field else value.encode())
         for name, value in (MINIMAL[path] | {field: ""}).items()

@@ -54,7 +54,9 @@ def test_in_traits_it_is_an_error_that_names_the_traits(
     response = post(path, with_number(plain, number, "traits", "age"), **key)
     error = json.loads(response.content)["error"]
     assert (response.status_code, error["code"], error["field"]) == (400, "invalid_field", "traits")
-    assert error["message"] == "traits holds a number that is out of range."
+    assert (
+        error["message"] == "traits contains a number that is out of range. Send a smaller number."
+    )
     assert not accepted
 
 
@@ -84,9 +86,9 @@ def test_in_a_batch_it_costs_its_own_message_at_most(
     # What is text stays as it is.
     assert good_trait.traits == {"plan": f'"{number}" and \\ {number}'}
     for note, detail in (
-        (bad_trait, "traits holds a number that is out of range."),
-        (bad_id, "userId holds a number that is out of range."),
-        (bad_time, "timestamp holds a number that is out of range."),
+        (bad_trait, "traits contains a number that is out of range. Send a smaller number."),
+        (bad_id, "userId contains a number that is out of range. Send a smaller number."),
+        (bad_time, "timestamp contains a number that is out of range. Send a smaller number."),
         (no_object, "A message must be a JSON object."),
     ):
         assert isinstance(note, UnusableMessage)

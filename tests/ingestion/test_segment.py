@@ -204,7 +204,7 @@ def body_of(response: Response) -> Any:
 
 
 @pytest.mark.parametrize(("said", "message"), [*SAID, *NOT_RECORDED])
-def test_a_message_becomes_the_same_by_every_way(
+def test_each_way_of_sending_gives_the_same_message(
     said: dict[str, Any], message: Payload, post: Post, accepted: list[Accepted]
 ) -> None:
     one = stamped(said)
@@ -270,7 +270,7 @@ def test_a_number_that_is_no_identifier_costs_no_other_message(
 
 
 @pytest.mark.parametrize(("said", "field", "sentence"), BAD)
-def test_a_bad_message_that_comes_alone_is_refused_in_both_shapes_of_error(
+def test_a_single_invalid_message_gets_an_error_in_both_shapes(
     said: dict[str, Any], field: str, sentence: str, post: Post, accepted: list[Accepted]
 ) -> None:
     for path in (FORWARD, f"/segment/v1/{said['type']}"):
@@ -399,17 +399,13 @@ def test_no_idempotency_key_costs_a_batch(key: str, post: Post, accepted: list[A
 # --- Answers --------------------------------------------------------------------------------
 
 
-def test_pipelines_are_answered_202_with_an_empty_body(
-    post: Post, accepted: list[Accepted]
-) -> None:
+def test_pipelines_get_202_with_an_empty_body(post: Post, accepted: list[Accepted]) -> None:
     answer = post(FORWARD, TRACK, **KEY)
     assert (answer.status_code, answer.content) == (202, b"")
 
 
 @pytest.mark.parametrize("path", SDK_PATHS)
-def test_sdks_are_answered_200_with_success(
-    path: str, post: Post, accepted: list[Accepted]
-) -> None:
+def test_sdks_get_200_with_success(path: str, post: Post, accepted: list[Accepted]) -> None:
     body = {"batch": [TRACK]} | TRACK | {"groupId": "initech"}
     answer = post(path, body, **KEY)
     assert (answer.status_code, body_of(answer)) == (200, {"success": True})
@@ -417,7 +413,7 @@ def test_sdks_are_answered_200_with_success(
     assert len(accepted) == 1
 
 
-def test_the_connection_test_is_answered_202_and_leaves_nothing(
+def test_the_connection_test_gets_202_and_leaves_nothing(
     post: Post, accepted: list[Accepted]
 ) -> None:
     for body in (b"{}", b" {\n } ", b"\xef\xbb\xbf{}"):
@@ -442,7 +438,7 @@ def test_the_connection_test_is_answered_202_and_leaves_nothing(
     ],
 )
 @pytest.mark.parametrize("body", [{}, TRACK])
-def test_a_pipeline_with_a_malformed_authorization_header_is_told(
+def test_a_pipeline_with_a_malformed_authorization_header_gets_an_error(
     header: str, body: dict[str, Any], post: Post, accepted: list[Accepted]
 ) -> None:
     answer = post(FORWARD, body, HTTP_AUTHORIZATION=header)
@@ -451,14 +447,14 @@ def test_a_pipeline_with_a_malformed_authorization_header_is_told(
     assert not accepted
 
 
-def test_a_pipeline_without_a_key_is_told(post: Post, accepted: list[Accepted]) -> None:
+def test_a_pipeline_without_a_key_gets_an_error(post: Post, accepted: list[Accepted]) -> None:
     assert post(FORWARD, TRACK).status_code == 400
     assert post(FORWARD, b"{}").status_code == 400
     assert not accepted
 
 
 @pytest.mark.parametrize("header", ["Bearer x", "nonsense", "Basic a b"])
-def test_sdks_with_a_malformed_header_are_answered_200_and_dropped_later(
+def test_sdks_with_a_malformed_header_get_200_and_their_messages_are_dropped(
     header: str, post: Post, accepted: list[Accepted]
 ) -> None:
     assert post(BATCH, {"batch": [TRACK]}, HTTP_AUTHORIZATION=header).status_code == 200
@@ -554,7 +550,7 @@ def test_the_original_timestamp_counts_where_no_other_is_given(
     assert times == [AT, datetime(2026, 2, 1, tzinfo=UTC)]
 
 
-def test_what_somebody_else_received_first_has_been_corrected_there(
+def test_a_message_with_received_at_is_not_corrected_again(
     post: Post, accepted: list[Accepted]
 ) -> None:
     # As Segment forwards it, a day later: its timestamp is right, the device's clock was not.

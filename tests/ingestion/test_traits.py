@@ -88,7 +88,7 @@ def test_traits_are_kept(
         nested(400, "[", "]"),
     ],
 )
-def test_traits_beyond_their_limits_are_refused(
+def test_traits_beyond_their_limits_are_rejected(
     path: str, required: str, sent: str, post: Post
 ) -> None:
     body = b'{"%s": "ada", "traits": %s}' % (required.encode(), sent.encode())

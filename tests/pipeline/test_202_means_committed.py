@@ -263,7 +263,7 @@ def test_a_commit_that_times_out_is_no_202(short_timeout: None, post: Post) -> N
     assert [decode(row.payload).user_id for row in InboxMessage.objects.all()] == ["bob"]
 
 
-def test_who_waits_behind_a_commit_that_times_out_is_told_the_truth(
+def test_a_sender_behind_a_commit_that_times_out_learns_its_own_outcome(
     short_timeout: None, post: Post
 ) -> None:
     answers: dict[str, int] = {}
@@ -388,7 +388,7 @@ def test_the_insert_is_planned_once_for_a_connection(acme_key: str) -> None:
     plans: LiteralString = "SELECT generic_plans + custom_plans FROM pg_prepared_statements"
 
     def insert_twice() -> list[sql.Row]:
-        group_commit._leave_the_pool()
+        group_commit._use_own_connection()
         for _ in range(2):
             group_commit._insert(rows)
         return sql.fetch(plans)

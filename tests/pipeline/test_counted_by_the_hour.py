@@ -87,16 +87,14 @@ def test_a_batch_that_was_split_counts_what_it_settled_once(acme: Product, acme_
     assert stored() == {("Acme", 12, ""): 9}
 
 
-def test_a_message_of_somebody_forgotten_counts_as_dropped_alone(
-    acme: Product, acme_key: str
-) -> None:
+def test_a_message_of_a_forgotten_user_counts_only_as_dropped(acme: Product, acme_key: str) -> None:
     forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "ada"), NOON, suppress=True)
     wait(acme_key, identify("ada"), identify("bob"))
     drain()
     assert stored() == {("Acme", 12, ""): 1, ("Acme", 12, "forgotten"): 1}
 
 
-def test_what_waits_when_somebody_is_forgotten_is_counted_too(acme: Product, acme_key: str) -> None:
+def test_waiting_messages_of_a_forgotten_user_are_counted_too(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada"), identify("bob"))
     forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "ada"), NOON)
     assert stored() == {("Acme", 12, "forgotten"): 1}
@@ -176,7 +174,7 @@ def test_a_product_that_sent_nothing_has_nothing(acme: Product, globex: Product)
     assert told.waiting and told.waiting.oldest is None
 
 
-def test_an_inbox_too_deep_to_count_is_said_to_be_so(
+def test_an_inbox_too_deep_to_count_is_reported_as_such(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wait(acme_key, *repeat([track("ada")], 5000))

@@ -349,4 +349,4 @@ def test_the_log_says_which_traits_were_not_kept(acme: Product, acme_key: str) -
     )
     assert entry.explanation.startswith("Too many traits: not kept: an extra trait")
     assert entry.explanation.endswith("… and 2 more") and len(entry.explanation) < 1000
-    assert "makes room" in entry.remedy
+    assert "To make room" in entry.remedy

@@ -134,11 +134,15 @@ def test_after_a_pause_some_are_stored_again(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("time.monotonic", lambda: now)
     monkeypatch.setattr(quotas, "UNKNOWN_PER_SECOND", 2.0)
     keys = quotas.KnownKeys()
-    assert [keys.allow(2), keys.allow(2), keys.allow(2)] == [2, 1, 0]
+    assert [
+        keys.take_unknown_allowance(2),
+        keys.take_unknown_allowance(2),
+        keys.take_unknown_allowance(2),
+    ] == [2, 1, 0]
     now += 1.0
-    assert keys.allow(5) == 2
+    assert keys.take_unknown_allowance(5) == 2
     now += 3600.0
-    assert keys.allow(5) == 3
+    assert keys.take_unknown_allowance(5) == 3
 
 
 # --- With a valid key -------------------------------------------------------------------------
@@ -166,7 +170,7 @@ def test_a_key_may_fill_half_of_the_inbox_and_others_go_on(
     assert int(refused["Retry-After"]) >= 1
 
 
-def test_in_a_full_inbox_keys_with_more_than_an_equal_share_are_refused(
+def test_in_a_full_inbox_keys_with_more_than_an_equal_share_are_rejected(
     post: Post, acme: Product, acme_key: str, globex_key: str, settings: Settings
 ) -> None:
     settings.INBOX_LIMIT = 12

@@ -50,7 +50,7 @@ def test_each_message_is_found_by_each_of_its_names(acme: Product, acme_key: str
         drain()
 
 
-def test_whoever_is_new_is_among_the_newest_messages(acme: Product, acme_key: str) -> None:
+def test_new_users_are_among_the_newest_messages(acme: Product, acme_key: str) -> None:
     first, second, third = wait(
         acme_key, identify("ada", name="Ada"), group("org", name="Org"), track("ada", "opened")
     )
@@ -92,17 +92,15 @@ def test_seconds_in_the_place_of_milliseconds_are_told(acme: Product, acme_key: 
     wait(acme_key, Identify("bob", SECONDS, {"name": "Bob"}))
     drain()
     (entry,) = find(acme, "opened")
-    assert (entry.state, entry.explanation) == (
+    assert (entry.state, entry.explanation, entry.remedy) == (
         MessageState.DOUBTFUL_TIME,
-        "Recorded, but too old to score: 1970-01-21. "
-        "Milliseconds are expected; this looks like seconds.",
+        "Recorded, but too old to score: 1970-01-21.",
+        "This looks like seconds that were read as milliseconds. Correct the unit.",
     )
     (entry,) = find(acme, "bob")
     assert entry.state == MessageState.DOUBTFUL_TIME
-    assert entry.explanation == (
-        "Wrote these traits: name. They are of 1970-01-21. "
-        "Milliseconds are expected; this looks like seconds."
-    )
+    assert entry.explanation == "Wrote these traits: name. Their timestamp is 1970-01-21."
+    assert entry.remedy.startswith("This looks like seconds")
 
 
 def test_a_timestamp_from_the_future_is_told(acme: Product, acme_key: str) -> None:
@@ -114,9 +112,9 @@ def test_a_timestamp_from_the_future_is_told(acme: Product, acme_key: str) -> No
     assert entry.state == MessageState.DOUBTFUL_TIME
     assert entry.explanation == (
         "Counts on 2026-09-24 for the user and account org. "
-        "The timestamp was in the future; the time of receipt was used."
+        "The timestamp was in the future, so the time of receipt counts."
     )
-    assert entry.remedy == "Set the sender's clock, or leave the timestamp out."
+    assert entry.remedy == "Correct the sender's clock, or leave out the timestamp."
     (entry,) = find(acme, "opened in time")
     assert (entry.state, entry.remedy) == (MessageState.RECORDED, "")
 
@@ -148,7 +146,7 @@ def test_identifies_and_groups_are_found_by_the_traits_they_left(
     assert [entry.arrival for entry in find(acme, "org")] == [third]
 
 
-def test_a_user_without_events_is_said_to_be_known(acme: Product, acme_key: str) -> None:
+def test_a_user_without_events_is_found(acme: Product, acme_key: str) -> None:
     wait(acme_key, identify("ada"), group("org"))
     drain()
     user, account = (search.find_messages(acme, term, LATER) for term in ("ada", "org"))
@@ -186,14 +184,14 @@ def test_what_is_quarantined_is_found_with_its_error(acme: Product, acme_key: st
     (entry,) = find(acme, "ada")
     assert (entry.arrival, entry.state) == (bad, MessageState.QUARANTINED)
     assert entry.explanation.startswith("Failed attempts: 3. DataError:")
-    assert "Try it again" in entry.remedy
+    assert "Retry it" in entry.remedy
 
 
 def test_what_failed_once_says_when_it_is_tried_again(acme: Product, acme_key: str) -> None:
     wait(acme_key, track("ada", "\0"))
     drain()
     (entry,) = search.find_messages(acme, "ada", NOON).entries
-    assert entry.explanation == "Failed attempts so far: 1. The next one is in 5 s."
+    assert entry.explanation == "Failed attempts: 1. The next one is in 5 s."
 
 
 def test_what_is_dropped_says_why_and_what_to_do(acme: Product, acme_key: str) -> None:
@@ -207,7 +205,7 @@ def test_what_is_dropped_says_why_and_what_to_do(acme: Product, acme_key: str) -
             MessageState.DROPPED,
             "Revoked key",
         )
-        assert "Make a new ingestion key" in entry.remedy
+        assert "Create a new ingestion key" in entry.remedy
 
 
 def test_what_a_door_could_not_use_says_what_is_wrong(acme: Product, acme_key: str) -> None:
@@ -296,7 +294,7 @@ def test_messages_with_unknown_keys_are_in_no_products_log(acme: Product) -> Non
         drain()
 
 
-def test_what_takes_too_long_is_said_and_the_rest_is_shown(
+def test_a_search_that_times_out_is_reported_and_the_rest_is_shown(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (sent,) = wait(acme_key, track("ada", "opened"))
@@ -346,7 +344,7 @@ def test_drops_are_sorted_by_day_and_old_ones_are_left_out(acme: Product, acme_k
     assert (counts[-1], counts[-2], counts[0]) == (1, 2, 2)
 
 
-def test_unknown_senders_are_told_apart_by_key_prefix_and_reason(acme: Product) -> None:
+def test_unknown_senders_are_grouped_by_key_prefix_and_reason(acme: Product) -> None:
     wait("edk_of_nobody", track("ada"), track("ada"))
     wait("some other text", track("ada"))
     wait("", track("ada"), received_at=LATER)

@@ -92,7 +92,7 @@ def test_the_message_id_of_one_that_was_bad_may_come_again(acme: Product, acme_k
     assert [reason for _, reason in dropped()] == ["unusable"] * 2
 
 
-def test_forgetting_somebody_leaves_alone_what_names_nobody(acme: Product, acme_key: str) -> None:
+def test_forgetting_a_user_keeps_messages_that_mention_nobody(acme: Product, acme_key: str) -> None:
     # The note's message id is the user's id, by chance.
     wait(acme_key, track("m1"), NOTE)
     forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "m1"), NOON, suppress=False)

@@ -187,7 +187,7 @@ def test_a_limit_that_somebody_set_for_the_role_stays(
 
 def test_a_worker_whose_batch_was_taken_over_does_nothing(acme: Product, acme_key: str) -> None:
     wait(acme_key, *[track("ada")] * 5)
-    late = BatchClaimer(batch_size=10).next(NOON)
+    late = BatchClaimer().claim_next(NOON, 10)
     assert late is not None
     assert drain().messages == 5
     assert processing.process_batch(late, NOON) == 0
@@ -199,7 +199,7 @@ def test_a_worker_that_falls_behind_its_note_is_given_a_moment(
 ) -> None:
     monkeypatch.setattr(claims, "CLAIM_GRACE_SECONDS", 3600.0)
     wait(acme_key, *[track("ada")] * 5)
-    late = BatchClaimer(batch_size=10).next(NOON)
+    late = BatchClaimer().claim_next(NOON, 10)
     assert late is not None
     wait(acme_key, track("bob"))
     assert drain() == processing.DrainResult(1, True)

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from config.local.postgres import EmbeddedPostgres
-from ingestion.tasks import DRAIN_EXPIRES
+from ingestion.inbox.drain_requests import DRAIN_EXPIRES
 from tests.start.running import Up, fetch, manage, paste, survivors, until
 
 pytestmark = pytest.mark.slow

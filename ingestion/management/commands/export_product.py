@@ -1,4 +1,4 @@
-"""``python manage.py export_product ID``: write a product to a file that can be read back."""
+"""``python manage.py export_product ID``: write a product to a file for ``import_messages``."""
 
 import gzip
 import os
@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 
 from django.core.management.base import BaseCommand, CommandError
 
+from engagement import export
 from engagement.core.progress import ProgressReporter
 from engagement.management.product_argument import get_product
 from ingestion.bulk import exporting
@@ -20,32 +21,35 @@ STANDARD_OUTPUT = "-"
 
 class Command(BaseCommand):
     help = (
-        "Write a product's users, accounts, memberships, events and counts to a file, one JSON "
-        "object a line, as of one moment. import_messages reads it back to the same state."
+        "Write a snapshot of a product's users, accounts, memberships, events and counts to a "
+        "file, one JSON object per line. import_messages restores the same state from it."
     )
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("product", metavar="ID", help="the product's id or name")
         parser.add_argument(
-            "--output", required=True, metavar="FILE", help="ends with .gz: gzip; -: stdout"
+            "--output",
+            required=True,
+            metavar="FILE",
+            help="the file to write, with gzip if it ends with .gz; - for stdout",
         )
         parser.add_argument("--force", action="store_true", help="replace FILE if it exists")
 
     def handle(self, *args: Any, product: str, output: str, force: bool, **options: Any) -> None:
-        found = get_product(product)
+        exported = get_product(product)
         try:
-            with _written(output, force) as file:
-                lines = _write(found.pk, file)
+            with _open(output, force) as file:
+                lines = _write(exported.pk, file)
         except OSError as error:
             raise CommandError(f"{output} cannot be written ({error.strerror}).") from None
         except KeyboardInterrupt:
             raise CommandError("interrupted; nothing was kept.", returncode=130) from None
-        print(f"{found.name}: {lines:,} lines are in {output}.", file=sys.stderr)
+        print(f"{exported.name}: wrote {lines:,} lines to {output}.", file=sys.stderr)
 
 
 def _write(product_id: int, file: BinaryIO) -> int:
-    progress = ProgressReporter(sys.stderr, exporting.estimate_lines(product_id))
+    progress = ProgressReporter(sys.stderr, export.estimate_statements(product_id))
     lines = 0
     try:
         for line in exporting.export_lines(product_id):
@@ -59,15 +63,15 @@ def _write(product_id: int, file: BinaryIO) -> int:
 
 
 @contextmanager
-def _written(output: str, force: bool) -> Iterator[BinaryIO]:
-    """A file that gets its name when it is complete; what it holds is for its owner only."""
+def _open(output: str, force: bool) -> Iterator[BinaryIO]:
+    """Open a file that gets its name once it is complete. Only its owner may read it."""
     if output == STANDARD_OUTPUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
     path = Path(output)
     if path.exists() and not force:
-        raise CommandError(f"{output} exists; --force replaces it.")
+        raise CommandError(f"{output} exists. Use --force to replace it.")
     part = path.with_name(f"{path.name}.part")
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as raw:

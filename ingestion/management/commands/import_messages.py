@@ -1,4 +1,4 @@
-"""``python manage.py import_messages FILE…``: record files of messages, years of them."""
+"""``python manage.py import_messages FILE…``: record messages from files of any size."""
 
 import secrets
 import sys
@@ -22,35 +22,34 @@ from ingestion.models import ImportedFile, IngestionKey
 
 STANDARD_INPUT = "-"
 SCORES_FOLLOW_NOTE = (
-    "Scores follow in the background while a worker runs; the Workspaces page of the admin says "
-    "how far they are."
+    "A worker updates the scores in the background. The admin's Workspaces page shows the progress."
 )
 
 
 class Command(BaseCommand):
     help = (
-        "Record messages from files, one JSON object a line: the fields of version 2 and a type, "
-        "which is identify, group or track; also what export_product wrote. An interrupted import "
-        "goes on where it stopped when the same command is run again."
+        "Record messages from files, one JSON object per line: the fields of version 2 and a type "
+        "(identify, group or track). Also reads files of export_product. Run the same command "
+        "again to resume an interrupted import."
     )
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("files", nargs="+", metavar="FILE", help="plain or gzip; - for stdin")
-        whose = parser.add_mutually_exclusive_group(required=True)
-        whose.add_argument("--product", help="the product's id or name")
-        whose.add_argument("--key", help="one of the product's ingestion keys")
+        product = parser.add_mutually_exclusive_group(required=True)
+        product.add_argument("--product", help="the product's id or name")
+        product.add_argument("--key", help="one of the product's ingestion keys")
         parser.add_argument(
             "--problems",
             type=Path,
             metavar="FILE",
-            help="where lines that cannot be used are listed with their numbers and the reason; "
-            "without it NAME.problems.txt in the current folder for each file",
+            help="a file for the numbers and problems of invalid lines; by default "
+            "NAME.problems.txt in the current folder for each file",
         )
         parser.add_argument(
             "--again",
             action="store_true",
-            help="import from the first line on, also what was imported before: it counts again",
+            help="import from the first line, and count again what was imported before",
         )
 
     def handle(
@@ -63,31 +62,31 @@ class Command(BaseCommand):
         again: bool,
         **options: Any,
     ) -> None:
-        found = get_product(product) if product is not None else _product_of(key or "")
-        imported = [self._import(name, found, problems, again) for name in files]
-        if any(imported):
+        target = get_product(product) if product is not None else _product_of(key or "")
+        has_imported = [self._import(name, target, problems, again) for name in files]
+        if any(has_imported):
             self.stdout.write(SCORES_FOLLOW_NOTE)
 
-    def _import(self, name: str, product: Product, given: Path | None, again: bool) -> bool:
-        """Import the file; whether there was anything to do."""
-        imported = _begin(name, product, again)
-        problems = given or Path(f"{imported.name}.problems.txt")
+    def _import(self, name: str, product: Product, problems_path: Path | None, again: bool) -> bool:
+        """Import the file. Returns whether there was anything to do."""
+        imported = _start_or_resume(name, product, again)
+        problems = problems_path or Path(f"{imported.name}.problems.txt")
         if imported.finished_at is not None:
             self.stdout.write(
-                f"{name} was imported on {imported.finished_at:%Y-%m-%d %H:%M} UTC already; "
-                "nothing to do. --again imports it once more, and everything in it counts again."
+                f"{name} was already imported on {imported.finished_at:%Y-%m-%d %H:%M} UTC. "
+                "Use --again to import it once more; everything in it then counts again."
             )
             return False
         if imported.position:
-            self.stdout.write(f"{name}: going on after line {imported.lines:,}.")
-        elif given is None:
+            self.stdout.write(f"{name}: resuming after line {imported.lines:,}.")
+        elif problems_path is None:
             problems.unlink(missing_ok=True)
         try:
             self._run(name, imported, problems)
         except KeyboardInterrupt:
-            raise _stopped(name, imported, "The import was interrupted", returncode=130) from None
+            raise _stop_error(name, imported, "The import was interrupted", 130) from None
         except (UnreadableFile, importing.ImportStopped) as error:
-            raise _stopped(name, imported, str(error)) from None
+            raise _stop_error(name, imported, str(error)) from None
         self.stdout.write(_summary(name, imported, problems))
         return True
 
@@ -98,18 +97,19 @@ class Command(BaseCommand):
             progress = ProgressReporter(sys.stderr, size)
             stack.callback(progress.finish)
             source = LineReader(raw, imported.position, imported.lines)
-            started, begun_with = time.monotonic(), imported.lines
+            started, lines_before = time.monotonic(), imported.lines
 
-            def note() -> None:
-                rate = (imported.lines - begun_with) / (time.monotonic() - started)
+            def show_progress() -> None:
+                rate = (imported.lines - lines_before) / (time.monotonic() - started)
                 done = source.bytes_read if size is not None else 0
                 progress.show(done, f"{imported.lines:,} lines, {rate:,.0f} a second")
 
-            importing.run_import(imported, source, _listing(name, problems), timezone.now, note)
+            report = _problem_writer(name, problems)
+            importing.run_import(imported, source, report, timezone.now, show_progress)
 
 
-def _listing(name: str, path: Path) -> importing.ProblemReporter:
-    """Writes problems to the end of the file, which is there only if there are any."""
+def _problem_writer(name: str, path: Path) -> importing.ProblemReporter:
+    """A function that appends problems to the file. It creates no file without problems."""
 
     def write(problems: Sequence[importing.Problem]) -> None:
         if problems:
@@ -120,17 +120,17 @@ def _listing(name: str, path: Path) -> importing.ProblemReporter:
 
 
 def _product_of(key: str) -> Product:
-    live = IngestionKey.objects.filter(digest=credentials.digest(key), revoked_at=None)
-    found = live.select_related("product").defer("secret").first()
-    if found is None:
+    keys = IngestionKey.objects.filter(digest=credentials.digest(key), revoked_at=None)
+    ingestion_key = keys.select_related("product").defer("secret").first()
+    if ingestion_key is None:
         raise CommandError("no product has this ingestion key, or it is revoked.")
-    return found.product
+    return ingestion_key.product
 
 
-def _begin(name: str, product: Product, again: bool) -> ImportedFile:
+def _start_or_resume(name: str, product: Product, again: bool) -> ImportedFile:
     now = timezone.now()
     if name == STANDARD_INPUT:
-        # What comes by standard input has no identity; message ids tell repeats apart.
+        # Standard input has no identity. Message ids detect duplicates.
         return importing.start_or_resume(
             product.pk, secrets.token_bytes(32), "stdin", now, again=False
         )
@@ -147,22 +147,26 @@ def _open(name: str, stack: ExitStack) -> BinaryIO:
     return stack.enter_context(Path(name).open("rb"))
 
 
-def _stopped(name: str, imported: ImportedFile, why: str, returncode: int = 1) -> CommandError:
-    where = f"{imported.lines:,} lines of {name} are settled"
-    how = "run the same command again to go on after them"
+def _stop_error(
+    name: str, imported: ImportedFile, reason: str, returncode: int = 1
+) -> CommandError:
+    advice = "Run the same command again to resume after them."
     if name == STANDARD_INPUT:
-        how = "standard input cannot be gone on with, so send the rest only"
-    return CommandError(f"{name}: {why.rstrip('.')}. {where}; {how}.", returncode=returncode)
+        advice = "An import from standard input cannot resume, so send only the rest."
+    return CommandError(
+        f"{name}: {reason.rstrip('.')}. {imported.lines:,} lines are done. {advice}",
+        returncode=returncode,
+    )
 
 
 def _summary(name: str, imported: ImportedFile, problems: Path) -> str:
     parts = [f"{imported.recorded:,} recorded"]
     if imported.repeated:
-        parts.append(f"{imported.repeated:,} repeated a message id and took no effect")
+        parts.append(f"{imported.repeated:,} duplicate message ids without effect")
     if imported.forgotten:
-        parts.append(f"{imported.forgotten:,} name somebody who was forgotten on request")
+        parts.append(f"{imported.forgotten:,} about users or accounts deleted on request")
     if imported.bad:
-        parts.append(f"{imported.bad:,} could not be used and are listed in {problems}")
+        parts.append(f"{imported.bad:,} invalid, listed in {problems}")
     elif problems.exists():
-        parts.append(f"traits that found no room are listed in {problems}")
+        parts.append(f"some traits did not fit, listed in {problems}")
     return f"{name}: {imported.lines:,} lines: {'; '.join(parts)}."
