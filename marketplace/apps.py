@@ -17,4 +17,4 @@ class MarketplaceConfig(AppConfig):
 
 def _schedule_syncs(**_: Any) -> None:
     # The app registry is complete only now.
-    import_module("marketplace.schedule").ensure_scheduled()
+    import_module("marketplace.scheduling").ensure_scheduled()

@@ -15,7 +15,7 @@ from django.db import transaction
 
 from engagement.core.fields import DecryptionError
 from engagement.models import Product
-from marketplace import runs, texts
+from marketplace import runs, scheduling, texts
 from marketplace.client import App, Credentials, LicenseQuery, MarketplaceClient
 from marketplace.errors import (
     CredentialsRejected,
@@ -183,7 +183,7 @@ def save_connection(product: Product, checked: VerifiedDetails, now: datetime) -
             connection.lists = None
         _activate(connection, checked, now)
         runs.stop_unfinished(connection, "The connection’s details were replaced.", now)
-        runs.create_run(connection, runs.due_kind(connection, now), now)
+        scheduling.create_run(connection, scheduling.due_kind(connection, now), now)
     return connection
 
 

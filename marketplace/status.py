@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.utils.timesince import timesince, timeuntil
 
-from marketplace import runs
+from marketplace import scheduling
 from marketplace.models import Connection, FailedRecord, SyncRun
 
 State = Connection.State
@@ -91,7 +91,7 @@ def health(connection: Connection) -> ConnectionHealth:
 def connection_status(connection: Connection, now: datetime) -> ConnectionStatus:
     recent = list(connection.runs.prefetch_related("failed_records")[:HISTORY_LENGTH])
     stands = _with_full_syncs(health(connection), recent)
-    next_sync = runs.next_sync_at(connection, now)
+    next_sync = scheduling.next_sync_at(connection, now)
     return ConnectionStatus(
         connection=connection,
         level=stands.level,

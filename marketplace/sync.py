@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from engagement.core.fields import DecryptionError
-from marketplace import licenses, locks, runs, texts
+from marketplace import licenses, locks, runs, scheduling, texts
 from marketplace.client import PAGE_SIZE, Credentials, LicenseQuery, MarketplaceClient
 from marketplace.errors import (
     CredentialsRejected,
@@ -67,7 +67,9 @@ def run_sync(connection_id: int, worker: SyncEnvironment) -> None:
         if run is not None:
             _work_on(run, worker)
     # The same one where time ran out, or another one that took its place meanwhile.
-    runs.wake_workers(id for id in runs.due_connection_ids(worker.clock()) if id == connection_id)
+    scheduling.wake_workers(
+        id for id in scheduling.due_connection_ids(worker.clock()) if id == connection_id
+    )
 
 
 def _work_on(run: SyncRun, worker: SyncEnvironment) -> None:

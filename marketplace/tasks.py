@@ -8,7 +8,7 @@ from django.utils import timezone
 from engagement import telemetry
 from engagement.database.retries import leave_retry_to_beat
 from engagement.tasks import request_rescore
-from marketplace import client, runs
+from marketplace import client, scheduling
 from marketplace import sync as syncing
 from marketplace.client import Credentials, MarketplaceClient
 from marketplace.prometheus import SYNC_COUNTER
@@ -36,14 +36,14 @@ def sync(connection_id: int) -> None:
 @leave_retry_to_beat("sync the marketplace connections")
 def sync_all() -> None:
     """Have each active connection sync."""
-    runs.request_all_syncs(timezone.now())
+    scheduling.request_all_syncs(timezone.now())
 
 
 @shared_task
 @leave_retry_to_beat("resume marketplace syncs")
 def resume() -> None:
     """Ask for the syncs whose time has come again, or whose worker is gone."""
-    runs.wake_workers(runs.due_connection_ids(timezone.now()))
+    scheduling.wake_workers(scheduling.due_connection_ids(timezone.now()))
 
 
 def _patient(credentials: Credentials) -> MarketplaceClient:

@@ -85,6 +85,7 @@ _AFRESH = (
     "the next full sync starts from the beginning. If it stays so, ask the marketplace’s support."
 )
 SYNC_TIMED_OUT = f"The sync did not end within a day. {_AFRESH}"
+SYNC_CRASHED = "The worker stopped unexpectedly several times at the same page. See its log."
 
 
 # --- Checking the details -------------------------------------------------------------------

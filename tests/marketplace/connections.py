@@ -7,7 +7,7 @@ from typing import Any
 from django.db import connection as django_connection
 
 from engagement.models import Account, Product
-from marketplace import client, connecting, runs, sync
+from marketplace import client, connecting, scheduling, sync
 from marketplace.client import Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
 from marketplace.connecting import ConnectionDetails
 from marketplace.models import Connection, License, SyncRun
@@ -119,7 +119,7 @@ def sync_now(
     connection: Connection, now: datetime = NOON, kind: SyncRun.Kind = Kind.RECENT
 ) -> SyncRun:
     """Ask for a sync and have a worker do it."""
-    runs.request_sync(connection, kind, now)
+    scheduling.request_sync(connection, kind, now)
     return work(connection, now)
 
 

@@ -17,7 +17,7 @@ from pytest_django import Settings
 
 from config.local import service
 from engagement.models import Product
-from marketplace import client, deadlines, runs
+from marketplace import client, deadlines, runs, scheduling
 from marketplace.client import Credentials, LicenseQuery
 from marketplace.errors import MarketplaceNotFound, MarketplaceUnavailable
 from marketplace.models import Connection
@@ -246,7 +246,7 @@ def test_connections_take_turns(acme: Product, globex: Product, simulator: Simul
     first, second = connect(acme, simulator), connect(globex, simulator)
     simulator.feed.add(*licenses(simulator, 200))
     work(first, NOON + runs.MIN_BACKOFF, out_of_time=lambda: True)
-    assert runs.due_connection_ids(NOON + runs.MIN_BACKOFF) == [second.pk, first.pk]
+    assert scheduling.due_connection_ids(NOON + runs.MIN_BACKOFF) == [second.pk, first.pk]
 
 
 def test_the_thread_of_a_client_ends_with_it(

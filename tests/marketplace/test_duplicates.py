@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engagement.models import Product
-from marketplace import client, runs, sync
+from marketplace import client, scheduling, sync
 from marketplace.models import Connection, License, PendingLicense, SeenLicenses
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.server import Simulator
@@ -120,7 +120,7 @@ def test_what_is_kept_until_the_end_of_a_run_goes_with_it(
     older, newer = rows_of_one(simulator)
     simulator.feed.add(newer, *licenses(simulator, 150, first=100), older)
     work(connection)
-    runs.request_sync(connection, Kind.FULL, NOON + HOUR)
+    scheduling.request_sync(connection, Kind.FULL, NOON + HOUR)
     turns = iter([False, False, True])
     run = work(connection, NOON + HOUR, out_of_time=lambda: next(turns))
     assert (run.state, run.offset) == (RunState.WAITING, 150)

@@ -9,7 +9,7 @@ from cryptography.fernet import Fernet
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import runs
+from marketplace import runs, scheduling
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import (
     CutOff,
@@ -169,7 +169,7 @@ def test_the_schedule_leaves_a_waiting_sync_alone(
 ) -> None:
     simulator.add_faults(ErrorStatus(status=503))
     waiting = work(connection)
-    assert runs.request_all_syncs(NOON + MINUTES) == 0
+    assert scheduling.request_all_syncs(NOON + MINUTES) == 0
     assert latest(connection) == waiting
 
 
@@ -201,10 +201,10 @@ def test_while_authentication_is_required_nothing_syncs(
     simulator.add_faults(ErrorStatus(on=LICENSES, status=401, times=1))
     run = work(connection)
     simulator.asked.clear()
-    assert runs.request_all_syncs(NOON + 6 * HOUR) == 0
-    assert runs.due_connection_ids(NOON + 6 * HOUR) == []
-    with pytest.raises(runs.ConnectionInactive, match="Enter its details again"):
-        runs.request_sync(connection, Kind.RECENT, NOON + 6 * HOUR)
+    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 0
+    assert scheduling.due_connection_ids(NOON + 6 * HOUR) == []
+    with pytest.raises(scheduling.ConnectionInactive, match="Enter its details again"):
+        scheduling.request_sync(connection, Kind.RECENT, NOON + 6 * HOUR)
     assert work(connection, NOON + 6 * HOUR) == run
     assert asked(simulator) == []
 
@@ -267,7 +267,7 @@ def test_what_only_a_person_can_mend_ends_the_sync_and_leaves_the_connection_act
     connection.refresh_from_db()
     assert (connection.state, connection.last_error) == (State.ACTIVE, sentence)
     assert connection.last_error_at == NOON
-    assert runs.request_all_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
+    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
 
 
 def test_an_extra_list_fails_the_sync_where_it_is_not_merely_refused(
@@ -313,7 +313,7 @@ def test_a_killed_worker_leaves_a_sync_that_goes_on_from_its_page(
         work(connection, after_pages=killed_after(pages=2))
     assert latest(connection).state == RunState.RUNNING
     assert len(accounts(acme)) == 100
-    assert runs.due_connection_ids(NOON) == [connection.pk], "nobody holds its lock"
+    assert scheduling.due_connection_ids(NOON) == [connection.pk], "nobody holds its lock"
 
     simulator.asked.clear()
     run = work(connection)
@@ -333,8 +333,7 @@ def test_a_sync_that_ends_again_and_again_at_the_same_page_is_given_up(
     run = latest(connection)
     assert run.state == RunState.FAILED
     assert run.error == (
-        "The sync ended several times at the same page without saying why; the worker's log knows "
-        "more."
+        "The worker stopped unexpectedly several times at the same page. See its log."
     )
 
 
@@ -359,7 +358,7 @@ def test_a_sync_hands_its_worker_back_in_time_and_goes_on_with_the_next(
     while (run := work(connection, out_of_time=lambda: True)).state == RunState.WAITING:
         turns += 1
         assert run.due_at == NOON
-        assert runs.due_connection_ids(NOON) == [connection.pk]
+        assert scheduling.due_connection_ids(NOON) == [connection.pk]
         assert turns < 20
     assert run.state == RunState.SUCCEEDED
     assert counters(run) == {"seen": 200, "imported": 200, "accounts_created": 200}
@@ -395,14 +394,14 @@ def test_a_full_sync_takes_the_place_of_one_of_changes(
     recent = sync_now(connection, NOON + 6 * HOUR)
     full = sync_now(connection, NOON + 7 * HOUR, Kind.FULL)
     recent.refresh_from_db()
-    assert (recent.state, recent.note) == (RunState.STOPPED, "A full sync took its place.")
+    assert (recent.state, recent.note) == (RunState.STOPPED, "Replaced by a full sync.")
     assert (full.kind, full.state) == (Kind.FULL, RunState.SUCCEEDED)
 
 
 def test_asking_again_gives_the_sync_that_is_on_its_way(connection: Connection) -> None:
     first = latest(connection)
     for kind in (Kind.RECENT, Kind.FULL):
-        assert runs.request_sync(connection, kind, NOON + HOUR).pk == first.pk
+        assert scheduling.request_sync(connection, kind, NOON + HOUR).pk == first.pk
     assert SyncRun.objects.count() == 1
 
 

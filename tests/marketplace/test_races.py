@@ -9,7 +9,7 @@ from django.db import connection as django_connection
 from django.db import transaction
 
 from engagement.models import Product
-from marketplace import connecting, locks, runs, sync
+from marketplace import connecting, locks, runs, scheduling, sync
 from marketplace.models import Connection
 from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
@@ -168,9 +168,9 @@ def test_a_full_sync_that_is_asked_for_stops_the_one_that_runs(
     simulator.feed.add(*licenses(simulator, 60))
     work(connection)
     simulator.feed.touch(60, NOON.date())
-    runs.request_sync(connection, Kind.RECENT, NOON)
+    scheduling.request_sync(connection, Kind.RECENT, NOON)
     with Meanwhile(connection).held():
-        full = runs.request_sync(connection, Kind.FULL, NOON)
+        full = scheduling.request_sync(connection, Kind.FULL, NOON)
     recent = connection.runs.get(kind=Kind.RECENT)
     assert (recent.state, recent.seen) == (RunState.STOPPED, 50)
     assert work(connection).pk == full.pk
@@ -182,7 +182,7 @@ def test_two_workers_do_not_work_on_the_same_connection(
     simulator.feed.add(*licenses(simulator, 60))
     with Meanwhile(connection).held():
         before = len(asked(simulator))
-        assert runs.due_connection_ids(NOON) == [], "somebody is at it"
+        assert scheduling.due_connection_ids(NOON) == [], "somebody is at it"
         work(connection)
         assert len(asked(simulator)) == before
     run = latest(connection)
@@ -196,10 +196,10 @@ def test_two_syncs_that_are_asked_for_at_once_are_one(
     work(connection)
 
     def ask() -> int:
-        return runs.request_sync(connection, Kind.FULL, NOON).pk
+        return scheduling.request_sync(connection, Kind.FULL, NOON).pk
 
     def ask_by_schedule() -> int:
-        runs.request_all_syncs(NOON)
+        scheduling.request_all_syncs(NOON)
         return latest(connection).pk
 
     assert len(set(at_once(ask, ask, ask_by_schedule, ask))) <= 2

@@ -12,7 +12,7 @@ from django_celery_beat.models import CrontabSchedule, IntervalSchedule, Periodi
 from django_celery_beat.schedulers import ModelEntry
 
 from engagement.models import Product
-from marketplace import connecting, runs, schedule, tasks
+from marketplace import connecting, scheduling, tasks
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import HOUR, NOON, Kind, RunState, connect, latest, work
@@ -89,7 +89,7 @@ def test_a_worker_that_is_told_nothing_takes_all_queues() -> None:
 
 def test_the_next_sync_is_six_hours_after_the_last() -> None:
     PeriodicTask.objects.filter(pk=entry().pk).update(last_run_at=NOON)
-    assert schedule.next_run_at(NOON + HOUR) == NOON + 6 * HOUR
+    assert scheduling.next_run_at(NOON + HOUR) == NOON + 6 * HOUR
 
 
 def test_the_next_sync_follows_what_somebody_edited() -> None:
@@ -98,7 +98,7 @@ def test_the_next_sync_follows_what_somebody_edited() -> None:
     PeriodicTask.objects.filter(pk=entry().pk).update(
         interval=None, crontab=midnight, last_run_at=now
     )
-    at = schedule.next_run_at(now)
+    at = scheduling.next_run_at(now)
     assert at is not None
     assert now < at <= now + timedelta(days=1, minutes=1)
 
@@ -106,9 +106,9 @@ def test_the_next_sync_follows_what_somebody_edited() -> None:
 def test_there_is_no_next_sync_where_the_entry_was_switched_off(connection: Connection) -> None:
     work(connection)
     PeriodicTask.objects.filter(pk=entry().pk).update(enabled=False)
-    assert runs.next_sync_at(connection, NOON) is None
+    assert scheduling.next_sync_at(connection, NOON) is None
     entry().delete()
-    assert runs.next_sync_at(connection, NOON) is None
+    assert scheduling.next_sync_at(connection, NOON) is None
 
 
 # --- What it starts -------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_one_task_is_started_for_each_active_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     woken: list[int] = []
-    monkeypatch.setattr(runs, "wake_workers", woken.extend)
+    monkeypatch.setattr(scheduling, "wake_workers", woken.extend)
     other = connect(globex, simulator)
     third = connect(Product.create_with_workspace("Initech"), simulator)
     for one in (connection, other, third):
@@ -145,7 +145,7 @@ def test_waking_sends_the_connections_id_and_nothing_else(
         messages.append((name, args, kwargs))
 
     monkeypatch.setattr(Celery, "send_task", publish)
-    runs.wake_workers([connection.pk])
+    scheduling.wake_workers([connection.pk])
     assert [(name, list(args), kwargs) for name, args, kwargs in messages] == [
         ("marketplace.tasks.sync", [connection.pk], {})
     ]
@@ -158,15 +158,17 @@ def test_a_broker_that_is_away_costs_a_minute(
         raise OSError("no broker")
 
     monkeypatch.setattr(Celery, "send_task", refuse)
-    runs.wake_workers([connection.pk])
-    assert runs.due_connection_ids(NOON) == [connection.pk], "the look of every minute finds it"
+    scheduling.wake_workers([connection.pk])
+    assert scheduling.due_connection_ids(NOON) == [connection.pk], (
+        "the look of every minute finds it"
+    )
 
 
 def test_the_minutes_look_asks_for_what_is_due(
     simulator: Simulator, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken: list[int] = []
-    monkeypatch.setattr(runs, "wake_workers", woken.extend)
+    monkeypatch.setattr(scheduling, "wake_workers", woken.extend)
     tasks.resume()
     assert woken == [connection.pk]
     SyncRun.objects.update(due_at=timezone.now() + HOUR)
@@ -177,5 +179,5 @@ def test_the_minutes_look_asks_for_what_is_due(
 
 def test_a_sync_that_was_on_its_way_is_not_asked_for_twice(connection: Connection) -> None:
     assert latest(connection).kind == Kind.FIRST
-    assert runs.request_all_syncs(NOON) == 0
+    assert scheduling.request_all_syncs(NOON) == 0
     assert SyncRun.objects.count() == 1

@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from engagement.models import Product
-from marketplace import connecting, runs
+from marketplace import connecting, runs, scheduling
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
@@ -43,7 +43,7 @@ def token_is_stored(connection: Connection) -> bool:
 def expire(simulator: Simulator, connection: Connection, now: datetime = NOON) -> None:
     """Have the token expire and a sync find out."""
     simulator.replace_token()
-    runs.request_sync(connection, Kind.RECENT, now)
+    scheduling.request_sync(connection, Kind.RECENT, now)
     work(connection, now)
     assert read(connection).state == State.REQUIRES_AUTHENTICATION
 
@@ -144,15 +144,15 @@ def test_disconnecting_stops_syncs_keeps_traits_and_deletes_the_token(
     if from_state == State.REQUIRES_AUTHENTICATION:
         expire(simulator, connection)
     else:
-        runs.request_sync(connection, Kind.RECENT, NOON)
+        scheduling.request_sync(connection, Kind.RECENT, NOON)
     connecting.disconnect(connection, NOON + HOUR)
 
     assert read(connection).state == State.DISCONNECTED
     assert not token_is_stored(connection)
     assert runs.unfinished_runs(connection).count() == 0
-    assert runs.request_all_syncs(NOON + 6 * HOUR) == 0
-    with pytest.raises(runs.ConnectionInactive):
-        runs.request_sync(connection, Kind.FULL, NOON + 6 * HOUR)
+    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 0
+    with pytest.raises(scheduling.ConnectionInactive):
+        scheduling.request_sync(connection, Kind.FULL, NOON + 6 * HOUR)
     assert traits(acme, "site-0001")["am.tier"] == "10 Users"
 
 
@@ -195,7 +195,7 @@ def test_counters_that_do_not_add_up_are_refused(
 
 def test_a_connection_has_one_unfinished_sync(connection: Connection) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
-        runs.create_run(connection, Kind.FULL, NOON)
+        scheduling.create_run(connection, Kind.FULL, NOON)
 
 
 def test_a_product_has_one_connection(
@@ -210,16 +210,16 @@ def test_a_product_has_one_connection(
 
 
 def test_the_next_sync_is_known(simulator: Simulator, connection: Connection) -> None:
-    assert runs.next_sync_at(connection, NOON + HOUR) == NOON, "due since then"
+    assert scheduling.next_sync_at(connection, NOON + HOUR) == NOON, "due since then"
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=503, times=4))
     work(connection)
-    assert runs.next_sync_at(connection, NOON) == NOON + timedelta(minutes=10)
+    assert scheduling.next_sync_at(connection, NOON) == NOON + timedelta(minutes=10)
     work(connection, NOON + HOUR)
-    scheduled = runs.next_sync_at(connection, NOON + HOUR)
+    scheduled = scheduling.next_sync_at(connection, NOON + HOUR)
     assert scheduled is not None
     connecting.disconnect(connection, NOON + HOUR)
     connection.refresh_from_db()
-    assert runs.next_sync_at(connection, NOON + HOUR) is None
+    assert scheduling.next_sync_at(connection, NOON + HOUR) is None
 
 
 def test_testing_the_connection_uses_the_stored_token(

@@ -6,7 +6,7 @@ import pytest
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import connecting, runs, status
+from marketplace import connecting, scheduling, status
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import Endpoint, ErrorStatus, Html
 from marketplace.simulator.server import Simulator
@@ -38,7 +38,7 @@ WEEK = 7 * DAY
 
 def scheduled(connection: Connection, now: datetime) -> SyncRun:
     """What the schedule starts at that time, after a worker has looked at it."""
-    assert runs.request_all_syncs(now) == 1
+    assert scheduling.request_all_syncs(now) == 1
     return work(connection, now)
 
 
@@ -58,7 +58,7 @@ def stuck(simulator: Simulator, connection: Connection) -> Connection:
     simulator.feed.add(*licenses(simulator, 120))
     work(connection)
     simulator.add_faults(ErrorStatus(on=LICENSES, status=500, offset=100))
-    assert runs.request_all_syncs(NOON + WEEK) == 1
+    assert scheduling.request_all_syncs(NOON + WEEK) == 1
     return connection
 
 
@@ -130,7 +130,7 @@ def test_changes_arrive_while_full_syncs_fail(
     for turn in range(6):
         now += 6 * HOUR
         simulator.feed.touch(1, now.date(), tier=f"{turn + 2} Users")
-        assert runs.request_all_syncs(now) == 1
+        assert scheduling.request_all_syncs(now) == 1
         run = work_to_the_end(stuck, now)
         kinds.append((run.kind, run.state))
         if run.state == RunState.SUCCEEDED:

@@ -6,7 +6,7 @@ import pytest
 
 from engagement.models import Account, Product, RescoreRequest
 from engagement.traits import Source, read_stamp
-from marketplace import runs
+from marketplace import scheduling
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import Endpoint, ErrorStatus, NextLink, Shifting
 from marketplace.simulator.records import MALFORMED
@@ -429,15 +429,15 @@ def test_a_scheduled_sync_is_a_full_one_weekly_and_where_something_was_missed(
     connection.full_synced_at = NOON - full if full else None
     connection.last_success_at = NOON - success if success else None
     connection.save(update_fields=["full_synced_at", "last_success_at"])
-    assert runs.request_all_syncs(NOON) == 1
+    assert scheduling.request_all_syncs(NOON) == 1
     assert latest(connection).kind == kind
     assert (latest(connection).since is None) == (kind != Kind.RECENT)
 
 
 def test_only_the_newest_syncs_are_kept(connection: Connection) -> None:
-    for hours in range(runs.MAX_KEPT_RUNS + 3):
-        runs.request_sync(connection, Kind.RECENT, NOON + hours * HOUR)
+    for hours in range(scheduling.MAX_KEPT_RUNS + 3):
+        scheduling.request_sync(connection, Kind.RECENT, NOON + hours * HOUR)
         SyncRun.objects.filter(finished_at=None).update(
             state=RunState.SUCCEEDED, finished_at=NOON + hours * HOUR
         )
-    assert connection.runs.count() == runs.MAX_KEPT_RUNS
+    assert connection.runs.count() == scheduling.MAX_KEPT_RUNS

@@ -21,8 +21,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from engagement.admin.listing import PageAction, PageAdmin
 from engagement.admin.products import LinkedInline, ProductAdmin
 from engagement.admin.scoping import ProductFilter, ProductSet, request_access
-from marketplace import client, connecting, runs, status
-from marketplace.forms import ConnectionForm
+from marketplace import client, connecting, scheduling, status
+from marketplace.admin.forms import ConnectionForm
 from marketplace.models import Connection, SyncRun
 
 State = Connection.State
@@ -213,8 +213,8 @@ class ConnectionAdmin(PageAdmin):
             return HttpResponseNotAllowed(["POST"])
         connection = self._manageable(request, object_id)
         try:
-            run = runs.request_sync(connection, kind, timezone.now())
-        except runs.ConnectionInactive as refused:
+            run = scheduling.request_sync(connection, kind, timezone.now())
+        except scheduling.ConnectionInactive as refused:
             self.message_user(request, str(refused), messages.ERROR)
         else:
             named = run.get_kind_display().lower()
