@@ -236,7 +236,7 @@ class MarketplaceClient:
             raise MarketplaceUnavailable("its answers take too long")
         fetch = partial(self._fetch, path, parameters, seconds)
         try:
-            response, body = self._caller.within(seconds, fetch)
+            response, body = self._caller.run(seconds, fetch)
         except deadlines.DeadlineExceeded:
             raise MarketplaceUnavailable("its answer takes too long") from None
         except requests.exceptions.ContentDecodingError:

@@ -55,7 +55,7 @@ def at_rest() -> Iterator[Callable[[], None]]:
     def wait() -> None:
         def is_over() -> bool:
             others = set(threading.enumerate()) - before
-            return all(one.name != deadlines.THREAD_NAME for one in others)
+            return not any(thread.name.startswith(deadlines.THREAD_NAME) for thread in others)
 
         until(is_over, "the end of the request")
 
@@ -132,7 +132,7 @@ def test_a_connection_that_comes_too_late_is_shut_down_at_once(simulator: Simula
 
     simulator.add_faults(Drip(seconds=SECONDS))
     with pytest.raises(deadlines.DeadlineExceeded):
-        deadlines.DeadlineRunner().within(0.01, request)
+        deadlines.DeadlineRunner().run(0.01, request)
     go_on.set()
     assert ended.wait(timeout=20)
 
@@ -142,7 +142,7 @@ def test_what_a_request_raises_is_raised() -> None:
         raise TimeoutError("its own")
 
     with pytest.raises(TimeoutError, match="its own"):
-        deadlines.DeadlineRunner().within(20.0, fail)
+        deadlines.DeadlineRunner().run(20.0, fail)
 
 
 def test_all_requests_of_a_client_share_its_time(simulator: Simulator) -> None:
@@ -162,11 +162,11 @@ django.setup()
 from dataclasses import replace
 from django.conf import settings
 from marketplace import client
-from marketplace.errors import MarketplaceUnavailable, NotFound
+from marketplace.errors import MarketplaceUnavailable
 settings.MARKETPLACE_API_URL = sys.argv[1]
-patience = replace(client.BRIEF, attempts=1, request=0.5)
+patience = replace(client.INTERACTIVE_RETRY_POLICY, attempts=1, request=0.5)
 try:
-    client.connect(client.Credentials(*sys.argv[2:4]), patience).developer_id(sys.argv[4])
+    client.create_client(client.Credentials(*sys.argv[2:4]), patience).developer_id(sys.argv[4])
 except MarketplaceUnavailable as failure:
     print(failure)
 """
