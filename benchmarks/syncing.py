@@ -33,7 +33,7 @@ from marketplace.simulator.vendor import create_vendor  # noqa: E402
 
 _MEGABYTE = 1024 * 1024
 # The whole sync is one turn of one worker here.
-_PATIENCE = replace(BACKGROUND_RETRY_POLICY, total=math.inf)
+_PATIENCE = replace(BACKGROUND_RETRY_POLICY, total_timeout=math.inf)
 
 
 class Latency:

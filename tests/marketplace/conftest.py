@@ -24,5 +24,5 @@ def simulator(settings: Settings) -> Iterator[Simulator]:
 def connection(acme: Product, simulator: Simulator) -> Connection:
     """Acme's connection; its first sync is due."""
     made = connections.connect(acme, simulator)
-    simulator.asked.clear()
+    simulator.requests.clear()
     return made

@@ -7,13 +7,15 @@ from typing import Any
 from django.db import connection as django_connection
 
 from engagement.models import Account, Product
-from marketplace import client, connecting, scheduling, sync
+from marketplace import client, connecting, scheduling
 from marketplace.client import Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
 from marketplace.connecting import ConnectionDetails
 from marketplace.models import Connection, License, SyncRun
 from marketplace.pages import LicensePage
 from marketplace.simulator.endpoints import RecordedRequest
+from marketplace.simulator.faults import Endpoint
 from marketplace.simulator.server import Simulator
+from marketplace.sync import SyncEnvironment, run_sync
 
 # The day as of which the simulator's records are told.
 NOON = datetime(2026, 9, 24, 12, tzinfo=UTC)
@@ -21,9 +23,9 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 # As patient as a sync's worker, and nobody waits.
 HURRIED = RetryPolicy(
     attempts=4,
-    request=10.0,
+    request_timeout=10.0,
     max_total_delay=60.0,
-    total=600.0,
+    total_timeout=600.0,
     sleep=lambda _: None,
     now=lambda: NOON,
     jitter=lambda: 1.0,
@@ -36,7 +38,7 @@ def hurried(credentials: Credentials) -> MarketplaceClient:
     return client.create_client(credentials, HURRIED)
 
 
-def telling(answered: Callable[[int], None]) -> sync.ClientFactory:
+def telling(answered: Callable[[int], None]) -> client.ClientFactory:
     """Clients that tell the offset of each page of licenses once it was answered, well or not."""
 
     def client_for(credentials: Credentials) -> MarketplaceClient:
@@ -103,15 +105,17 @@ def licenses(simulator: Simulator, number: int, first: int = 1) -> list[dict[str
 def work(
     connection: Connection,
     now: datetime = NOON,
-    out_of_time: Callable[[], bool] = lambda: False,
-    after_pages: Callable[[], None] = lambda: None,
-    client_for: sync.ClientFactory = hurried,
-    pages_at_once: int = 1,
+    is_out_of_time: Callable[[], bool] = lambda: False,
+    on_pages_written: Callable[[], None] = lambda: None,
+    create_client: client.ClientFactory = hurried,
+    prefetch_limit: int = 1,
 ) -> SyncRun:
     """Have a worker look at the connection; its latest run. It writes page by page, so that a test
     knows when it does."""
-    worker = sync.SyncEnvironment(client_for, lambda: now, out_of_time, after_pages, pages_at_once)
-    sync.run_sync(connection.pk, worker)
+    environment = SyncEnvironment(
+        create_client, lambda: now, is_out_of_time, on_pages_written, prefetch_limit
+    )
+    run_sync(connection.pk, environment)
     return latest(connection)
 
 
@@ -160,5 +164,5 @@ def versions() -> dict[str, str]:
         return dict(cursor.fetchall())
 
 
-def asked(simulator: Simulator, endpoint: str = "licenses") -> list[RecordedRequest]:
-    return [one for one in simulator.asked if one.endpoint == endpoint]
+def license_requests(simulator: Simulator) -> list[RecordedRequest]:
+    return [request for request in simulator.requests if request.endpoint == Endpoint.LICENSES]

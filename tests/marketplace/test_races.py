@@ -22,13 +22,13 @@ from tests.marketplace.connections import (
     State,
     a_license,
     accounts,
-    asked,
     connect,
     counters,
     details_of,
     hurried,
     keys,
     latest,
+    license_requests,
     licenses,
     telling,
     traits,
@@ -90,7 +90,7 @@ def state_of(connection: Connection) -> str:
     return Connection.objects.get(pk=connection.pk).state
 
 
-def test_a_sync_that_was_running_when_somebody_disconnected_writes_nothing_more(
+def test_a_running_sync_writes_nothing_after_a_disconnect(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 150))
@@ -106,7 +106,7 @@ def test_a_sync_that_was_running_when_somebody_disconnected_writes_nothing_more(
     assert Connection.objects.get(pk=connection.pk).last_success_at is None
 
 
-def test_a_late_401_does_not_undo_details_that_were_replaced_meanwhile(
+def test_a_late_401_does_not_pause_a_connection_with_new_details(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
@@ -124,7 +124,7 @@ def test_a_late_401_does_not_undo_details_that_were_replaced_meanwhile(
     assert (newest.state, newest.seen) == (RunState.SUCCEEDED, 60)
 
 
-def test_a_late_401_does_not_undo_a_disconnection(
+def test_a_late_401_does_not_undo_a_disconnect(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
@@ -147,7 +147,7 @@ def test_a_late_failure_leaves_no_error_on_new_details(
     assert latest(connection).state == RunState.WAITING
 
 
-def test_saving_another_app_while_a_sync_runs_leaves_none_of_the_old_ones_licenses(
+def test_saving_another_app_during_a_sync_leaves_no_license_of_the_old_one(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 150))
@@ -162,7 +162,7 @@ def test_saving_another_app_while_a_sync_runs_leaves_none_of_the_old_ones_licens
     assert latest(connection).state == RunState.SUCCEEDED
 
 
-def test_a_full_sync_that_is_asked_for_stops_the_one_that_runs(
+def test_a_request_for_a_full_sync_stops_a_running_sync_of_recent_changes(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
@@ -181,16 +181,16 @@ def test_two_workers_do_not_work_on_the_same_connection(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     with Meanwhile(connection).held():
-        before = len(asked(simulator))
+        before = len(license_requests(simulator))
         assert scheduling.due_connection_ids(NOON) == [], "somebody is at it"
         work(connection)
-        assert len(asked(simulator)) == before
+        assert len(license_requests(simulator)) == before
     run = latest(connection)
     assert (run.state, run.attempt) == (RunState.SUCCEEDED, 1)
     assert counters(run) == {"seen": 60, "imported": 60, "accounts_created": 60}
 
 
-def test_two_syncs_that_are_asked_for_at_once_are_one(
+def test_two_simultaneous_requests_create_one_sync(
     simulator: Simulator, connection: Connection
 ) -> None:
     work(connection)
@@ -206,7 +206,7 @@ def test_two_syncs_that_are_asked_for_at_once_are_one(
     assert runs.unfinished_runs(connection).count() == 1
 
 
-def test_a_worker_that_lost_its_session_does_not_write_over_the_next_one(
+def test_a_worker_that_lost_its_session_does_not_overwrite_the_next_one(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 150))
@@ -246,7 +246,7 @@ def test_a_killed_workers_lock_is_free(connection: Connection) -> None:
         assert is_free
 
 
-def test_the_first_savings_of_two_people_make_one_connection(
+def test_two_people_who_connect_at_once_create_one_connection(
     acme: Product, simulator: Simulator
 ) -> None:
     saved = at_once(*[lambda: connect(acme, simulator).pk] * 3)

@@ -113,7 +113,7 @@ def test_replacing_the_details_of_an_active_connection_starts_a_sync_with_the_ne
     assert work(connection, NOON + HOUR).state == RunState.SUCCEEDED
 
 
-def test_another_app_starts_with_no_licenses_and_its_values_replace_the_old_ones(
+def test_another_app_starts_without_licenses_and_its_values_replace_the_old_ones(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1, "site", tier="500 Users"))
@@ -175,7 +175,7 @@ def test_disconnecting_again_changes_nothing(connection: Connection) -> None:
         {"state": "unheard of"},
     ],
 )
-def test_a_state_that_cannot_be_is_refused(
+def test_the_database_rejects_an_impossible_state(
     connection: Connection, impossible: dict[str, str | None]
 ) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -186,7 +186,7 @@ def test_a_state_that_cannot_be_is_refused(
     "impossible",
     [{"seen": 1}, {"imported": 2}, {"without_cloud_id": 1}, {"state": RunState.SUCCEEDED}],
 )
-def test_counters_that_do_not_add_up_are_refused(
+def test_the_database_rejects_counters_that_do_not_add_up(
     connection: Connection, impossible: dict[str, int | str]
 ) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -209,7 +209,7 @@ def test_a_product_has_one_connection(
 # --- When it syncs next ---------------------------------------------------------------------
 
 
-def test_the_next_sync_is_known(simulator: Simulator, connection: Connection) -> None:
+def test_the_time_of_the_next_sync(simulator: Simulator, connection: Connection) -> None:
     assert scheduling.next_sync_at(connection, NOON + HOUR) == NOON, "due since then"
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=503, times=4))
     work(connection)

@@ -79,7 +79,7 @@ def until_over(connection: Connection, number: int = 1) -> None:
     until(over, "the end of the sync")
 
 
-def test_licenses_arrive_after_the_details_were_saved_and_again_by_the_schedule(
+def test_licenses_are_synced_when_the_details_are_saved_and_again_on_schedule(
     acme: Product, simulator: Simulator, worker: None
 ) -> None:
     simulator.feed.add(*licenses(simulator, 120))
@@ -111,7 +111,7 @@ def test_a_token_that_expires_pauses_syncs_until_a_new_one_is_saved(
     assert latest(connection).state == RunState.SUCCEEDED
 
 
-def test_a_sync_that_was_put_down_is_resumed_when_its_time_has_come(
+def test_a_suspended_sync_resumes_when_it_is_due(
     acme: Product, simulator: Simulator, worker: None
 ) -> None:
     simulator.feed.add(*licenses(simulator, 120))

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 LICENSES = Endpoint.LICENSES
 
 
-class Slow:
+class Latency:
     """A worker that writes its first page, and waits there for so many answers."""
 
     def __init__(self, connection: Connection, answers: int) -> None:
@@ -36,9 +36,9 @@ class Slow:
     def work(self) -> SyncRun:
         return work(
             self._connection,
-            after_pages=self._after_pages,
-            client_for=telling(lambda _: self._answers.release()),
-            pages_at_once=4,
+            on_pages_written=self._after_pages,
+            create_client=telling(lambda _: self._answers.release()),
+            prefetch_limit=4,
         )
 
     def _after_pages(self) -> None:
@@ -48,12 +48,12 @@ class Slow:
         self.written.append(latest(self._connection).pages)
 
 
-def test_pages_that_were_read_meanwhile_are_written_together(
+def test_pages_that_arrive_during_a_write_are_written_together(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 230))
     # The first four or five: the one that is being read need not be there in time.
-    slow = Slow(connection, answers=5)
+    slow = Latency(connection, answers=5)
     run = slow.work()
     assert run.state == RunState.SUCCEEDED
     assert counters(run) == {"seen": 230, "imported": 230, "accounts_created": 230}
@@ -62,7 +62,7 @@ def test_pages_that_were_read_meanwhile_are_written_together(
     assert len(slow.written) < run.pages
 
 
-def test_it_comes_to_the_same_as_page_by_page(
+def test_the_result_is_the_same_as_page_by_page(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     # Several of a site, in no order; repeated, special, always free ones and one without a site.
@@ -73,7 +73,7 @@ def test_it_comes_to_the_same_as_page_by_page(
         a_license(simulator, 902, cloudComplianceBoundaries=["fedramp_moderate"]),
         {**a_license(simulator, 903), "cloudId": None},
     )
-    together = Slow(connection, answers=4).work()
+    together = Latency(connection, answers=4).work()
     found = _stored(acme)
     License.objects.filter(product=acme).delete()
     Account.objects.filter(product=acme).delete()
@@ -94,27 +94,28 @@ def _stored(product: Product) -> tuple[list[object], list[object]]:
     )
 
 
-def test_a_failure_leaves_what_was_read_before_it(
+def test_pages_before_a_failure_are_imported(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 230))
     simulator.add_faults(ErrorStatus(on=LICENSES, status=401, offset=150))
-    run = Slow(connection, answers=4).work()
+    run = Latency(connection, answers=4).work()
     assert (run.state, run.pages) == (RunState.FAILED, 3)
     assert len(accounts(acme)) == 150
     connection.refresh_from_db()
     assert connection.state == State.REQUIRES_AUTHENTICATION
 
 
-def test_refused_passes_are_noted_once_each_and_are_no_pages(
+def test_rejected_lists_are_noted_once_and_not_counted_as_pages(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
     simulator.add_faults(ErrorStatus(on=LICENSES, status=400, after=1))
-    run = Slow(connection, answers=4).work()
+    run = Latency(connection, answers=4).work()
     assert (run.state, run.pages) == (RunState.SUCCEEDED, 1)
     assert run.note == (
-        "The marketplace does not list always free licenses (400); they were left out. "
-        "The marketplace does not list licenses of government clouds (400); they were left out. "
-        "The marketplace does not list licenses of isolated clouds (400); they were left out."
+        "The marketplace does not list always free licenses (400), so they are not synced. "
+        "The marketplace does not list licenses of government clouds (400), so they are not "
+        "synced. The marketplace does not list licenses of isolated clouds (400), so they are not "
+        "synced."
     )
