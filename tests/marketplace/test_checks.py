@@ -1,4 +1,4 @@
-"""What somebody enters is checked: each failure is a sentence at the field it concerns."""
+"""The entered details are verified: each problem is a message at its field."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from marketplace.simulator.faults import (
 )
 from marketplace.simulator.server import Simulator
 from marketplace.simulator.vendor import create_vendor
-from tests.marketplace.connections import details_of, hurried
+from tests.marketplace.connections import details_of, fast_client
 from tests.start.running import free_port
 
 OWNER = create_vendor()
@@ -38,30 +38,30 @@ NO_VENDOR_ID = (
 
 
 def refusal(simulator: Simulator, **changed: str) -> tuple[str | None, str]:
-    """Field and sentence of what is wrong with the details."""
+    """The field and the message of the rejection."""
     with pytest.raises(DetailsRejected) as caught:
-        connecting.verify_details(details_of(simulator, **changed), hurried)
+        connecting.verify_details(details_of(simulator, **changed), fast_client)
     return caught.value.field, caught.value.message
 
 
 def test_correct_details_give_the_developer_id_and_the_app(simulator: Simulator) -> None:
-    checked = connecting.verify_details(details_of(simulator), hurried)
-    assert checked.developer_id == OWNER.developer_id
-    assert checked.app.product_id == BOARD.product_id
-    assert checked.app.name == BOARD.name
+    verified = connecting.verify_details(details_of(simulator), fast_client)
+    assert verified.developer_id == OWNER.developer_id
+    assert verified.app.product_id == BOARD.product_id
+    assert verified.app.name == BOARD.name
 
 
 @pytest.mark.parametrize("app", OWNER.apps, ids=lambda app: app.key)
 def test_every_app_of_the_vendor_is_found_even_private_or_on_later_pages(
     simulator: Simulator, app: Any
 ) -> None:
-    for given in (app.product_id, app.product_id.upper(), f" {app.product_id} "):
-        checked = connecting.verify_details(details_of(simulator, product_id=given), hurried)
-        assert checked.app.product_id == app.product_id
+    for entered in (app.product_id, app.product_id.upper(), f" {app.product_id} "):
+        verified = connecting.verify_details(details_of(simulator, product_id=entered), fast_client)
+        assert verified.app.product_id == app.product_id
 
 
 @pytest.mark.parametrize(
-    "given",
+    "entered",
     [
         "1234567",
         " 1234567 ",
@@ -71,17 +71,18 @@ def test_every_app_of_the_vendor_is_found_even_private_or_on_later_pages(
     ],
 )
 def test_the_vendor_id_is_a_number_or_a_url_that_ends_in_it(
-    simulator: Simulator, given: str
+    simulator: Simulator, entered: str
 ) -> None:
-    checked = connecting.verify_details(details_of(simulator, vendor_id=given), hurried)
-    assert checked.details.vendor_id == "1234567"
+    verified = connecting.verify_details(details_of(simulator, vendor_id=entered), fast_client)
+    assert verified.details.vendor_id == "1234567"
 
 
 @pytest.mark.parametrize(
-    "given", ["", "Lumenworks", "https://marketplace.atlassian.com/manage/vendors/", "12 34", "1e5"]
+    "entered",
+    ["", "Lumenworks", "https://marketplace.atlassian.com/manage/vendors/", "12 34", "1e5"],
 )
-def test_an_invalid_vendor_id_causes_no_request(simulator: Simulator, given: str) -> None:
-    assert refusal(simulator, vendor_id=given) == ("vendor_id", NO_VENDOR_ID)
+def test_an_invalid_vendor_id_causes_no_request(simulator: Simulator, entered: str) -> None:
+    assert refusal(simulator, vendor_id=entered) == ("vendor_id", NO_VENDOR_ID)
     assert not simulator.requests
 
 
@@ -115,7 +116,7 @@ def test_an_account_without_a_permission(
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("entered", "sentence"),
     [
         (
             "9d71209f-f2d4-5522-8742-716b66c6574f",
@@ -133,9 +134,9 @@ def test_an_account_without_a_permission(
     ],
 )
 def test_a_product_id_of_no_app_of_the_vendor(
-    simulator: Simulator, given: str, sentence: str
+    simulator: Simulator, entered: str, sentence: str
 ) -> None:
-    assert refusal(simulator, product_id=given) == ("product_id", sentence)
+    assert refusal(simulator, product_id=entered) == ("product_id", sentence)
 
 
 def test_a_vendor_without_apps(simulator: Simulator) -> None:
@@ -207,4 +208,4 @@ def test_an_unusable_response(simulator: Simulator, fault: AnyFault, reason: str
 def test_the_repr_of_details_hides_the_token(simulator: Simulator) -> None:
     details = details_of(simulator)
     assert details.api_token not in repr(details)
-    assert details.api_token not in repr(connecting.verify_details(details, hurried))
+    assert details.api_token not in repr(connecting.verify_details(details, fast_client))

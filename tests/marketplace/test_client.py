@@ -1,4 +1,4 @@
-"""Speaking HTTP to the marketplace: what is sent, what is followed, what is believed."""
+"""The HTTP client of the marketplace: requests, links, and errors."""
 
 import base64
 import json
@@ -49,10 +49,10 @@ def slept() -> list[float]:
 @pytest.fixture
 def speaker(settings: Settings, slept: list[float]) -> MarketplaceClient:
     settings.MARKETPLACE_API_URL = ADDRESS
-    patience = RetryPolicy(
+    retry_policy = RetryPolicy(
         4, 5.0, 60.0, 120.0, sleep=slept.append, now=lambda: NOON, jitter=lambda: 0.5
     )
-    return client.create_client(Credentials("me@example.com", PLANTED), patience)
+    return client.create_client(Credentials("me@example.com", PLANTED), retry_policy)
 
 
 # --- What is sent ---------------------------------------------------------------------------

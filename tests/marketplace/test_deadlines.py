@@ -1,4 +1,4 @@
-"""A request ends by its deadline, whatever the marketplace does meanwhile."""
+"""A request ends at its deadline, whatever the marketplace does."""
 
 import socket
 import subprocess
@@ -25,7 +25,7 @@ from marketplace.simulator.faults import Endpoint, Fault, Trickle
 from marketplace.simulator.server import LOOPBACK, Simulator
 from tests.admin.conftest import logged_in
 from tests.marketplace.connections import (
-    HURRIED,
+    FAST_RETRY_POLICY,
     NOON,
     RunState,
     connect,
@@ -36,20 +36,20 @@ from tests.marketplace.connections import (
 )
 from tests.start.running import until
 
-# Never silent for as long as a read may take, and over only after minutes.
+# Short enough that no read times out, and a response takes minutes.
 SECONDS = 0.1
-IN_A_HURRY = replace(HURRIED, attempts=1, request_timeout=0.5)
+IMPATIENT = replace(FAST_RETRY_POLICY, attempts=1, request_timeout=0.5)
 DRIPS = [Trickle(seconds=SECONDS), Trickle(seconds=SECONDS, headers=True)]
 TOO_LONG = "its response takes too long"
 
 
-def a_client(patience: client.RetryPolicy = IN_A_HURRY) -> client.MarketplaceClient:
+def a_client(patience: client.RetryPolicy = IMPATIENT) -> client.MarketplaceClient:
     return client.create_client(Credentials("me", "token"), patience)
 
 
 @pytest.fixture
 def at_rest() -> Iterator[Callable[[], None]]:
-    """Waits until no request is under way that began in the test."""
+    """Waits until every request of the test has ended."""
     before = set(threading.enumerate())
 
     def wait() -> None:
@@ -68,10 +68,10 @@ def test_a_trickling_response_is_cut_off_and_leaves_nothing_running(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
     vendor = simulator.vendor
-    patient = client.create_client(Credentials(vendor.user_name, vendor.token), IN_A_HURRY)
+    patient = client.create_client(Credentials(vendor.user_name, vendor.token), IMPATIENT)
     query = LicenseQuery(vendor.app.product_id)
     assert len(patient.licenses(vendor.developer_id, query, 0).records) == 3
-    # On the connection that the request before left open.
+    # On the connection that the previous request kept open.
     simulator.add_faults(drip)
     with pytest.raises(MarketplaceUnavailable, match=TOO_LONG):
         patient.licenses(vendor.developer_id, query, 0)
@@ -83,7 +83,7 @@ def test_a_trickling_response_is_cut_off_and_leaves_nothing_running(
 def test_a_slow_response_before_the_deadline_is_used(simulator: Simulator) -> None:
     simulator.add_faults(Trickle(seconds=0.001))
     vendor = simulator.vendor
-    patient = client.create_client(Credentials(vendor.user_name, vendor.token), HURRIED)
+    patient = client.create_client(Credentials(vendor.user_name, vendor.token), FAST_RETRY_POLICY)
     assert patient.developer_id(vendor.vendor_id) == vendor.developer_id
 
 
@@ -119,7 +119,7 @@ def test_a_trickling_tls_handshake_is_cut_off(
 
 
 def test_a_connection_that_opens_after_the_deadline_is_shut_down(simulator: Simulator) -> None:
-    """Names that take long to resolve, for example."""
+    """For example, because its name took long to resolve."""
     go_on = threading.Event()
     ended = threading.Event()
 
@@ -148,7 +148,7 @@ def test_the_error_of_a_request_is_raised() -> None:
 def test_all_requests_of_a_client_share_its_time(simulator: Simulator) -> None:
     vendor = simulator.vendor
     credentials = Credentials(vendor.user_name, vendor.token)
-    late = client.create_client(credentials, replace(HURRIED, total_timeout=0.0))
+    late = client.create_client(credentials, replace(FAST_RETRY_POLICY, total_timeout=0.0))
     with pytest.raises(MarketplaceUnavailable, match="its responses take too long"):
         late.developer_id(vendor.vendor_id)
     assert not simulator.requests
@@ -174,14 +174,14 @@ except MarketplaceUnavailable as failure:
 
 @pytest.mark.parametrize("way", ["body", "headers", "TLS"])
 def test_deadlines_hold_in_web_workers(simulator: Simulator, dripping: int, way: str) -> None:
-    """They run on gevent, where a thread is no thread."""
+    """They run on gevent, which replaces threads by greenlets."""
     simulator.add_faults(Trickle(seconds=SECONDS, headers=way == "headers"))
     address = f"https://{LOOPBACK}:{dripping}" if way == "TLS" else simulator.url
     vendor = simulator.vendor
     details = [vendor.user_name, vendor.token, vendor.vendor_id]
     command = [sys.executable, "-c", GEVENT, address, *details]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert told.stdout.strip() == TOO_LONG
+    process = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert process.stdout.strip() == TOO_LONG
 
 
 # --- The form -------------------------------------------------------------------------------
@@ -224,12 +224,12 @@ def test_a_sync_with_a_trickling_page_is_suspended_and_its_worker_continues_with
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     slow, other = connect(acme, simulator), connect(globex, simulator)
-    hurried: Callable[[Credentials], client.MarketplaceClient] = partial(
-        client.create_client, retry_policy=IN_A_HURRY
+    fast_client: Callable[[Credentials], client.MarketplaceClient] = partial(
+        client.create_client, retry_policy=IMPATIENT
     )
     drip = Trickle(seconds=SECONDS, headers=drip.headers, offset=50, times=1)
     simulator.add_faults(drip)
-    run = work(slow, create_client=hurried)
+    run = work(slow, create_client=fast_client)
     assert (run.state, run.seen) == (RunState.WAITING, 50)
     assert TOO_LONG in run.error
     assert work(other).state == RunState.SUCCEEDED
@@ -237,7 +237,7 @@ def test_a_sync_with_a_trickling_page_is_suspended_and_its_worker_continues_with
 
 
 def test_the_turn_of_a_sync_is_bounded() -> None:
-    """A request and a turn are bounded, and several connections have their turns at once."""
+    """A request and a turn are bounded, and several connections sync at once."""
     assert (
         client.BACKGROUND_RETRY_POLICY.request_timeout
         < client.BACKGROUND_RETRY_POLICY.total_timeout
@@ -258,7 +258,7 @@ def test_the_thread_of_a_client_ends_with_it(
     simulator: Simulator, at_rest: Callable[[], None]
 ) -> None:
     vendor = simulator.vendor
-    patient = client.create_client(Credentials(vendor.user_name, vendor.token), HURRIED)
+    patient = client.create_client(Credentials(vendor.user_name, vendor.token), FAST_RETRY_POLICY)
     assert patient.developer_id(vendor.vendor_id) == vendor.developer_id
     with pytest.raises(MarketplaceNotFound):
         patient.developer_id("1")

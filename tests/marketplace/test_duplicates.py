@@ -1,4 +1,4 @@
-"""Several rows of one license: the latest counts, in every sync and in any order."""
+"""The latest of several rows of a license counts, in every sync and in any order."""
 
 from typing import Any
 from unittest import mock
@@ -169,15 +169,15 @@ def test_syncing_an_unchanged_feed_changes_nothing_in_any_order_and_page_split(
 ) -> None:
     """The feed holds other rows before: what is stored then must not matter."""
     product = Product.create_with_workspace("Initech")
-    simulator.feed = Feed(told(simulator, before))
+    simulator.feed = Feed(records_for(simulator, before))
     connection = connect(product, simulator)
     work(connection)
-    simulator.feed = Feed(told(simulator, rows))
+    simulator.feed = Feed(records_for(simulator, rows))
     outcome = None
     for turn, (size, order) in enumerate(zip(sizes, [None, *orders], strict=True)):
         if order is not None:
             order.shuffle(rows)
-            simulator.feed = Feed(told(simulator, rows))
+            simulator.feed = Feed(records_for(simulator, rows))
         with (
             mock.patch.object(client, "PAGE_SIZE", size),
             mock.patch.object(sync, "PAGE_SIZE", size),
@@ -189,5 +189,5 @@ def test_syncing_an_unchanged_feed_changes_nothing_in_any_order_and_page_split(
         outcome = stored(product)
 
 
-def told(simulator: Simulator, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def records_for(simulator: Simulator, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [a_license(simulator, **row) for row in rows]

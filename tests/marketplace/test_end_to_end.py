@@ -86,18 +86,18 @@ def press(admin: Admin, button: str, **values: Any) -> str:
 
 
 def syncs(admin: Admin) -> list[str]:
-    """What came of each sync, the newest first."""
-    found = re.findall(r'<td class="eds-result[^>]*>\s*(.*?)\s*</td>', status(admin), re.DOTALL)
-    return [" ".join(re.sub(r"<details>.*", "", one, flags=re.DOTALL).split()) for one in found]
+    """The outcome of each sync, newest first."""
+    cells = re.findall(r'<td class="eds-result[^>]*>\s*(.*?)\s*</td>', status(admin), re.DOTALL)
+    return [" ".join(re.sub(r"<details>.*", "", cell, flags=re.DOTALL).split()) for cell in cells]
 
 
 def synced(admin: Admin, times: int) -> None:
-    """Wait until so many syncs are there and the newest has succeeded."""
+    """Wait until there are this many syncs and the newest has succeeded."""
     until(lambda: len(syncs(admin)) == times and syncs(admin)[0] == "Succeeded.", "a sync")
 
 
 def traits(up: Up, account: str) -> dict[str, Any]:
-    """The account's traits, as the read API tells them."""
+    """The account's traits in the read API."""
 
     def read(path: str) -> Any:
         headers = {"Authorization": f"Bearer {up.credentials['api_token']}"}
@@ -116,10 +116,12 @@ def traits(up: Up, account: str) -> dict[str, Any]:
 
 
 def offsets(simulator: Simulator) -> list[int]:
-    """The pages of licenses that were asked for since this was last asked."""
-    asked = [one.offset for one in simulator.requests if one.endpoint == Endpoint.LICENSES]
+    """The offsets of the pages requested since the last call."""
+    offsets = [
+        request.offset for request in simulator.requests if request.endpoint == Endpoint.LICENSES
+    ]
     simulator.requests.clear()
-    return asked
+    return offsets
 
 
 def test_the_accounts_of_a_connected_product_get_license_traits(
@@ -148,7 +150,7 @@ def test_a_changed_license_arrives_with_the_next_sync(
     assert "A sync is starting" in press(admin, "sync")
     synced(admin, 2)
     assert traits(up, FIRST_SITE.cloud_id)["am.tier.number"] == 1234
-    since = {one.parameters.get("lastUpdated") for one in simulator.requests}
+    since = {request.parameters.get("lastUpdated") for request in simulator.requests}
     assert None not in since, "it asked for changes only"
 
 
@@ -166,7 +168,7 @@ def test_a_sync_resumes_from_its_page_after_its_worker_was_killed(
     simulator.add_faults(Latency(seconds=0.5, on=Endpoint.LICENSES))
     simulator.requests.clear()
     press(admin, "full-sync")
-    until(lambda: any(one.offset >= 150 for one in simulator.requests), "the fourth page")
+    until(lambda: any(request.offset >= 150 for request in simulator.requests), "the fourth page")
     worker = up.named("worker --queues marketplace")[0]
     processes = [worker, *worker.children()]
     os.kill(worker.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""A forgotten account's licenses go with it, and come back with a full sync or not at all."""
+"""The licenses of a forgotten account are deleted; a full sync imports them again or not."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_a_product_is_deleted_with_its_connection_and_licenses(
     acme: Product, synced: Connection
 ) -> None:
     deletion.request_deletion(acme.pk, NOON)
-    # What a sync brings meanwhile is not stored.
+    # A sync no longer imports its licenses.
     sync_now(synced, NOON + DAY, Kind.FULL)
     assert License.objects.count() == 3
     assert deletion.resume_deletion(acme.pk)

@@ -1,4 +1,4 @@
-"""A sync that is interrupted is put down where it was, and goes on from there."""
+"""An interrupted sync is suspended and resumes from its position."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -47,7 +47,7 @@ MINUTES = timedelta(minutes=1)
 
 
 def offsets(simulator: Simulator) -> list[int]:
-    return [one.offset for one in license_requests(simulator)]
+    return [request.offset for request in license_requests(simulator)]
 
 
 # --- What passes by itself ------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_a_longer_failure_suspends_the_sync_at_its_position(
     run = work(connection, NOON + 10 * MINUTES)
     assert offsets(simulator)[:4] == [50, 100, 150, 100], "with one page of overlap"
     assert (run.state, run.error) == (RunState.SUCCEEDED, "")
-    # What was read twice counts once.
+    # Records that were read twice count once.
     assert counters(run) == {"seen": 160, "imported": 160, "accounts_created": 160}
     connection.refresh_from_db()
     assert connection.last_success_at == NOON + 10 * MINUTES
@@ -291,11 +291,11 @@ def test_a_token_that_cannot_be_decrypted_fails_the_sync(
 
 
 class Killed(BaseException):
-    """The worker ends without being able to do anything any more."""
+    """The worker dies without any cleanup."""
 
 
 def killed_after(pages: int) -> Callable[[], None]:
-    """An *after_pages* that kills the worker after so many."""
+    """An *on_pages_written* that kills the worker after this many calls."""
     turns: Iterator[bool] = chain(repeat(False, pages - 1), [True])
 
     def after_pages() -> None:
@@ -362,7 +362,7 @@ def test_a_sync_releases_its_worker_in_time_and_resumes_with_the_next(
         assert turns < 20
     assert run.state == RunState.SUCCEEDED
     assert counters(run) == {"seen": 200, "imported": 200, "accounts_created": 200}
-    # Each turn reads a page again and comes one further.
+    # Each turn reads one page again and one further page.
     assert turns > 3
 
 
@@ -383,7 +383,9 @@ def test_a_resumed_sync_keeps_its_window(simulator: Simulator, connection: Conne
     simulator.requests.clear()
     run = work(connection, NOON + 48 * HOUR)
     assert (run.pk, run.state) == (first.pk, RunState.SUCCEEDED)
-    assert {one.parameters["lastUpdated"] for one in license_requests(simulator)} == {"2026-09-19"}
+    assert {request.parameters["lastUpdated"] for request in license_requests(simulator)} == {
+        "2026-09-19"
+    }
 
 
 def test_a_full_sync_replaces_a_sync_of_recent_changes(

@@ -1,4 +1,4 @@
-"""From a record of the feed to traits, and which of several licenses counts."""
+"""The traits of a license record, and which of several licenses counts."""
 
 import json
 from itertools import permutations
@@ -361,9 +361,9 @@ GOOD = {
     ],
 )
 def test_the_better_license_counts(better: dict[str, Any], worse: dict[str, Any]) -> None:
-    some = {"z": {**GOOD, **better}, "a": {**GOOD, **worse}}
-    assert licenses.best_key(some) == "z"
-    assert licenses.best_key(dict(reversed(some.items()))) == "z"
+    candidates = {"z": {**GOOD, **better}, "a": {**GOOD, **worse}}
+    assert licenses.best_key(candidates) == "z"
+    assert licenses.best_key(dict(reversed(candidates.items()))) == "z"
 
 
 def test_the_key_breaks_ties() -> None:
@@ -374,6 +374,6 @@ def test_the_paid_license_of_a_sample_site_counts() -> None:
     names = ("same_cloud_id_a_expired_evaluation", "same_cloud_id_b_active_commercial")
     for order in permutations(names):
         read_ones = [read(CASES[name]) for name in order]
-        some = {one.key: one.fields for one in read_ones if isinstance(one, ParsedLicense)}
+        candidates = {one.key: one.fields for one in read_ones if isinstance(one, ParsedLicense)}
         paid = CASES["same_cloud_id_b_active_commercial"]["appEntitlementNumber"]
-        assert licenses.best_key(some) == paid
+        assert licenses.best_key(candidates) == paid

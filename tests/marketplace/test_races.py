@@ -1,4 +1,4 @@
-"""Syncs, savings and disconnections that meet: real transactions, each in a thread of its own."""
+"""Concurrent syncs, saves, and disconnects: real transactions, each in a thread of its own."""
 
 import threading
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ from tests.marketplace.connections import (
     connect,
     counters,
     details_of,
-    hurried,
+    fast_client,
     keys,
     latest,
     license_requests,
     licenses,
-    telling,
     traits,
+    with_page_callback,
     work,
 )
 from tests.pipeline.waiting import Eventually, at_once, somebody_else, terminate
@@ -39,9 +39,8 @@ from tests.pipeline.waiting import Eventually, at_once, somebody_else, terminate
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class Meanwhile:
-    """A sync in a thread of its own, held where its first page has been written and its second one
-    has been answered."""
+class HeldSync:
+    """A sync in a thread of its own, held after it wrote its first page and read the second."""
 
     def __init__(self, connection: Connection) -> None:
         self._answered, self._reached, self._go_on = (threading.Event() for _ in range(3))
@@ -66,17 +65,19 @@ class Meanwhile:
         try:
             django_connection.ensure_connection()
             self.backend = django_connection.connection.info.backend_pid
-            client_for = telling(self._page_answered)
-            worker = sync.SyncEnvironment(
-                client_for, lambda: NOON, on_pages_written=self._after_page, prefetch_limit=1
+            environment = sync.SyncEnvironment(
+                with_page_callback(self._page_answered),
+                lambda: NOON,
+                on_pages_written=self._after_page,
+                prefetch_limit=1,
             )
-            sync.run_sync(self._connection.pk, worker)
+            sync.run_sync(self._connection.pk, environment)
         finally:
             django_connection.close()
 
     @contextmanager
-    def held(self) -> Iterator["Meanwhile"]:
-        """While the sync is held; afterwards it goes on to its end."""
+    def held(self) -> Iterator["HeldSync"]:
+        """Hold the sync during the block, then let it finish."""
         running = Eventually(self._work)
         assert self._reached.wait(timeout=20)
         try:
@@ -94,7 +95,7 @@ def test_a_running_sync_writes_nothing_after_a_disconnect(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 150))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         connecting.disconnect(connection, NOON + HOUR)
         assert len(accounts(acme)) == 50
     assert len(accounts(acme)) == 50
@@ -111,7 +112,7 @@ def test_a_late_401_does_not_pause_a_connection_with_new_details(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=401, offset=50))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         simulator.clear_faults()
         simulator.replace_token()
         connect(acme, simulator, NOON)
@@ -129,7 +130,7 @@ def test_a_late_401_does_not_undo_a_disconnect(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=401, offset=50))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         connecting.disconnect(connection, NOON)
     assert state_of(connection) == State.DISCONNECTED
     assert latest(connection).state == RunState.STOPPED
@@ -140,7 +141,7 @@ def test_a_late_failure_leaves_no_error_on_new_details(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=403, offset=50))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         simulator.clear_faults()
         connect(acme, simulator, NOON + HOUR)
     assert Connection.objects.get(pk=connection.pk).last_error == ""
@@ -153,9 +154,9 @@ def test_saving_another_app_during_a_sync_leaves_no_license_of_the_old_one(
     simulator.feed.add(*licenses(simulator, 150))
     other = simulator.vendor.apps[1]
     simulator.feed.add(a_license(simulator, 900, productId=other.product_id))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         details = details_of(simulator, product_id=other.product_id)
-        connecting.save_connection(acme, connecting.verify_details(details, hurried), NOON)
+        connecting.save_connection(acme, connecting.verify_details(details, fast_client), NOON)
     assert keys(acme) == set()
     work(connection)
     assert keys(acme) == {"E-0900"}
@@ -169,7 +170,7 @@ def test_a_request_for_a_full_sync_stops_a_running_sync_of_recent_changes(
     work(connection)
     simulator.feed.touch(60, NOON.date())
     scheduling.request_sync(connection, Kind.RECENT, NOON)
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         full = scheduling.request_sync(connection, Kind.FULL, NOON)
     recent = connection.runs.get(kind=Kind.RECENT)
     assert (recent.state, recent.seen) == (RunState.STOPPED, 50)
@@ -180,7 +181,7 @@ def test_two_workers_do_not_work_on_the_same_connection(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         before = len(license_requests(simulator))
         assert scheduling.due_connection_ids(NOON) == [], "somebody is at it"
         work(connection)
@@ -210,7 +211,7 @@ def test_a_worker_that_lost_its_session_does_not_overwrite_the_next_one(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 150))
-    with Meanwhile(connection).held() as first:
+    with HeldSync(connection).held() as first:
         # Its lock goes with its session, and another worker takes over.
         with somebody_else() as operator:
             terminate(operator, first.backend)

@@ -1,4 +1,4 @@
-"""Syncs come every six hours by an entry of the schedule, on a queue of their own."""
+"""A periodic task starts syncs every six hours, on a queue of their own."""
 
 from datetime import timedelta
 from typing import Any
@@ -21,17 +21,17 @@ pytestmark = pytest.mark.django_db
 
 
 def entry() -> PeriodicTask:
-    found: PeriodicTask = PeriodicTask.objects.get(task="marketplace.tasks.sync_all")
-    return found
+    task: PeriodicTask = PeriodicTask.objects.get(task="marketplace.tasks.sync_all")
+    return task
 
 
 # --- The entry ------------------------------------------------------------------------------
 
 
 def test_the_migrations_create_one_six_hourly_task_on_its_own_queue() -> None:
-    made = entry()
-    assert (made.interval.every, made.interval.period) == (6, "hours")
-    assert (made.queue, made.enabled) == ("marketplace", True)
+    task = entry()
+    assert (task.interval.every, task.interval.period) == (6, "hours")
+    assert (task.queue, task.enabled) == ("marketplace", True)
 
 
 def test_migrating_again_keeps_edits_of_the_task() -> None:
@@ -46,13 +46,13 @@ def test_migrating_again_keeps_edits_of_the_task() -> None:
 
 
 def test_the_task_is_declared_in_one_place() -> None:
-    declared = [one["task"] for one in settings.CELERY_BEAT_SCHEDULE.values()]
+    declared = [entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()]
     assert "marketplace.tasks.sync_all" not in declared
     assert "marketplace.tasks.sync_all" in current_app.tasks
 
 
 def is_due(**changed: Any) -> bool:
-    """What beat's scheduler says of the entry when it starts."""
+    """Whether beat considers the task due when it starts."""
     PeriodicTask.objects.filter(pk=entry().pk).update(**changed)
     due: bool = ModelEntry(entry(), app=current_app).is_due().is_due
     return due
@@ -67,7 +67,7 @@ def test_a_missed_run_starts_after_downtime() -> None:
 
 
 def test_frequent_restarts_of_beat_do_not_postpone_the_first_run() -> None:
-    # With no last run beat would count from each of its starts.
+    # Without a last run, beat counts from each of its starts.
     assert entry().last_run_at is not None
 
 
@@ -126,8 +126,8 @@ def test_one_task_is_started_for_each_active_connection(
     monkeypatch.setattr(scheduling, "wake_workers", woken.extend)
     other = connect(globex, simulator)
     third = connect(Product.create_with_workspace("Initech"), simulator)
-    for one in (connection, other, third):
-        work(one)
+    for active in (connection, other, third):
+        work(active)
     connecting.disconnect(third, NOON)
     woken.clear()
     with django_capture_on_commit_callbacks(execute=True):
@@ -159,9 +159,7 @@ def test_an_unavailable_broker_delays_a_sync_by_a_minute(
 
     monkeypatch.setattr(Celery, "send_task", refuse)
     scheduling.wake_workers([connection.pk])
-    assert scheduling.due_connection_ids(NOON) == [connection.pk], (
-        "the look of every minute finds it"
-    )
+    assert scheduling.due_connection_ids(NOON) == [connection.pk], "the resume task finds it"
 
 
 def test_the_resume_task_wakes_workers_for_due_syncs(

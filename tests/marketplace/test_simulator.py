@@ -1,4 +1,4 @@
-"""The simulator answers as the marketplace is known to, and misbehaves as it is told to."""
+"""The simulator responds like the marketplace, and simulates its faults on request."""
 
 import json
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ REST = "/marketplace/rest/3"
 
 
 class Caller:
-    """Somebody who knows the credentials and asks the simulator by hand."""
+    """Sends requests to the simulator with its credentials."""
 
     def __init__(self, simulator: Simulator) -> None:
         self.simulator = simulator
@@ -209,9 +209,9 @@ def test_another_developer_space_is_forbidden(caller: Caller) -> None:
 
 def test_requests_are_recorded_without_credentials(caller: Caller) -> None:
     caller.get(caller.reporting, offset=50)
-    asked = caller.simulator.requests[-1]
-    assert (asked.endpoint, asked.offset, asked.status) == (Endpoint.LICENSES, 50, 200)
-    assert "User-Agent" in asked.headers and "Authorization" not in asked.headers
+    request = caller.simulator.requests[-1]
+    assert (request.endpoint, request.offset, request.status) == (Endpoint.LICENSES, 50, 200)
+    assert "User-Agent" in request.headers and "Authorization" not in request.headers
 
 
 # --- The data -----------------------------------------------------------------------------------
@@ -286,8 +286,8 @@ def test_a_fault_affects_its_endpoint_and_page_a_number_of_times(caller: Caller)
     )
     assert caller.get(caller.vendor).status_code == 200
     assert caller.get(caller.reporting, offset=0).status_code == 200
-    found = [caller.get(caller.reporting, offset=50).status_code for _ in range(4)]
-    assert found == [200, 503, 503, 200]
+    statuses = [caller.get(caller.reporting, offset=50).status_code for _ in range(4)]
+    assert statuses == [200, 503, 503, 200]
 
 
 def test_all_faults_are_removed_together(caller: Caller) -> None:

@@ -1,4 +1,4 @@
-"""``manage.py marketplace_simulator`` as a person runs it."""
+"""``manage.py marketplace_simulator`` in a terminal."""
 
 import re
 import signal

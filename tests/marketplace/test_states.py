@@ -1,4 +1,4 @@
-"""Each change of a connection's state, and what it does to syncs, the token and the traits."""
+"""Each change of a connection's state, and its effect on syncs, the token, and traits."""
 
 from datetime import datetime, timedelta
 
@@ -20,7 +20,7 @@ from tests.marketplace.connections import (
     a_license,
     connect,
     details_of,
-    hurried,
+    fast_client,
     keys,
     latest,
     licenses,
@@ -41,7 +41,7 @@ def token_is_stored(connection: Connection) -> bool:
 
 
 def expire(simulator: Simulator, connection: Connection, now: datetime = NOON) -> None:
-    """Have the token expire and a sync find out."""
+    """Let the token expire and a sync notice it."""
     simulator.replace_token()
     scheduling.request_sync(connection, Kind.RECENT, now)
     work(connection, now)
@@ -120,7 +120,7 @@ def test_another_app_starts_without_licenses_and_its_values_replace_the_old_ones
     work(connection)
     other = simulator.vendor.apps[1]
     details = details_of(simulator, product_id=other.product_id)
-    connecting.save_connection(acme, connecting.verify_details(details, hurried), NOON + HOUR)
+    connecting.save_connection(acme, connecting.verify_details(details, fast_client), NOON + HOUR)
     assert keys(acme) == set()
     assert traits(acme, "site")["am.tier"] == "500 Users", "until they are replaced"
 
@@ -225,11 +225,11 @@ def test_the_time_of_the_next_sync(simulator: Simulator, connection: Connection)
 def test_testing_the_connection_uses_the_stored_token(
     simulator: Simulator, connection: Connection
 ) -> None:
-    assert connecting.verify_stored_details(connection, hurried) == (
+    assert connecting.verify_stored_details(connection, fast_client) == (
         "The details work: the marketplace shows the licenses of Board Lens for Jira to this "
         "account of vendor 1234567."
     )
     simulator.replace_token()
     with pytest.raises(connecting.DetailsRejected, match="rejects this user name"):
-        connecting.verify_stored_details(connection, hurried)
+        connecting.verify_stored_details(connection, fast_client)
     assert read(connection).state == State.ACTIVE, "a sync finds out"

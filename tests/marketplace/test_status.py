@@ -1,4 +1,4 @@
-"""A connection's page says in words how it stands and what its syncs did."""
+"""A connection's page explains its state and its syncs."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -42,11 +42,11 @@ def of(product: Product, now: datetime = NOON + HOUR, **fields: Any) -> status.C
 
 
 def test_an_active_connection_is_healthy(acme: Product) -> None:
-    shown = of(acme)
-    assert (shown.level, shown.title) == ("good", "Connected.")
-    assert shown.last_success is not None and shown.last_success.at == NOON
-    assert shown.last_success.distance == "1\xa0hour ago"
-    assert shown.last_error is None
+    page = of(acme)
+    assert (page.level, page.title) == ("good", "Connected.")
+    assert page.last_success is not None and page.last_success.at == NOON
+    assert page.last_success.distance == "1\xa0hour ago"
+    assert page.last_error is None
 
 
 def test_before_the_first_success_the_status_says_what_comes(acme: Product) -> None:
@@ -60,23 +60,23 @@ def test_before_the_first_success_the_status_says_what_comes(acme: Product) -> N
 def test_an_error_since_the_last_success_is_shown_first(
     acme: Product, failed_at: datetime, level: str, advice: str
 ) -> None:
-    shown = of(acme, last_error="It answered 503.", last_error_at=failed_at)
-    assert (shown.level, shown.advice) == (level, advice)
+    page = of(acme, last_error="It answered 503.", last_error_at=failed_at)
+    assert (page.level, page.advice) == (level, advice)
 
 
 def test_an_expired_token_shows_the_reason_and_what_to_do(acme: Product) -> None:
-    shown = of(acme, state=State.REQUIRES_AUTHENTICATION, state_reason="The token was refused.")
-    assert (shown.level, shown.title) == ("bad", "Requires authentication.")
-    assert shown.reason == "The token was refused."
-    assert "enter all four details again" in shown.advice
-    assert shown.next_sync is None
+    page = of(acme, state=State.REQUIRES_AUTHENTICATION, state_reason="The token was refused.")
+    assert (page.level, page.title) == ("bad", "Requires authentication.")
+    assert page.reason == "The token was refused."
+    assert "enter all four details again" in page.advice
+    assert page.next_sync is None
 
 
 def test_a_disconnected_connection_says_that_traits_stay(acme: Product) -> None:
-    shown = of(acme, state=State.DISCONNECTED, api_token=None)
-    assert (shown.level, shown.title) == ("quiet", "Disconnected.")
-    assert "stay on their accounts" in shown.advice
-    assert shown.next_sync is None
+    page = of(acme, state=State.DISCONNECTED, api_token=None)
+    assert (page.level, page.title) == ("quiet", "Disconnected.")
+    assert "stay on their accounts" in page.advice
+    assert page.next_sync is None
 
 
 # --- A sync under way ---------------------------------------------------------------------------
@@ -155,9 +155,9 @@ def test_each_sync_shows_its_outcome(
 
 def test_the_history_shows_one_page_of_syncs_newest_first(acme: Product) -> None:
     connection = a_connection(acme)
-    made = [a_run(connection, "succeeded").pk for _ in range(status.HISTORY_LENGTH + 5)]
-    shown = [row.run.pk for row in status.connection_status(connection, NOON + HOUR).history]
-    assert shown == made[::-1][: status.HISTORY_LENGTH]
+    created_ids = [a_run(connection, "succeeded").pk for _ in range(status.HISTORY_LENGTH + 5)]
+    shown_ids = [row.run.pk for row in status.connection_status(connection, NOON + HOUR).history]
+    assert shown_ids == created_ids[::-1][: status.HISTORY_LENGTH]
 
 
 def test_stored_failed_records_are_listed_with_their_reasons(
@@ -183,7 +183,7 @@ def test_the_number_of_queries_does_not_depend_on_the_history(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0.04, "0.1 s"),
         (9.94, "9.9 s"),
@@ -194,5 +194,5 @@ def test_the_number_of_queries_does_not_depend_on_the_history(
         (7500, "2 h 5 min"),
     ],
 )
-def test_durations_in_words(seconds: float, said: str) -> None:
-    assert status.format_duration(timedelta(seconds=seconds)) == said
+def test_durations_in_words(seconds: float, text: str) -> None:
+    assert status.format_duration(timedelta(seconds=seconds)) == text

@@ -21,7 +21,7 @@ from tests.marketplace.connections import (
     accounts,
     connect,
     details_of,
-    hurried,
+    fast_client,
     latest,
     license_requests,
     licenses,
@@ -37,7 +37,7 @@ WEEK = 7 * DAY
 
 
 def scheduled(connection: Connection, now: datetime) -> SyncRun:
-    """What the schedule starts at that time, after a worker has looked at it."""
+    """The run that the schedule starts at that time, after a worker's turn."""
     assert scheduling.request_all_syncs(now) == 1
     return work(connection, now)
 
@@ -54,7 +54,7 @@ def work_to_the_end(connection: Connection, now: datetime) -> SyncRun:
 
 @pytest.fixture
 def stuck(simulator: Simulator, connection: Connection) -> Connection:
-    """A connection whose weekly full sync meets a page that always fails."""
+    """A connection whose weekly full sync reaches a page that always fails."""
     simulator.feed.add(*licenses(simulator, 120))
     work(connection)
     simulator.add_faults(ErrorStatus(on=LICENSES, status=500, offset=100))
@@ -188,7 +188,7 @@ def test_a_first_sync_that_imported_nothing_is_retried_at_once(
 def test_new_details_start_over(simulator: Simulator, stuck: Connection) -> None:
     work_to_the_end(stuck, NOON + WEEK)
     simulator.clear_faults()
-    checked = connecting.verify_details(details_of(simulator), hurried)
+    checked = connecting.verify_details(details_of(simulator), fast_client)
     connecting.save_connection(stuck.product, checked, NOON + WEEK + 6 * HOUR)
     assert latest(stuck).kind == Kind.FULL
 
@@ -207,20 +207,20 @@ def test_the_page_says_that_the_full_sync_failed(stuck: Connection) -> None:
     now = NOON + WEEK + 6 * HOUR
     scheduled(stuck, now)
     stuck.refresh_from_db()
-    shown = status.connection_status(stuck, now)
-    assert (shown.level, shown.title) == ("warning", "Connected.")
-    assert (shown.reason, shown.advice) == ("The last full sync failed.", run.error)
+    page = status.connection_status(stuck, now)
+    assert (page.level, page.title) == ("warning", "Connected.")
+    assert (page.reason, page.advice) == ("The last full sync failed.", run.error)
 
 
 # --- Lists in use ---------------------------------------------------------------------------
 
 
 def requested_lists(simulator: Simulator) -> list[str]:
-    """The lists that were asked for, each once."""
+    """The requested lists, each once."""
     names = []
-    for one in license_requests(simulator):
-        free = "always_free" if "showLifeTimeFreeLicenses" in one.parameters else "all"
-        names.append(one.parameters.get("cloudComplianceBoundaries", free))
+    for request in license_requests(simulator):
+        free = "always_free" if "showLifeTimeFreeLicenses" in request.parameters else "all"
+        names.append(request.parameters.get("cloudComplianceBoundaries", free))
     return list(dict.fromkeys(names))
 
 
@@ -301,5 +301,5 @@ def test_findings_of_another_app_are_ignored(
 ) -> None:
     work(connection)
     other = simulator.vendor.apps[1].product_id
-    checked = connecting.verify_details(details_of(simulator, product_id=other), hurried)
+    checked = connecting.verify_details(details_of(simulator, product_id=other), fast_client)
     assert connecting.save_connection(acme, checked, NOON + HOUR).lists is None

@@ -1,4 +1,4 @@
-"""What a sync asks for, what it makes of the answers, and what it counts."""
+"""What a sync requests, imports, and counts."""
 
 from datetime import timedelta, timezone
 
@@ -25,9 +25,9 @@ from tests.marketplace.connections import (
     license_requests,
     licenses,
     sync_now,
-    telling,
     traits,
     versions,
+    with_page_callback,
     work,
 )
 from tests.pipeline.waiting import places_of
@@ -46,15 +46,17 @@ def test_the_first_sync_imports_all_licenses_in_pages_of_fifty(
 
 
 def parameters(simulator: Simulator) -> list[dict[str, str]]:
-    """What each request asked for beyond what all of them ask for."""
+    """The parameters of each request that not all of them have."""
     common = {
         "productId": simulator.vendor.app.product_id,
         "withDataInsights": "true",
         "limit": "50",
     }
-    given = [one.parameters for one in license_requests(simulator)]
-    assert all(common.items() <= one.items() for one in given)
-    return [{name: one[name] for name in one.keys() - common.keys()} for one in given]
+    all_parameters = [request.parameters for request in license_requests(simulator)]
+    assert all(common.items() <= given.items() for given in all_parameters)
+    return [
+        {name: given[name] for name in given.keys() - common.keys()} for given in all_parameters
+    ]
 
 
 def test_a_full_sync_reads_all_lists_and_the_end_of_each_twice(
@@ -122,7 +124,7 @@ def test_a_license_of_another_product_is_skipped(
     other = a_license(simulator, 1, productId=simulator.vendor.apps[1].product_id)
     simulator.feed.add(other, leaks=True)
     run = work(connection)
-    # It comes with each of the four lists.
+    # All four lists contain it.
     assert counters(run) == {"seen": 1, "skipped": 1}
     assert accounts(acme) == set()
 
@@ -135,7 +137,7 @@ def test_an_invalid_record_is_listed_with_its_reason_and_does_not_stop_the_sync(
     run = work(connection)
     assert run.state == RunState.SUCCEEDED
     assert (run.failed, run.imported) == (6, 1)
-    assert {(one.license_key, one.reason) for one in run.failed_records.all()} == {
+    assert {(record.license_key, record.reason) for record in run.failed_records.all()} == {
         ("", "The record is not an object."),
         ("E-LIST", "Its cloudId is not a string."),
         ("E-LONG", "Its cloudId is longer than 512 characters."),
@@ -381,8 +383,8 @@ def test_a_row_that_moves_to_the_previous_page_is_not_missed(
         for place in removals:
             simulator.feed.remove(place)
 
-    # After the first page; the license at place 50 is at 49 by then, which was read.
-    run = work(connection, create_client=telling(remove_the_first))
+    # After the first page. The license at index 50 then moves to 49, which was read already.
+    run = work(connection, create_client=with_page_callback(remove_the_first))
     assert run.state == RunState.SUCCEEDED
     assert "site-0051" in accounts(acme)
 
@@ -420,7 +422,7 @@ def test_a_list_that_never_ends_fails_the_sync(
         (6 * HOUR, 6 * HOUR, Kind.RECENT),
         (7 * DAY - HOUR, 6 * HOUR, Kind.RECENT),
         (7 * DAY, 6 * HOUR, Kind.FULL),
-        # Nobody synced for so long that the window would miss something.
+        # After so long without a sync, the window would miss something.
         (5 * DAY, 4 * DAY + HOUR, Kind.FULL),
         (5 * DAY, 4 * DAY, Kind.RECENT),
     ],

@@ -22,7 +22,7 @@ from tests.marketplace.connections import (
     State,
     accounts,
     details_of,
-    hurried,
+    fast_client,
     latest,
     licenses,
     traits,
@@ -43,7 +43,7 @@ def worker(django_db_setup: None) -> Iterator[None]:
     working = start_worker(current_app, perform_ping_check=False, queues="marketplace")
     with pytest.MonkeyPatch.context() as patch, working:
         # Nobody waits between two attempts.
-        patch.setattr(tasks, "_patient", hurried)
+        patch.setattr(tasks, "_patient", fast_client)
         yield
     task_postrun.disconnect(_close_connection)
 

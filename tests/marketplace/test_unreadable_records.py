@@ -1,4 +1,4 @@
-"""One record, whatever it is, costs neither its neighbors nor the pages after it."""
+"""No record, however broken, stops its neighbors or later pages."""
 
 import json
 import math
@@ -90,7 +90,7 @@ NESTED = st.builds(
 
 
 def encoded(value: Any) -> bytes:
-    """As a careless server writes JSON: with NaN, and with lone surrogates."""
+    """JSON as a careless server writes it, with NaN and lone surrogates."""
     return json.dumps(value).encode()
 
 
