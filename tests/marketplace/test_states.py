@@ -226,8 +226,8 @@ def test_testing_the_connection_uses_the_stored_token(
     simulator: Simulator, connection: Connection
 ) -> None:
     assert connecting.verify_stored_details(connection, fast_client) == (
-        "The details work: the marketplace shows the licenses of Board Lens for Jira to this "
-        "account of vendor 1234567."
+        "The connection works: this account can read the licenses of Board Lens for Jira, vendor "
+        "1234567."
     )
     simulator.replace_token()
     with pytest.raises(connecting.DetailsRejected, match="rejects this user name"):

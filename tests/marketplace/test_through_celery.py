@@ -18,11 +18,11 @@ from marketplace.models import Connection
 from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
+    FAST_RETRY_POLICY,
     RunState,
     State,
     accounts,
     details_of,
-    fast_client,
     latest,
     licenses,
     traits,
@@ -37,13 +37,13 @@ PLANTED = "planted-token-Qv93"
 
 @pytest.fixture(scope="module")
 def worker(django_db_setup: None) -> Iterator[None]:
-    """A worker of the queue, in a thread."""
+    """A worker for the queue, in a thread."""
     # The thread's database connection would outlive it.
     task_postrun.connect(_close_connection)
     working = start_worker(current_app, perform_ping_check=False, queues="marketplace")
     with pytest.MonkeyPatch.context() as patch, working:
-        # Nobody waits between two attempts.
-        patch.setattr(tasks, "_patient", fast_client)
+        # No delays between attempts.
+        patch.setattr(client, "BACKGROUND_RETRY_POLICY", FAST_RETRY_POLICY)
         yield
     task_postrun.disconnect(_close_connection)
 
@@ -54,7 +54,7 @@ def _close_connection(**_: object) -> None:
 
 @pytest.fixture
 def logged() -> Iterator[StringIO]:
-    """Everything that anybody logs, down to the last detail."""
+    """Everything that is logged, at any level."""
     output = StringIO()
     handler = logging.StreamHandler(output)
     root = logging.getLogger()
