@@ -24,7 +24,7 @@ django.setup()
 from django.conf import settings  # noqa: E402
 
 from engagement.models import Account, Product  # noqa: E402
-from marketplace import client, connecting, runs, sync  # noqa: E402
+from marketplace import client, connecting, scheduling, sync  # noqa: E402
 from marketplace.client import BACKGROUND_RETRY_POLICY, Credentials, MarketplaceClient  # noqa: E402
 from marketplace.connecting import ConnectionDetails  # noqa: E402
 from marketplace.models import Connection, License, SyncRun  # noqa: E402
@@ -33,7 +33,7 @@ from marketplace.simulator.vendor import create_vendor  # noqa: E402
 
 _MEGABYTE = 1024 * 1024
 # The whole sync is one turn of one worker here.
-_PATIENCE = replace(BACKGROUND_RETRY_POLICY, total=math.inf)
+_PATIENCE = replace(BACKGROUND_RETRY_POLICY, total_timeout=math.inf)
 
 
 class Latency:
@@ -71,7 +71,7 @@ def work(connection: str, *options: str) -> dict[str, Any]:
     """Sync to the end; what it took. "full" asks for a full sync first."""
     if "full" in options:
         row = Connection.objects.get(pk=int(connection))
-        runs.request_sync(row, SyncRun.Kind.FULL, timezone.now())
+        scheduling.request_sync(row, SyncRun.Kind.FULL, timezone.now())
     latency = Latency()
     backend = _backend()
     before = psutil.Process().memory_info().rss

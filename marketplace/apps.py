@@ -11,10 +11,10 @@ class MarketplaceConfig(AppConfig):
 
     def ready(self) -> None:
         post_migrate.connect(_schedule_syncs, sender=self)
-        # The app registry is complete only now.
+        # Models cannot be imported earlier.
         import_module("marketplace.forgetting").register_eraser()
 
 
 def _schedule_syncs(**_: Any) -> None:
-    # The app registry is complete only now.
-    import_module("marketplace.schedule").ensure_scheduled()
+    # Models cannot be imported earlier.
+    import_module("marketplace.scheduling").ensure_scheduled()

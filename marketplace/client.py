@@ -1,4 +1,4 @@
-"""HTTP only: the three addresses of the marketplace that the connection reads.
+"""HTTP client for the three marketplace endpoints that the connection uses.
 
 Source: the Marketplace REST API v3, https://developer.atlassian.com/platform/marketplace/rest/v3/.
 """
@@ -37,31 +37,31 @@ USER_AGENT = "engagement-data-service"
 CONNECT_TIMEOUT = 5.0
 MAX_RESPONSE_BYTES = 20 * 1024 * 1024
 MAX_LISTING_PAGES = 100
-# Seconds between two attempts: up to so many, then up to twice as many each time.
+# The longest pause in seconds before the second attempt; it doubles with each further one.
 BASE_DELAY = 1.0
 _CHUNK = 64 * 1024
 
 ResponseT = TypeVar("ResponseT")
-# Reads the body of an answer; raises what msgspec raises.
+# Decodes the body of a response; raises what msgspec raises.
 Decode: TypeAlias = Callable[[bytes], ResponseT]
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """Whoever signs in; the token is the password of HTTP Basic and does not show itself."""
+    """User name and API token, sent as HTTP Basic authentication. ``repr`` hides the token."""
 
     user_name: str
     token: str = field(repr=False)
 
     def header(self) -> str:
-        # Not by `requests`, whose own encoding is Latin-1.
+        # Not by requests, which encodes in Latin-1.
         pair = f"{self.user_name}:{self.token}".encode()
         return "Basic " + base64.b64encode(pair).decode()
 
 
 @dataclass(frozen=True)
 class App:
-    """One of a vendor's apps. ``product_id`` is what its licenses are reported under."""
+    """One of a vendor's apps. License reports refer to it by ``product_id``."""
 
     product_id: str
     key: str
@@ -70,8 +70,8 @@ class App:
 
 @dataclass(frozen=True)
 class LicenseQuery:
-    """Which licenses somebody asks for. Always free ones, and those of the government and isolated
-    clouds (*boundary* names one), come only where they are asked for."""
+    """A list of licenses. Always free licenses and those of each special cloud (*boundary*) are
+    lists of their own."""
 
     product_id: str
     updated_since: date | None = None
@@ -80,11 +80,10 @@ class LicenseQuery:
 
     @property
     def list_name(self) -> str:
-        """The name of the list that it reads."""
         return "always_free" if self.always_free else self.boundary or "all"
 
     def parameters(self) -> dict[str, str]:
-        asked = {
+        parameters = {
             "productId": self.product_id,
             "withDataInsights": "true",
             "limit": str(PAGE_SIZE),
@@ -92,7 +91,7 @@ class LicenseQuery:
             "showLifeTimeFreeLicenses": "true" if self.always_free else None,
             "cloudComplianceBoundaries": self.boundary,
         }
-        return {name: value for name, value in asked.items() if value is not None}
+        return {name: value for name, value in parameters.items() if value is not None}
 
 
 class _Vendor(msgspec.Struct, rename="camel"):
@@ -123,131 +122,138 @@ _LISTING = msgspec.json.Decoder(_Listing).decode
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long a client tries: so many attempts at one request, each of which may take *request*
-    seconds from connecting to the last byte, with at most *pauses* seconds between all of them; and
-    *total* seconds for everything that it is asked."""
+    """How long a client tries; times are in seconds.
+
+    A request gets *attempts* attempts, each at most *request_timeout* from connecting to the last
+    byte. The pauses between them add up to at most *max_total_delay*. All requests of the client
+    together take at most *total_timeout*.
+    """
 
     attempts: int
-    request: float
+    request_timeout: float
     max_total_delay: float
-    total: float
+    total_timeout: float
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], datetime] = timezone.now
     jitter: Callable[[], float] = random.random
 
 
-# A sync's worker waits up to a minute; somebody who looks at a page does not.
-BACKGROUND_RETRY_POLICY = RetryPolicy(attempts=4, request=45.0, max_total_delay=60.0, total=120.0)
-INTERACTIVE_RETRY_POLICY = RetryPolicy(attempts=2, request=10.0, max_total_delay=3.0, total=25.0)
+# For the workers of syncs.
+BACKGROUND_RETRY_POLICY = RetryPolicy(
+    attempts=4, request_timeout=45.0, max_total_delay=60.0, total_timeout=120.0
+)
+# For pages that a person waits for.
+INTERACTIVE_RETRY_POLICY = RetryPolicy(
+    attempts=2, request_timeout=10.0, max_total_delay=3.0, total_timeout=25.0
+)
 
 
 class MarketplaceClient:
-    """Speaks to the marketplace at *address* for one set of credentials.
+    """A client of the marketplace at *base_url* with one set of credentials.
 
-    Each call raises CredentialsRejected, Forbidden, NotFound, Refused, MarketplaceUnavailable
-    (after several attempts) or UnexpectedAnswer.
+    Each call raises a MarketplaceError; MarketplaceUnavailable only after several attempts.
     """
 
     def __init__(
         self,
         session: requests.Session,
-        address: str,
+        base_url: str,
         credentials: Credentials,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
     ) -> None:
         self._session = session
-        self._address = address.rstrip("/")
+        self._base_url = base_url.rstrip("/")
         self._headers = {
             "Authorization": credentials.header(),
             "Accept": "application/json",
             "User-Agent": USER_AGENT,
         }
-        self._patience = patience
-        self._caller = deadlines.DeadlineRunner()
-        self._deadline = time.monotonic() + patience.total
+        self._retry_policy = retry_policy
+        self._deadline_runner = deadlines.DeadlineRunner()
+        self._deadline = time.monotonic() + retry_policy.total_timeout
 
     def developer_id(self, vendor_id: str) -> str:
-        """The developer ID of the vendor with this number."""
+        """The developer ID of the vendor."""
         path = f"/rest/3/developer-space/vendor/{quote(vendor_id, safe='')}"
-        answer = self._get(path, {}, _VENDOR).developer_id
-        if not answer.strip():
-            raise UnexpectedResponse("it named no developer ID")
-        return answer
+        developer_id = self._get(path, {}, _VENDOR).developer_id
+        if not developer_id.strip():
+            raise UnexpectedResponse("it contains no developer ID")
+        return developer_id
 
     def apps(self, developer_id: str) -> Iterator[App]:
-        """The vendor's apps, private ones included, page by page."""
+        """The vendor's apps, including private ones, page by page."""
         path = f"/rest/3/product-listing/developer-space/{quote(developer_id, safe='')}"
         page = self._get(path, {"limit": str(PAGE_SIZE), "includePrivate": "true"}, _LISTING)
-        followed: set[str] = set()
+        cursors: set[str] = set()
         yield from (item.app() for item in page.items)
         while page.links and page.links.next:
             link = self._checked(page.links.next)
             cursor = _cursor(link)
-            if cursor in followed or len(followed) >= MAX_LISTING_PAGES:
+            if cursor in cursors or len(cursors) >= MAX_LISTING_PAGES:
                 raise UnexpectedResponse("its list of apps does not end")
-            followed.add(cursor)
+            cursors.add(cursor)
             page = self._get(link, {}, _LISTING)
             yield from (item.app() for item in page.items)
 
     def licenses(self, developer_id: str, query: LicenseQuery, offset: int) -> LicensePage:
-        """The page of licenses at *offset*, a number of licenses."""
+        """The page that begins at *offset*, a number of licenses."""
         path = f"/rest/3/reporting/developer-space/{quote(developer_id, safe='')}/licenses"
         parameters = {**query.parameters(), "offset": str(offset)}
         return self._get(path, parameters, pages.decode_page)
 
     def _checked(self, link: str) -> str:
-        """A link of the listing as a path below the marketplace; UnexpectedAnswer for one that
-        could lead the credentials elsewhere."""
+        """The link, unless it could send the credentials elsewhere; then raise
+        UnexpectedResponse."""
         parts = urlsplit(self._url(link)) if _is_plain_path(link) else None
-        if parts is None or (parts.scheme, parts.netloc) != urlsplit(self._address)[:2]:
-            raise UnexpectedResponse("its next page is at an address that is not its own")
+        if parts is None or (parts.scheme, parts.netloc) != urlsplit(self._base_url)[:2]:
+            raise UnexpectedResponse("its link to the next page leads elsewhere")
         return link
 
     def _url(self, path: str) -> str:
-        return f"{self._address}/marketplace{path}"
+        return f"{self._base_url}/marketplace{path}"
 
     # --- One request --------------------------------------------------------------------------
 
     def _get(self, path: str, parameters: dict[str, str], decode: Decode[ResponseT]) -> ResponseT:
-        """The answer, in several attempts where the marketplace is unavailable."""
-        waited = 0.0
-        for attempt in range(self._patience.attempts):
+        """The decoded response, after several attempts if the marketplace is unavailable."""
+        total_delay = 0.0
+        for attempt in range(self._retry_policy.attempts):
             try:
                 return self._attempt(path, parameters, decode)
             except MarketplaceUnavailable as failure:
-                pause = self._pause(attempt, failure.retry_after)
-                is_last = attempt + 1 == self._patience.attempts
-                is_late = pause > self._deadline - time.monotonic()
-                if is_last or is_late or waited + pause > self._patience.max_total_delay:
+                delay = self._delay(attempt, failure.retry_after)
+                total_delay += delay
+                is_last = attempt + 1 == self._retry_policy.attempts
+                is_late = delay > self._deadline - time.monotonic()
+                if is_last or is_late or total_delay > self._retry_policy.max_total_delay:
                     raise
-                waited += pause
-                self._patience.sleep(pause)
+                self._retry_policy.sleep(delay)
         raise AssertionError("unreachable")
 
-    def _pause(self, attempt: int, retry_after: float | None) -> float:
-        backoff = BASE_DELAY * 2.0**attempt * self._patience.jitter()
+    def _delay(self, attempt: int, retry_after: float | None) -> float:
+        backoff = BASE_DELAY * 2.0**attempt * self._retry_policy.jitter()
         return max(backoff, retry_after or 0.0)
 
     def _attempt(
         self, path: str, parameters: dict[str, str], decode: Decode[ResponseT]
     ) -> ResponseT:
-        seconds = min(self._patience.request, self._deadline - time.monotonic())
+        seconds = min(self._retry_policy.request_timeout, self._deadline - time.monotonic())
         if seconds <= 0:
-            raise MarketplaceUnavailable("its answers take too long")
+            raise MarketplaceUnavailable("its responses take too long")
         fetch = partial(self._fetch, path, parameters, seconds)
         try:
-            response, body = self._caller.within(seconds, fetch)
+            response, body = self._deadline_runner.run(seconds, fetch)
         except deadlines.DeadlineExceeded:
-            raise MarketplaceUnavailable("its answer takes too long") from None
+            raise MarketplaceUnavailable("its response takes too long") from None
         except requests.exceptions.ContentDecodingError:
-            raise UnexpectedResponse("its compressed answer is damaged") from None
+            raise UnexpectedResponse("its compressed data is damaged") from None
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
-            # The library's text holds addresses and, for a proxy, more; its kind says enough.
+            # The library's message may contain URLs and, with a proxy, credentials.
             raise MarketplaceUnavailable(_network_reason(error)) from None
         try:
             return decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise UnexpectedResponse(_what_it_is(response, body)) from None
+            raise UnexpectedResponse(_mismatch(response, body)) from None
 
     def _fetch(
         self, path: str, parameters: dict[str, str], seconds: float
@@ -256,13 +262,13 @@ class MarketplaceClient:
             self._url(path),
             params=parameters,
             headers=self._headers,
-            # Of each step. What all of them take is limited by whoever waits for this.
+            # For each step; the deadline runner limits the sum.
             timeout=(min(CONNECT_TIMEOUT, seconds), seconds),
             allow_redirects=False,
             stream=True,
         ) as response:
             self._raise_for_status(response)
-            return response, _read(response)
+            return response, _read_body(response)
 
     def _raise_for_status(self, response: requests.Response) -> None:
         status = response.status_code
@@ -275,17 +281,18 @@ class MarketplaceClient:
         if status in (404, 410):
             raise MarketplaceNotFound(status)
         if status in (408, 429) or status >= 500:
-            after = parse_retry_after(response.headers.get("Retry-After"), self._patience.now())
-            raise MarketplaceUnavailable(f"it answered {status}", after)
+            header = response.headers.get("Retry-After")
+            retry_after = parse_retry_after(header, self._retry_policy.now())
+            raise MarketplaceUnavailable(f"it returned {status}", retry_after)
         if status == 400:
             raise MarketplaceBadRequest
         if 300 <= status < 400:
-            raise UnexpectedResponse("it redirects elsewhere")
-        raise UnexpectedResponse(f"it answered {status}")
+            raise UnexpectedResponse("it is a redirect")
+        raise UnexpectedResponse(f"its status is {status}")
 
 
 def new_session() -> requests.Session:
-    """A session that takes nothing from the environment, keeps no cookies and ends by deadlines."""
+    """A session with deadlines that ignores environment variables and cookies."""
     session = requests.Session()
     session.trust_env = False
     for scheme in ("http://", "https://"):
@@ -295,26 +302,29 @@ def new_session() -> requests.Session:
 
 
 def create_client(
-    credentials: Credentials, patience: RetryPolicy = INTERACTIVE_RETRY_POLICY
+    credentials: Credentials, retry_policy: RetryPolicy = INTERACTIVE_RETRY_POLICY
 ) -> MarketplaceClient:
-    """A client for the marketplace of the setting MARKETPLACE_API_URL; unless told otherwise it
-    gives up within seconds, as a page needs it."""
-    return MarketplaceClient(new_session(), settings.MARKETPLACE_API_URL, credentials, patience)
+    """A client for the marketplace at the setting MARKETPLACE_API_URL."""
+    return MarketplaceClient(new_session(), settings.MARKETPLACE_API_URL, credentials, retry_policy)
+
+
+# Creates a client for the credentials, as ``create_client`` does.
+ClientFactory: TypeAlias = Callable[[Credentials], MarketplaceClient]
 
 
 def parse_retry_after(header: str | None, now: datetime) -> float | None:
-    """The seconds that a Retry-After header asks for, given in seconds or as an HTTP date."""
+    """The seconds to wait by a Retry-After header, which holds seconds or an HTTP date."""
     if header is None:
         return None
     if header.strip().isdecimal():
         return min(float(header), 86_400.0)
     try:
-        when = parsedate_to_datetime(header)
+        retry_at = parsedate_to_datetime(header)
     except (ValueError, OverflowError):
         return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return max((when - now).total_seconds(), 0.0)
+    if retry_at.tzinfo is None:
+        retry_at = retry_at.replace(tzinfo=UTC)
+    return max((retry_at - now).total_seconds(), 0.0)
 
 
 def _is_plain_path(link: str) -> bool:
@@ -322,18 +332,18 @@ def _is_plain_path(link: str) -> bool:
     return (
         link.startswith("/")
         and not link.startswith("//")
-        and not any(bad in decoded for bad in ("..", "@", "\\", " "))
+        and not any(part in decoded for part in ("..", "@", "\\", " "))
         and decoded.isprintable()
     )
 
 
 def _cursor(link: str) -> str:
-    """What tells one page of the listing from another: its cursor, or the whole link."""
+    """The cursor of a listing page, which identifies it; the link itself if it has none."""
     return parse_qs(urlsplit(link).query).get("cursor", [link])[-1]
 
 
-def _read(response: requests.Response) -> bytes:
-    """The answer's body; UnexpectedAnswer for one over the limit, packed or not."""
+def _read_body(response: requests.Response) -> bytes:
+    """The decompressed body; raise UnexpectedResponse if it exceeds the limit."""
     body = bytearray()
     for chunk in response.iter_content(_CHUNK):
         body += chunk
@@ -344,18 +354,19 @@ def _read(response: requests.Response) -> bytes:
 
 def _network_reason(error: Exception) -> str:
     if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ReadTimeout):
-        return "it does not answer in time"
+        return "it does not respond in time"
     if isinstance(error, requests.exceptions.SSLError):
         return "its certificate is not trusted"
     return "the connection failed"
 
 
-def _what_it_is(response: requests.Response, body: bytes) -> str:
-    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind == "text/html" or body.lstrip()[:1] == b"<":
+def _mismatch(response: requests.Response, body: bytes) -> str:
+    """What is wrong with a body that cannot be decoded."""
+    content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if content_type == "text/html" or body.lstrip()[:1] == b"<":
         return "it is a web page"
     try:
         msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "it is no complete JSON"
-    return "its JSON has another shape than before"
+        return "it is not complete JSON"
+    return "its JSON has an unexpected structure"

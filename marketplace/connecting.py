@@ -1,22 +1,20 @@
-"""Connecting a product to a marketplace: checking the details, and each change of state.
+"""Connects a product to a marketplace: verifies the details, and changes the connection's state.
 
-Whoever changes a connection's state locks its row and gives it another generation, so a sync that
-works with older details finds out and writes nothing more.
+Every change locks the connection's row and increments its generation, so a sync that uses older
+details notices and writes nothing more.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeAlias
 from uuid import UUID
 
 from django.db import transaction
 
 from engagement.core.fields import DecryptionError
 from engagement.models import Product
-from marketplace import runs, texts
-from marketplace.client import App, Credentials, LicenseQuery, MarketplaceClient
+from marketplace import runs, scheduling, texts
+from marketplace.client import App, ClientFactory, Credentials, LicenseQuery, MarketplaceClient
 from marketplace.errors import (
     CredentialsRejected,
     MarketplaceBadRequest,
@@ -27,15 +25,12 @@ from marketplace.errors import (
 )
 from marketplace.models import Connection, License
 
-# Makes the client that speaks for these credentials; ``client.connect`` is the real one.
-ClientFactory: TypeAlias = Callable[[Credentials], MarketplaceClient]
-
 USER_NAME, API_TOKEN, VENDOR_ID, PRODUCT_ID = "user_name", "api_token", "vendor_id", "product_id"
 
 
 @dataclass(frozen=True)
 class ConnectionDetails:
-    """The four values as a person entered them. The token does not show itself."""
+    """The four values as entered. ``repr`` hides the token."""
 
     user_name: str
     api_token: str = field(repr=False)
@@ -45,7 +40,7 @@ class ConnectionDetails:
 
 @dataclass(frozen=True)
 class VerifiedDetails:
-    """Details that the marketplace has confirmed, and what it said about them."""
+    """Details that the marketplace accepts, and what it returned for them."""
 
     details: ConnectionDetails
     developer_id: str
@@ -53,28 +48,27 @@ class VerifiedDetails:
 
 
 class DetailsRejected(Exception):
-    """The details cannot be used. ``field`` is the one concerned, one of the names above, or None
-    where it is none of them; ``sentence`` says what happened and what to do."""
+    """The details cannot be used. ``field`` is one of the names above, or None if the problem is
+    not in a field; ``message`` is for people."""
 
-    def __init__(self, field: str | None, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, field: str | None, message: str) -> None:
+        super().__init__(message)
         self.field = field
-        self.sentence = sentence
+        self.message = message
 
 
-# --- Checking -------------------------------------------------------------------------------
+# --- Verifying ------------------------------------------------------------------------------
 
 
-def verify_details(details: ConnectionDetails, client_for: ClientFactory) -> VerifiedDetails:
-    """Ask the marketplace whether the details are right; stores nothing.
+def verify_details(details: ConnectionDetails, create_client: ClientFactory) -> VerifiedDetails:
+    """Verify the details with the marketplace, without saving anything.
 
-    Takes the vendor ID as a number or as the address of the vendor management page. Raises
-    DetailsRejected.
+    The vendor ID may be a number or the URL of the vendor management page. Raises DetailsRejected.
     """
     vendor_id = parse_vendor_id(details.vendor_id)
-    client = client_for(Credentials(details.user_name.strip(), details.api_token.strip()))
+    client = create_client(Credentials(details.user_name.strip(), details.api_token.strip()))
     try:
-        return _ask(client, details, vendor_id)
+        return _verify(client, details, vendor_id)
     except CredentialsRejected:
         raise DetailsRejected(API_TOKEN, texts.CREDENTIALS_REJECTED) from None
     except MarketplaceUnavailable as failure:
@@ -83,10 +77,10 @@ def verify_details(details: ConnectionDetails, client_for: ClientFactory) -> Ver
         raise DetailsRejected(None, texts.unexpected(failure)) from None
 
 
-def parse_vendor_id(given: str) -> str:
-    """The number, from itself or from the address of the vendor management page that ends in it;
-    raises DetailsRejected."""
-    match = _VENDOR_ID.fullmatch(given.strip())
+def parse_vendor_id(entered: str) -> str:
+    """The vendor ID, from itself or from the URL of the vendor management page. Raises
+    DetailsRejected."""
+    match = _VENDOR_ID.fullmatch(entered.strip())
     if not match:
         raise DetailsRejected(VENDOR_ID, texts.VENDOR_ID_MISSING)
     return match["number"]
@@ -95,48 +89,50 @@ def parse_vendor_id(given: str) -> str:
 _VENDOR_ID = re.compile(r"(?:https?://\S*/)?(?P<number>[0-9]{1,18})/?(?:[?#]\S*)?")
 
 
-def _ask(client: MarketplaceClient, details: ConnectionDetails, vendor_id: str) -> VerifiedDetails:
+def _verify(
+    client: MarketplaceClient, details: ConnectionDetails, vendor_id: str
+) -> VerifiedDetails:
     try:
         developer_id = client.developer_id(vendor_id)
     except (MarketplaceNotFound, MarketplaceBadRequest):
         raise DetailsRejected(VENDOR_ID, texts.unknown_vendor(vendor_id)) from None
     except MarketplaceForbidden:
-        why = texts.forbidden(f"the vendor {vendor_id}")
-        raise DetailsRejected(USER_NAME, why) from None
-    app = _app(client, developer_id, details.product_id.strip())
-    _see_licenses(client, developer_id, app)
-    found = ConnectionDetails(
+        message = texts.forbidden(f"the vendor {vendor_id}")
+        raise DetailsRejected(USER_NAME, message) from None
+    app = _find_app(client, developer_id, details.product_id.strip())
+    _check_license_reports(client, developer_id, app)
+    canonical = ConnectionDetails(
         details.user_name.strip(), details.api_token.strip(), vendor_id, app.product_id
     )
-    return VerifiedDetails(found, developer_id, app)
+    return VerifiedDetails(canonical, developer_id, app)
 
 
-def _app(client: MarketplaceClient, developer_id: str, given: str) -> App:
+def _find_app(client: MarketplaceClient, developer_id: str, entered: str) -> App:
     """The vendor's app with this product ID."""
     try:
         apps = list(client.apps(developer_id))
     except MarketplaceForbidden:
-        why = texts.forbidden("the list of the vendor’s apps")
-        raise DetailsRejected(USER_NAME, why) from None
+        message = texts.forbidden("the list of the vendor’s apps")
+        raise DetailsRejected(USER_NAME, message) from None
     except (MarketplaceNotFound, MarketplaceBadRequest):
-        raise UnexpectedResponse("it has no list of the vendor’s apps") from None
-    known = [app for app in apps if _uuid(app.product_id)]
-    wanted = _uuid(given)
-    for app in known:
-        if wanted and _uuid(app.product_id) == wanted:
-            return app
-    raise DetailsRejected(PRODUCT_ID, texts.not_an_app(given, known))
+        raise UnexpectedResponse("the list of the vendor’s apps is missing") from None
+    apps_by_id = {product_id: app for app in apps if (product_id := _uuid(app.product_id))}
+    app_product_id = _uuid(entered)
+    if app_product_id is None or app_product_id not in apps_by_id:
+        message = texts.not_an_app(entered, list(apps_by_id.values()))
+        raise DetailsRejected(PRODUCT_ID, message)
+    return apps_by_id[app_product_id]
 
 
-def _see_licenses(client: MarketplaceClient, developer_id: str, app: App) -> None:
-    """Read a page of licenses, as a sync will."""
+def _check_license_reports(client: MarketplaceClient, developer_id: str, app: App) -> None:
+    """Read a page of licenses, as a sync does."""
     try:
         client.licenses(developer_id, LicenseQuery(app.product_id), 0)
     except MarketplaceForbidden:
-        why = texts.forbidden("the vendor’s license reports")
-        raise DetailsRejected(USER_NAME, why) from None
+        message = texts.forbidden("the vendor’s license reports")
+        raise DetailsRejected(USER_NAME, message) from None
     except (MarketplaceNotFound, MarketplaceBadRequest):
-        raise UnexpectedResponse("it has no license reports for the app") from None
+        raise UnexpectedResponse("the license reports of the app are missing") from None
 
 
 def _uuid(text: str) -> UUID | None:
@@ -146,10 +142,10 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def verify_stored_details(connection: Connection, client_for: ClientFactory) -> str:
-    """Ask the marketplace with the stored details; a sentence that says that they work.
+def verify_stored_details(connection: Connection, create_client: ClientFactory) -> str:
+    """Verify the stored details with the marketplace, without changing anything.
 
-    Raises DetailsRejected with the sentence that says why not. Changes nothing.
+    Returns a message for people. Raises DetailsRejected.
     """
     try:
         token = Connection.objects.defer(None).get(pk=connection.pk).api_token
@@ -159,36 +155,36 @@ def verify_stored_details(connection: Connection, client_for: ClientFactory) -> 
         raise DetailsRejected(None, texts.NOT_CONNECTED)
     product_id = str(connection.app_product_id)
     details = ConnectionDetails(connection.user_name, token, connection.vendor_id, product_id)
-    app = verify_details(details, client_for).app
+    app = verify_details(details, create_client).app
     return texts.details_verified(app, connection.vendor_id)
 
 
 # --- Changes of state -----------------------------------------------------------------------
 
 
-def save_connection(product: Product, checked: VerifiedDetails, now: datetime) -> Connection:
-    """Make the product's connection an active one with these details, and have it sync at once.
+def save_connection(product: Product, verified: VerifiedDetails, now: datetime) -> Connection:
+    """Activate the product's connection with these details, whatever its state, and start a sync.
 
-    From whatever state it was in; a sync with older details ends. Licenses of another app that
-    the product was connected to before are forgotten, their traits stay until they are replaced.
+    A sync with older details ends. If the product was connected to another app, that app's licenses
+    are deleted; their traits stay until others replace them.
     """
-    app_product_id = UUID(checked.app.product_id)
+    app_product_id = UUID(verified.app.product_id)
     with transaction.atomic():
-        # There may be no connection yet to lock.
+        # There may be no connection to lock yet.
         Product.objects.select_for_update(no_key=True).get(pk=product.pk)
         connection = _locked(product) or Connection(product=product, generation=0)
         if connection.pk and connection.app_product_id != app_product_id:
             License.objects.filter(product=product).delete()
             connection.full_synced_at = None
             connection.lists = None
-        _activate(connection, checked, now)
+        _activate(connection, verified, now)
         runs.stop_unfinished(connection, "The connection’s details were replaced.", now)
-        runs.create_run(connection, runs.due_kind(connection, now), now)
+        scheduling.create_run(connection, scheduling.due_kind(connection, now), now)
     return connection
 
 
-def _activate(connection: Connection, checked: VerifiedDetails, now: datetime) -> None:
-    details, app = checked.details, checked.app
+def _activate(connection: Connection, verified: VerifiedDetails, now: datetime) -> None:
+    details, app = verified.details, verified.app
     connection.state = Connection.State.ACTIVE
     connection.state_reason = ""
     connection.state_changed_at = now
@@ -197,15 +193,15 @@ def _activate(connection: Connection, checked: VerifiedDetails, now: datetime) -
     connection.api_token = details.api_token
     connection.vendor_id = details.vendor_id
     connection.app_product_id = UUID(app.product_id)
-    connection.developer_id = checked.developer_id
+    connection.developer_id = verified.developer_id
     connection.app_name = (app.name or app.key)[:300]
     connection.app_key = app.key[:300]
     connection.last_error = ""
     connection.last_error_at = None
-    connection.save(update_fields=_DETAILS if connection.pk else None)
+    connection.save(update_fields=_ACTIVATED_FIELDS if connection.pk else None)
 
 
-_DETAILS = [
+_ACTIVATED_FIELDS = [
     *("state", "state_reason", "state_changed_at", "generation", "user_name", "api_token"),
     *("vendor_id", "app_product_id", "developer_id", "app_name", "app_key"),
     *("last_error", "last_error_at", "full_synced_at", "lists"),
@@ -213,7 +209,7 @@ _DETAILS = [
 
 
 def disconnect(connection: Connection, now: datetime) -> Connection:
-    """Stop syncing and delete the stored token; imported traits stay. Again changes nothing."""
+    """Stop syncing and delete the stored token. Imported traits stay."""
     with transaction.atomic():
         locked = Connection.objects.select_for_update().get(pk=connection.pk)
         if locked.state == Connection.State.DISCONNECTED:
@@ -223,14 +219,14 @@ def disconnect(connection: Connection, now: datetime) -> Connection:
         locked.state_changed_at = now
         locked.generation += 1
         locked.api_token = None
-        # Whoever connects again begins with all licenses.
+        # A new connection starts with all licenses.
         locked.full_synced_at = None
-        locked.save(update_fields=_REMOVED)
+        locked.save(update_fields=_DISCONNECTED_FIELDS)
         runs.stop_unfinished(locked, "The product was disconnected.", now)
     return locked
 
 
-_REMOVED = [
+_DISCONNECTED_FIELDS = [
     *("state", "state_reason", "state_changed_at", "generation", "api_token", "full_synced_at"),
 ]
 

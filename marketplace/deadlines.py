@@ -1,18 +1,17 @@
-"""HTTP requests that end by a deadline, whatever the other side does.
+"""Requests that end at a deadline, whatever the server does.
 
-The timeouts of ``requests`` are for a single read: a server that sends a byte every few seconds is
-never late. Here a request runs in a thread of its own. When its time is over, its connection is
-shut down and the caller goes on; this covers names, connecting, TLS, headers and body alike.
+The timeouts of requests and urllib3 limit each read: a server that sends a byte every few seconds
+never exceeds them. Here a request runs in a thread of its own. At the deadline its sockets are shut
+down and the caller continues. This covers name resolution, connecting, TLS, headers, and body.
 """
 
 import os
 import socket
 import threading
-import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from queue import Empty, SimpleQueue
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, TypeVar
 
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -23,124 +22,107 @@ THREAD_NAME: Final = "marketplace-request"
 
 
 class DeadlineExceeded(Exception):
-    """The request did not end in time. Nothing of its answer is used."""
+    """The request did not end in time. Its response is discarded."""
 
 
 class DeadlineRunner:
-    """Makes requests, one after the other, each of which ends by a deadline.
+    """Runs requests one after the other, each with a deadline.
 
-    They can be cut off in the middle where they use a session with an ``Adapter``. The thread is
-    kept from one request to the next, and ends with its caller or with a request that was cut off.
+    Only requests of a session with a ``DeadlineAdapter`` are cut off midway. The thread serves one
+    request after the other, and ends with this object or with a request that was cut off.
     """
 
     def __init__(self) -> None:
-        self._thread: SimpleQueue[_Request | None] | None = None
+        self._executor = _new_executor()
 
-    def within(self, seconds: float, request: Callable[[], Result]) -> Result:
-        """What *request* returns or raises; DeadlinePassed where that takes *seconds* or more."""
-        call = _Call()
-        outcome: SimpleQueue[tuple[Result, None] | tuple[None, BaseException]] = SimpleQueue()
-        self._started().put(_Request(call, request, outcome))
+    def run(self, seconds: float, request: Callable[[], Result]) -> Result:
+        """Return or raise what *request* does; raise DeadlineExceeded after *seconds*."""
+        sockets = _Sockets()
+        future = self._executor.submit(_run, sockets, request)
+        is_done = False
         try:
-            result, error = outcome.get(timeout=max(seconds, 0.0))
-        except BaseException as given_up:
-            call.hang_up()
-            self._leave()
-            if isinstance(given_up, Empty):
-                raise DeadlineExceeded from None
-            raise
-        if error is not None:
-            try:
-                raise error
-            finally:
-                # Its traceback leads here: a circle would keep the caller and its thread alive.
-                del error
-        return cast("Result", result)
-
-    def _started(self) -> "SimpleQueue[_Request | None]":
-        if self._thread is None:
-            self._thread = SimpleQueue()
-            weakref.finalize(self, self._thread.put, None)
-            args = (self._thread,)
-            threading.Thread(target=_run, args=args, name=THREAD_NAME, daemon=True).start()
-        return self._thread
-
-    def _leave(self) -> None:
-        """Use another thread for the next request; this one ends when its request has."""
-        assert self._thread is not None
-        self._thread.put(None)
-        self._thread = None
-
-
-class _Request(NamedTuple):
-    call: "_Call"
-    make: Callable[[], Any]
-    outcome: SimpleQueue[Any]
-
-
-def _run(requests: "SimpleQueue[_Request | None]") -> None:
-    while (request := requests.get()) is not None:
-        _thread.call = request.call
+            is_done = bool(wait([future], max(seconds, 0.0)).done)
+        finally:
+            if not is_done:
+                sockets.shut_down()
+                self._executor.shutdown(wait=False)
+                self._executor = _new_executor()
+        if not is_done:
+            raise DeadlineExceeded
         try:
-            request.outcome.put((request.make(), None))
-        except BaseException as error:
-            request.outcome.put((None, error))
-        request.call.close()
-        # It holds what the caller may be done with by now.
-        del request
+            return future.result()
+        finally:
+            # An error's traceback leads here: the cycle would keep this object and its thread.
+            del future
 
 
-class _Call:
-    """The connections that one request uses, by handles of their own: a socket changes hands when
-    TLS begins, and leaves its connection when that is closed behind the headers."""
+def _new_executor() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix=THREAD_NAME)
+
+
+def _run(sockets: "_Sockets", request: Callable[[], Result]) -> Result:
+    _thread.sockets = sockets
+    try:
+        return request()
+    finally:
+        _thread.sockets = None
+        sockets.close()
+
+
+class _Sockets:
+    """Duplicates of the sockets that a request uses.
+
+    The request's own cannot be used to cut it off: TLS wraps the socket in another object, and
+    closing the connection detaches it before the body is read.
+    """
 
     def __init__(self) -> None:
-        self._handles: list[socket.socket] = []
-        self._is_cut = False
+        self._duplicates: list[socket.socket] = []
+        self._is_shut_down = False
         self._lock = threading.Lock()
 
-    def attach(self, connected: socket.socket) -> None:
+    def add(self, connected: socket.socket) -> None:
         with self._lock:
-            self._handles.append(socket.socket(fileno=os.dup(connected.fileno())))
-        if self._is_cut:
-            # It was connected too late.
-            self.hang_up()
+            self._duplicates.append(socket.socket(fileno=os.dup(connected.fileno())))
+        if self._is_shut_down:
+            # It connected after the deadline.
+            self.shut_down()
 
-    def hang_up(self) -> None:
+    def shut_down(self) -> None:
         with self._lock:
-            self._is_cut = True
-            for handle in self._handles:
+            self._is_shut_down = True
+            for duplicate in self._duplicates:
                 with suppress(OSError):
-                    handle.shutdown(socket.SHUT_RDWR)
+                    duplicate.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         with self._lock:
-            for handle in self._handles:
-                handle.close()
-            self._handles.clear()
+            for duplicate in self._duplicates:
+                duplicate.close()
+            self._duplicates.clear()
 
 
 class _Thread(threading.local):
-    call: _Call | None = None
+    sockets: _Sockets | None = None
 
 
 _thread = _Thread()
 
 
-def _attach(connected: socket.socket | None) -> None:
-    if _thread.call is not None and connected is not None:
-        _thread.call.attach(connected)
+def _register(connected: socket.socket | None) -> None:
+    if _thread.sockets is not None and connected is not None:
+        _thread.sockets.add(connected)
 
 
 class _Connection(HTTPConnection):
     def _new_conn(self) -> socket.socket:
         connected = super()._new_conn()
-        _attach(connected)
+        _register(connected)
         return connected
 
     def request(self, *args: Any, **kwargs: Any) -> None:
-        # One that was kept from the request before.
-        _attach(self.sock)
+        # A connection that was kept open by the previous request.
+        _register(self.sock)
         super().request(*args, **kwargs)
 
 
@@ -157,7 +139,7 @@ class _TLSPool(HTTPSConnectionPool):
 
 
 class DeadlineAdapter(HTTPAdapter):
-    """Makes connections that a ``Caller`` can shut down."""
+    """Opens connections that a ``DeadlineRunner`` can shut down."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)

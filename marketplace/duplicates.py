@@ -1,8 +1,8 @@
-"""Rows of one license that say different things: which of them counts.
+"""Several rows of one license: which of them counts.
 
-The feed may hold several rows of a license, anywhere and in any order. Of those that a run reads
-the latest update counts, against the license that is stored too where the run finds it. Whether it
-does is known for sure at the end only: a row that loses waits until then.
+The feed may contain several rows of a license, anywhere and in any order. The latest update counts,
+including the stored license if the run finds it again. Whether it does is certain only at the end,
+so a row that loses against the stored license stays pending until then.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,12 +15,12 @@ from marketplace import licenses
 from marketplace.licenses import ParsedLicense
 from marketplace.models import PendingLicense, SeenLicenses, SyncRun
 
-# So many licenses are decided in one transaction at a run's end.
+# Licenses that one transaction decides at a run's end.
 PENDING_BATCH_SIZE = 200
 
 
 class StoredLicense(NamedTuple):
-    """What is known of a license from before."""
+    """What a merge needs to know of a stored license."""
 
     cloud_id: str
     digest: bytes
@@ -30,17 +30,15 @@ class StoredLicense(NamedTuple):
         return (self.digest, self.cloud_id) == (license.digest, license.cloud_id)
 
 
-class MergeDecision(NamedTuple):
-    """What to do with rows: ``changed`` are to be written, by key; ``seen`` are the keys of
-    licenses that came as they are stored; ``pending`` rows are decided at the run's end."""
+class Merge(NamedTuple):
+    """The licenses to write, by key, and those that are stored."""
 
     changed: dict[str, ParsedLicense]
-    seen: list[str]
-    pending: list[ParsedLicense]
+    stored: dict[str, StoredLicense]
 
 
-# Each is found by the whole of its key. Of `product_id = … AND key = ANY(…)` the planner expects
-# next to nothing while a table is young, and then reads all of the product for two hundred keys.
+# The joins use the complete primary key. For `product_id = … AND key = ANY(…)` the planner expects
+# almost no rows while a table is young, and then reads the whole product for two hundred keys.
 _FIND: LiteralString = """
     SELECT l.key, l.cloud_id, l.digest, l.run_id
     FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, key)
@@ -53,63 +51,68 @@ _FIND_FIELDS: LiteralString = """
 """
 
 
-def fetch_stored(product_id: int, keys: Collection[str]) -> dict[str, StoredLicense]:
+def merge(run: SyncRun, product_id: int, rows: Collection[ParsedLicense]) -> Merge:
+    """Decide which of the rows to write now; store what the decision at the run's end needs."""
+    stored = _find_stored(product_id, {row.key for row in rows})
+    best = _best_by_key(rows)
+    changed = {key: row for key, row in best.items() if key not in stored}
+    rivals = {
+        key: row for key, row in best.items() if key in stored and not stored[key].matches(row)
+    }
+    current = _find_rows(product_id, rivals)
+    pending = []
+    for key, row in rivals.items():
+        if licenses.supersedes(row, current[key]):
+            changed[key] = row
+        elif stored[key].run_id != run.pk and _is_in_window(row, run):
+            pending.append(row)
+    _save_seen(run, rows, stored)
+    _save_pending(run, pending)
+    return Merge(changed, stored)
+
+
+def _best_by_key(rows: Iterable[ParsedLicense]) -> dict[str, ParsedLicense]:
+    best: dict[str, ParsedLicense] = {}
+    for row in rows:
+        if row.key not in best or licenses.supersedes(row, best[row.key]):
+            best[row.key] = row
+    return best
+
+
+def _find_stored(product_id: int, keys: Collection[str]) -> dict[str, StoredLicense]:
     if not keys:
         return {}
     rows = sql.fetch(_FIND, {"products": [product_id] * len(keys), "keys": list(keys)})
     return {key: StoredLicense(cloud_id, digest, run_id) for key, cloud_id, digest, run_id in rows}
 
 
-def decide(
-    run: SyncRun, product_id: int, rows: Iterable[ParsedLicense], known: dict[str, StoredLicense]
-) -> MergeDecision:
-    """What to do with the rows of licenses, of which *known* are stored."""
-    best: dict[str, ParsedLicense] = {}
-    seen: set[str] = set()
-    for row in rows:
-        license = known.get(row.key)
-        if license is not None and license.run_id != run.pk and license.matches(row):
-            seen.add(row.key)
-        rival = best.get(row.key)
-        if rival is None or licenses.supersedes(row, rival):
-            best[row.key] = row
-    changed = {key: row for key, row in best.items() if key not in known}
-    rivals = {key: row for key, row in best.items() if key in known and not known[key].matches(row)}
-    current = _as_stored(product_id, rivals)
-    pending = []
-    for key, row in rivals.items():
-        if licenses.supersedes(row, current[key]):
-            changed[key] = row
-        elif known[key].run_id != run.pk and _is_asked_for(row, run):
-            pending.append(row)
-    return MergeDecision(changed, sorted(seen), pending)
-
-
-def _as_stored(product_id: int, keys: Collection[str]) -> dict[str, ParsedLicense]:
+def _find_rows(product_id: int, keys: Collection[str]) -> dict[str, ParsedLicense]:
+    """The stored licenses with their fields."""
     if not keys:
         return {}
     rows = sql.fetch(_FIND_FIELDS, {"products": [product_id] * len(keys), "keys": list(keys)})
-    return {
-        key: ParsedLicense(key, cloud_id, msgspec.json.decode(fields), digest)
-        for key, cloud_id, fields, digest in rows
-    }
+    return {row[0]: _license(*row) for row in rows}
 
 
-def _is_asked_for(row: ParsedLicense, run: SyncRun) -> bool:
-    """Whether the run asks for rows of that day. If not, it need not find the stored one either."""
+def _license(key: str, cloud_id: str, fields: str, digest: bytes) -> ParsedLicense:
+    return ParsedLicense(key, cloud_id, msgspec.json.decode(fields), digest)
+
+
+def _is_in_window(row: ParsedLicense, run: SyncRun) -> bool:
+    """Whether the run requests rows of that day. If not, it need not find the stored one either."""
     return run.since is None or licenses.updated_ordinal(row.fields) >= run.since.toordinal()
 
 
 # --- Until the run's end --------------------------------------------------------------------
 
-_DROP_DUPLICATES: LiteralString = """
+_DELETE_DUPLICATES: LiteralString = """
     DELETE FROM marketplace_pendinglicense p
     WHERE p.run_id = %(run)s AND (
         p.key IN (SELECT unnest(s.keys) FROM marketplace_seenlicenses s WHERE s.run_id = %(run)s)
         OR EXISTS (SELECT FROM marketplace_license l
                    WHERE l.product_id = %(product)s AND l.key = p.key AND l.run_id = %(run)s))
 """
-_UNDECIDED: LiteralString = """
+_FIND_PENDING: LiteralString = """
     SELECT p.key, p.cloud_id, p.fields::text, p.digest
     FROM marketplace_pendinglicense p
     WHERE p.run_id = %(run)s AND p.key IN (
@@ -118,35 +121,41 @@ _UNDECIDED: LiteralString = """
 """
 
 
-def save_pending(run: SyncRun, choice: MergeDecision) -> None:
-    """Keep what the run has to know at its end."""
-    if choice.seen:
-        SeenLicenses.objects.create(run=run, keys=choice.seen)
-    if choice.pending:
-        rows = [
+def _save_seen(
+    run: SyncRun, rows: Iterable[ParsedLicense], stored: dict[str, StoredLicense]
+) -> None:
+    """Note the licenses that came exactly as an earlier run stored them."""
+    seen = {
+        row.key
+        for row in rows
+        if row.key in stored and stored[row.key].run_id != run.pk and stored[row.key].matches(row)
+    }
+    if seen:
+        SeenLicenses.objects.create(run=run, keys=sorted(seen))
+
+
+def _save_pending(run: SyncRun, rows: Iterable[ParsedLicense]) -> None:
+    PendingLicense.objects.bulk_create(
+        [
             PendingLicense(
                 run=run, key=row.key, cloud_id=row.cloud_id, fields=row.fields, digest=row.digest
             )
-            for row in choice.pending
-        ]
-        PendingLicense.objects.bulk_create(rows, ignore_conflicts=True)
+            for row in rows
+        ],
+        ignore_conflicts=True,
+    )
 
 
-def resolve_pending(run: SyncRun, product_id: int) -> dict[str, ParsedLicense]:
-    """Some of the pending rows that take the place of the stored license, which did not come in
-    all of the run; deletes those that were duplicates."""
-    sql.execute(_DROP_DUPLICATES, {"run": run.pk, "product": product_id})
-    best: dict[str, ParsedLicense] = {}
-    rows = sql.fetch(_UNDECIDED, {"run": run.pk, "limit": PENDING_BATCH_SIZE})
-    for key, cloud_id, fields, digest in rows:
-        row = ParsedLicense(key, cloud_id, msgspec.json.decode(fields), digest)
-        if key not in best or licenses.supersedes(row, best[key]):
-            best[key] = row
-    return best
+def merge_pending(run: SyncRun, product_id: int) -> Merge:
+    """Delete the pending rows that were duplicates; return a batch of the others to write, because
+    the run did not find their stored license."""
+    sql.execute(_DELETE_DUPLICATES, {"run": run.pk, "product": product_id})
+    rows = sql.fetch(_FIND_PENDING, {"run": run.pk, "limit": PENDING_BATCH_SIZE})
+    changed = _best_by_key(_license(*row) for row in rows)
+    return Merge(changed, _find_stored(product_id, changed))
 
 
-def delete_pending(runs: Iterable[int]) -> None:
-    """Delete what was kept until the end of these runs, by their ids."""
-    ids = list(runs)
+def delete_pending(run_ids: Collection[int]) -> None:
+    """Delete what was stored until the end of these runs."""
     for model in (SeenLicenses, PendingLicense):
-        model.objects.filter(run__in=ids).delete()
+        model.objects.filter(run__in=run_ids).delete()

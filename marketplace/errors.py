@@ -1,37 +1,37 @@
-"""What can go wrong with the marketplace, each with what it means for the caller.
+"""Failures of the marketplace, by what they mean for the caller.
 
-Their texts are made here and quote nothing that the marketplace or the network said, so that no
-secret gets into a log or onto a page by them.
+Their messages never quote the marketplace or the network, which keeps secrets out of logs and
+pages.
 """
 
 
 class MarketplaceError(Exception):
-    """A request to the marketplace did not give what was asked for."""
+    """A request to the marketplace failed."""
 
 
 class CredentialsRejected(MarketplaceError):
-    """401: a wrong user name or token, or an expired one. Trying again is of no use."""
+    """401: the user name or the token is wrong, or the token has expired. Do not retry."""
 
 
 class MarketplaceForbidden(MarketplaceError):
-    """403: signed in, but not permitted."""
+    """403: the account lacks the permission."""
 
 
 class MarketplaceNotFound(MarketplaceError):
-    """404 or 410: there is nothing at this address."""
+    """404 or 410: the resource does not exist."""
 
     def __init__(self, status: int) -> None:
-        super().__init__(f"the marketplace answered {status}")
+        super().__init__(f"the marketplace returned {status}")
         self.status = status
 
 
 class MarketplaceBadRequest(MarketplaceError):
-    """400: the marketplace does not take one of the parameters."""
+    """400: the marketplace rejects a parameter."""
 
 
 class MarketplaceUnavailable(MarketplaceError):
-    """429, 5xx or no answer: the same request may succeed later, not before *retry_after* seconds
-    where the marketplace said so. *reason* is the end of a sentence: "it answered 503"."""
+    """429, 5xx, or no response: the same request may succeed later, after *retry_after* seconds if
+    the marketplace says so. *reason* ends a sentence: "it returned 503"."""
 
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
@@ -40,8 +40,8 @@ class MarketplaceUnavailable(MarketplaceError):
 
 
 class UnexpectedResponse(MarketplaceError):
-    """An answer that nobody can read: a web page, a changed shape, one that is too large.
-    *reason* is the end of a sentence: "it is a web page"."""
+    """A response that cannot be used, such as a web page or one that is too large. *reason* ends a
+    sentence: "it is a web page"."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

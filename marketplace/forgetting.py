@@ -1,4 +1,4 @@
-"""The licenses of an account that is to be forgotten go with it."""
+"""Deletes the licenses of a forgotten account."""
 
 from datetime import datetime
 
@@ -12,10 +12,11 @@ def register_eraser() -> None:
 
 
 def erase_licenses(subject: SubjectRef, now: datetime) -> None:
-    """Delete the account's licenses. The next full sync brings them back, and the account with
-    them, unless its id is suppressed."""
+    """Delete the account's licenses. The next full sync imports them and the account again, unless
+    its id is suppressed."""
     if subject.scope == SubjectScope.ACCOUNT:
-        of_account = License.objects.filter(product=subject.product_id)
-        of_account.filter(cloud_id=subject.external_id).delete()
-        pending = PendingLicense.objects.filter(run__connection__product=subject.product_id)
-        pending.filter(cloud_id=subject.external_id).delete()
+        product_id, cloud_id = subject.product_id, subject.external_id
+        License.objects.filter(product=product_id, cloud_id=cloud_id).delete()
+        PendingLicense.objects.filter(
+            run__connection__product=product_id, cloud_id=cloud_id
+        ).delete()

@@ -1,4 +1,4 @@
-"""Pages of licenses into the licenses that are stored and the traits of their accounts."""
+"""Imports pages of licenses: stores the licenses and gives their accounts the traits."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -15,8 +15,9 @@ from engagement.recording import suppression
 from engagement.recording.record import record
 from engagement.traits import Source, read_stamp
 from marketplace import duplicates, licenses, runs
-from marketplace.duplicates import StoredLicense
+from marketplace.duplicates import Merge
 from marketplace.licenses import (
+    TRAIT_PREFIX,
     Fields,
     InvalidRecord,
     ParsedLicense,
@@ -26,13 +27,12 @@ from marketplace.licenses import (
 )
 from marketplace.models import FailedRecord, SyncRun
 
-# A sync lists so many records that it could not use, and counts the others.
+# A sync lists this many invalid records, and counts all of them.
 MAX_FAILED_RECORDS = 100
 
 
 class AccountState(NamedTuple):
-    """An account as it stands; ``ours`` are the names of the traits that syncs wrote, and
-    ``written_at`` is when one did last."""
+    """A stored account: its traits, the names of those that syncs wrote, and when one last did."""
 
     traits: dict[str, Any]
     synced_traits: set[str]
@@ -40,98 +40,89 @@ class AccountState(NamedTuple):
 
 
 def import_pages(
-    run: SyncRun, product_id: int, outcomes: Sequence[ParsedRecord], step: runs.Step, now: datetime
+    run: SyncRun, product_id: int, records: Sequence[ParsedRecord], step: runs.Step, now: datetime
 ) -> None:
-    """Store what the pages say and how far the run comes with them, all or nothing.
+    """Import the pages' records and store the run's progress, all or nothing.
 
-    Raises what ``runs.hold`` and the database raise.
+    Raises Superseded and database errors.
     """
     with transaction.atomic(durable=True):
         runs.lock_run(run)
-        outcomes = _without_forgotten(product_id, outcomes)
-        found = [outcome for outcome in outcomes if isinstance(outcome, ParsedLicense)]
-        known = duplicates.fetch_stored(product_id, {license.key for license in found})
-        choice = duplicates.decide(run, product_id, found, known)
-        counted = Counter(pages=step.pages) + _tally(outcomes, len(choice.changed))
-        counted += _store(run, product_id, choice.changed, known, now)
-        duplicates.save_pending(run, choice)
-        _list_failed(run, outcomes)
-        runs.advance(run, step, counted)
+        records = _skip_suppressed(product_id, records)
+        rows = [parsed for parsed in records if isinstance(parsed, ParsedLicense)]
+        merge = duplicates.merge(run, product_id, rows)
+        counts = Counter(pages=step.pages) + _count(records, len(merge.changed))
+        counts += _store(run, product_id, merge, now)
+        _list_failed(run, records)
+        runs.advance(run, step, counts)
 
 
 def import_pending(run: SyncRun, product_id: int, now: datetime) -> None:
-    """Store the rows that had to wait for the end of the run, and still count.
+    """Import the rows that had to wait for the end of the run and still count.
 
-    Raises what ``runs.hold`` and the database raise.
+    Raises Superseded and database errors.
     """
-    is_over = False
-    while not is_over:
+    is_done = False
+    while not is_done:
         with transaction.atomic(durable=True):
             runs.lock_run(run)
-            rows = duplicates.resolve_pending(run, product_id)
-            known = duplicates.fetch_stored(product_id, rows)
-            counted = Counter(imported=len(rows))
-            counted += _store(run, product_id, rows, known, now)
-            # They were counted as unchanged when they came.
-            counted["unchanged"] = -len(rows)
-            runs.advance(
-                run, runs.Step(runs.position_of(run), run.recent, 0, lists=run.lists), counted
-            )
-            is_over = not rows
+            merge = duplicates.merge_pending(run, product_id)
+            is_done = not merge.changed
+            counts = Counter(imported=len(merge.changed))
+            counts += _store(run, product_id, merge, now)
+            # They were counted as unchanged when they arrived.
+            counts["unchanged"] = -len(merge.changed)
+            step = runs.Step(runs.position_of(run), run.recent, 0, lists=run.lists)
+            runs.advance(run, step, counts)
 
 
-def _store(
-    run: SyncRun,
-    product_id: int,
-    changed: dict[str, ParsedLicense],
-    known: Mapping[str, StoredLicense],
-    now: datetime,
-) -> Counter[str]:
-    """Write the licenses and the traits of their accounts; what the counters grow by."""
+def _store(run: SyncRun, product_id: int, merge: Merge, now: datetime) -> Counter[str]:
+    """Write the changed licenses and their accounts' traits; return the account counters."""
+    changed, stored = merge
     if not changed:
         return Counter()
-    _write(product_id, changed, run)
-    moved = {known[key].cloud_id for key in changed if key in known}
-    cloud_ids = moved | {license.cloud_id for license in changed.values()}
+    _write_licenses(product_id, changed, run)
+    left_accounts = {stored[key].cloud_id for key in changed if key in stored}
+    cloud_ids = left_accounts | {license.cloud_id for license in changed.values()}
     return _write_traits(product_id, cloud_ids, changed, run, now)
 
 
-def _without_forgotten(product_id: int, outcomes: Sequence[ParsedRecord]) -> list[ParsedRecord]:
-    """The outcomes; licenses of accounts that are suppressed are skipped."""
-    named = {outcome.cloud_id for outcome in outcomes if isinstance(outcome, ParsedLicense)}
-    forgotten = suppression.suppressed_ids(product_id, suppression.SubjectScope.ACCOUNT, named)
+def _skip_suppressed(product_id: int, records: Sequence[ParsedRecord]) -> list[ParsedRecord]:
+    """The records, in which licenses of suppressed accounts are skipped."""
+    cloud_ids = {parsed.cloud_id for parsed in records if isinstance(parsed, ParsedLicense)}
+    suppressed = suppression.suppressed_ids(product_id, suppression.SubjectScope.ACCOUNT, cloud_ids)
     return [
         SkippedRecord(SkipReason.FORGOTTEN)
-        if isinstance(outcome, ParsedLicense) and outcome.cloud_id in forgotten
-        else outcome
-        for outcome in outcomes
+        if isinstance(parsed, ParsedLicense) and parsed.cloud_id in suppressed
+        else parsed
+        for parsed in records
     ]
 
 
-def _tally(outcomes: Sequence[ParsedRecord], imported: int) -> Counter[str]:
-    """What the run's counters grow by."""
-    kinds = Counter(type(outcome) for outcome in outcomes)
-    without = sum(
-        isinstance(outcome, SkippedRecord) and outcome.reason == SkipReason.NO_CLOUD_ID
-        for outcome in outcomes
-    )
+def _count(records: Sequence[ParsedRecord], imported: int) -> Counter[str]:
+    """The run's license counters for these records."""
+    types = Counter(type(parsed) for parsed in records)
     return Counter(
-        seen=len(outcomes),
+        seen=len(records),
         imported=imported,
-        unchanged=kinds[ParsedLicense] - imported,
-        skipped=kinds[SkippedRecord],
-        failed=kinds[InvalidRecord],
-        without_cloud_id=without,
+        unchanged=types[ParsedLicense] - imported,
+        skipped=types[SkippedRecord],
+        failed=types[InvalidRecord],
+        without_cloud_id=sum(
+            isinstance(parsed, SkippedRecord) and parsed.reason == SkipReason.NO_CLOUD_ID
+            for parsed in records
+        ),
     )
 
 
-def _list_failed(run: SyncRun, outcomes: Iterable[ParsedRecord]) -> None:
-    failed = [outcome for outcome in outcomes if isinstance(outcome, InvalidRecord)]
+def _list_failed(run: SyncRun, records: Iterable[ParsedRecord]) -> None:
+    failed = [parsed for parsed in records if isinstance(parsed, InvalidRecord)]
     if not failed:
         return
     room = MAX_FAILED_RECORDS - FailedRecord.objects.filter(run=run).count()
     FailedRecord.objects.bulk_create(
-        FailedRecord(run=run, license_key=one.key, reason=one.reason) for one in failed[:room]
+        FailedRecord(run=run, license_key=parsed.key, reason=parsed.reason)
+        for parsed in failed[:room]
     )
 
 
@@ -148,8 +139,8 @@ _WRITE: LiteralString = """
 """
 
 
-def _write(product_id: int, changed: dict[str, ParsedLicense], run: SyncRun) -> None:
-    # Sorted by the key, as every batch is.
+def _write_licenses(product_id: int, changed: dict[str, ParsedLicense], run: SyncRun) -> None:
+    # Sorted by key, like every batch.
     rows = [changed[key] for key in sorted(changed)]
     sql.execute(
         _WRITE,
@@ -188,71 +179,77 @@ def _write_traits(
     run: SyncRun,
     now: datetime,
 ) -> Counter[str]:
-    """Give each account the traits of the best of its licenses; what the counters grow by."""
-    # Sorted by the key, as every batch is.
+    """Give each account the traits of its best license; return the account counters."""
+    # Sorted by key, like every batch.
     ordered = sorted(cloud_ids)
-    named = {"products": [product_id] * len(ordered), "cloud_ids": ordered}
-    wanted = _wanted(named, changed)
-    accounts = _accounts(named)
-    counted: Counter[str] = Counter()
+    parameters = {"products": [product_id] * len(ordered), "cloud_ids": ordered}
+    license_traits = _license_traits(parameters, changed)
+    accounts = _find_accounts(parameters)
+    counts: Counter[str] = Counter()
     patches = {}
     for cloud_id in ordered:
         account = accounts.get(cloud_id)
-        if patch := _patch(wanted.get(cloud_id, {}), account):
+        if patch := _patch(license_traits.get(cloud_id, {}), account):
             patches[cloud_id] = patch
-            counted[_counter(account, run)] += 1
+            counts[_counter(account, run)] += 1
     _record(product_id, patches, now)
-    del counted[""]
-    return counted
+    del counts[""]
+    return counts
 
 
-def _wanted(
-    named: dict[str, Any], changed: Mapping[str, ParsedLicense]
+def _license_traits(
+    parameters: dict[str, Any], changed: Mapping[str, ParsedLicense]
 ) -> dict[str, dict[str, Any]]:
-    """The traits of each account, from all of its licenses: those at hand and the others."""
-    found: dict[str, dict[str, Fields]] = defaultdict(dict)
+    """Each account's traits from its licenses: the changed ones and those that are stored."""
+    fields_by_account: dict[str, dict[str, Fields]] = defaultdict(dict)
     for license in changed.values():
-        found[license.cloud_id][license.key] = license.fields
-    for cloud_id, key, fields in sql.fetch(_OTHER_LICENSES, {**named, "keys": list(changed)}):
-        found[cloud_id][key] = msgspec.json.decode(fields)
+        fields_by_account[license.cloud_id][license.key] = license.fields
+    rows = sql.fetch(_OTHER_LICENSES, {**parameters, "keys": list(changed)})
+    for cloud_id, key, fields in rows:
+        fields_by_account[cloud_id][key] = msgspec.json.decode(fields)
     return {
-        cloud_id: licenses.account_traits(some[licenses.best_key(some)])
-        for cloud_id, some in found.items()
+        cloud_id: licenses.account_traits(fields_by_key[licenses.best_key(fields_by_key)])
+        for cloud_id, fields_by_key in fields_by_account.items()
     }
 
 
-def _accounts(named: dict[str, Any]) -> dict[str, AccountState]:
+def _find_accounts(parameters: dict[str, Any]) -> dict[str, AccountState]:
     return {
-        external_id: _account(msgspec.json.decode(traits), msgspec.json.decode(stamps))
-        for external_id, traits, stamps in sql.fetch(_ACCOUNTS, named)
+        external_id: _account_state(msgspec.json.decode(traits), msgspec.json.decode(stamps))
+        for external_id, traits, stamps in sql.fetch(_ACCOUNTS, parameters)
     }
 
 
-def _account(traits: dict[str, Any], stamps: dict[str, Any]) -> AccountState:
-    written = {name: read_stamp(stamp) for name, stamp in stamps.items() if name[:3] == "am."}
-    ours = {name: one.at for name, one in written.items() if one.source is Source.MARKETPLACE}
-    return AccountState(traits, set(ours), max(ours.values(), default=None))
+def _account_state(traits: dict[str, Any], stamps: dict[str, Any]) -> AccountState:
+    times = {
+        name: stamp.at
+        for name, encoded in stamps.items()
+        if name.startswith(TRAIT_PREFIX)
+        and (stamp := read_stamp(encoded)).source is Source.MARKETPLACE
+    }
+    return AccountState(traits, set(times), max(times.values(), default=None))
 
 
-def _patch(wanted: dict[str, Any], account: AccountState | None) -> dict[str, Any]:
-    """What has to change so that the account has these traits from us, and no others from us.
+def _patch(license_traits: dict[str, Any], account: AccountState | None) -> dict[str, Any]:
+    """The changes that leave the account with exactly these traits from syncs.
 
-    What somebody else wrote becomes ours even where it says the same: it stays then. Nobody but
-    us changes what is ours, so nothing can come between this look and the write.
+    A trait that a sender wrote is written again even if its value is the same: a sync owns it from
+    then on, and no sender can change it. Only syncs change such traits, so nothing can happen
+    between this comparison and the write.
     """
     if account is None:
-        return wanted
+        return license_traits
     patch = {
         name: value
-        for name, value in wanted.items()
+        for name, value in license_traits.items()
         if name not in account.synced_traits or account.traits.get(name) != value
     }
-    gone = account.synced_traits & account.traits.keys() - wanted.keys()
-    return patch | dict.fromkeys(gone)
+    removed = account.synced_traits & account.traits.keys() - license_traits.keys()
+    return patch | dict.fromkeys(removed)
 
 
 def _counter(account: AccountState | None, run: SyncRun) -> str:
-    """The counter that an account's change belongs to; "" where this run has counted it before."""
+    """The counter for a change of the account; "" if this run has already counted it."""
     if account is None:
         return "accounts_created"
     assert run.started_at is not None

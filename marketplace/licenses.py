@@ -1,12 +1,12 @@
-"""From a license as the marketplace reports it to an account's traits. Pure: no database, no HTTP.
+"""Turns a license record of the marketplace into an account's traits, without database or HTTP.
 
-Only the fields that ``engagement.traits.MARKETPLACE_TRAITS`` names are ever read, so contact
-persons get no further than this module.
+Only the fields listed in ``engagement.traits.MARKETPLACE_TRAITS`` are read, so contact persons
+never get past this module.
 """
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -18,12 +18,12 @@ from engagement.models.subjects import EXTERNAL_ID_LENGTH
 from engagement.traits import MARKETPLACE_TRAITS
 from marketplace.models import LICENSE_KEY_LENGTH
 
-# Paths of imported fields, such as "tier" and "contactDetails.company", with their values.
+# Values by the path of the imported field, such as "tier" or "contactDetails.company".
 Fields: TypeAlias = dict[str, Any]
 
 TRAIT_PREFIX: Final = "am."
 TIER_NUMBER: Final = "am.tier.number"
-# No field that we import is longer; what is, is something else.
+# No imported field is longer; a longer value is something else.
 MAX_VALUE_LENGTH: Final = 4096
 
 _PATHS = [name.removeprefix(TRAIT_PREFIX) for name in MARKETPLACE_TRAITS if name != TIER_NUMBER]
@@ -33,24 +33,24 @@ for _path in _PATHS:
     if "." in _path:
         _NESTED.setdefault(_path.partition(".")[0], []).append(_path)
 
-# In this order: the first one that a license has is its key.
+# The first of these that a license has is its key.
 _KEYS = ("appEntitlementNumber", "licenseId", "addonLicenseId")
-# Texts that stand for nothing; RTBF: the right to be forgotten.
+# Texts that mean no value; RTBF stands for the right to be forgotten.
 _ABSENT = {"", "null", "RTBF"}
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class SkipReason(StrEnum):
-    """Why a license is left alone, though nothing is wrong with it."""
+    """Why a valid license is not imported."""
 
     NO_CLOUD_ID = "no Cloud ID"
     OTHER_PRODUCT = "a license of another product"
-    FORGOTTEN = "a license of an account that was forgotten for good"
+    FORGOTTEN = "a license of an account that was deleted permanently"
 
 
 @dataclass(frozen=True)
 class ParsedLicense:
-    """A license that belongs to an account: the one whose external id is ``cloud_id``."""
+    """A license of the account whose external id is ``cloud_id``."""
 
     key: str
     cloud_id: str
@@ -65,7 +65,7 @@ class SkippedRecord:
 
 @dataclass(frozen=True)
 class InvalidRecord:
-    """A record that cannot be used; ``reason`` is a sentence without anything personal."""
+    """A record that cannot be used; ``reason`` is a sentence without personal data."""
 
     key: str
     reason: str
@@ -75,14 +75,25 @@ ParsedRecord: TypeAlias = ParsedLicense | SkippedRecord | InvalidRecord
 
 
 class _Unusable(Exception):
-    """Something is wrong with a record; the message is the sentence that says what."""
+    """A record is invalid; the message is the reason."""
 
 
-# --- Reading a record -----------------------------------------------------------------------
+# --- Reading records ------------------------------------------------------------------------
+
+
+def parse_records(
+    records: Iterable[bytes | msgspec.Raw], product_id: str
+) -> list[tuple[str, ParsedRecord]]:
+    """Each record's fingerprint and what it says, for the marketplace's productId *product_id*."""
+    return [(_fingerprint(record), parse_record(record, product_id)) for record in records]
+
+
+def _fingerprint(raw: bytes | msgspec.Raw) -> str:
+    return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
 def parse_record(raw: bytes | msgspec.Raw, product_id: str) -> ParsedRecord:
-    """What to do with a record of the feed, asked for the marketplace's productId *product_id*."""
+    """What the record says, for the marketplace's productId *product_id*."""
     try:
         record = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -97,16 +108,16 @@ def parse_record(raw: bytes | msgspec.Raw, product_id: str) -> ParsedRecord:
 
 
 def _unreadable(raw: bytes, error: Exception) -> str:
-    """Why a record cannot be decoded. The decoder's text is not quoted: it may name fields."""
+    """Why a record cannot be decoded. The decoder's message is not quoted: it may contain data."""
     if isinstance(error, RecursionError):
         return "The record is nested too deeply."
     if isinstance(error, UnicodeDecodeError):
-        return "The record is not in UTF-8."
+        return "The record is not valid UTF-8."
     if _SURROGATE.search(raw):
-        return "The record holds half of a character (a lone surrogate)."
+        return "The record contains a lone surrogate (half of a character)."
     if "out of range" in str(error):
-        return "The record holds a number that is out of range."
-    return "The record is not readable JSON."
+        return "The record contains a number that is out of range."
+    return "The record is not valid JSON."
 
 
 _SURROGATE = re.compile(
@@ -116,7 +127,7 @@ _KEY_WITHIN = re.compile(rb'"(?:%s)"\s*:\s*"([A-Za-z0-9-]{1,100})"' % "|".join(_
 
 
 def _key_within(raw: bytes) -> str:
-    """What a person recognizes a record by that cannot be decoded."""
+    """The key of a record that cannot be decoded, for people."""
     match = _KEY_WITHIN.search(raw)
     return match[1].decode() if match else ""
 
@@ -137,25 +148,25 @@ def _key(record: dict[str, Any]) -> str:
     for name in _KEYS:
         if key := _identifier(record, name, LICENSE_KEY_LENGTH):
             return key
-    raise _Unusable(f"The record has none of {', '.join(_KEYS)}: nothing tells it from others.")
+    raise _Unusable(f"The record has none of {', '.join(_KEYS)}, so it has no key.")
 
 
 def _identifier(record: dict[str, Any], name: str, limit: int) -> str | None:
-    """The text of an identifying field, exactly as it came; None where it is absent."""
+    """The exact text of an identifying field; None if it is absent."""
     value = _present(record.get(name))
     if value is None:
         return None
     if not isinstance(value, str):
-        raise _Unusable(f"Its {name} is not a text.")
+        raise _Unusable(f"Its {name} is not a string.")
     if len(value) > limit:
         raise _Unusable(f"Its {name} is longer than {limit} characters.")
     if _CONTROL_CHARACTER.search(value):
-        raise _Unusable(f"Its {name} holds control characters.")
+        raise _Unusable(f"Its {name} contains control characters.")
     return value
 
 
 def _shown_key(record: dict[str, Any]) -> str:
-    """What a person recognises an unusable record by."""
+    """The key of an invalid record, for people."""
     for name in _KEYS:
         value = record.get(name)
         if isinstance(value, str) and value.isprintable():
@@ -175,11 +186,11 @@ def _fields(record: dict[str, Any]) -> Fields:
 
 
 def _value(value: Any) -> Any:
-    """A field's value as received; None for what is absent or can be no trait."""
+    """A field's value as received; None if it is absent or cannot be a trait."""
     if type(value) is str:
         if value.strip() in _ABSENT or len(value) > MAX_VALUE_LENGTH:
             return None
-        # The database holds no NUL.
+        # PostgreSQL cannot store NUL.
         return value.replace("\0", "\ufffd") if "\0" in value else value
     if isinstance(value, bool | float):
         return value
@@ -201,12 +212,13 @@ def _digest(fields: Fields) -> bytes:
 
 
 def account_traits(fields: Fields) -> dict[str, Any]:
-    """The account's traits that a license gives it: values as received, and the tier's number."""
-    named = {TRAIT_PREFIX + path: value for path, value in fields.items()}
+    """The traits that a license gives its account: the fields as received, and the tier as a
+    number."""
+    traits = {TRAIT_PREFIX + path: value for path, value in fields.items()}
     number = tier_number(fields.get("tier"))
     if number is not None:
-        named[TIER_NUMBER] = number
-    return named
+        traits[TIER_NUMBER] = number
+    return traits
 
 
 _COUNT = r"(?P<count>[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})\s+users?"
@@ -215,14 +227,14 @@ _PER_UNIT = re.compile(rf"\s*per unit pricing\s*\(\s*{_COUNT}\s*\)\s*", re.IGNOR
 
 
 def tier_number(tier: Any) -> int | None:
-    """How many users a tier is for, where it says so: "10 Users", "Per Unit Pricing (593 Users)".
+    """The number of users in a tier such as "10 Users" or "Per Unit Pricing (593 Users)".
 
-    None for everything else: there is no number for "Unlimited Users", and none is guessed.
+    None for everything else, such as "Unlimited Users".
     """
     if not isinstance(tier, str):
         return None
     match = _TIER.fullmatch(tier) or _PER_UNIT.fullmatch(tier)
-    # No license is for nobody: a zero means something else.
+    # No license is for zero users: a zero means something else.
     return (int(match["count"].replace(",", "")) or None) if match else None
 
 
@@ -230,16 +242,17 @@ def tier_number(tier: Any) -> int | None:
 
 _STATUS = {"active": 0, "cancelled": 1, "inactive": 2}
 _PAID, _EVALUATION = 0, 2
-# What is neither paid nor an evaluation is in between: free, community, and kinds yet unknown.
+# All other types, such as free, community, and unknown ones, rank in between.
 _LICENSE_TYPE = {"commercial": _PAID, "academic": _PAID, "starter": _PAID}
 _LICENSE_TYPE |= {"evaluation": _EVALUATION}
 
 
 def best_key(licenses: Mapping[str, Fields]) -> str:
-    """The key of the license that an account's traits come from, of all that it has.
+    """The key of the license that gives the account its traits.
 
-    Active before cancelled before inactive, paid before free and community before evaluation, not
-    on a sandbox before on one, the later end of maintenance, the later update, then the key.
+    Active ranks before cancelled, then inactive; paid before other types, then evaluation; other
+    sites before sandboxes. Ties are resolved by the later end of maintenance, the later update, and
+    the key.
     """
     return min(licenses, key=lambda key: (*_rank(licenses[key]), key))
 
@@ -255,10 +268,10 @@ def _rank(fields: Fields) -> tuple[int, int, bool, int, int]:
 
 
 def supersedes(license: ParsedLicense, other: ParsedLicense) -> bool:
-    """Whether the one row counts, of two different rows of the same license.
+    """Whether *license* counts, of two different rows of the same license.
 
-    The later update counts. Of two updates on one day the row that ``best`` would choose counts;
-    the digest decides the rest, so that the order in which rows come never matters.
+    The later update counts. For two updates on one day, the rank of ``best_key`` decides, then the
+    digest: the order of the rows never matters.
     """
     return _precedence(license) < _precedence(other)
 
@@ -268,7 +281,7 @@ def _precedence(license: ParsedLicense) -> tuple[Any, ...]:
 
 
 def updated_ordinal(fields: Fields) -> int:
-    """The day of the last update as a number that grows with it; 0 for none."""
+    """The day of the last update as an ordinal number; 0 if there is none."""
     return _day(fields.get("lastUpdated"))
 
 
@@ -277,7 +290,7 @@ def _lower(value: Any) -> str:
 
 
 def _day(value: Any) -> int:
-    """A date as a number that grows with it; 0 for none."""
+    """The date as an ordinal number; 0 if it is not one."""
     if not isinstance(value, str):
         return 0
     try:

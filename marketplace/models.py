@@ -1,4 +1,4 @@
-"""A product's connection to a marketplace, its syncs, and the licenses that they brought."""
+"""A product's connection to a marketplace, its sync runs, and the imported licenses."""
 
 from typing import Any, ClassVar
 
@@ -15,20 +15,20 @@ LICENSE_KEY_LENGTH = 200
 
 
 class ConnectionManager(models.Manager["Connection"]):
-    """Reads everything but the token: pages and lists need not decrypt what they must not show."""
+    """Defers the token: pages need not decrypt what they must not show."""
 
     def get_queryset(self) -> models.QuerySet["Connection"]:
         return super().get_queryset().defer("api_token")
 
 
 class Connection(models.Model):
-    """Where the licenses of one marketplace app come from, for one product.
+    """Connects a product to the licenses of one marketplace app.
 
-    A product without a row is not configured. ``generation`` goes up whenever the details are
-    replaced or removed: whoever works with older ones finds out by it. ``state_reason`` says in a
-    sentence why the connection is not active. ``app_product_id`` is the marketplace's productId;
-    ``developer_id`` and the app's name and key were looked up with it. The last success and the
-    last error are those of its syncs; ``full_synced_at`` is when the last full one began.
+    A product without a row is not connected. ``generation`` increases whenever the details are
+    replaced or deleted, which shows a sync that it uses older ones. ``state_reason`` is a sentence
+    about why the connection is not active. ``app_product_id`` is the marketplace's productId;
+    ``developer_id`` and the app's name and key were looked up with it. The last success and error
+    are those of syncs; ``full_synced_at`` is when the last successful full sync began.
     """
 
     class State(models.TextChoices):
@@ -56,7 +56,7 @@ class Connection(models.Model):
     last_error = models.TextField(blank=True, editable=False)
     last_error_at = models.DateTimeField(null=True, editable=False)
     full_synced_at = models.DateTimeField(null=True, editable=False)
-    # What the last full sync found in each of the marketplace's lists; None before that is known.
+    # The last full sync's ``SyncRun.Finding`` for each list; None before the first one.
     lists = models.JSONField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
@@ -82,16 +82,15 @@ class Connection(models.Model):
 
 
 class SyncRun(models.Model):
-    """One import of licenses, from its request to its end, over any number of attempts.
+    """One sync of licenses, from its request to its end, over any number of attempts.
 
-    It waits until ``due_at``, runs, and is put down again where the marketplace is unavailable.
-    ``since`` is the day from which on the licenses were updated that it asks for; None is all.
-    Position: the next page is the one at ``offset`` of pass number ``pass_number``; while
-    ``is_closing`` the end of a pass is read a second time. ``recent`` are fingerprints of the last
-    records read, so that the overlap is not counted twice. Each start takes another ``attempt``
-    number: whoever holds an older one writes nothing any more. ``backoff_count`` and
-    ``crash_count`` count those since the last page was read: the marketplace unavailable, the
-    worker gone.
+    It waits until ``due_at``, runs, and waits again if the marketplace is unavailable. It requests
+    licenses that were updated on or after the day ``since``, or all of them if that is None. The
+    next page is at ``offset`` in the list ``pass_number``; while ``is_closing``, the end of the
+    list is read a second time. ``recent`` holds the fingerprints of the last records, so that
+    records that are read again are not counted twice. Each claim takes a new ``attempt`` number; a
+    worker with an older one writes nothing. ``backoff_count`` and ``crash_count`` count the
+    failures in a row since the last progress: an unavailable marketplace and a lost worker.
     """
 
     class Kind(models.TextChoices):
@@ -133,13 +132,13 @@ class SyncRun(models.Model):
     offset = models.PositiveIntegerField(default=0)
     is_closing = models.BooleanField(default=False)
     recent = models.JSONField(default=list)
-    # What a full sync has found in each list so far: the name of the list and a ``Finding``.
+    # A full sync's ``Finding`` for each list so far, by the name of the list.
     lists = models.JSONField(null=True)
 
     attempt = models.PositiveIntegerField(default=0)
     backoff_count = models.PositiveSmallIntegerField(db_column="put_downs", default=0)
     crash_count = models.PositiveSmallIntegerField(db_column="stumbles", default=0)
-    # What went wrong or was left out, in sentences for the people who look at the history.
+    # What failed, and what was left out, in sentences for people.
     error = models.TextField(blank=True)
     note = models.TextField(blank=True)
 
@@ -149,7 +148,7 @@ class SyncRun(models.Model):
     unchanged = models.PositiveIntegerField(default=0)
     skipped = models.PositiveIntegerField(default=0)
     failed = models.PositiveIntegerField(default=0)
-    # Those of the skipped that carried no Cloud ID.
+    # Included in ``skipped``.
     without_cloud_id = models.PositiveIntegerField("skipped without Cloud ID", default=0)
     accounts_updated = models.PositiveIntegerField(default=0)
     accounts_created = models.PositiveIntegerField(default=0)
@@ -158,9 +157,9 @@ class SyncRun(models.Model):
         verbose_name = "sync"
         ordering = ["-id"]
         indexes = [
-            # A connection's history, the newest first.
+            # A connection's history, newest first.
             models.Index(fields=["connection", "-id"], name="run_history"),
-            # What is due; partial, because nearly all runs are over.
+            # Due runs; partial, because nearly all runs are finished.
             models.Index(
                 fields=["due_at"], name="run_due", condition=Q(state__in=["waiting", "running"])
             ),
@@ -198,7 +197,7 @@ class SyncRun(models.Model):
 
 
 class FailedRecord(models.Model):
-    """A record that a sync could not use. Each sync lists the first of them; it counts all."""
+    """An invalid record of a sync. Each sync stores the first ones and counts all."""
 
     run = models.ForeignKey(SyncRun, on_delete=models.CASCADE, related_name="failed_records")
     license_key = models.CharField(max_length=LICENSE_KEY_LENGTH, blank=True)
@@ -212,11 +211,11 @@ class FailedRecord(models.Model):
 
 
 class License(models.Model):
-    """What was imported of a license. An account's traits come from the best of its licenses.
+    """An imported license. An account's traits come from its best license.
 
-    ``fields`` maps the paths of the imported fields to their values as received, without those of
-    contact persons; ``digest`` is what an unchanged one is known by. ``run_id`` is the sync that
-    last wrote it.
+    ``fields`` maps the paths of the imported fields to their values as received, without contact
+    persons. An unchanged license has the same ``digest``. ``run_id`` is the sync that last wrote
+    it.
     """
 
     pk: Any = models.CompositePrimaryKey("product_id", "key")
@@ -238,9 +237,10 @@ class License(models.Model):
 
 
 class SeenLicenses(models.Model):
-    """Licenses that a run found as they are stored, a row for each write of the run.
+    """The keys of licenses that a run found unchanged, one row for each of its transactions.
 
-    They cost the run no write of their own. They go when the run ends.
+    Writing the run's number into each unchanged license would cost more. Deleted when the run
+    ends.
     """
 
     run = models.ForeignKey(SyncRun, on_delete=models.CASCADE, related_name="seen_licenses")
@@ -251,10 +251,10 @@ class SeenLicenses(models.Model):
 
 
 class PendingLicense(models.Model):
-    """A row that loses against the license that is stored, which the run has not found yet.
+    """A row that loses against the stored license, which the run has not found yet.
 
-    It is decided when the run has read everything: if the stored license did not come, this row
-    takes its place. Otherwise it is a duplicate of it.
+    At the end of the run it replaces the stored license if the run did not find that; otherwise it
+    is a duplicate.
     """
 
     run = models.ForeignKey(
@@ -267,7 +267,7 @@ class PendingLicense(models.Model):
 
     class Meta:
         constraints = [
-            # A row that comes again is the same one; read by run and key, too.
+            # Ignores a row that comes again. Queries also search by run and key.
             models.UniqueConstraint(fields=["run", "key", "digest"], name="pending_row_once"),
         ]
 

@@ -1,4 +1,4 @@
-"""Reading ahead: what comes next is fetched while what was read before it is worked on."""
+"""Reads pages ahead: the next pages are fetched while the caller works on the previous ones."""
 
 import threading
 from collections.abc import Callable
@@ -11,60 +11,62 @@ PageT = TypeVar("PageT")
 
 
 class Prefetcher(Generic[PositionT, PageT]):
-    """Reads one place after the other, in a thread of its own.
+    """Reads one page after the other in a thread of its own.
 
-    *following* is the place after what was found, None at the end. At most *at_once* places are
-    read without being asked for; ``go_on`` says how many more may be. *read* must not use the
-    database: connections belong to threads. Leaving the block waits for what is under way, and its
-    failure is nobody's any more.
+    *next_position* returns the position after a page, None at the end. The thread reads *limit*
+    pages, and further ones as ``allow`` permits. *read* must not use the database, because database
+    connections belong to threads. Leaving the block waits for the page that is being read and
+    ignores its failure.
     """
 
     def __init__(
         self,
         read: Callable[[PositionT], PageT],
-        following: Callable[[PageT], PositionT | None],
+        next_position: Callable[[PageT], PositionT | None],
         first: PositionT,
-        at_once: int,
+        limit: int,
     ) -> None:
-        self._read, self._following = read, following
-        self._room = threading.Semaphore(at_once)
-        self._found: SimpleQueue[PageT | _Failed] = SimpleQueue()
-        self._failed: _Failed | None = None
-        self._is_over = False
-        self._thread = threading.Thread(target=self._run, args=[first], name="reading-ahead")
+        self._read, self._next_position = read, next_position
+        self._permits = threading.Semaphore(limit)
+        self._results: SimpleQueue[PageT | _Failure] = SimpleQueue()
+        self._failure: _Failure | None = None
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._run, args=[first], name="prefetch")
 
-    def take(self) -> list[PageT]:
-        """All that was read meanwhile, at least one: waits for that. Raises what *read* raises,
-        once everything before it was taken."""
-        taken: list[PageT] = []
-        while not self._failed and not (taken and self._found.empty()):
-            found = self._found.get()
-            if isinstance(found, _Failed):
-                self._failed = found
+    def get_ready(self) -> list[PageT]:
+        """The pages that are ready, at least one: wait for it if necessary.
+
+        Raises what *read* raised, after the pages before it were returned.
+        """
+        pages: list[PageT] = []
+        while not self._failure and not (pages and self._results.empty()):
+            result = self._results.get()
+            if isinstance(result, _Failure):
+                self._failure = result
             else:
-                taken.append(found)
-        if self._failed and not taken:
-            raise self._failed.error
-        return taken
+                pages.append(result)
+        if self._failure and not pages:
+            raise self._failure.error
+        return pages
 
-    def go_on(self, number: int) -> None:
-        """Let so many more places be read."""
-        self._room.release(number)
+    def allow(self, number: int) -> None:
+        """Permit the thread to read this many more pages."""
+        self._permits.release(number)
 
     def _run(self, first: PositionT) -> None:
-        place: PositionT | None = first
-        while place is not None:
-            self._room.acquire()
-            if self._is_over:
+        position: PositionT | None = first
+        while position is not None:
+            self._permits.acquire()
+            if self._is_stopped:
                 return
             try:
-                found = self._read(place)
-                place = self._following(found)
+                page = self._read(position)
+                position = self._next_position(page)
             except Exception as error:
-                # Raised where its place is asked for.
-                self._found.put(_Failed(error))
+                # ``get_ready`` raises it.
+                self._results.put(_Failure(error))
                 return
-            self._found.put(found)
+            self._results.put(page)
 
     def __enter__(self) -> "Prefetcher[PositionT, PageT]":
         self._thread.start()
@@ -74,13 +76,13 @@ class Prefetcher(Generic[PositionT, PageT]):
         self,
         kind: type[BaseException] | None,
         error: BaseException | None,
-        where: TracebackType | None,
+        traceback: TracebackType | None,
     ) -> None:
-        self._is_over = True
-        self._room.release()
+        self._is_stopped = True
+        self._permits.release()
         self._thread.join()
 
 
-class _Failed:
+class _Failure:
     def __init__(self, error: Exception) -> None:
         self.error = error

@@ -1,4 +1,4 @@
-"""How the license connections are doing, in numbers for monitors."""
+"""Operational metrics of the license connections."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -9,17 +9,17 @@ from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamil
 from engagement import telemetry
 from marketplace.models import Connection
 
-# The name of a measure.
+# The name of an operation counter.
 SYNC_COUNTER = "license sync"
 
 
 def collect_metrics(now: datetime) -> Iterator[Metric]:
-    synced = telemetry.get_counters(SYNC_COUNTER).get(SYNC_COUNTER)
+    counter = telemetry.get_counters(SYNC_COUNTER).get(SYNC_COUNTER)
     yield SummaryMetricFamily(
         "eds_license_sync_seconds",
         "Time spent on license syncs, waiting for the marketplace included",
-        count_value=synced.runs if synced else 0,
-        sum_value=synced.seconds if synced else 0.0,
+        count_value=counter.runs if counter else 0,
+        sum_value=counter.seconds if counter else 0.0,
     )
     connections = GaugeMetricFamily(
         "eds_license_connections", "License connections, by state", labels=["state"]

@@ -1,6 +1,5 @@
-"""Working on a connection's sync: pass by pass, page by page, from where it was left."""
+"""A worker's turn on a connection's sync: list by list, page by page, from the last position."""
 
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,8 +8,14 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from engagement.core.fields import DecryptionError
-from marketplace import licenses, locks, runs, texts
-from marketplace.client import PAGE_SIZE, Credentials, LicenseQuery, MarketplaceClient
+from marketplace import licenses, locks, runs, scheduling, texts
+from marketplace.client import (
+    PAGE_SIZE,
+    ClientFactory,
+    Credentials,
+    LicenseQuery,
+    MarketplaceClient,
+)
 from marketplace.errors import (
     CredentialsRejected,
     MarketplaceBadRequest,
@@ -26,86 +31,87 @@ from marketplace.runs import Position, Step
 
 logger = logging.getLogger(__name__)
 
-# Asked for on their own, because they come with nothing else. Source: public clients of the API.
+# Special clouds, whose licenses come in lists of their own. Source: public clients of the API.
 BOUNDARIES = ("fedramp_moderate", "isolated_cloud")
-# More than any vendor has licenses; a feed that goes on for longer does not end.
+# More than any vendor's licenses fill: a longer feed does not end.
 MAX_PAGES = 20_000
-# Pages in a row without anything new, though there are more. Two are read again at a pass's end.
+# Pages in a row without a new record, though more follow. Two are read again at a list's end.
 MAX_REPEATED_PAGES = 5
 
 Finding = SyncRun.Finding
 
-ClientFactory: TypeAlias = Callable[[Credentials], MarketplaceClient]
 Clock: TypeAlias = Callable[[], datetime]
 
 
 @dataclass(frozen=True)
 class SyncEnvironment:
-    """What a sync needs from outside; *out_of_time* says that another worker's turn has come.
+    """What a sync needs from outside; ``is_out_of_time`` ends the turn after the next page.
 
-    Pages that were read while others were written are written together, up to *pages_at_once*: a
-    marketplace that is slower than this service gets each page written as it comes.
+    Pages that arrive while others are being written are written together, up to
+    ``prefetch_limit``. A marketplace that is slower than this service gets each page written as it
+    arrives.
     """
 
-    client_for: ClientFactory
+    create_client: ClientFactory
     clock: Clock
     is_out_of_time: Callable[[], bool] = lambda: False
     on_pages_written: Callable[[], None] = lambda: None
     prefetch_limit: int = 4
 
 
-def run_sync(connection_id: int, worker: SyncEnvironment) -> None:
-    """Work on the connection's sync, if one is due and nobody else does.
+def run_sync(connection_id: int, environment: SyncEnvironment) -> None:
+    """Work on the connection's sync, if it is due and no other worker does.
 
-    It ends when the sync is over, was put down, or *out_of_time* says so: then somebody is asked
-    to go on. Raises what the database raises; the run then waits where its last page ended.
+    Returns when the sync has ended, was suspended, or is out of time; in the last case it wakes a
+    worker to resume it. Raises database errors; the run then resumes from its last position.
     """
-    with locks.try_lock_connection(connection_id) as is_free:
-        if not is_free:
+    with locks.try_lock_connection(connection_id) as is_locked:
+        if not is_locked:
             return
-        run = runs.claim(connection_id, worker.clock())
+        run = runs.claim(connection_id, environment.clock())
         if run is not None:
-            _work_on(run, worker)
-    # The same one where time ran out, or another one that took its place meanwhile.
-    runs.wake_workers(id for id in runs.due_connection_ids(worker.clock()) if id == connection_id)
+            _work_on(run, environment)
+    # The same run if it is out of time, or one that replaced it meanwhile.
+    if connection_id in scheduling.due_connection_ids(environment.clock()):
+        scheduling.wake_workers([connection_id])
 
 
-def _work_on(run: SyncRun, worker: SyncEnvironment) -> None:
-    """Take the run as far as it goes now."""
+def _work_on(run: SyncRun, environment: SyncEnvironment) -> None:
+    """Take the run as far as possible in this turn, and set its new state."""
+    clock = environment.clock
     try:
-        is_over = _read_on(run, worker)
-        if is_over:
-            import_pending(run, run.connection.product_id, worker.clock())
+        is_complete = _import_lists(run, environment)
+        if is_complete:
+            import_pending(run, run.connection.product_id, clock())
     except runs.Superseded:
         return
     except MarketplaceError as failure:
-        _stop(run, failure, worker.clock())
+        _stop(run, failure, clock())
         return
     except DecryptionError:
-        runs.fail(run, texts.UNDECRYPTABLE, worker.clock())
+        runs.fail(run, texts.UNDECRYPTABLE, clock())
         return
-    if is_over:
-        runs.finish(run, worker.clock())
+    if is_complete:
+        runs.finish(run, clock())
         logger.info("Connection %s synced: %s licenses seen.", run.connection_id, run.seen)
-    elif runs.is_too_old(run, worker.clock()):
-        runs.fail(run, texts.SYNC_TIMED_OUT, worker.clock())
+    elif runs.is_too_old(run, clock()):
+        runs.fail(run, texts.SYNC_TIMED_OUT, clock())
     else:
-        runs.release(run, worker.clock())
+        runs.release(run, clock())
 
 
 # --- Reading --------------------------------------------------------------------------------
 
 
 class ParsedPage(NamedTuple):
-    """A page of a list that was read *at* a position: each record's fingerprint and what it says,
-    whether there are more, and the position after it. ``is_refused`` is a pass that is left out."""
+    """A page of a list: each record's fingerprint and content, whether another page follows in the
+    list, and the position after it. ``is_rejected`` means that the list is left out."""
 
-    at: Position
     list_name: str
     records: list[tuple[str, ParsedRecord]]
     has_more: bool
     after: Position
-    is_refused: bool = False
+    is_rejected: bool = False
 
 
 @dataclass(frozen=True)
@@ -118,155 +124,166 @@ class PageReader:
     kind: str
     queries: Sequence[LicenseQuery]
 
-    def read(self, at: Position) -> ParsedPage:
-        query = self.queries[at.pass_number]
+    def read(self, position: Position) -> ParsedPage:
+        query = self.queries[position.pass_number]
         try:
-            page = self.client.licenses(self.developer_id, query, at.offset)
+            page = self.client.licenses(self.developer_id, query, position.offset)
         except MarketplaceBadRequest:
-            if at.pass_number == 0:
+            if position.pass_number == 0:
                 raise
-            return ParsedPage(
-                at, query.list_name, [], False, Position(at.pass_number + 1, 0), is_refused=True
-            )
-        found = [
-            (_fingerprint(one), licenses.parse_record(one, self.product_id)) for one in page.records
-        ]
-        has_more = page.has_more and bool(page.records)
-        return ParsedPage(
-            at, query.list_name, found, page.has_more, _after(self.kind, at, has_more)
-        )
+            after = Position(position.pass_number + 1, 0)
+            return ParsedPage(query.list_name, [], False, after, is_rejected=True)
+        records = licenses.parse_records(page.records, self.product_id)
+        after = _after(self.kind, position, page.has_more and bool(records))
+        return ParsedPage(query.list_name, records, page.has_more, after)
 
-    def following(self, page: ParsedPage) -> Position | None:
+    def next_position(self, page: ParsedPage) -> Position | None:
         return None if self.is_end(page.after) else page.after
 
-    def is_end(self, at: Position) -> bool:
-        return at.pass_number == len(self.queries)
+    def is_end(self, position: Position) -> bool:
+        return position.pass_number == len(self.queries)
 
 
-def _fingerprint(record: bytes) -> str:
-    return hashlib.blake2b(record, digest_size=8).hexdigest()
-
-
-def _after(kind: str, at: Position, has_more: bool) -> Position:
-    """The position after the page that was read *at* one."""
+def _after(kind: str, position: Position, has_more: bool) -> Position:
+    """The position after the page at *position*."""
     if has_more:
-        return at._replace(offset=at.offset + PAGE_SIZE)
-    if kind != SyncRun.Kind.RECENT and at.offset > 0 and not at.is_closing:
-        # Rows that moved to the front while it read are on the page before the last by now.
-        return Position(at.pass_number, at.offset - PAGE_SIZE, True)
-    return Position(at.pass_number + 1, 0)
+        return position._replace(offset=position.offset + PAGE_SIZE)
+    if kind != SyncRun.Kind.RECENT and position.offset > 0 and not position.is_closing:
+        # Rows that moved forward in the meantime are now on the page before the last.
+        return Position(position.pass_number, position.offset - PAGE_SIZE, True)
+    return Position(position.pass_number + 1, 0)
 
 
-def _read_on(run: SyncRun, worker: SyncEnvironment) -> bool:
-    """Read page after page, while those that were read before are written; whether that was all."""
-    reader = _reader(run, worker.client_for)
-    began, at = runs.position_of(run), _resumed_at(run)
-    if reader.is_end(at):
-        return True
-    repeated = 0
-    with Prefetcher(reader.read, reader.following, at, worker.prefetch_limit) as ahead:
-        while True:
-            pages = ahead.take()
-            after = pages[-1].after
-            # Only once it has come further than where it went on: it would never come to an end.
-            is_turn_over = worker.is_out_of_time() and after.sort_key > began.sort_key
-            if not is_turn_over:
-                ahead.go_on(len(pages))
-            repeated = _import(run, pages, repeated, worker.clock())
-            if repeated > MAX_REPEATED_PAGES or run.pages > MAX_PAGES:
-                raise UnexpectedResponse("its list of licenses does not end")
-            worker.on_pages_written()
-            if reader.is_end(after) or is_turn_over:
-                return reader.is_end(after)
-
-
-def _resumed_at(run: SyncRun) -> Position:
-    """Where to go on: at the page that was read last, because the list may have moved meanwhile.
-    The end of a list is being read a second time anyway."""
-    at = runs.position_of(run)
-    is_resumed = run.attempt > 1 and not run.is_closing
-    return at._replace(offset=max(at.offset - PAGE_SIZE, 0)) if is_resumed else at
-
-
-def _reader(run: SyncRun, client_for: ClientFactory) -> PageReader:
-    """A reader of the run's connection; the token is read here and stays in its client."""
+def _create_reader(run: SyncRun, create_client: ClientFactory) -> PageReader:
+    """A reader for the run's connection. Only its client keeps the token."""
     connection = Connection.objects.defer(None).get(pk=run.connection_id)
     if connection.generation != run.generation or connection.api_token is None:
         raise runs.Superseded
-    client = client_for(Credentials(connection.user_name, connection.api_token))
-    product_id = str(connection.app_product_id)
-    passes = queries_for(run, connection)
-    return PageReader(client, connection.developer_id, product_id, run.kind, passes)
+    return PageReader(
+        create_client(Credentials(connection.user_name, connection.api_token)),
+        connection.developer_id,
+        str(connection.app_product_id),
+        run.kind,
+        queries_for(run, connection),
+    )
 
 
 def queries_for(run: SyncRun, connection: Connection) -> list[LicenseQuery]:
-    """What the run asks for, one list after the other: a full sync for all lists, a sync of changes
-    for those that the last full one found in use, and for always free licenses, unless refused."""
-    ask = partial(LicenseQuery, str(connection.app_product_id), updated_since=run.since)
-    lists = [ask(), ask(always_free=True), *(ask(boundary=boundary) for boundary in BOUNDARIES)]
+    """The lists that the run reads, one after the other.
+
+    A full sync reads all of them. A sync of recent changes reads those in which the last full sync
+    found licenses, and the always free licenses unless the marketplace rejected that list.
+    """
+    make_query = partial(LicenseQuery, str(connection.app_product_id), updated_since=run.since)
+    queries = [
+        make_query(),
+        make_query(always_free=True),
+        *(make_query(boundary=boundary) for boundary in BOUNDARIES),
+    ]
     if run.kind != SyncRun.Kind.RECENT or connection.lists is None:
-        return lists
-    useless = {Finding.REFUSED, Finding.EMPTY}
-    found: dict[str, str] = {**connection.lists, "all": Finding.USED}
-    if found.get("always_free") == Finding.EMPTY:
+        return queries
+    findings: dict[str, str] = {**connection.lists, "all": Finding.USED}
+    if findings.get("always_free") == Finding.EMPTY:
         # The first such license may come any day.
-        found["always_free"] = Finding.USED
-    return [query for query in lists if found.get(query.list_name) not in useless]
+        findings["always_free"] = Finding.USED
+    left_out = {Finding.REFUSED, Finding.EMPTY}
+    return [query for query in queries if findings.get(query.list_name) not in left_out]
+
+
+# --- Importing ------------------------------------------------------------------------------
+
+
+def _import_lists(run: SyncRun, environment: SyncEnvironment) -> bool:
+    """Import page after page while the next ones are being read; return whether that was all."""
+    reader = _create_reader(run, environment.create_client)
+    start, first = runs.position_of(run), _resume_position(run)
+    if reader.is_end(first):
+        return True
+    repeated = 0
+    with Prefetcher(
+        reader.read, reader.next_position, first, environment.prefetch_limit
+    ) as prefetcher:
+        while True:
+            pages = prefetcher.get_ready()
+            after = pages[-1].after
+            # A turn that made no progress continues, or the run would never end.
+            is_last = environment.is_out_of_time() and after.sort_key > start.sort_key
+            if not is_last:
+                prefetcher.allow(len(pages))
+            repeated = _import(run, pages, repeated, environment.clock())
+            if repeated > MAX_REPEATED_PAGES or run.pages > MAX_PAGES:
+                raise UnexpectedResponse("its list of licenses does not end")
+            environment.on_pages_written()
+            if reader.is_end(after) or is_last:
+                return reader.is_end(after)
+
+
+def _resume_position(run: SyncRun) -> Position:
+    """Where to resume: at the page that was read last, because the list may have moved. The end of
+    a list is being read again anyway."""
+    position = runs.position_of(run)
+    is_resumed = run.attempt > 1 and not run.is_closing
+    return position._replace(offset=max(position.offset - PAGE_SIZE, 0)) if is_resumed else position
 
 
 def _import(run: SyncRun, pages: Sequence[ParsedPage], repeated: int, now: datetime) -> int:
-    """Import what the pages have that those before them had not; how many pages in a row had
-    nothing new by now, though there are more."""
-    recent: list[str] = run.recent
-    outcomes: list[ParsedRecord] = []
+    """Import the records that the pages before did not contain. Return the number of pages in a
+    row without such records, though more follow."""
+    fingerprints: list[str] = run.recent
+    records: list[ParsedRecord] = []
     for page in pages:
-        known = set(recent)
-        fresh: dict[str, ParsedRecord] = {}
-        for fingerprint, outcome in page.records:
-            if fingerprint not in known:
-                fresh.setdefault(fingerprint, outcome)
-        outcomes += fresh.values()
-        recent = [*recent, *fresh][-2 * PAGE_SIZE :]
-        repeated = repeated + 1 if page.has_more and not fresh else 0
-    refused = [texts.LIST_REJECTED[page.list_name] for page in pages if page.is_refused]
-    lists = None if run.kind == SyncRun.Kind.RECENT else _found(run.lists or {}, pages)
-    step = Step(pages[-1].after, recent, len(pages) - len(refused), " ".join(refused), lists)
-    import_pages(run, run.connection.product_id, outcomes, step, now)
+        known_fingerprints = set(fingerprints)
+        new: dict[str, ParsedRecord] = {}
+        for fingerprint, record in page.records:
+            if fingerprint not in known_fingerprints:
+                new.setdefault(fingerprint, record)
+        records += new.values()
+        fingerprints = [*fingerprints, *new][-2 * PAGE_SIZE :]
+        repeated = repeated + 1 if page.has_more and not new else 0
+    notes = [texts.LIST_REJECTED[page.list_name] for page in pages if page.is_rejected]
+    step = Step(
+        pages[-1].after,
+        fingerprints,
+        len(pages) - len(notes),
+        " ".join(notes),
+        None if run.kind == SyncRun.Kind.RECENT else _update_findings(run.lists or {}, pages),
+    )
+    import_pages(run, run.connection.product_id, records, step, now)
     return repeated
 
 
-def _found(lists: dict[str, str], pages: Sequence[ParsedPage]) -> dict[str, str]:
-    """What is known of the lists with these pages."""
-    lists = dict(lists)
+def _update_findings(findings: dict[str, str], pages: Sequence[ParsedPage]) -> dict[str, str]:
+    """The ``Finding`` for each list, updated by these pages."""
+    findings = dict(findings)
     for page in pages:
-        if page.is_refused:
-            lists[page.list_name] = Finding.REFUSED.value
+        if page.is_rejected:
+            findings[page.list_name] = Finding.REFUSED.value
         elif page.records:
-            lists[page.list_name] = Finding.USED.value
+            findings[page.list_name] = Finding.USED.value
         else:
-            lists.setdefault(page.list_name, Finding.EMPTY.value)
-    return lists
+            findings.setdefault(page.list_name, Finding.EMPTY.value)
+    return findings
 
 
-# --- Ending ---------------------------------------------------------------------------------
+# --- Failures -------------------------------------------------------------------------------
 
 
 def _stop(run: SyncRun, failure: MarketplaceError, now: datetime) -> None:
-    """Leave the run as the failure wants it: to be resumed, or at its end."""
-    why = texts.sync_error(failure)
-    logger.warning("Connection %s, sync %s: %s", run.connection_id, run.pk, why)
+    """Suspend or end the run, depending on the failure."""
+    reason = texts.sync_error(failure)
+    logger.warning("Connection %s, sync %s: %s", run.connection_id, run.pk, reason)
     match failure:
         case CredentialsRejected():
-            runs.require_authentication(run, why, now)
+            runs.require_authentication(run, reason, now)
         case MarketplaceUnavailable() if runs.is_exhausted(run, now):
-            runs.fail(run, _given_up(run, failure), now)
+            runs.fail(run, _unreadable_page(run, failure), now)
         case MarketplaceUnavailable():
-            runs.suspend(run, why, timedelta(seconds=failure.retry_after or 0), now)
+            runs.suspend(run, reason, timedelta(seconds=failure.retry_after or 0), now)
         case _:
-            runs.fail(run, why, now)
+            runs.fail(run, reason, now)
 
 
-def _given_up(run: SyncRun, failure: MarketplaceUnavailable) -> str:
-    at = queries_for(run, run.connection)[run.pass_number]
+def _unreadable_page(run: SyncRun, failure: MarketplaceUnavailable) -> str:
+    query = queries_for(run, run.connection)[run.pass_number]
     page = run.offset // PAGE_SIZE + 1
-    return texts.page_error(failure, at.list_name, page, run.backoff_count + 1)
+    return texts.page_error(failure, query.list_name, page, run.backoff_count + 1)

@@ -1,6 +1,6 @@
-"""The marketplace as a small HTTP server, for tests, measurements, the demo and the curious.
+"""A simulated marketplace: a small HTTP server for tests, benchmarks, and the demo.
 
-It serves the addresses that the connection uses, with invented data in the real shape, and can be
-told to misbehave in every way that a real one has been seen to. Nothing of the service imports it
-but ``manage.py marketplace_simulator`` and ``up --demo``.
+It serves the endpoints that the connection uses, with invented data in the real structure, and can
+simulate every fault that real marketplaces have shown. Of the service, only
+``manage.py marketplace_simulator`` and ``up --demo`` import it.
 """

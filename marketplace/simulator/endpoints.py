@@ -1,4 +1,4 @@
-"""What the simulated marketplace answers at each address, and how it is changed meanwhile."""
+"""The simulated marketplace's endpoints, and the control endpoints that change it."""
 
 import base64
 import secrets
@@ -23,7 +23,7 @@ from marketplace.simulator.feed import COMMERCIAL, Feed, FeedQuery, without_insi
 from marketplace.simulator.vendor import SimulatedVendor
 
 PAGE_SIZE = 50
-# Small, so that a vendor with a handful of apps has several pages of them.
+# Small, so that a vendor with a few apps has several pages.
 LISTING_PAGE_SIZE = 2
 BOUNDARIES = {COMMERCIAL, "fedramp_moderate", "isolated_cloud"}
 CONTROL_PREFIX = "/simulator"
@@ -31,7 +31,7 @@ CONTROL_PREFIX = "/simulator"
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A request as the simulator got it; the credentials are not kept."""
+    """A request that the simulator received, without the credentials."""
 
     endpoint: Endpoint | None
     path: str
@@ -41,90 +41,91 @@ class RecordedRequest:
 
     @property
     def offset(self) -> int:
-        given = self.parameters.get("offset", "")
-        return int(given) if given.isdecimal() else 0
+        offset = self.parameters.get("offset", "")
+        return int(offset) if offset.isdecimal() else 0
 
 
 class Marketplace:
-    """The addresses of one vendor."""
+    """The marketplace of one vendor."""
 
     def __init__(self, feed: Feed, vendor: SimulatedVendor, *, mixes_passes: bool = False) -> None:
         self.feed = feed
         self.vendor = vendor
-        # Whether always free licenses come with all the others instead of alone.
+        # Whether the list of always free licenses contains all others, too.
         self.mixes_passes = mixes_passes
         self.faults = Faults()
-        self.asked: deque[RecordedRequest] = deque(maxlen=10_000)
+        self.requests: deque[RecordedRequest] = deque(maxlen=10_000)
 
-    # --- Changing it while it runs ------------------------------------------------------------
+    # --- Changes at run time ------------------------------------------------------------------
 
     def replace_token(self, token: str | None = None) -> str:
-        """Accept this token (None: a new random one) and no longer the one before."""
+        """Accept only this token from now on (None: a new random one), and return it."""
         self.vendor = replace(self.vendor, token=token or f"simulated-token-{secrets.token_hex(6)}")
         return self.vendor.token
 
     def add_faults(self, *faults: Fault) -> None:
-        """Have these faults befall requests, on top of those that already do."""
+        """Apply these faults, in addition to the current ones."""
         self.faults.add(*faults)
 
     def clear_faults(self) -> None:
-        """Lift all faults."""
+        """Remove all faults."""
         self.faults.clear()
 
-    # --- Answering ----------------------------------------------------------------------------
+    # --- Responses ----------------------------------------------------------------------------
 
-    def answer(self, target: str, headers: dict[str, str]) -> SimulatedResponse:
+    def respond(self, target: str, headers: dict[str, str]) -> SimulatedResponse:
+        """The response to a GET request, with the faults that match it."""
         parts = urlsplit(target)
-        given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        endpoint, reply = self._address(parts.path, given)
-        asked = RecordedRequest(endpoint, parts.path, given, _without_credentials(headers))
-        faults = self.faults.matching(endpoint, asked.offset)
-        if self._knows(headers.get("Authorization", "")):
-            answer = reply(sum(fault.shift(asked.offset // PAGE_SIZE) for fault in faults))
+        parameters = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+        endpoint, view = self._route(parts.path, parameters)
+        request = RecordedRequest(endpoint, parts.path, parameters, _without_credentials(headers))
+        faults = self.faults.matching(endpoint, request.offset)
+        if self._is_authorized(headers.get("Authorization", "")):
+            response = view(sum(fault.shift(request.offset // PAGE_SIZE) for fault in faults))
         else:
-            answer = error_response(401)
+            response = error_response(401)
         for fault in faults:
-            answer = fault.befall(answer)
-        self.asked.append(replace(asked, status=answer.status))
-        return answer
+            response = fault.apply(response)
+        self.requests.append(replace(request, status=response.status))
+        return response
 
-    def _knows(self, authorization: str) -> bool:
-        known = f"{self.vendor.user_name}:{self.vendor.token}"
-        expected = "Basic " + base64.b64encode(known.encode()).decode()
+    def _is_authorized(self, authorization: str) -> bool:
+        credentials = f"{self.vendor.user_name}:{self.vendor.token}"
+        expected = "Basic " + base64.b64encode(credentials.encode()).decode()
         return secrets.compare_digest(authorization.encode(), expected.encode())
 
-    def _address(
-        self, path: str, given: dict[str, str]
+    def _route(
+        self, path: str, parameters: dict[str, str]
     ) -> tuple[Endpoint | None, Callable[[int], SimulatedResponse]]:
-        """Which address this is, and what it answers with a list that has moved by some rows."""
+        """The endpoint, and its view, which takes the number of rows that the list has moved."""
         match path.removeprefix("/marketplace/rest/3/").split("/"):
             case ["developer-space", "vendor", number]:
                 return Endpoint.VENDOR, lambda _: self._vendor(number)
             case ["product-listing", "developer-space", space]:
-                return Endpoint.LISTING, lambda _: self._listing(space, given)
+                return Endpoint.LISTING, lambda _: self._listing(space, parameters)
             case ["reporting", "developer-space", space, "licenses"]:
-                return Endpoint.LICENSES, lambda moved: self._licenses(space, given, moved)
-        return None, lambda _: error_response(404, "No such address.")
+                return Endpoint.LICENSES, lambda moved: self._licenses(space, parameters, moved)
+        return None, lambda _: error_response(404, "No such endpoint.")
 
     def _vendor(self, number: str) -> SimulatedResponse:
         if number != self.vendor.vendor_id:
             return error_response(404, f"No developer space for vendor {number}")
-        return SimulatedResponse.of({"developerId": self.vendor.developer_id})
+        return SimulatedResponse.from_value({"developerId": self.vendor.developer_id})
 
-    def _listing(self, space: str, given: dict[str, str]) -> SimulatedResponse:
-        """A page of the vendor's apps; its cursor carries what the first request asked for."""
+    def _listing(self, space: str, parameters: dict[str, str]) -> SimulatedResponse:
+        """A page of the vendor's apps. The cursor repeats the parameters of the first request."""
         if space != self.vendor.developer_id:
             return error_response(403, "You do not have permission to view this developer space.")
         try:
-            is_private, start = _read_cursor(given.get("cursor", ""))
+            is_private, start = _read_cursor(parameters.get("cursor", ""))
         except ValueError:
-            return error_response(400, "cursor: is not one of ours")
-        is_private = is_private or given.get("includePrivate") == "true"
+            return error_response(400, "cursor: is not valid")
+        is_private = is_private or parameters.get("includePrivate") == "true"
         apps = [app for app in self.vendor.apps if is_private or app.state == "PUBLIC"]
-        own = f"/rest/3/product-listing/developer-space/{space}?limit={PAGE_SIZE}"
-        links = {"self": own}
+        path = f"/rest/3/product-listing/developer-space/{space}?limit={PAGE_SIZE}"
+        links = {"self": path}
         if start + LISTING_PAGE_SIZE < len(apps):
-            links["next"] = f"{own}&cursor={_cursor(is_private, start + LISTING_PAGE_SIZE)}"
+            links["next"] = f"{path}&cursor={_cursor(is_private, start + LISTING_PAGE_SIZE)}"
         items = [
             {
                 "productId": app.product_id,
@@ -137,14 +138,15 @@ class Marketplace:
             }
             for app in apps[start : start + LISTING_PAGE_SIZE]
         ]
-        return SimulatedResponse.of({"links": links, "items": items})
+        return SimulatedResponse.from_value({"links": links, "items": items})
 
-    def _licenses(self, space: str, given: dict[str, str], moved: int) -> SimulatedResponse:
+    def _licenses(self, space: str, parameters: dict[str, str], moved: int) -> SimulatedResponse:
         if space != self.vendor.developer_id:
             return error_response(403, "You do not have permission to view this developer space.")
         try:
-            query = _query(given)
-            offset, limit = int(given.get("offset", 0)), int(given.get("limit", PAGE_SIZE))
+            query = _query(parameters)
+            offset = int(parameters.get("offset", 0))
+            limit = int(parameters.get("limit", PAGE_SIZE))
         except ValueError as error:
             return error_response(400, str(error))
         if offset < 0 or not 1 <= limit <= PAGE_SIZE:
@@ -154,16 +156,16 @@ class Marketplace:
             rows = [*self.feed.matching(query._replace(always_free=False)), *rows]
         start = max(offset - moved, 0)
         page = rows[start : start + limit]
-        if given.get("withDataInsights") != "true":
+        if parameters.get("withDataInsights") != "true":
             page = [without_insights(row) for row in page]
         return SimulatedResponse(
             body=_page(page, has_more=start + limit < len(rows), offset=offset + limit)
         )
 
-    # --- Being told what to do ----------------------------------------------------------------
+    # --- Control endpoints --------------------------------------------------------------------
 
     def control(self, target: str, body: bytes) -> SimulatedResponse:
-        """``POST /simulator/…``: what a person or another process changes while it runs."""
+        """The response to ``POST /simulator/…``, which changes the simulator at run time."""
         try:
             match urlsplit(target).path.removeprefix(CONTROL_PREFIX):
                 case "/misbehave":
@@ -171,44 +173,44 @@ class Marketplace:
                 case "/behave":
                     self.clear_faults()
                 case "/replace-token":
-                    return SimulatedResponse.of(
+                    return SimulatedResponse.from_value(
                         {"token": self.replace_token(body.decode().strip() or None)}
                     )
                 case "/touch":
-                    told = msgspec.json.decode(body, type=_Touch)
-                    self.feed.touch(told.licenses, told.on, **told.fields)
+                    touch = msgspec.json.decode(body, type=_Touch)
+                    self.feed.touch(touch.licenses, touch.on, **touch.fields)
                 case _:
-                    return error_response(404, "No such address.")
+                    return error_response(404, "No such endpoint.")
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             return error_response(400, str(error))
-        return SimulatedResponse.of({"faults": self.faults.current()})
+        return SimulatedResponse.from_value({"faults": self.faults.current()})
 
 
 class _Touch(msgspec.Struct, forbid_unknown_fields=True):
-    """The first so many licenses get new values, as of a day."""
+    """Gives the first *licenses* licenses new values, updated *on* a day."""
 
     licenses: int
     on: date
     fields: dict[str, Any] = {}
 
 
-def _query(given: dict[str, str]) -> FeedQuery:
-    """What the parameters ask for; ValueError for what the marketplace refuses. Unknown ones are
-    ignored, as there."""
-    boundary = given.get("cloudComplianceBoundaries", COMMERCIAL)
+def _query(parameters: dict[str, str]) -> FeedQuery:
+    """The query in the parameters. Raises ValueError for values that the marketplace rejects;
+    ignores unknown parameters, as it does."""
+    boundary = parameters.get("cloudComplianceBoundaries", COMMERCIAL)
     if boundary not in BOUNDARIES:
         raise ValueError(f"cloudComplianceBoundaries: must be one of {sorted(BOUNDARIES)}")
-    since = given.get("lastUpdated")
+    since = parameters.get("lastUpdated")
     return FeedQuery(
-        given.get("productId"),
+        parameters.get("productId"),
         date.fromisoformat(since) if since else None,
-        given.get("showLifeTimeFreeLicenses") == "true",
+        parameters.get("showLifeTimeFreeLicenses") == "true",
         boundary,
     )
 
 
 def _page(rows: list[bytes], *, has_more: bool, offset: int) -> bytes:
-    """A page of licenses. That there is a next one is true, where it is said to be is not."""
+    """A page of licenses. Only the presence of the next link is reliable, not its target."""
     unreliable = f"/rest/1.0/reporting/licenses?offset={offset}".encode()
     links = b'{"self":{"href":"/licenses"}'
     if has_more:
@@ -221,7 +223,7 @@ def _cursor(is_private: bool, start: int) -> str:
 
 
 def _read_cursor(cursor: str) -> tuple[bool, int]:
-    """Whether private apps are listed, and from which place on; ValueError for a broken cursor."""
+    """Whether private apps are listed, and the start index. Raises ValueError."""
     if not cursor:
         return False, 0
     return msgspec.json.decode(base64.urlsafe_b64decode(cursor), type=tuple[bool, int])

@@ -1,4 +1,7 @@
-"""The ways in which a marketplace misbehaves. Each changes the answer to some requests."""
+"""The faults of a marketplace. Each one changes the response to some requests.
+
+The tag of a fault is its name at the control endpoint ``/simulator/misbehave``.
+"""
 
 import gzip
 import json
@@ -26,33 +29,35 @@ class Endpoint(StrEnum):
 
 @dataclass(frozen=True)
 class SimulatedResponse:
-    """What goes over the wire. *declared* is the Content-Length where that is not the truth."""
+    """What the server sends. *content_length* is the header's value, None for the true length."""
 
     status: int = 200
     body: bytes = b""
     content_type: str = JSON
     headers: dict[str, str] = field(default_factory=dict)
     content_length: int | None = None
-    hang_up: bool = False
-    # Seconds between two bytes; of the headers, too, or of the body alone.
-    drip: float = 0.0
-    drips_headers: bool = False
+    drops_connection: bool = False
+    # Seconds between two bytes of the body, or also of the headers.
+    trickle: float = 0.0
+    trickles_headers: bool = False
 
     @classmethod
-    def of(cls, value: Any, status: int = 200) -> "SimulatedResponse":
+    def from_value(cls, value: Any, status: int = 200) -> "SimulatedResponse":
         return cls(status, msgspec.json.encode(value))
 
 
 def error_response(status: int, detail: str = "") -> SimulatedResponse:
-    """An error in the shape in which the marketplace words it."""
+    """An error response in the structure of the marketplace."""
     error = {"status": str(status), "code": "ERROR", "title": "The request failed."}
     body = ERROR_BODIES.get(status, {"errors": [{**error, "detail": detail}]})
-    return SimulatedResponse.of(body, status)
+    return SimulatedResponse.from_value(body, status)
 
 
 class Fault(msgspec.Struct, tag_field="fault", kw_only=True, forbid_unknown_fields=True):
-    """Befalls requests to an endpoint (None: to each) for the page at an offset (None: for each):
-    not the first *after* of them, then so many *times* (None: until it is lifted)."""
+    """A fault of an endpoint (None: of all) at a page offset (None: at all).
+
+    It spares the first *after* requests and then affects *times* of them (None: until removed).
+    """
 
     on: Endpoint | None = None
     offset: int | None = None
@@ -60,7 +65,7 @@ class Fault(msgspec.Struct, tag_field="fault", kw_only=True, forbid_unknown_fiel
     times: int | None = None
 
     def count_match(self, endpoint: Endpoint | None, offset: int) -> bool:
-        """Whether it befalls a request to this endpoint and page. Each call counts as one."""
+        """Count a request to the endpoint and page; return whether the fault affects it."""
         if self.on not in (None, endpoint) or self.offset not in (None, offset) or self.times == 0:
             return False
         if self.after > 0:
@@ -70,127 +75,130 @@ class Fault(msgspec.Struct, tag_field="fault", kw_only=True, forbid_unknown_fiel
             self.times -= 1
         return True
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
-        """What is answered instead."""
-        return answer
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        """The response to send instead."""
+        return response
 
     def shift(self, page: int) -> int:
-        """By how many rows the list has moved when the page with this number is asked for."""
+        """The number of rows that the list has moved before the page with this number."""
         return 0
 
 
 class ErrorStatus(Fault, tag="status"):
-    """An error; ``parse_retry_after`` is sent as it is, seconds or an HTTP date."""
+    """An HTTP error status, optionally with a Retry-After header (seconds or an HTTP date)."""
 
     status: int
     retry_after: str | None = None
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
         headers = {} if self.retry_after is None else {"Retry-After": self.retry_after}
-        return replace(error_response(self.status, "Told to fail."), headers=headers)
+        return replace(error_response(self.status, "Simulated fault."), headers=headers)
 
 
-class Slow(Fault, tag="slow"):
-    """The right answer, late."""
+class Latency(Fault, tag="slow"):
+    """The correct response after a delay."""
 
     seconds: float
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
         time.sleep(self.seconds)
-        return answer
+        return response
 
 
-class Drip(Fault, tag="drip"):
-    """The right answer, a byte at a time: never silent for long, and never done."""
+class Trickle(Fault, tag="drip"):
+    """The correct response byte by byte: no read times out, and the response never ends."""
 
     seconds: float
     headers: bool = False
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
-        return replace(answer, drip=self.seconds, drips_headers=self.headers)
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        return replace(response, trickle=self.seconds, trickles_headers=self.headers)
 
 
-class Html(Fault, tag="html"):
-    """A page for people, as a login or a proxy shows it."""
+class HtmlPage(Fault, tag="html"):
+    """A web page, as from a login or a proxy."""
 
     status: int = 200
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
         return SimulatedResponse(self.status, HTML, "text/html; charset=utf-8")
 
 
-class Truncated(Fault, tag="truncated"):
-    """Half of the JSON, as if it were all."""
+class TruncatedJson(Fault, tag="truncated"):
+    """Half of the JSON in a complete HTTP response."""
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
-        return replace(answer, body=answer.body[: len(answer.body) // 2])
-
-
-class CutOff(Fault, tag="cut_off"):
-    """Half of the answer, and then the connection is closed."""
-
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
-        half = answer.body[: len(answer.body) // 2]
-        return replace(answer, body=half, content_length=len(answer.body))
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        return replace(response, body=response.body[: len(response.body) // 2])
 
 
-class HangUp(Fault, tag="hang_up"):
-    """No answer: the connection is closed."""
+class IncompleteBody(Fault, tag="cut_off"):
+    """A connection that closes after half of the body."""
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
-        return replace(answer, hang_up=True)
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        half = response.body[: len(response.body) // 2]
+        return replace(response, body=half, content_length=len(response.body))
 
 
-class WrongShape(Fault, tag="shape"):
-    """JSON of another shape."""
+class ConnectionDrop(Fault, tag="hang_up"):
+    """A connection that closes without a response."""
+
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        return replace(response, drops_connection=True)
+
+
+class UnexpectedJson(Fault, tag="shape"):
+    """Valid JSON with an unexpected structure."""
 
     value: Any = None
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
-        return SimulatedResponse.of(self.value)
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        return SimulatedResponse.from_value(self.value)
 
 
-class Huge(Fault, tag="huge"):
-    """An answer padded to so many megabytes, or one that becomes so large when it is unpacked."""
+class OversizedBody(Fault, tag="huge"):
+    """A body of this many megabytes; *packed* sends it compressed."""
 
     megabytes: int
     packed: bool = False
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
-        padded = answer.body + b" " * (self.megabytes * 1024 * 1024)
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        padded = response.body + b" " * (self.megabytes * 1024 * 1024)
         if not self.packed:
-            return replace(answer, body=padded)
-        return replace(answer, body=gzip.compress(padded), headers={"Content-Encoding": "gzip"})
+            return replace(response, body=padded)
+        return replace(response, body=gzip.compress(padded), headers={"Content-Encoding": "gzip"})
 
 
 class Redirect(Fault, tag="redirect"):
-    """Sends the caller elsewhere, with its credentials if it is careless."""
+    """A redirect, which must not receive the credentials."""
 
     to: str
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
         return SimulatedResponse(302, headers={"Location": self.to})
 
 
 class NextLink(Fault, tag="next"):
-    """A listing or licenses page that names this as its next one."""
+    """A page of apps or licenses with this link to the next page."""
 
     link: Any
 
-    def befall(self, answer: SimulatedResponse) -> SimulatedResponse:
-        if answer.status != 200:
-            return answer
-        page = json.loads(answer.body)
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        if response.status != 200:
+            return response
+        page = json.loads(response.body)
         if "licenses" in page:
             page["_links"]["next"] = {"href": self.link}
         else:
             page["links"]["next"] = self.link
-        return SimulatedResponse.of(page)
+        return SimulatedResponse.from_value(page)
 
 
-class Shifting(Fault, tag="shifting"):
-    """So many rows come in at the front of the list between two pages of licenses, and push as
-    many rows of a page onto the next one; with a whole page's rows the first is served for ever."""
+class PaginationDrift(Fault, tag="shifting"):
+    """Pagination drift: before each page, this many new rows appear at the front of the list.
+
+    Each page repeats as many rows of the previous one. With a page's worth of rows, the first page
+    repeats forever.
+    """
 
     rows: int
 
@@ -199,7 +207,7 @@ class Shifting(Fault, tag="shifting"):
 
 
 class Faults:
-    """The faults that are in force. Requests come from several threads."""
+    """The current faults. Safe for requests from several threads."""
 
     def __init__(self) -> None:
         self._faults: list[Fault] = []
@@ -224,15 +232,15 @@ class Faults:
 
 AnyFault: TypeAlias = (
     ErrorStatus
-    | Slow
-    | Drip
-    | Html
-    | Truncated
-    | CutOff
-    | HangUp
-    | WrongShape
-    | Huge
+    | Latency
+    | Trickle
+    | HtmlPage
+    | TruncatedJson
+    | IncompleteBody
+    | ConnectionDrop
+    | UnexpectedJson
+    | OversizedBody
     | Redirect
     | NextLink
-    | Shifting
+    | PaginationDrift
 )

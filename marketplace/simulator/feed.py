@@ -1,4 +1,4 @@
-"""The licenses that a simulator serves, as encoded bytes: pages of many thousands cost little."""
+"""The licenses that a simulator serves, kept as encoded JSON so that large feeds are fast."""
 
 import threading
 from collections.abc import Iterable
@@ -13,8 +13,8 @@ COMMERCIAL = "commercial"
 
 
 class FeedQuery(NamedTuple):
-    """Which licenses somebody asks for. Always free ones and the special clouds are never mixed
-    in: each needs a request that names them."""
+    """A list of licenses. Always free licenses and those of each special cloud are lists of their
+    own."""
 
     product_id: str | None = None
     updated_since: date | None = None
@@ -23,7 +23,7 @@ class FeedQuery(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """An encoded record and what the filters look at; None passes every filter."""
+    """An encoded record and the values for the filters; None passes every filter."""
 
     body: bytes
     product_id: str | None
@@ -31,7 +31,7 @@ class _Row(NamedTuple):
     is_free: bool
     boundaries: frozenset[str] | None
 
-    def answers(self, query: FeedQuery) -> bool:
+    def matches(self, query: FeedQuery) -> bool:
         since = query.updated_since.isoformat() if query.updated_since else None
         return (
             (query.product_id is None or self.product_id in (None, query.product_id))
@@ -42,63 +42,65 @@ class _Row(NamedTuple):
 
 
 class Feed:
-    """Licenses in the order in which they are served. Safe to change while it is read."""
+    """Licenses in the order of the feed. Safe to change while requests read it."""
 
     def __init__(self, records: Iterable[Any]) -> None:
         self._rows = [_row(record) for record in records]
-        self._answers: dict[FeedQuery, list[bytes]] = {}
+        self._rows_by_query: dict[FeedQuery, list[bytes]] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def matching(self, query: FeedQuery) -> list[bytes]:
-        """The encoded records that the query asks for."""
+        """The encoded records of the query."""
         with self._lock:
-            if query not in self._answers:
-                self._answers[query] = [row.body for row in self._rows if row.answers(query)]
-            return self._answers[query]
+            if query not in self._rows_by_query:
+                self._rows_by_query[query] = [row.body for row in self._rows if row.matches(query)]
+            return self._rows_by_query[query]
 
     def add(self, *records: Any, at: int | None = None, leaks: bool = False) -> None:
-        """Serve more records, from a place on or at the end; leaking ones pass every filter. Bytes
-        are served as they are."""
+        """Add records at an index or at the end. With *leaks* they pass every filter. Bytes are
+        served unchanged."""
         rows = [_row(record) for record in records]
         if leaks:
             rows = [_Row(row.body, None, None, False, None) for row in rows]
-        place = len(self._rows) if at is None else at
-        self._replace([*self._rows[:place], *rows, *self._rows[place:]])
+        index = len(self._rows) if at is None else at
+        self._replace([*self._rows[:index], *rows, *self._rows[index:]])
 
-    def change(self, place: int, **fields: Any) -> Record:
-        """Give the record at the place other values; what it is now."""
-        record: Record = {**msgspec.json.decode(self._rows[place].body), **fields}
-        self._replace([*self._rows[:place], _row(record), *self._rows[place + 1 :]])
+    def change(self, index: int, **fields: Any) -> Record:
+        """Change fields of the record at the index, and return the record."""
+        record: Record = {**msgspec.json.decode(self._rows[index].body), **fields}
+        self._replace([*self._rows[:index], _row(record), *self._rows[index + 1 :]])
         return record
 
     def touch(self, number: int, today: date, **fields: Any) -> list[Record]:
-        """Change the first records as the marketplace does: they were last updated today."""
+        """Change fields of the first records and set their last update to today."""
         return [
-            self.change(place, lastUpdated=today.isoformat(), **fields)
-            for place in range(min(number, len(self)))
+            self.change(index, lastUpdated=today.isoformat(), **fields)
+            for index in range(min(number, len(self)))
         ]
 
-    def remove(self, place: int) -> None:
-        self._replace([*self._rows[:place], *self._rows[place + 1 :]])
+    def remove(self, index: int) -> None:
+        self._replace([*self._rows[:index], *self._rows[index + 1 :]])
 
     def _replace(self, rows: list[_Row]) -> None:
         with self._lock:
             self._rows = rows
-            self._answers = {}
+            self._rows_by_query = {}
 
 
 def without_insights(body: bytes) -> bytes:
-    """The encoded record as it is served to whoever does not ask for data insights."""
+    """The encoded record without the fields that only requests with data insights get."""
     try:
         record = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return body
     if not isinstance(record, dict):
         return body
-    return msgspec.json.encode({k: v for k, v in record.items() if k not in INSIGHTS})
+    return msgspec.json.encode(
+        {name: value for name, value in record.items() if name not in INSIGHTS}
+    )
 
 
 def _row(record: Any) -> _Row:

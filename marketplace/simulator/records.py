@@ -1,6 +1,6 @@
-"""Invented licenses in the marketplace's shape: ordinary ones, and every oddity seen in the wild.
+"""Invented licenses in the marketplace's structure: ordinary ones and every known oddity.
 
-Companies, people, ids and hosts are made up.
+All companies, people, ids, and hosts are fictitious.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from marketplace.simulator.vendor import SimulatedApp, SimulatedVendor, stable_i
 Record = dict[str, Any]
 
 MISSING = object()
-# One site in so many has had a trial before it paid, and one in so many has an odd license.
+# One in this many sites had a trial before it paid; one in this many has an odd license.
 TRIAL_EVERY = 8
 ODD_EVERY = 10
 
@@ -36,7 +36,7 @@ _COUNTRIES = [
 _PAID = ["COMMERCIAL"] * 8 + ["ACADEMIC", "COMMUNITY"]
 _SIZES = [10, 15, 25, 50, 75, 100, 200, 300, 500, 800, 1000, 2000, 5000, 15000]
 
-# Fields that are served with data insights only.
+# Fields that only requests with data insights get.
 INSIGHTS = frozenset(
     {
         "evaluationOpportunitySize",
@@ -55,7 +55,7 @@ INSIGHTS = frozenset(
 
 _ERASED = dict.fromkeys(("email", "name", "phone", "address1", "city", "postcode"), "RTBF")
 
-# What makes a record odd: its fields that differ from those of an ordinary one.
+# The fields of each oddity that differ from those of an ordinary license.
 ODDITIES: dict[str, Record] = {
     "server": {"cloudId": MISSING, "hosting": "Server", "addonLicenseId": "12345678"},
     "data center": {"cloudId": None, "hosting": "Data Center", "tier": "Unlimited Users"},
@@ -88,7 +88,7 @@ ODDITIES: dict[str, Record] = {
     "isolated": {"cloudComplianceBoundaries": ["isolated_cloud"]},
 }
 
-# What no license can be read from. An answer may hold them among good ones.
+# Invalid records, which a page may contain among valid ones.
 MALFORMED: list[Any] = [
     None,
     "a license",
@@ -102,10 +102,10 @@ MALFORMED: list[Any] = [
 # Encoded records that no decoder takes, each with what the service says of it.
 UNREADABLE: dict[bytes, str] = {
     b'{"appEntitlementNumber":"E-HALF","contactDetails":{"company":"Smile \\ud83d Ltd"}}': (
-        "The record holds half of a character (a lone surrogate)."
+        "The record contains a lone surrogate (half of a character)."
     ),
     b'{"appEntitlementNumber":"E-LOW","cloudId":"\\udc00"}': (
-        "The record holds half of a character (a lone surrogate)."
+        "The record contains a lone surrogate (half of a character)."
     ),
     b'{"appEntitlementNumber":"E-DEEP","x":' + b"[" * 1500 + b"]" * 1500 + b"}": (
         "The record is nested too deeply."
@@ -114,11 +114,11 @@ UNREADABLE: dict[bytes, str] = {
         "The record is nested too deeply."
     ),
     b'{"appEntitlementNumber":"E-HUGE","tier":1e999}': (
-        "The record holds a number that is out of range."
+        "The record contains a number that is out of range."
     ),
-    b'{"appEntitlementNumber":"E-NAN","tier":NaN}': "The record is not readable JSON.",
-    b'{"appEntitlementNumber":"E-NUL","tier":"10\x00Users"}': "The record is not readable JSON.",
-    b'{"appEntitlementNumber":"E-LATIN","tier":"\xfc"}': "The record is not in UTF-8.",
+    b'{"appEntitlementNumber":"E-NAN","tier":NaN}': "The record is not valid JSON.",
+    b'{"appEntitlementNumber":"E-NUL","tier":"10\x00Users"}': "The record is not valid JSON.",
+    b'{"appEntitlementNumber":"E-LATIN","tier":"\xfc"}': "The record is not valid UTF-8.",
 }
 
 
@@ -145,7 +145,7 @@ def create_site(seed: int, number: int) -> Site:
 def generate_licenses(
     vendor: SimulatedVendor, seed: int, number: int, today: date
 ) -> Iterator[Record]:
-    """So many licenses of the vendor's app, as they stand on a day."""
+    """Generate licenses of the vendor's app as of a day."""
     return islice(_licenses(vendor.app, seed, today), number)
 
 
@@ -163,7 +163,7 @@ def _licenses(app: SimulatedApp, seed: int, today: date) -> Iterator[Record]:
 
 
 def create_license(app: SimulatedApp, at: Site, random: Random, today: date) -> Record:
-    """An ordinary license; most were last updated some time in the past year."""
+    """An ordinary license. Most were last updated in the past year."""
     started = today - timedelta(days=random.randrange(5, 360))
     recent = random.random() < 0.05
     updated = today - timedelta(days=random.randrange(5) if recent else random.randrange(5, 365))
@@ -237,7 +237,7 @@ def trial_and_paid(paid: Record, random: Random) -> tuple[Record, Record]:
 
 
 def add_oddity(record: Record, kind: str) -> Record:
-    """The record with an oddity."""
+    """The record with the fields of an oddity."""
     changed = {**record, **ODDITIES[kind]}
     return {name: value for name, value in changed.items() if value is not MISSING}
 

@@ -1,4 +1,4 @@
-"""Serves the simulated marketplace over HTTP, from threads."""
+"""Serves the simulated marketplace over HTTP, in threads."""
 
 import socket
 import threading
@@ -19,7 +19,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Simulator(Marketplace):
-    """A marketplace that listens. ``with Simulator(...)`` answers until the block is left."""
+    """A simulated marketplace that listens on a port while its ``with`` block runs."""
 
     def __init__(
         self, feed: Feed, vendor: SimulatedVendor, *, port: int = 0, mixes_passes: bool = False
@@ -37,17 +37,17 @@ class Simulator(Marketplace):
         port: int = 0,
         always_free: bool = False,
     ) -> "Simulator":
-        """A simulator of so many generated licenses; the same for the same seed and day. Those of
-        an app that is always free come in a list of their own."""
-        owner = create_vendor(seed)
-        records = generate_licenses(owner, seed, number, today)
+        """A simulator with generated licenses, the same for the same seed and day. With
+        *always_free* all of them are in the list of always free licenses."""
+        vendor = create_vendor(seed)
+        records = generate_licenses(vendor, seed, number, today)
         if always_free:
             records = ({**record, "licenseType": "FREE"} for record in records)
-        return cls(Feed(records), owner, port=port)
+        return cls(Feed(records), vendor, port=port)
 
     @property
     def url(self) -> str:
-        """What MARKETPLACE_API_URL is to be."""
+        """The value for MARKETPLACE_API_URL."""
         return f"http://{LOOPBACK}:{self._server.server_address[1]}"
 
     def __enter__(self) -> "Simulator":
@@ -67,9 +67,9 @@ class Simulator(Marketplace):
         self._server.serve_forever(poll_interval=0.05)
 
     def close(self) -> None:
-        """Stop listening and hang up on whoever is connected."""
+        """Stop listening and close all connections."""
         self._server.server_close()
-        self._server.hang_up()
+        self._server.close_connections()
 
 
 class _Server(ThreadingHTTPServer):
@@ -91,9 +91,9 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever hung up in the middle is no concern of the simulator's."""
+        """Ignore clients that disconnect midway."""
 
-    def hang_up(self) -> None:
+    def close_connections(self) -> None:
         for connection in list(self._connections):
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -105,40 +105,42 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        self._send(self.server.marketplace.answer(self.path, dict(self.headers.items())))
+        self._send(self.server.marketplace.respond(self.path, dict(self.headers.items())))
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self._send(self.server.marketplace.control(self.path, body))
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing: a line for each of a thousand pages says little."""
+        """Log nothing: a sync reads a thousand pages."""
 
-    def _send(self, answer: SimulatedResponse) -> None:
-        if answer.hang_up:
+    def _send(self, response: SimulatedResponse) -> None:
+        if response.drops_connection:
             self.close_connection = True
             return
-        self.send_response(answer.status)
-        self.send_header("Content-Type", answer.content_type)
-        for name, value in answer.headers.items():
+        self.send_response(response.status)
+        self.send_header("Content-Type", response.content_type)
+        for name, value in response.headers.items():
             self.send_header(name, value)
-        declared = len(answer.body) if answer.content_length is None else answer.content_length
+        declared = (
+            len(response.body) if response.content_length is None else response.content_length
+        )
         self.send_header("Content-Length", str(declared))
-        self.close_connection = declared != len(answer.body)
-        if answer.drip:
-            self._drip(answer)
+        self.close_connection = declared != len(response.body)
+        if response.trickle:
+            self._trickle(response)
             return
-        # Head and body in one piece: one system call, and no waiting between them.
-        self._headers_buffer.append(b"\r\n" + answer.body)  # type: ignore[attr-defined]
+        # Headers and body in one system call, without a delay between them.
+        self._headers_buffer.append(b"\r\n" + response.body)  # type: ignore[attr-defined]
         self.flush_headers()
 
-    def _drip(self, answer: SimulatedResponse) -> None:
-        """Send the answer a byte at a time, until the caller has enough of it."""
+    def _trickle(self, response: SimulatedResponse) -> None:
+        """Send the response byte by byte, until the client disconnects."""
         head = b"".join([*self._headers_buffer, b"\r\n"])  # type: ignore[attr-defined]
         self._headers_buffer.clear()  # type: ignore[attr-defined]
-        if not answer.drips_headers:
+        if not response.trickles_headers:
             self.wfile.write(head)
-        slowly = head + answer.body if answer.drips_headers else answer.body
-        for byte in slowly:
-            time.sleep(answer.drip)
+        trickled = head + response.body if response.trickles_headers else response.body
+        for byte in trickled:
+            time.sleep(response.trickle)
             self.wfile.write(bytes([byte]))

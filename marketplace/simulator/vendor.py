@@ -1,6 +1,6 @@
-"""Who owns the simulated apps: the values that somebody enters to connect, and what they find.
+"""The vendor of the simulated apps: the values to enter when connecting, and the apps.
 
-Everything derives from a seed, so that a simulator that was started anew is the same one.
+Everything derives from a seed, so a restarted simulator is the same vendor.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class SimulatedApp:
 
 @dataclass(frozen=True)
 class SimulatedVendor:
-    """A vendor with its apps; the first of them is the one whose licenses are served."""
+    """A vendor with its apps. The simulator serves the licenses of the first one."""
 
     user_name: str
     token: str
@@ -50,5 +50,5 @@ def create_vendor(seed: int = 1) -> SimulatedVendor:
 
 
 def stable_id(seed: int, name: str) -> str:
-    """A UUID that is the same for the same seed and name."""
+    """The UUID for this seed and name, always the same."""
     return str(uuid5(_NAMESPACE, f"{seed}/{name}"))

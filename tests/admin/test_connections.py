@@ -17,7 +17,7 @@ from pytest_django import Settings
 from engagement.models import Product, ProductMember
 from marketplace import client, connecting
 from marketplace.models import Connection, SyncRun
-from marketplace.simulator.faults import Endpoint, ErrorStatus, Html
+from marketplace.simulator.faults import Endpoint, ErrorStatus, HtmlPage
 from marketplace.simulator.server import Simulator
 from tests.admin.conftest import logged_in
 from tests.admin.rows import a_connection
@@ -120,7 +120,7 @@ def test_each_of_the_four_values_is_needed(
     assert errors(connect(root, acme, simulator, **{name: " "})) == {
         name: "This field is required."
     }
-    assert not simulator.asked
+    assert not simulator.requests
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_an_unreachable_marketplace_is_an_error_with_advice(
 def test_an_html_page_instead_of_data_is_an_error(
     root: Client, acme: Product, simulator: Simulator
 ) -> None:
-    simulator.add_faults(Html())
+    simulator.add_faults(HtmlPage())
     assert errors(connect(root, acme, simulator))
     assert not Connection.objects.exists()
 
@@ -344,7 +344,7 @@ def test_a_sync_is_requested(root: Client, connection: Connection, button: str, 
     connection.runs.update(state=SyncRun.State.SUCCEEDED, finished_at=now)
     Connection.objects.update(full_synced_at=now, last_success_at=now)
     root.post(url(button, connection))
-    assert "A sync is on its way" in told(root, connection)
+    assert "A sync is starting" in told(root, connection)
     newest = connection.runs.first()
     assert newest is not None
     assert (newest.kind, newest.state) == (kind, SyncRun.State.WAITING)
@@ -354,7 +354,7 @@ def test_a_paused_connection_says_why_it_does_not_sync(root: Client, acme: Produ
     connection = a_connection(acme, state=State.REQUIRES_AUTHENTICATION)
     before = connection.runs.count()
     root.post(url("sync", connection))
-    assert "does not sync" in told(root, connection)
+    assert "is not active" in told(root, connection)
     assert connection.runs.count() == before
 
 
@@ -367,7 +367,7 @@ def test_disconnecting_asks_first(root: Client, connection: Connection) -> None:
     root.post(url("disconnect", connection))
     connection.refresh_from_db()
     assert (connection.state, connection.api_token) == (State.DISCONNECTED, None)
-    assert "The traits that were imported stay" in told(root, connection)
+    assert "Imported traits stay" in told(root, connection)
 
 
 def test_nothing_deletes_a_connection(root: Client, connection: Connection) -> None:
@@ -400,7 +400,7 @@ def test_a_viewer_sees_the_state_of_a_connection_and_no_buttons(
     for view in ("details", "test", "sync", "full_sync", "disconnect"):
         assert who.post(url(view, connection), details(simulator)).status_code == 403, view
     assert who.get(url("details", connection)).status_code == 403
-    assert not simulator.asked
+    assert not simulator.requests
 
 
 def test_a_viewer_creates_no_connection(
@@ -461,7 +461,7 @@ def test_the_history_says_who_did_what_without_secrets(
     assert [(who, what) for who, what in rows] == [
         ("maya", "Added."),
         ("root", "Changed API token."),
-        ("root", "Asked for a sync (first)."),
+        ("root", "Requested a sync (first)."),
         ("root", "Disconnected."),
     ]
     assert PLANTED not in html

@@ -425,7 +425,7 @@ def test_charts_of_products_with_the_same_name_have_different_titles(acme: Produ
 
 State = Connection.State
 CONNECTIONS = {
-    "active": ({}, "good", "Marketplace: Connected. Licenses arrive every six hours."),
+    "active": ({}, "good", "Marketplace: Connected. Licenses are updated every six hours."),
     "requires authentication": (
         {
             "state": State.REQUIRES_AUTHENTICATION,
@@ -442,7 +442,7 @@ CONNECTIONS = {
     "failed last": (
         {"last_error_at": NOW + timedelta(days=1), "last_error": "It is unavailable."},
         "warning",
-        "Marketplace: Connected. But the last sync failed.",
+        "Marketplace: Connected. The last sync failed.",
     ),
 }
 

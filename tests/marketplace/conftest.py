@@ -1,4 +1,4 @@
-"""A simulated marketplace, without licenses yet, that everybody in a test speaks to."""
+"""A simulated marketplace without licenses, and a connection to it."""
 
 from collections.abc import Iterator
 
@@ -23,6 +23,6 @@ def simulator(settings: Settings) -> Iterator[Simulator]:
 @pytest.fixture
 def connection(acme: Product, simulator: Simulator) -> Connection:
     """Acme's connection; its first sync is due."""
-    made = connections.connect(acme, simulator)
-    simulator.asked.clear()
-    return made
+    new_connection = connections.connect(acme, simulator)
+    simulator.requests.clear()
+    return new_connection

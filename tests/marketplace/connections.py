@@ -1,4 +1,4 @@
-"""Acme's connection to a simulated marketplace, as tests tell it."""
+"""Helpers for tests of a connection to a simulated marketplace."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -7,23 +7,25 @@ from typing import Any
 from django.db import connection as django_connection
 
 from engagement.models import Account, Product
-from marketplace import client, connecting, runs, sync
+from marketplace import client, connecting, scheduling
 from marketplace.client import Credentials, LicenseQuery, MarketplaceClient, RetryPolicy
 from marketplace.connecting import ConnectionDetails
 from marketplace.models import Connection, License, SyncRun
 from marketplace.pages import LicensePage
 from marketplace.simulator.endpoints import RecordedRequest
+from marketplace.simulator.faults import Endpoint
 from marketplace.simulator.server import Simulator
+from marketplace.sync import SyncEnvironment, run_sync
 
-# The day as of which the simulator's records are told.
+# The time of the simulator's records.
 NOON = datetime(2026, 9, 24, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-# As patient as a sync's worker, and nobody waits.
-HURRIED = RetryPolicy(
+# As many attempts as a sync's worker, without delays.
+FAST_RETRY_POLICY = RetryPolicy(
     attempts=4,
-    request=10.0,
+    request_timeout=10.0,
     max_total_delay=60.0,
-    total=600.0,
+    total_timeout=600.0,
     sleep=lambda _: None,
     now=lambda: NOON,
     jitter=lambda: 1.0,
@@ -32,22 +34,22 @@ HURRIED = RetryPolicy(
 State, Kind, RunState = Connection.State, SyncRun.Kind, SyncRun.State
 
 
-def hurried(credentials: Credentials) -> MarketplaceClient:
-    return client.create_client(credentials, HURRIED)
+def fast_client(credentials: Credentials) -> MarketplaceClient:
+    return client.create_client(credentials, FAST_RETRY_POLICY)
 
 
-def telling(answered: Callable[[int], None]) -> sync.ClientFactory:
-    """Clients that tell the offset of each page of licenses once it was answered, well or not."""
+def with_page_callback(on_page: Callable[[int], None]) -> client.ClientFactory:
+    """Creates clients that call *on_page* with the offset after each request for a page."""
 
     def client_for(credentials: Credentials) -> MarketplaceClient:
-        client = hurried(credentials)
+        client = fast_client(credentials)
         ask = client.licenses
 
         def licenses(developer_id: str, query: LicenseQuery, offset: int) -> LicensePage:
             try:
                 return ask(developer_id, query, offset)
             finally:
-                answered(offset)
+                on_page(offset)
 
         client.licenses = licenses  # type: ignore[method-assign]
         return client
@@ -69,8 +71,8 @@ def details_of(simulator: Simulator, **changed: str) -> ConnectionDetails:
 
 
 def connect(product: Product, simulator: Simulator, now: datetime = NOON) -> Connection:
-    """Connect the product as somebody does in the admin; the first sync is due."""
-    checked = connecting.verify_details(details_of(simulator), hurried)
+    """Connect the product as the admin does. The first sync is due."""
+    checked = connecting.verify_details(details_of(simulator), fast_client)
     return connecting.save_connection(product, checked, now)
 
 
@@ -103,23 +105,25 @@ def licenses(simulator: Simulator, number: int, first: int = 1) -> list[dict[str
 def work(
     connection: Connection,
     now: datetime = NOON,
-    out_of_time: Callable[[], bool] = lambda: False,
-    after_pages: Callable[[], None] = lambda: None,
-    client_for: sync.ClientFactory = hurried,
-    pages_at_once: int = 1,
+    is_out_of_time: Callable[[], bool] = lambda: False,
+    on_pages_written: Callable[[], None] = lambda: None,
+    create_client: client.ClientFactory = fast_client,
+    prefetch_limit: int = 1,
 ) -> SyncRun:
-    """Have a worker look at the connection; its latest run. It writes page by page, so that a test
+    """Give the connection a worker's turn; return its latest run. It writes page by page, so a test
     knows when it does."""
-    worker = sync.SyncEnvironment(client_for, lambda: now, out_of_time, after_pages, pages_at_once)
-    sync.run_sync(connection.pk, worker)
+    environment = SyncEnvironment(
+        create_client, lambda: now, is_out_of_time, on_pages_written, prefetch_limit
+    )
+    run_sync(connection.pk, environment)
     return latest(connection)
 
 
 def sync_now(
     connection: Connection, now: datetime = NOON, kind: SyncRun.Kind = Kind.RECENT
 ) -> SyncRun:
-    """Ask for a sync and have a worker do it."""
-    runs.request_sync(connection, kind, now)
+    """Request a sync and give it a worker's turn."""
+    scheduling.request_sync(connection, kind, now)
     return work(connection, now)
 
 
@@ -130,20 +134,21 @@ def latest(connection: Connection) -> SyncRun:
 
 
 def counters(run: SyncRun) -> dict[str, int]:
-    """What the run counted, without zeros."""
+    """The run's counters, without zeros."""
     names = ["seen", "imported", "unchanged", "skipped", "failed", "without_cloud_id"]
     names += ["accounts_created", "accounts_updated"]
     return {name: number for name in names if (number := getattr(run, name))}
 
 
 def traits(product: Product, cloud_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = Account.objects.get(product=product, external_id=cloud_id).traits
-    return found
+    account = Account.objects.get(product=product, external_id=cloud_id)
+    traits: dict[str, Any] = account.traits
+    return traits
 
 
 def accounts(product: Product) -> set[str]:
-    shown = Account.objects.filter(product=product, is_identified=True)
-    return set(shown.values_list("external_id", flat=True))
+    identified = Account.objects.filter(product=product, is_identified=True)
+    return set(identified.values_list("external_id", flat=True))
 
 
 def keys(product: Product) -> set[str]:
@@ -151,7 +156,7 @@ def keys(product: Product) -> set[str]:
 
 
 def versions() -> dict[str, str]:
-    """Something of each license and account that changes with every write."""
+    """For each license and account, a text that changes with every write."""
     with django_connection.cursor() as cursor:
         cursor.execute(
             "SELECT key, xmin::text || ctid::text FROM marketplace_license UNION ALL "
@@ -160,5 +165,5 @@ def versions() -> dict[str, str]:
         return dict(cursor.fetchall())
 
 
-def asked(simulator: Simulator, endpoint: str = "licenses") -> list[RecordedRequest]:
-    return [one for one in simulator.asked if one.endpoint == endpoint]
+def license_requests(simulator: Simulator) -> list[RecordedRequest]:
+    return [request for request in simulator.requests if request.endpoint == Endpoint.LICENSES]

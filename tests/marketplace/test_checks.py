@@ -1,4 +1,4 @@
-"""What somebody enters is checked: each failure is a sentence at the field it concerns."""
+"""The entered details are verified: each problem is a message at its field."""
 
 from typing import Any
 
@@ -9,16 +9,16 @@ from marketplace import connecting
 from marketplace.connecting import DetailsRejected
 from marketplace.simulator.faults import (
     AnyFault,
+    ConnectionDrop,
     Endpoint,
     ErrorStatus,
-    HangUp,
-    Html,
+    HtmlPage,
     NextLink,
-    WrongShape,
+    UnexpectedJson,
 )
 from marketplace.simulator.server import Simulator
 from marketplace.simulator.vendor import create_vendor
-from tests.marketplace.connections import details_of, hurried
+from tests.marketplace.connections import details_of, fast_client
 from tests.start.running import free_port
 
 OWNER = create_vendor()
@@ -26,45 +26,42 @@ BOARD, PAGE, QUEUE = OWNER.apps
 ALL_APPS = "; ".join(f"{app.name}: {app.product_id}" for app in OWNER.apps)
 
 REJECTED = (
-    "The marketplace rejects this user name with this API token. Check both; the token may have "
-    "expired or been revoked, and the account’s password does not work here: make an API token in "
-    "the account’s security settings."
+    "The marketplace rejects this user name and API token. Check both. The token may have expired "
+    "or been revoked. The account’s password does not work: create an API token in the account’s "
+    "security settings."
 )
-PERMISSION = (
-    "Have an administrator of the vendor give it that permission, or use the account of somebody "
-    "who has it."
-)
+PERMISSION = "Ask an administrator of the vendor for it, or use an account that has it."
 NO_VENDOR_ID = (
-    "Enter the vendor ID: the number at the end of the vendor management page’s address, or that "
-    "whole address."
+    "Enter the vendor ID: the number at the end of the vendor management page’s URL, or the URL "
+    "itself."
 )
 
 
 def refusal(simulator: Simulator, **changed: str) -> tuple[str | None, str]:
-    """Field and sentence of what is wrong with the details."""
+    """The field and the message of the rejection."""
     with pytest.raises(DetailsRejected) as caught:
-        connecting.verify_details(details_of(simulator, **changed), hurried)
-    return caught.value.field, caught.value.sentence
+        connecting.verify_details(details_of(simulator, **changed), fast_client)
+    return caught.value.field, caught.value.message
 
 
-def test_right_details_say_who_and_what_they_are_of(simulator: Simulator) -> None:
-    checked = connecting.verify_details(details_of(simulator), hurried)
-    assert checked.developer_id == OWNER.developer_id
-    assert checked.app.product_id == BOARD.product_id
-    assert checked.app.name == BOARD.name
+def test_correct_details_give_the_developer_id_and_the_app(simulator: Simulator) -> None:
+    verified = connecting.verify_details(details_of(simulator), fast_client)
+    assert verified.developer_id == OWNER.developer_id
+    assert verified.app.product_id == BOARD.product_id
+    assert verified.app.name == BOARD.name
 
 
 @pytest.mark.parametrize("app", OWNER.apps, ids=lambda app: app.key)
-def test_every_app_of_the_vendor_is_found_also_private_and_on_later_pages(
+def test_every_app_of_the_vendor_is_found_even_private_or_on_later_pages(
     simulator: Simulator, app: Any
 ) -> None:
-    for given in (app.product_id, app.product_id.upper(), f" {app.product_id} "):
-        checked = connecting.verify_details(details_of(simulator, product_id=given), hurried)
-        assert checked.app.product_id == app.product_id
+    for entered in (app.product_id, app.product_id.upper(), f" {app.product_id} "):
+        verified = connecting.verify_details(details_of(simulator, product_id=entered), fast_client)
+        assert verified.app.product_id == app.product_id
 
 
 @pytest.mark.parametrize(
-    "given",
+    "entered",
     [
         "1234567",
         " 1234567 ",
@@ -73,19 +70,20 @@ def test_every_app_of_the_vendor_is_found_also_private_and_on_later_pages(
         "https://marketplace.atlassian.com/manage/vendors/1234567?tab=apps#top",
     ],
 )
-def test_the_vendor_id_is_a_number_or_the_address_that_ends_in_it(
-    simulator: Simulator, given: str
+def test_the_vendor_id_is_a_number_or_a_url_that_ends_in_it(
+    simulator: Simulator, entered: str
 ) -> None:
-    checked = connecting.verify_details(details_of(simulator, vendor_id=given), hurried)
-    assert checked.details.vendor_id == "1234567"
+    verified = connecting.verify_details(details_of(simulator, vendor_id=entered), fast_client)
+    assert verified.details.vendor_id == "1234567"
 
 
 @pytest.mark.parametrize(
-    "given", ["", "Lumenworks", "https://marketplace.atlassian.com/manage/vendors/", "12 34", "1e5"]
+    "entered",
+    ["", "Lumenworks", "https://marketplace.atlassian.com/manage/vendors/", "12 34", "1e5"],
 )
-def test_what_is_no_vendor_id_is_not_asked_for(simulator: Simulator, given: str) -> None:
-    assert refusal(simulator, vendor_id=given) == ("vendor_id", NO_VENDOR_ID)
-    assert not simulator.asked
+def test_an_invalid_vendor_id_causes_no_request(simulator: Simulator, entered: str) -> None:
+    assert refusal(simulator, vendor_id=entered) == ("vendor_id", NO_VENDOR_ID)
+    assert not simulator.requests
 
 
 @pytest.mark.parametrize("changed", [{"user_name": "you@example.com"}, {"api_token": "password"}])
@@ -96,8 +94,8 @@ def test_a_wrong_user_or_token(simulator: Simulator, changed: dict[str, str]) ->
 def test_an_unknown_vendor(simulator: Simulator) -> None:
     assert refusal(simulator, vendor_id="7654321") == (
         "vendor_id",
-        "The marketplace knows no vendor 7654321. The vendor ID is the number at the end of the "
-        "vendor management page’s address.",
+        "The marketplace has no vendor 7654321. The vendor ID is the number at the end of the "
+        "vendor management page’s URL.",
     )
 
 
@@ -118,7 +116,7 @@ def test_an_account_without_a_permission(
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("entered", "sentence"),
     [
         (
             "9d71209f-f2d4-5522-8742-716b66c6574f",
@@ -127,31 +125,31 @@ def test_an_account_without_a_permission(
         ("nonsense", f"The vendor has no app with this product ID. Its apps are {ALL_APPS}."),
         (
             PAGE.key,
-            f"That is the app key of {PAGE.name}; its product ID is {PAGE.product_id}.",
+            f"This is the app key of {PAGE.name}. Its product ID is {PAGE.product_id}.",
         ),
         (
             QUEUE.name.upper(),
-            f"That is the name of {QUEUE.name}; its product ID is {QUEUE.product_id}.",
+            f"This is the name of {QUEUE.name}. Its product ID is {QUEUE.product_id}.",
         ),
     ],
 )
-def test_a_product_id_that_is_none_of_the_vendors_apps(
-    simulator: Simulator, given: str, sentence: str
+def test_a_product_id_of_no_app_of_the_vendor(
+    simulator: Simulator, entered: str, sentence: str
 ) -> None:
-    assert refusal(simulator, product_id=given) == ("product_id", sentence)
+    assert refusal(simulator, product_id=entered) == ("product_id", sentence)
 
 
 def test_a_vendor_without_apps(simulator: Simulator) -> None:
-    simulator.add_faults(WrongShape(on=Endpoint.LISTING, value={"items": [], "links": {}}))
+    simulator.add_faults(UnexpectedJson(on=Endpoint.LISTING, value={"items": [], "links": {}}))
     assert refusal(simulator) == (
         "product_id",
-        "The vendor has no apps that this account may see, so there is none to connect.",
+        "This account cannot see any app of the vendor. Use an account that can.",
     )
 
 
-def test_of_many_apps_some_are_listed(simulator: Simulator) -> None:
+def test_the_message_lists_at_most_twenty_apps(simulator: Simulator) -> None:
     items = [{"productId": f"{number:032x}", "appName": f"App {number}"} for number in range(25)]
-    simulator.add_faults(WrongShape(on=Endpoint.LISTING, value={"items": items}))
+    simulator.add_faults(UnexpectedJson(on=Endpoint.LISTING, value={"items": items}))
     field, sentence = refusal(simulator)
     assert field == "product_id"
     assert "App 19:" in sentence and "App 20:" not in sentence
@@ -161,50 +159,53 @@ def test_of_many_apps_some_are_listed(simulator: Simulator) -> None:
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (ErrorStatus(status=503), "it answered 503"),
-        (ErrorStatus(status=429, retry_after="3600"), "it answered 429"),
-        (HangUp(), "the connection failed"),
+        (ErrorStatus(status=503), "it returned 503"),
+        (ErrorStatus(status=429, retry_after="3600"), "it returned 429"),
+        (ConnectionDrop(), "the connection failed"),
     ],
 )
-def test_an_unreachable_marketplace(simulator: Simulator, fault: AnyFault, reason: str) -> None:
+def test_an_unavailable_marketplace(simulator: Simulator, fault: AnyFault, reason: str) -> None:
     simulator.add_faults(fault)
     assert refusal(simulator) == (
         None,
-        f"The marketplace could not be asked: {reason}. Nothing was stored. Try again in some "
-        f"minutes; if it stays so, check that this server can reach {simulator.url}.",
+        f"The marketplace is unavailable: {reason}. Nothing was saved. Try again in a few "
+        f"minutes. If this persists, check that this server can reach {simulator.url}.",
     )
 
 
-def test_nobody_listens(simulator: Simulator, settings: Settings) -> None:
+def test_a_refused_connection(simulator: Simulator, settings: Settings) -> None:
     settings.MARKETPLACE_API_URL = f"http://127.0.0.1:{free_port()}"
     field, sentence = refusal(simulator)
     assert field is None
-    assert sentence.startswith("The marketplace could not be asked: the connection failed.")
+    assert sentence.startswith("The marketplace is unavailable: the connection failed.")
 
 
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (Html(), "it is a web page"),
-        (WrongShape(value=[]), "its JSON has another shape than before"),
+        (HtmlPage(), "it is a web page"),
+        (UnexpectedJson(value=[]), "its JSON has an unexpected structure"),
         (
             NextLink(on=Endpoint.LISTING, link="//evil.example"),
-            "its next page is at an address that is not its own",
+            "its link to the next page leads elsewhere",
         ),
-        (ErrorStatus(on=Endpoint.LISTING, status=404), "it has no list of the vendor’s apps"),
-        (ErrorStatus(on=Endpoint.LICENSES, status=404), "it has no license reports for the app"),
+        (ErrorStatus(on=Endpoint.LISTING, status=404), "the list of the vendor’s apps is missing"),
+        (
+            ErrorStatus(on=Endpoint.LICENSES, status=404),
+            "the license reports of the app are missing",
+        ),
     ],
 )
-def test_an_answer_that_is_none(simulator: Simulator, fault: AnyFault, reason: str) -> None:
+def test_an_unusable_response(simulator: Simulator, fault: AnyFault, reason: str) -> None:
     simulator.add_faults(fault)
     assert refusal(simulator) == (
         None,
-        f"The marketplace’s answer cannot be used: {reason}. Nothing was stored. Check that "
-        f"{simulator.url} is the marketplace’s address, and try again later.",
+        f"The marketplace’s response cannot be used: {reason}. Nothing was saved. Check that "
+        f"{simulator.url} is the marketplace’s URL, and try again later.",
     )
 
 
-def test_details_do_not_show_their_token(simulator: Simulator) -> None:
+def test_the_repr_of_details_hides_the_token(simulator: Simulator) -> None:
     details = details_of(simulator)
     assert details.api_token not in repr(details)
-    assert details.api_token not in repr(connecting.verify_details(details, hurried))
+    assert details.api_token not in repr(connecting.verify_details(details, fast_client))

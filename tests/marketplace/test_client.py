@@ -1,4 +1,4 @@
-"""Speaking HTTP to the marketplace: what is sent, what is followed, what is believed."""
+"""The HTTP client of the marketplace: requests, links, and errors."""
 
 import base64
 import json
@@ -49,16 +49,16 @@ def slept() -> list[float]:
 @pytest.fixture
 def speaker(settings: Settings, slept: list[float]) -> MarketplaceClient:
     settings.MARKETPLACE_API_URL = ADDRESS
-    patience = RetryPolicy(
+    retry_policy = RetryPolicy(
         4, 5.0, 60.0, 120.0, sleep=slept.append, now=lambda: NOON, jitter=lambda: 0.5
     )
-    return client.create_client(Credentials("me@example.com", PLANTED), patience)
+    return client.create_client(Credentials("me@example.com", PLANTED), retry_policy)
 
 
 # --- What is sent ---------------------------------------------------------------------------
 
 
-def test_a_request_carries_basic_authentication_and_says_what_it_takes(
+def test_a_request_sends_basic_authentication_and_accepts_json(
     http: responses.RequestsMock, speaker: MarketplaceClient
 ) -> None:
     http.get(VENDOR, json={"developerId": "dev-1"})
@@ -72,16 +72,16 @@ def test_a_request_carries_basic_authentication_and_says_what_it_takes(
     assert sent.req_kwargs["stream"] is True  # type: ignore[attr-defined]
 
 
-def test_credentials_may_be_of_any_alphabet() -> None:
+def test_credentials_may_contain_any_characters() -> None:
     encoded = Credentials("söhne@example.com", "п").header().removeprefix("Basic ")
     assert base64.b64decode(encoded).decode() == "söhne@example.com:п"
 
 
-def test_credentials_do_not_show_their_token() -> None:
+def test_the_repr_of_credentials_hides_the_token() -> None:
     assert PLANTED not in repr(Credentials("me", PLANTED))
 
 
-def test_a_session_takes_nothing_from_the_environment_and_keeps_no_cookies(
+def test_a_session_ignores_the_environment_and_cookies(
     http: responses.RequestsMock, speaker: MarketplaceClient
 ) -> None:
     session = client.new_session()
@@ -100,7 +100,7 @@ def test_a_session_takes_nothing_from_the_environment_and_keeps_no_cookies(
         (LicenseQuery("prod-1", boundary="isolated"), {"cloudComplianceBoundaries": "isolated"}),
     ],
 )
-def test_a_page_of_licenses_is_asked_for_like_this(
+def test_the_parameters_of_a_page_of_licenses(
     http: responses.RequestsMock,
     speaker: MarketplaceClient,
     query: LicenseQuery,
@@ -112,7 +112,7 @@ def test_a_page_of_licenses_is_asked_for_like_this(
     assert speaker.licenses("dev-1", query, 100) == LicensePage([], has_more=False)
 
 
-def test_an_identifier_cannot_lead_to_another_address(
+def test_an_identifier_cannot_change_the_path(
     http: responses.RequestsMock, speaker: MarketplaceClient
 ) -> None:
     http.get(f"{REST}/developer-space/vendor/..%2F..%2Fx%3Fy", json={"developerId": "dev-1"})
@@ -135,7 +135,7 @@ def test_an_identifier_cannot_lead_to_another_address(
         (None, False),
     ],
 )
-def test_that_there_is_a_next_page_is_believed_and_where_it_is_said_to_be_is_not(
+def test_only_the_presence_of_the_next_link_counts(
     http: responses.RequestsMock, speaker: MarketplaceClient, links: Any, has_more: bool
 ) -> None:
     http.get(LICENSES, json={"licenses": [{"a": 1}], "_links": links})
@@ -201,17 +201,17 @@ def test_a_link_that_could_lead_the_credentials_elsewhere_is_not_followed(
     http: responses.RequestsMock, speaker: MarketplaceClient, link: str
 ) -> None:
     http.get(LISTING, json=listing("a", next_link=link))
-    with pytest.raises(UnexpectedResponse, match="an address that is not its own"):
+    with pytest.raises(UnexpectedResponse, match="leads elsewhere"):
         list(speaker.apps("dev-1"))
     assert len(http.calls) == 1
 
 
 @pytest.mark.parametrize("link", [5, ["/rest"], {"href": "/rest"}, True])
-def test_a_link_that_is_no_text_is_another_shape(
+def test_a_link_that_is_no_string_is_an_unexpected_structure(
     http: responses.RequestsMock, speaker: MarketplaceClient, link: Any
 ) -> None:
     http.get(LISTING, json=listing("a", next_link=link))
-    with pytest.raises(UnexpectedResponse, match="another shape"):
+    with pytest.raises(UnexpectedResponse, match="unexpected structure"):
         list(speaker.apps("dev-1"))
 
 
@@ -229,7 +229,7 @@ def test_the_same_cursor_is_followed_once(
     assert len(http.calls) == 2
 
 
-def test_a_listing_has_at_most_a_hundred_pages_more(
+def test_a_listing_has_at_most_a_hundred_further_pages(
     http: responses.RequestsMock, speaker: MarketplaceClient
 ) -> None:
     numbers = iter(range(1000))
@@ -262,7 +262,7 @@ def test_a_listing_has_at_most_a_hundred_pages_more(
         (418, UnexpectedResponse),
     ],
 )
-def test_a_status_that_will_not_change_is_not_tried_again(
+def test_a_permanent_error_is_not_retried(
     http: responses.RequestsMock,
     speaker: MarketplaceClient,
     slept: list[float],
@@ -280,18 +280,18 @@ def test_a_status_that_will_not_change_is_not_tried_again(
     [
         (b"<html>", "text/html; charset=utf-8", "it is a web page"),
         (b"  <!doctype html>", "application/json", "it is a web page"),
-        (b"", "application/json", "it is no complete JSON"),
-        (b'{"developerId": "d', "application/json", "it is no complete JSON"),
-        (b'{"developerId": "\xff"}', "application/json", "it is no complete JSON"),
-        (b"[" * 200_000, "application/json", "it is no complete JSON"),
-        (b"[]", "application/json", "its JSON has another shape than before"),
-        (b"null", "application/json", "its JSON has another shape than before"),
-        (b"{}", "application/json", "its JSON has another shape than before"),
-        (b'{"developerId": 5}', "application/json", "its JSON has another shape than before"),
-        (b'{"developerId": " "}', "application/json", "it named no developer ID"),
+        (b"", "application/json", "it is not complete JSON"),
+        (b'{"developerId": "d', "application/json", "it is not complete JSON"),
+        (b'{"developerId": "\xff"}', "application/json", "it is not complete JSON"),
+        (b"[" * 200_000, "application/json", "it is not complete JSON"),
+        (b"[]", "application/json", "its JSON has an unexpected structure"),
+        (b"null", "application/json", "its JSON has an unexpected structure"),
+        (b"{}", "application/json", "its JSON has an unexpected structure"),
+        (b'{"developerId": 5}', "application/json", "its JSON has an unexpected structure"),
+        (b'{"developerId": " "}', "application/json", "it contains no developer ID"),
     ],
 )
-def test_an_answer_that_nobody_can_read_says_what_it_is(
+def test_the_error_says_why_a_response_cannot_be_decoded(
     http: responses.RequestsMock,
     speaker: MarketplaceClient,
     body: bytes,
@@ -309,11 +309,11 @@ def test_an_answer_that_nobody_can_read_says_what_it_is(
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 599])
-def test_an_unavailable_marketplace_is_asked_four_times_with_growing_pauses(
+def test_a_request_is_retried_three_times_with_growing_delays(
     http: responses.RequestsMock, speaker: MarketplaceClient, slept: list[float], status: int
 ) -> None:
     http.get(VENDOR, status=status)
-    with pytest.raises(MarketplaceUnavailable, match=f"it answered {status}"):
+    with pytest.raises(MarketplaceUnavailable, match=f"it returned {status}"):
         speaker.developer_id("1234567")
     assert len(http.calls) == 4
     assert slept == [0.5, 1.0, 2.0], "half of 1, 2 and 4 s by this test's jitter"
@@ -323,14 +323,14 @@ def test_an_unavailable_marketplace_is_asked_four_times_with_growing_pauses(
     ("error", "reason"),
     [
         (requests.ConnectionError("planted-token"), "the connection failed"),
-        (requests.exceptions.ConnectTimeout(), "it does not answer in time"),
-        (requests.exceptions.ReadTimeout(), "it does not answer in time"),
+        (requests.exceptions.ConnectTimeout(), "it does not respond in time"),
+        (requests.exceptions.ReadTimeout(), "it does not respond in time"),
         (requests.exceptions.SSLError(), "its certificate is not trusted"),
         (requests.exceptions.ChunkedEncodingError(), "the connection failed"),
         (requests.exceptions.ProxyError(), "the connection failed"),
     ],
 )
-def test_a_network_error_is_tried_again_and_quotes_nothing(
+def test_a_network_error_is_retried_and_not_quoted(
     http: responses.RequestsMock,
     speaker: MarketplaceClient,
     slept: list[float],
@@ -354,7 +354,7 @@ def test_a_second_attempt_may_succeed(
 
 
 @pytest.mark.parametrize("retry_after", ["61", "3600", "Thu, 24 Sep 2026 13:00:00 GMT"])
-def test_nobody_waits_for_more_than_a_minute(
+def test_a_retry_after_of_more_than_a_minute_ends_the_attempts(
     http: responses.RequestsMock, speaker: MarketplaceClient, slept: list[float], retry_after: str
 ) -> None:
     http.get(VENDOR, status=429, headers={"Retry-After": retry_after})
@@ -363,7 +363,7 @@ def test_nobody_waits_for_more_than_a_minute(
     assert slept == []
 
 
-def test_the_minute_is_for_all_attempts_together(
+def test_the_minute_applies_to_all_delays_together(
     http: responses.RequestsMock, speaker: MarketplaceClient, slept: list[float]
 ) -> None:
     http.get(VENDOR, status=429, headers={"Retry-After": "25"})
@@ -393,11 +393,11 @@ def test_the_minute_is_for_all_attempts_together(
         ("soon", None),
     ],
 )
-def test_retry_after_is_read_in_both_forms(header: str | None, seconds: float | None) -> None:
+def test_retry_after_is_parsed_in_both_formats(header: str | None, seconds: float | None) -> None:
     assert client.parse_retry_after(header, NOON) == seconds
 
 
 def test_a_page_gives_up_sooner_than_a_sync(settings: Settings) -> None:
     assert client.INTERACTIVE_RETRY_POLICY.attempts < client.BACKGROUND_RETRY_POLICY.attempts
-    assert client.INTERACTIVE_RETRY_POLICY.total < 30
+    assert client.INTERACTIVE_RETRY_POLICY.total_timeout < 30
     assert client.BACKGROUND_RETRY_POLICY.max_total_delay <= 60

@@ -1,4 +1,4 @@
-"""A request ends by its deadline, whatever the marketplace does meanwhile."""
+"""A request ends at its deadline, whatever the marketplace does."""
 
 import socket
 import subprocess
@@ -17,15 +17,15 @@ from pytest_django import Settings
 
 from config.local import service
 from engagement.models import Product
-from marketplace import client, deadlines, runs
+from marketplace import client, deadlines, runs, scheduling
 from marketplace.client import Credentials, LicenseQuery
 from marketplace.errors import MarketplaceNotFound, MarketplaceUnavailable
 from marketplace.models import Connection
-from marketplace.simulator.faults import Drip, Endpoint, Fault
+from marketplace.simulator.faults import Endpoint, Fault, Trickle
 from marketplace.simulator.server import LOOPBACK, Simulator
 from tests.admin.conftest import logged_in
 from tests.marketplace.connections import (
-    HURRIED,
+    FAST_RETRY_POLICY,
     NOON,
     RunState,
     connect,
@@ -36,26 +36,26 @@ from tests.marketplace.connections import (
 )
 from tests.start.running import until
 
-# Never silent for as long as a read may take, and over only after minutes.
+# Short enough that no read times out, and a response takes minutes.
 SECONDS = 0.1
-IN_A_HURRY = replace(HURRIED, attempts=1, request=0.5)
-DRIPS = [Drip(seconds=SECONDS), Drip(seconds=SECONDS, headers=True)]
-TOO_LONG = "its answer takes too long"
+IMPATIENT = replace(FAST_RETRY_POLICY, attempts=1, request_timeout=0.5)
+DRIPS = [Trickle(seconds=SECONDS), Trickle(seconds=SECONDS, headers=True)]
+TOO_LONG = "its response takes too long"
 
 
-def a_client(patience: client.RetryPolicy = IN_A_HURRY) -> client.MarketplaceClient:
+def a_client(patience: client.RetryPolicy = IMPATIENT) -> client.MarketplaceClient:
     return client.create_client(Credentials("me", "token"), patience)
 
 
 @pytest.fixture
 def at_rest() -> Iterator[Callable[[], None]]:
-    """Waits until no request is under way that began in the test."""
+    """Waits until every request of the test has ended."""
     before = set(threading.enumerate())
 
     def wait() -> None:
         def is_over() -> bool:
             others = set(threading.enumerate()) - before
-            return all(one.name != deadlines.THREAD_NAME for one in others)
+            return not any(thread.name.startswith(deadlines.THREAD_NAME) for thread in others)
 
         until(is_over, "the end of the request")
 
@@ -63,15 +63,15 @@ def at_rest() -> Iterator[Callable[[], None]]:
 
 
 @pytest.mark.parametrize("drip", DRIPS, ids=["body", "headers"])
-def test_an_answer_that_drips_is_cut_off_and_nothing_goes_on_behind(
+def test_a_trickling_response_is_cut_off_and_leaves_nothing_running(
     simulator: Simulator, drip: Fault, at_rest: Callable[[], None]
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
     vendor = simulator.vendor
-    patient = client.create_client(Credentials(vendor.user_name, vendor.token), IN_A_HURRY)
+    patient = client.create_client(Credentials(vendor.user_name, vendor.token), IMPATIENT)
     query = LicenseQuery(vendor.app.product_id)
     assert len(patient.licenses(vendor.developer_id, query, 0).records) == 3
-    # On the connection that the request before left open.
+    # On the connection that the previous request kept open.
     simulator.add_faults(drip)
     with pytest.raises(MarketplaceUnavailable, match=TOO_LONG):
         patient.licenses(vendor.developer_id, query, 0)
@@ -80,10 +80,10 @@ def test_an_answer_that_drips_is_cut_off_and_nothing_goes_on_behind(
     assert len(patient.licenses(vendor.developer_id, query, 0).records) == 3
 
 
-def test_a_slow_answer_that_is_in_time_is_used(simulator: Simulator) -> None:
-    simulator.add_faults(Drip(seconds=0.001))
+def test_a_slow_response_before_the_deadline_is_used(simulator: Simulator) -> None:
+    simulator.add_faults(Trickle(seconds=0.001))
     vendor = simulator.vendor
-    patient = client.create_client(Credentials(vendor.user_name, vendor.token), HURRIED)
+    patient = client.create_client(Credentials(vendor.user_name, vendor.token), FAST_RETRY_POLICY)
     assert patient.developer_id(vendor.vendor_id) == vendor.developer_id
 
 
@@ -109,7 +109,7 @@ def dripping() -> Iterator[int]:
         server.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_tls_handshake_that_drips_is_cut_off(
+def test_a_trickling_tls_handshake_is_cut_off(
     settings: Settings, dripping: int, at_rest: Callable[[], None]
 ) -> None:
     settings.MARKETPLACE_API_URL = f"https://{LOOPBACK}:{dripping}"
@@ -118,8 +118,8 @@ def test_a_tls_handshake_that_drips_is_cut_off(
     at_rest()
 
 
-def test_a_connection_that_comes_too_late_is_shut_down_at_once(simulator: Simulator) -> None:
-    """Names that take long to resolve, for example."""
+def test_a_connection_that_opens_after_the_deadline_is_shut_down(simulator: Simulator) -> None:
+    """For example, because its name took long to resolve."""
     go_on = threading.Event()
     ended = threading.Event()
 
@@ -130,28 +130,28 @@ def test_a_connection_that_comes_too_late_is_shut_down_at_once(simulator: Simula
         finally:
             ended.set()
 
-    simulator.add_faults(Drip(seconds=SECONDS))
+    simulator.add_faults(Trickle(seconds=SECONDS))
     with pytest.raises(deadlines.DeadlineExceeded):
-        deadlines.DeadlineRunner().within(0.01, request)
+        deadlines.DeadlineRunner().run(0.01, request)
     go_on.set()
     assert ended.wait(timeout=20)
 
 
-def test_what_a_request_raises_is_raised() -> None:
+def test_the_error_of_a_request_is_raised() -> None:
     def fail() -> None:
         raise TimeoutError("its own")
 
     with pytest.raises(TimeoutError, match="its own"):
-        deadlines.DeadlineRunner().within(20.0, fail)
+        deadlines.DeadlineRunner().run(20.0, fail)
 
 
 def test_all_requests_of_a_client_share_its_time(simulator: Simulator) -> None:
     vendor = simulator.vendor
     credentials = Credentials(vendor.user_name, vendor.token)
-    late = client.create_client(credentials, replace(HURRIED, total=0.0))
-    with pytest.raises(MarketplaceUnavailable, match="its answers take too long"):
+    late = client.create_client(credentials, replace(FAST_RETRY_POLICY, total_timeout=0.0))
+    with pytest.raises(MarketplaceUnavailable, match="its responses take too long"):
         late.developer_id(vendor.vendor_id)
-    assert not simulator.asked
+    assert not simulator.requests
 
 
 GEVENT = """
@@ -162,11 +162,11 @@ django.setup()
 from dataclasses import replace
 from django.conf import settings
 from marketplace import client
-from marketplace.errors import MarketplaceUnavailable, NotFound
+from marketplace.errors import MarketplaceUnavailable
 settings.MARKETPLACE_API_URL = sys.argv[1]
-patience = replace(client.BRIEF, attempts=1, request=0.5)
+patience = replace(client.INTERACTIVE_RETRY_POLICY, attempts=1, request_timeout=0.5)
 try:
-    client.connect(client.Credentials(*sys.argv[2:4]), patience).developer_id(sys.argv[4])
+    client.create_client(client.Credentials(*sys.argv[2:4]), patience).developer_id(sys.argv[4])
 except MarketplaceUnavailable as failure:
     print(failure)
 """
@@ -174,14 +174,14 @@ except MarketplaceUnavailable as failure:
 
 @pytest.mark.parametrize("way", ["body", "headers", "TLS"])
 def test_deadlines_hold_in_web_workers(simulator: Simulator, dripping: int, way: str) -> None:
-    """They run on gevent, where a thread is no thread."""
-    simulator.add_faults(Drip(seconds=SECONDS, headers=way == "headers"))
+    """They run on gevent, which replaces threads by greenlets."""
+    simulator.add_faults(Trickle(seconds=SECONDS, headers=way == "headers"))
     address = f"https://{LOOPBACK}:{dripping}" if way == "TLS" else simulator.url
     vendor = simulator.vendor
     details = [vendor.user_name, vendor.token, vendor.vendor_id]
     command = [sys.executable, "-c", GEVENT, address, *details]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    assert told.stdout.strip() == TOO_LONG
+    process = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert process.stdout.strip() == TOO_LONG
 
 
 # --- The form -------------------------------------------------------------------------------
@@ -199,16 +199,17 @@ def test_a_form_that_gives_up_says_so_and_stores_nothing(
     at_rest: Callable[[], None],
 ) -> None:
     brief = partial(
-        client.create_client, patience=replace(client.INTERACTIVE_RETRY_POLICY, total=1.0)
+        client.create_client,
+        retry_policy=replace(client.INTERACTIVE_RETRY_POLICY, total_timeout=1.0),
     )
     monkeypatch.setattr(client, "create_client", brief)
-    simulator.add_faults(Drip(seconds=SECONDS, on=endpoint, headers=headers))
+    simulator.add_faults(Trickle(seconds=SECONDS, on=endpoint, headers=headers))
     browser = logged_in(Person.objects.create_superuser("root"))
     data = {"product": acme.pk, **vars(details_of(simulator))}
     answer = browser.post(reverse("admin:marketplace_connection_add"), data)
     (sentence,) = answer.context["adminform"].form.non_field_errors()
-    assert sentence.startswith("The marketplace could not be asked: its answer")
-    assert "Nothing was stored." in sentence
+    assert sentence.startswith("The marketplace is unavailable: its response")
+    assert "Nothing was saved." in sentence
     at_rest()
     assert not Connection.objects.exists()
 
@@ -218,26 +219,30 @@ def test_a_form_that_gives_up_says_so_and_stores_nothing(
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("drip", DRIPS, ids=["body", "headers"])
-def test_a_sync_whose_page_drips_is_put_down_and_its_worker_goes_on_with_others(
-    acme: Product, globex: Product, simulator: Simulator, drip: Drip
+def test_a_sync_with_a_trickling_page_is_suspended_and_its_worker_continues_with_others(
+    acme: Product, globex: Product, simulator: Simulator, drip: Trickle
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     slow, other = connect(acme, simulator), connect(globex, simulator)
-    hurried: Callable[[Credentials], client.MarketplaceClient] = partial(
-        client.create_client, patience=IN_A_HURRY
+    fast_client: Callable[[Credentials], client.MarketplaceClient] = partial(
+        client.create_client, retry_policy=IMPATIENT
     )
-    drip = Drip(seconds=SECONDS, headers=drip.headers, offset=50, times=1)
+    drip = Trickle(seconds=SECONDS, headers=drip.headers, offset=50, times=1)
     simulator.add_faults(drip)
-    run = work(slow, client_for=hurried)
+    run = work(slow, create_client=fast_client)
     assert (run.state, run.seen) == (RunState.WAITING, 50)
     assert TOO_LONG in run.error
     assert work(other).state == RunState.SUCCEEDED
     assert sync_now(slow).state == RunState.SUCCEEDED
 
 
-def test_a_turn_of_a_worker_is_short() -> None:
-    """A request and a turn are bounded, and several connections have their turns at once."""
-    assert client.BACKGROUND_RETRY_POLICY.request < client.BACKGROUND_RETRY_POLICY.total <= 120
+def test_the_turn_of_a_sync_is_bounded() -> None:
+    """A request and a turn are bounded, and several connections sync at once."""
+    assert (
+        client.BACKGROUND_RETRY_POLICY.request_timeout
+        < client.BACKGROUND_RETRY_POLICY.total_timeout
+        <= 120
+    )
     assert service.SYNC_CONCURRENCY > 1
 
 
@@ -245,15 +250,15 @@ def test_a_turn_of_a_worker_is_short() -> None:
 def test_connections_take_turns(acme: Product, globex: Product, simulator: Simulator) -> None:
     first, second = connect(acme, simulator), connect(globex, simulator)
     simulator.feed.add(*licenses(simulator, 200))
-    work(first, NOON + runs.MIN_BACKOFF, out_of_time=lambda: True)
-    assert runs.due_connection_ids(NOON + runs.MIN_BACKOFF) == [second.pk, first.pk]
+    work(first, NOON + runs.MIN_BACKOFF, is_out_of_time=lambda: True)
+    assert scheduling.due_connection_ids(NOON + runs.MIN_BACKOFF) == [second.pk, first.pk]
 
 
 def test_the_thread_of_a_client_ends_with_it(
     simulator: Simulator, at_rest: Callable[[], None]
 ) -> None:
     vendor = simulator.vendor
-    patient = client.create_client(Credentials(vendor.user_name, vendor.token), HURRIED)
+    patient = client.create_client(Credentials(vendor.user_name, vendor.token), FAST_RETRY_POLICY)
     assert patient.developer_id(vendor.vendor_id) == vendor.developer_id
     with pytest.raises(MarketplaceNotFound):
         patient.developer_id("1")

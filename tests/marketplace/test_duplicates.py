@@ -1,4 +1,4 @@
-"""Several rows of one license: the latest counts, in every sync and in any order."""
+"""The latest of several rows of a license counts, in every sync and in any order."""
 
 from typing import Any
 from unittest import mock
@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engagement.models import Product
-from marketplace import client, runs, sync
+from marketplace import client, scheduling, sync
 from marketplace.models import Connection, License, PendingLicense, SeenLicenses
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.server import Simulator
@@ -60,7 +60,7 @@ def test_an_older_row_of_a_license_never_counts(
         assert versions() == before, "nothing is written on the way, either"
 
 
-def test_a_duplicate_that_turns_up_later_changes_nothing(
+def test_a_duplicate_that_arrives_later_changes_nothing(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     older, newer = rows_of_one(simulator)
@@ -75,7 +75,7 @@ def test_a_duplicate_that_turns_up_later_changes_nothing(
     assert traits(acme, "site-0001")["am.tier"] == "25 Users"
 
 
-def test_a_license_that_was_set_back_to_an_older_day_is_imported(
+def test_a_license_whose_last_update_moved_back_is_imported(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     older, newer = rows_of_one(simulator)
@@ -92,7 +92,7 @@ def test_a_license_that_was_set_back_to_an_older_day_is_imported(
 
 @pytest.mark.parametrize("kind", [Kind.FULL, Kind.RECENT])
 @pytest.mark.parametrize("tier", ["1 User", "25 Users", "100 Users"])
-def test_a_change_on_the_same_day_is_imported_whatever_it_says(
+def test_any_change_on_the_same_day_is_imported(
     acme: Product, simulator: Simulator, connection: Connection, tier: str, kind: Any
 ) -> None:
     simulator.feed.add(a_license(simulator, 1, lastUpdated="2026-09-24"))
@@ -102,7 +102,7 @@ def test_a_change_on_the_same_day_is_imported_whatever_it_says(
     assert traits(acme, "site-0001")["am.tier"] == tier
 
 
-def test_a_sync_of_changes_does_not_judge_what_it_did_not_ask_for(
+def test_a_sync_of_recent_changes_ignores_rows_outside_its_window(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     current = a_license(simulator, 1, tier="25 Users", lastUpdated="2026-09-02")
@@ -114,15 +114,15 @@ def test_a_sync_of_changes_does_not_judge_what_it_did_not_ask_for(
     assert traits(acme, "site-0001")["am.tier"] == "25 Users"
 
 
-def test_what_is_kept_until_the_end_of_a_run_goes_with_it(
+def test_pending_rows_are_deleted_at_the_end_of_a_run(
     simulator: Simulator, connection: Connection
 ) -> None:
     older, newer = rows_of_one(simulator)
     simulator.feed.add(newer, *licenses(simulator, 150, first=100), older)
     work(connection)
-    runs.request_sync(connection, Kind.FULL, NOON + HOUR)
+    scheduling.request_sync(connection, Kind.FULL, NOON + HOUR)
     turns = iter([False, False, True])
-    run = work(connection, NOON + HOUR, out_of_time=lambda: next(turns))
+    run = work(connection, NOON + HOUR, is_out_of_time=lambda: next(turns))
     assert (run.state, run.offset) == (RunState.WAITING, 150)
     assert SeenLicenses.objects.exists()
     run = work(connection, NOON + HOUR)
@@ -164,20 +164,20 @@ def stored(product: Product) -> tuple[Any, Any]:
     orders=st.lists(st.randoms(use_true_random=False), min_size=3, max_size=3),
     sizes=st.lists(st.integers(1, 4), min_size=4, max_size=4),
 )
-def test_syncing_an_unchanged_feed_changes_nothing_in_any_order_on_any_page_split(
+def test_syncing_an_unchanged_feed_changes_nothing_in_any_order_and_page_split(
     db: None, simulator: Simulator, before: Any, rows: Any, orders: Any, sizes: Any
 ) -> None:
     """The feed holds other rows before: what is stored then must not matter."""
     product = Product.create_with_workspace("Initech")
-    simulator.feed = Feed(told(simulator, before))
+    simulator.feed = Feed(records_for(simulator, before))
     connection = connect(product, simulator)
     work(connection)
-    simulator.feed = Feed(told(simulator, rows))
+    simulator.feed = Feed(records_for(simulator, rows))
     outcome = None
     for turn, (size, order) in enumerate(zip(sizes, [None, *orders], strict=True)):
         if order is not None:
             order.shuffle(rows)
-            simulator.feed = Feed(told(simulator, rows))
+            simulator.feed = Feed(records_for(simulator, rows))
         with (
             mock.patch.object(client, "PAGE_SIZE", size),
             mock.patch.object(sync, "PAGE_SIZE", size),
@@ -189,5 +189,5 @@ def test_syncing_an_unchanged_feed_changes_nothing_in_any_order_on_any_page_spli
         outcome = stored(product)
 
 
-def told(simulator: Simulator, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def records_for(simulator: Simulator, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [a_license(simulator, **row) for row in rows]

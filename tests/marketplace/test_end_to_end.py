@@ -18,7 +18,7 @@ import pytest
 from psycopg import sql
 
 from config.local.postgres import EmbeddedPostgres
-from marketplace.simulator.faults import Endpoint, ErrorStatus, Slow
+from marketplace.simulator.faults import Endpoint, ErrorStatus, Latency
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import Simulator
 from tests.start.clicking import Admin
@@ -86,18 +86,18 @@ def press(admin: Admin, button: str, **values: Any) -> str:
 
 
 def syncs(admin: Admin) -> list[str]:
-    """What came of each sync, the newest first."""
-    found = re.findall(r'<td class="eds-result[^>]*>\s*(.*?)\s*</td>', status(admin), re.DOTALL)
-    return [" ".join(re.sub(r"<details>.*", "", one, flags=re.DOTALL).split()) for one in found]
+    """The outcome of each sync, newest first."""
+    cells = re.findall(r'<td class="eds-result[^>]*>\s*(.*?)\s*</td>', status(admin), re.DOTALL)
+    return [" ".join(re.sub(r"<details>.*", "", cell, flags=re.DOTALL).split()) for cell in cells]
 
 
 def synced(admin: Admin, times: int) -> None:
-    """Wait until so many syncs are there and the newest has succeeded."""
+    """Wait until there are this many syncs and the newest has succeeded."""
     until(lambda: len(syncs(admin)) == times and syncs(admin)[0] == "Succeeded.", "a sync")
 
 
 def traits(up: Up, account: str) -> dict[str, Any]:
-    """The account's traits, as the read API tells them."""
+    """The account's traits in the read API."""
 
     def read(path: str) -> Any:
         headers = {"Authorization": f"Bearer {up.credentials['api_token']}"}
@@ -116,13 +116,15 @@ def traits(up: Up, account: str) -> dict[str, Any]:
 
 
 def offsets(simulator: Simulator) -> list[int]:
-    """The pages of licenses that were asked for since this was last asked."""
-    asked = [one.offset for one in simulator.asked if one.endpoint == Endpoint.LICENSES]
-    simulator.asked.clear()
-    return asked
+    """The offsets of the pages requested since the last call."""
+    offsets = [
+        request.offset for request in simulator.requests if request.endpoint == Endpoint.LICENSES
+    ]
+    simulator.requests.clear()
+    return offsets
 
 
-def test_a_connected_product_sees_its_licenses_on_accounts(
+def test_the_accounts_of_a_connected_product_get_license_traits(
     up: Up, admin: Admin, simulator: Simulator
 ) -> None:
     page = admin.press(
@@ -145,16 +147,14 @@ def test_a_changed_license_arrives_with_the_next_sync(
 ) -> None:
     simulator.feed.touch(1, datetime.now(UTC).date(), tier="1,234 Users")
     offsets(simulator)
-    assert "A sync is on its way" in press(admin, "sync")
+    assert "A sync is starting" in press(admin, "sync")
     synced(admin, 2)
     assert traits(up, FIRST_SITE.cloud_id)["am.tier.number"] == 1234
-    since = {one.parameters.get("lastUpdated") for one in simulator.asked}
+    since = {request.parameters.get("lastUpdated") for request in simulator.requests}
     assert None not in since, "it asked for changes only"
 
 
-def test_a_marketplace_that_limits_the_rate_is_waited_for(
-    admin: Admin, simulator: Simulator
-) -> None:
+def test_a_sync_waits_for_a_rate_limit(admin: Admin, simulator: Simulator) -> None:
     simulator.add_faults(
         ErrorStatus(status=429, retry_after="1", on=Endpoint.LICENSES, offset=100, times=2)
     )
@@ -162,13 +162,13 @@ def test_a_marketplace_that_limits_the_rate_is_waited_for(
     synced(admin, 3)
 
 
-def test_a_sync_whose_worker_is_killed_goes_on_from_its_page(
+def test_a_sync_resumes_from_its_page_after_its_worker_was_killed(
     up: Up, admin: Admin, simulator: Simulator
 ) -> None:
-    simulator.add_faults(Slow(seconds=0.5, on=Endpoint.LICENSES))
-    simulator.asked.clear()
+    simulator.add_faults(Latency(seconds=0.5, on=Endpoint.LICENSES))
+    simulator.requests.clear()
     press(admin, "full-sync")
-    until(lambda: any(one.offset >= 150 for one in simulator.asked), "the fourth page")
+    until(lambda: any(request.offset >= 150 for request in simulator.requests), "the fourth page")
     worker = up.named("worker --queues marketplace")[0]
     processes = [worker, *worker.children()]
     os.kill(worker.pid, signal.SIGKILL)
@@ -188,9 +188,9 @@ def test_an_expired_token_pauses_syncs_until_all_four_are_entered_again(
     simulator.replace_token(FRESH)
     press(admin, "sync")
     until(lambda: "<strong>Requires authentication.</strong>" in status(admin), "the state")
-    simulator.asked.clear()
-    assert "does not sync" in press(admin, "sync")
-    assert not simulator.asked
+    simulator.requests.clear()
+    assert "is not active" in press(admin, "sync")
+    assert not simulator.requests
 
     before = len(syncs(admin))
     press(admin, "details", **details(simulator))
@@ -198,12 +198,12 @@ def test_an_expired_token_pauses_syncs_until_all_four_are_entered_again(
     assert "<strong>Connected.</strong>" in status(admin)
 
 
-def test_a_sync_that_runs_when_somebody_disconnects_writes_nothing_more(
+def test_a_running_sync_writes_nothing_after_a_disconnect(
     up: Up, admin: Admin, simulator: Simulator
 ) -> None:
     last = len(simulator.feed) - 1
     changed = simulator.feed.change(last, tier="4321 Users")
-    simulator.add_faults(Slow(seconds=0.5, on=Endpoint.LICENSES))
+    simulator.add_faults(Latency(seconds=0.5, on=Endpoint.LICENSES))
     press(admin, "full-sync")
     until(lambda: "page 2," in status(admin), "the second page")
     assert "is disconnected" in press(admin, "disconnect")
@@ -212,9 +212,9 @@ def test_a_sync_that_runs_when_somebody_disconnects_writes_nothing_more(
 
     # Whatever was under way comes back first and finds that nobody wants it.
     def has_ended() -> bool:
-        simulator.asked.clear()
+        simulator.requests.clear()
         up.process.poll()
-        return "<strong>Disconnected.</strong>" in status(admin) and not simulator.asked
+        return "<strong>Disconnected.</strong>" in status(admin) and not simulator.requests
 
     until(has_ended, "the end of its requests")
     kept = traits(up, changed["cloudId"])

@@ -1,4 +1,4 @@
-"""A forgotten account's licenses go with it, and come back with a full sync or not at all."""
+"""The licenses of a forgotten account are deleted; a full sync imports them again or not."""
 
 import pytest
 
@@ -42,13 +42,13 @@ def test_the_licenses_of_a_forgotten_account_are_deleted(acme: Product, synced: 
     assert places_of("site-0002") == set()
 
 
-def test_a_full_sync_brings_it_back(acme: Product, synced: Connection) -> None:
+def test_a_full_sync_imports_the_account_again(acme: Product, synced: Connection) -> None:
     forget(acme, suppress=False)
     sync_now(synced, NOON + DAY, Kind.FULL)
     assert accounts(acme) == {"site-0001", "site-0002", "site-0003"}
 
 
-def test_a_suppressed_account_stays_away_with_its_licenses(
+def test_licenses_of_a_suppressed_account_are_not_imported(
     acme: Product, simulator: Simulator, synced: Connection
 ) -> None:
     forget(acme, suppress=True)
@@ -59,7 +59,9 @@ def test_a_suppressed_account_stays_away_with_its_licenses(
     assert counters(run) == {"seen": 4, "unchanged": 2, "skipped": 2}
 
 
-def test_forgetting_a_user_of_that_id_touches_no_license(acme: Product, synced: Connection) -> None:
+def test_forgetting_a_user_with_the_same_id_deletes_no_license(
+    acme: Product, synced: Connection
+) -> None:
     forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "site-0002"), NOON)
     assert License.objects.count() == 3
 
@@ -68,7 +70,7 @@ def test_a_product_is_deleted_with_its_connection_and_licenses(
     acme: Product, synced: Connection
 ) -> None:
     deletion.request_deletion(acme.pk, NOON)
-    # What a sync brings meanwhile is not stored.
+    # A sync no longer imports its licenses.
     sync_now(synced, NOON + DAY, Kind.FULL)
     assert License.objects.count() == 3
     assert deletion.resume_deletion(acme.pk)

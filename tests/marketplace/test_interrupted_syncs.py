@@ -1,4 +1,4 @@
-"""A sync that is interrupted is put down where it was, and goes on from there."""
+"""An interrupted sync is suspended and resumes from its position."""
 
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -9,19 +9,19 @@ from cryptography.fernet import Fernet
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import runs
+from marketplace import runs, scheduling
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import (
-    CutOff,
+    ConnectionDrop,
     Endpoint,
     ErrorStatus,
     Fault,
-    HangUp,
-    Html,
-    Huge,
+    HtmlPage,
+    IncompleteBody,
+    OversizedBody,
     Redirect,
-    Truncated,
-    WrongShape,
+    TruncatedJson,
+    UnexpectedJson,
 )
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
@@ -32,9 +32,9 @@ from tests.marketplace.connections import (
     State,
     a_license,
     accounts,
-    asked,
     counters,
     latest,
+    license_requests,
     licenses,
     sync_now,
     work,
@@ -47,7 +47,7 @@ MINUTES = timedelta(minutes=1)
 
 
 def offsets(simulator: Simulator) -> list[int]:
-    return [one.offset for one in asked(simulator)]
+    return [request.offset for request in license_requests(simulator)]
 
 
 # --- What passes by itself ------------------------------------------------------------------
@@ -60,8 +60,8 @@ def offsets(simulator: Simulator) -> list[int]:
         ErrorStatus(on=LICENSES, status=429, retry_after="30", times=1),
         ErrorStatus(on=LICENSES, status=500, times=3),
         ErrorStatus(on=LICENSES, status=503, retry_after="Thu, 24 Sep 2026 12:00:20 GMT", times=1),
-        HangUp(on=LICENSES, times=2),
-        CutOff(on=LICENSES, times=1),
+        ConnectionDrop(on=LICENSES, times=2),
+        IncompleteBody(on=LICENSES, times=1),
     ],
 )
 def test_a_short_failure_is_retried_at_once(
@@ -81,12 +81,12 @@ def test_a_short_failure_is_retried_at_once(
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [
-        (ErrorStatus(on=LICENSES, status=429), "it answered 429"),
-        (ErrorStatus(on=LICENSES, status=503), "it answered 503"),
-        (HangUp(on=LICENSES), "the connection failed"),
+        (ErrorStatus(on=LICENSES, status=429), "it returned 429"),
+        (ErrorStatus(on=LICENSES, status=503), "it returned 503"),
+        (ConnectionDrop(on=LICENSES), "the connection failed"),
     ],
 )
-def test_a_longer_failure_puts_the_sync_down_with_its_position(
+def test_a_longer_failure_suspends_the_sync_at_its_position(
     acme: Product, simulator: Simulator, connection: Connection, fault: Fault, reason: str
 ) -> None:
     simulator.feed.add(*licenses(simulator, 160))
@@ -95,7 +95,7 @@ def test_a_longer_failure_puts_the_sync_down_with_its_position(
     run = work(connection)
     assert (run.state, run.due_at) == (RunState.WAITING, NOON + 10 * MINUTES)
     assert run.error == (
-        f"The marketplace is unavailable: {reason}. The sync goes on later where it stopped."
+        f"The marketplace is unavailable: {reason}. The sync resumes later where it stopped."
     )
     assert offsets(simulator) == [0, 50, 100, 100, 100, 100], "a few quick attempts"
     assert len(accounts(acme)) == 100
@@ -104,20 +104,20 @@ def test_a_longer_failure_puts_the_sync_down_with_its_position(
     assert connection.last_error_at == NOON
 
     simulator.clear_faults()
-    simulator.asked.clear()
+    simulator.requests.clear()
     assert work(connection, NOON + 9 * MINUTES).state == RunState.WAITING, "not yet"
-    assert asked(simulator) == []
+    assert license_requests(simulator) == []
     run = work(connection, NOON + 10 * MINUTES)
     assert offsets(simulator)[:4] == [50, 100, 150, 100], "with one page of overlap"
     assert (run.state, run.error) == (RunState.SUCCEEDED, "")
-    # What was read twice counts once.
+    # Records that were read twice count once.
     assert counters(run) == {"seen": 160, "imported": 160, "accounts_created": 160}
     connection.refresh_from_db()
     assert connection.last_success_at == NOON + 10 * MINUTES
     assert connection.full_synced_at == NOON
 
 
-def test_each_pause_is_twice_as_long_and_the_sixth_failure_in_a_row_is_the_last(
+def test_the_backoff_doubles_and_the_sixth_failure_in_a_row_fails_the_sync(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.add_faults(ErrorStatus(status=503))
@@ -129,7 +129,7 @@ def test_each_pause_is_twice_as_long_and_the_sixth_failure_in_a_row_is_the_last(
     assert run.state == RunState.FAILED
 
 
-def test_after_a_page_the_pauses_begin_anew(simulator: Simulator, connection: Connection) -> None:
+def test_progress_resets_the_backoff(simulator: Simulator, connection: Connection) -> None:
     simulator.feed.add(*licenses(simulator, 110))
     simulator.add_faults(ErrorStatus(status=503, times=8))
     run = work(connection)
@@ -150,14 +150,14 @@ def test_after_a_page_the_pauses_begin_anew(simulator: Simulator, connection: Co
         ("-5", 10 * MINUTES),
     ],
 )
-def test_the_marketplace_says_how_long_to_leave_it_alone(
+def test_retry_after_extends_the_backoff(
     simulator: Simulator, connection: Connection, retry_after: str, pause: timedelta
 ) -> None:
     simulator.add_faults(ErrorStatus(on=LICENSES, status=429, retry_after=retry_after))
     assert work(connection).due_at == NOON + pause
 
 
-def test_sync_now_ends_the_pause(simulator: Simulator, connection: Connection) -> None:
+def test_sync_now_resumes_a_suspended_sync(simulator: Simulator, connection: Connection) -> None:
     simulator.add_faults(ErrorStatus(status=503, times=4))
     waiting = work(connection)
     run = sync_now(connection, NOON + MINUTES)
@@ -169,7 +169,7 @@ def test_the_schedule_leaves_a_waiting_sync_alone(
 ) -> None:
     simulator.add_faults(ErrorStatus(status=503))
     waiting = work(connection)
-    assert runs.request_all_syncs(NOON + MINUTES) == 0
+    assert scheduling.request_all_syncs(NOON + MINUTES) == 0
     assert latest(connection) == waiting
 
 
@@ -189,7 +189,7 @@ def test_a_401_requires_authentication_at_once(
     assert connection.state_changed_at == NOON
     assert connection.state_reason == run.error == connection.last_error
     assert connection.state_reason == (
-        "The marketplace rejects the user name or the API token (401); the token may have expired "
+        "The marketplace rejects the user name or the API token (401). The token may have expired "
         "or been revoked."
     )
     assert len(accounts(acme)) == 50, "what was imported stays"
@@ -200,16 +200,16 @@ def test_while_authentication_is_required_nothing_syncs(
 ) -> None:
     simulator.add_faults(ErrorStatus(on=LICENSES, status=401, times=1))
     run = work(connection)
-    simulator.asked.clear()
-    assert runs.request_all_syncs(NOON + 6 * HOUR) == 0
-    assert runs.due_connection_ids(NOON + 6 * HOUR) == []
-    with pytest.raises(runs.ConnectionInactive, match="Enter its details again"):
-        runs.request_sync(connection, Kind.RECENT, NOON + 6 * HOUR)
+    simulator.requests.clear()
+    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 0
+    assert scheduling.due_connection_ids(NOON + 6 * HOUR) == []
+    with pytest.raises(scheduling.ConnectionInactive, match="Enter its details again"):
+        scheduling.request_sync(connection, Kind.RECENT, NOON + 6 * HOUR)
     assert work(connection, NOON + 6 * HOUR) == run
-    assert asked(simulator) == []
+    assert license_requests(simulator) == []
 
 
-INTERFACE_CHANGED = "If it stays so, its interface has changed and this service needs an update."
+INTERFACE_CHANGED = "If this persists, the marketplace’s API has changed: update this service."
 
 
 @pytest.mark.parametrize(
@@ -217,8 +217,8 @@ INTERFACE_CHANGED = "If it stays so, its interface has changed and this service 
     [
         (
             ErrorStatus(on=LICENSES, status=403),
-            "The marketplace account may not read the vendor’s license reports (403). Have it "
-            "given the permission to view them, or connect with another account.",
+            "The marketplace account lacks the permission to view the vendor’s license reports "
+            "(403). Ask for this permission, or connect with another account.",
         ),
         (
             ErrorStatus(on=LICENSES, status=404),
@@ -232,70 +232,70 @@ INTERFACE_CHANGED = "If it stays so, its interface has changed and this service 
         ),
         (
             ErrorStatus(on=LICENSES, status=400),
-            f"The marketplace refused the request for licenses (400). {INTERFACE_CHANGED}",
+            f"The marketplace rejected the request for licenses (400). {INTERFACE_CHANGED}",
         ),
         *(
-            (fault, f"The marketplace’s answer cannot be used: {what}. {INTERFACE_CHANGED}")
+            (fault, f"The marketplace’s response cannot be used: {what}. {INTERFACE_CHANGED}")
             for fault, what in [
-                (Html(on=LICENSES), "it is a web page"),
-                (Truncated(on=LICENSES), "it is no complete JSON"),
-                (WrongShape(on=LICENSES, value=[]), "its JSON has another shape than before"),
+                (HtmlPage(on=LICENSES), "it is a web page"),
+                (TruncatedJson(on=LICENSES), "it is not complete JSON"),
+                (UnexpectedJson(on=LICENSES, value=[]), "its JSON has an unexpected structure"),
                 (
-                    WrongShape(on=LICENSES, value={"licenses": None}),
-                    "its JSON has another shape than before",
+                    UnexpectedJson(on=LICENSES, value={"licenses": None}),
+                    "its JSON has an unexpected structure",
                 ),
                 (
-                    WrongShape(on=LICENSES, value={"licenses": {}}),
-                    "its JSON has another shape than before",
+                    UnexpectedJson(on=LICENSES, value={"licenses": {}}),
+                    "its JSON has an unexpected structure",
                 ),
-                (Redirect(on=LICENSES, to="https://evil.example/"), "it redirects elsewhere"),
-                (Huge(on=LICENSES, megabytes=21), "it is larger than 20 MB"),
-                (Huge(on=LICENSES, megabytes=200, packed=True), "it is larger than 20 MB"),
-                (ErrorStatus(on=LICENSES, status=418), "it answered 418"),
+                (Redirect(on=LICENSES, to="https://evil.example/"), "it is a redirect"),
+                (OversizedBody(on=LICENSES, megabytes=21), "it is larger than 20 MB"),
+                (OversizedBody(on=LICENSES, megabytes=200, packed=True), "it is larger than 20 MB"),
+                (ErrorStatus(on=LICENSES, status=418), "its status is 418"),
             ]
         ),
     ],
 )
-def test_what_only_a_person_can_mend_ends_the_sync_and_leaves_the_connection_active(
+def test_a_permanent_failure_ends_the_sync_and_leaves_the_connection_active(
     simulator: Simulator, connection: Connection, fault: Fault, sentence: str
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
     simulator.add_faults(fault)
     run = work(connection)
     assert (run.state, run.error) == (RunState.FAILED, sentence)
-    assert len(asked(simulator)) == 1
+    assert len(license_requests(simulator)) == 1
     connection.refresh_from_db()
     assert (connection.state, connection.last_error) == (State.ACTIVE, sentence)
     assert connection.last_error_at == NOON
-    assert runs.request_all_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
+    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
 
 
-def test_an_extra_list_fails_the_sync_where_it_is_not_merely_refused(
+def test_a_forbidden_extra_list_fails_the_sync(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.add_faults(ErrorStatus(on=LICENSES, status=403, after=1))
     assert work(connection).state == RunState.FAILED
 
 
-def test_a_token_that_cannot_be_decrypted_is_said_so(
+def test_a_token_that_cannot_be_decrypted_fails_the_sync(
     simulator: Simulator, connection: Connection, settings: Settings
 ) -> None:
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     run = work(connection)
     assert run.state == RunState.FAILED
     assert run.error.startswith("The stored API token cannot be decrypted")
-    assert asked(simulator) == []
+    assert license_requests(simulator) == []
 
 
 # --- Workers that come and go ---------------------------------------------------------------
 
 
 class Killed(BaseException):
-    """The worker ends without being able to do anything any more."""
+    """The worker dies without any cleanup."""
 
 
 def killed_after(pages: int) -> Callable[[], None]:
-    """An *after_pages* that kills the worker after so many."""
+    """An *on_pages_written* that kills the worker after this many calls."""
     turns: Iterator[bool] = chain(repeat(False, pages - 1), [True])
 
     def after_pages() -> None:
@@ -305,24 +305,24 @@ def killed_after(pages: int) -> Callable[[], None]:
     return after_pages
 
 
-def test_a_killed_worker_leaves_a_sync_that_goes_on_from_its_page(
+def test_a_sync_resumes_from_its_page_after_its_worker_was_killed(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 200))
     with pytest.raises(Killed):
-        work(connection, after_pages=killed_after(pages=2))
+        work(connection, on_pages_written=killed_after(pages=2))
     assert latest(connection).state == RunState.RUNNING
     assert len(accounts(acme)) == 100
-    assert runs.due_connection_ids(NOON) == [connection.pk], "nobody holds its lock"
+    assert scheduling.due_connection_ids(NOON) == [connection.pk], "nobody holds its lock"
 
-    simulator.asked.clear()
+    simulator.requests.clear()
     run = work(connection)
     assert offsets(simulator)[:4] == [50, 100, 150, 100]
     assert (run.state, run.attempt) == (RunState.SUCCEEDED, 2)
     assert counters(run) == {"seen": 200, "imported": 200, "accounts_created": 200}
 
 
-def test_a_sync_that_ends_again_and_again_at_the_same_page_is_given_up(
+def test_a_sync_fails_after_repeated_crashes_at_the_same_page(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
@@ -333,46 +333,45 @@ def test_a_sync_that_ends_again_and_again_at_the_same_page_is_given_up(
     run = latest(connection)
     assert run.state == RunState.FAILED
     assert run.error == (
-        "The sync ended several times at the same page without saying why; the worker's log knows "
-        "more."
+        "The worker stopped unexpectedly several times at the same page. See its log."
     )
 
 
-def test_a_sync_whose_worker_dies_at_a_later_page_is_given_up_too(
+def test_a_sync_fails_after_repeated_crashes_at_a_later_page(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 120))
     with pytest.raises(Killed):
-        work(connection, after_pages=killed_after(pages=2))
+        work(connection, on_pages_written=killed_after(pages=2))
     for _ in range(runs.MAX_CRASH_COUNT):
         # The page before the third is read again each time.
         with pytest.raises(Killed):
-            work(connection, after_pages=killed_after(pages=1))
+            work(connection, on_pages_written=killed_after(pages=1))
     assert work(connection).state == RunState.FAILED
 
 
-def test_a_sync_hands_its_worker_back_in_time_and_goes_on_with_the_next(
+def test_a_sync_releases_its_worker_in_time_and_resumes_with_the_next(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 200))
     turns = 0
-    while (run := work(connection, out_of_time=lambda: True)).state == RunState.WAITING:
+    while (run := work(connection, is_out_of_time=lambda: True)).state == RunState.WAITING:
         turns += 1
         assert run.due_at == NOON
-        assert runs.due_connection_ids(NOON) == [connection.pk]
+        assert scheduling.due_connection_ids(NOON) == [connection.pk]
         assert turns < 20
     assert run.state == RunState.SUCCEEDED
     assert counters(run) == {"seen": 200, "imported": 200, "accounts_created": 200}
-    # Each turn reads a page again and comes one further.
+    # Each turn reads one page again and one further page.
     assert turns > 3
 
 
-def test_a_sync_whose_turn_is_over_asks_for_no_page_that_it_does_not_import(
+def test_a_sync_that_is_out_of_time_requests_no_page_that_it_does_not_import(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 200))
     turns = iter([False, True])
-    assert work(connection, out_of_time=lambda: next(turns)).state == RunState.WAITING
+    assert work(connection, is_out_of_time=lambda: next(turns)).state == RunState.WAITING
     assert offsets(simulator) == [0, 50]
     assert latest(connection).seen == 100
 
@@ -381,13 +380,15 @@ def test_a_resumed_sync_keeps_its_window(simulator: Simulator, connection: Conne
     work(connection)
     simulator.add_faults(ErrorStatus(status=503, times=4))
     first = sync_now(connection, NOON + 6 * HOUR)
-    simulator.asked.clear()
+    simulator.requests.clear()
     run = work(connection, NOON + 48 * HOUR)
     assert (run.pk, run.state) == (first.pk, RunState.SUCCEEDED)
-    assert {one.parameters["lastUpdated"] for one in asked(simulator)} == {"2026-09-19"}
+    assert {request.parameters["lastUpdated"] for request in license_requests(simulator)} == {
+        "2026-09-19"
+    }
 
 
-def test_a_full_sync_takes_the_place_of_one_of_changes(
+def test_a_full_sync_replaces_a_sync_of_recent_changes(
     simulator: Simulator, connection: Connection
 ) -> None:
     work(connection)
@@ -395,22 +396,22 @@ def test_a_full_sync_takes_the_place_of_one_of_changes(
     recent = sync_now(connection, NOON + 6 * HOUR)
     full = sync_now(connection, NOON + 7 * HOUR, Kind.FULL)
     recent.refresh_from_db()
-    assert (recent.state, recent.note) == (RunState.STOPPED, "A full sync took its place.")
+    assert (recent.state, recent.note) == (RunState.STOPPED, "Replaced by a full sync.")
     assert (full.kind, full.state) == (Kind.FULL, RunState.SUCCEEDED)
 
 
-def test_asking_again_gives_the_sync_that_is_on_its_way(connection: Connection) -> None:
+def test_a_second_request_returns_the_unfinished_sync(connection: Connection) -> None:
     first = latest(connection)
     for kind in (Kind.RECENT, Kind.FULL):
-        assert runs.request_sync(connection, kind, NOON + HOUR).pk == first.pk
+        assert scheduling.request_sync(connection, kind, NOON + HOUR).pk == first.pk
     assert SyncRun.objects.count() == 1
 
 
-def test_before_everything_was_imported_each_sync_is_a_first_one(
+def test_every_sync_is_a_first_one_until_one_succeeds(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
-    simulator.add_faults(Html(on=LICENSES, times=1))
+    simulator.add_faults(HtmlPage(on=LICENSES, times=1))
     work(connection)
     run = sync_now(connection, NOON + HOUR)
     assert (run.kind, run.imported) == (Kind.FIRST, 1)

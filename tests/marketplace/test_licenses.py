@@ -1,4 +1,4 @@
-"""From a record of the feed to traits, and which of several licenses counts."""
+"""The traits of a license record, and which of several licenses counts."""
 
 import json
 from itertools import permutations
@@ -37,7 +37,7 @@ def a_record(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_sample_is_read(name: str) -> None:
+def test_each_sample_is_parsed(name: str) -> None:
     record = CASES[name]
     outcome = read(record)
     if record["productId"] != OURS:
@@ -50,7 +50,7 @@ def test_each_sample_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_trait_is_named_after_its_fields_path_and_has_its_value(name: str) -> None:
+def test_each_trait_has_the_path_and_the_value_of_its_field(name: str) -> None:
     record = CASES[name]
     outcome = read(record)
     if not isinstance(outcome, ParsedLicense):
@@ -65,7 +65,7 @@ def test_each_trait_is_named_after_its_fields_path_and_has_its_value(name: str) 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_nothing_of_a_contact_person_gets_through(name: str) -> None:
+def test_contact_persons_are_not_imported(name: str) -> None:
     details = CASES[name].get("contactDetails") or {}
     people = [details.get("technicalContact") or {}, details.get("billingContact") or {}]
     personal = {value for person in people for value in person.values() if value != "RTBF"}
@@ -96,7 +96,7 @@ def test_an_ordinary_license_gives_these_traits() -> None:
     }
 
 
-def test_every_trait_of_the_list_can_be_written() -> None:
+def test_every_listed_trait_can_be_imported() -> None:
     record: dict[str, Any] = {}
     for name in MARKETPLACE_TRAITS:
         *groups, last = name.removeprefix("am.").split(".")
@@ -113,7 +113,7 @@ def test_every_trait_of_the_list_can_be_written() -> None:
 
 
 @pytest.mark.parametrize("absent", [None, "", "  ", "null", "RTBF", " RTBF "])
-def test_what_stands_for_nothing_is_absent(absent: str | None) -> None:
+def test_values_that_mean_nothing_are_absent(absent: str | None) -> None:
     record = a_record(appEdition=absent, contactDetails={"company": absent, "country": "Japan"})
     traits = traits_of(record)
     assert "am.appEdition" not in traits
@@ -142,7 +142,7 @@ def test_other_values_stay_as_received(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [["a"], {"a": 1}, 2**63, "x" * 5000])
-def test_what_can_be_no_trait_is_left_out(value: Any) -> None:
+def test_values_that_cannot_be_traits_are_left_out(value: Any) -> None:
     assert "am.status" not in traits_of(a_record(status=value, hosting="Cloud"))
 
 
@@ -151,7 +151,7 @@ def test_a_nul_is_stored_as_the_replacement_character() -> None:
 
 
 @pytest.mark.parametrize("group", [None, "text", 5, ["list"], {}])
-def test_a_group_that_is_no_object_has_no_fields(group: Any) -> None:
+def test_a_nested_field_that_is_no_object_is_ignored(group: Any) -> None:
     assert set(traits_of(a_record(contactDetails=group, attribution=group))) == {
         "am.appEntitlementNumber",
         "am.cloudId",
@@ -201,9 +201,7 @@ def test_a_group_that_is_no_object_has_no_fields(group: Any) -> None:
         (["10 Users"], None),
     ],
 )
-def test_the_number_of_a_tier_is_the_count_it_names_and_never_a_guess(
-    tier: Any, number: int | None
-) -> None:
+def test_the_number_of_a_tier_is_never_a_guess(tier: Any, number: int | None) -> None:
     assert licenses.tier_number(tier) == number
     traits = traits_of(a_record(tier=tier))
     assert traits.get("am.tier.number") == number
@@ -221,9 +219,7 @@ def test_the_number_of_a_tier_is_the_count_it_names_and_never_a_guess(
         ({"appEntitlementNumber": "", "licenseId": "null", "addonLicenseId": "1"}, "1"),
     ],
 )
-def test_a_license_is_known_by_the_first_identifier_it_has(
-    fields: dict[str, Any], key: str
-) -> None:
+def test_the_key_of_a_license_is_its_first_identifier(fields: dict[str, Any], key: str) -> None:
     outcome = read(a_record(**fields))
     assert isinstance(outcome, ParsedLicense)
     assert outcome.key == key
@@ -239,16 +235,19 @@ def test_a_license_is_known_by_the_first_identifier_it_has(
             a_record(appEntitlementNumber=None),
             InvalidRecord(
                 "",
-                "The record has none of appEntitlementNumber, licenseId, addonLicenseId: nothing "
-                "tells it from others.",
+                "The record has none of appEntitlementNumber, licenseId, addonLicenseId, so it has "
+                "no key.",
             ),
         ),
         (
             a_record(appEntitlementNumber=5),
-            InvalidRecord("", "Its appEntitlementNumber is not a text."),
+            InvalidRecord("", "Its appEntitlementNumber is not a string."),
         ),
-        (a_record(cloudId=5), InvalidRecord("E-1", "Its cloudId is not a text.")),
-        (a_record(cloudId="a\0b"), InvalidRecord("E-1", "Its cloudId holds control characters.")),
+        (a_record(cloudId=5), InvalidRecord("E-1", "Its cloudId is not a string.")),
+        (
+            a_record(cloudId="a\0b"),
+            InvalidRecord("E-1", "Its cloudId contains control characters."),
+        ),
         (
             a_record(cloudId="c" * 513),
             InvalidRecord("E-1", "Its cloudId is longer than 512 characters."),
@@ -259,38 +258,38 @@ def test_a_license_is_known_by_the_first_identifier_it_has(
         ),
     ],
 )
-def test_a_record_that_cannot_be_used_says_why(record: Any, failure: InvalidRecord) -> None:
+def test_an_invalid_record_has_a_reason(record: Any, failure: InvalidRecord) -> None:
     assert read(record) == failure
 
 
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (b"", "The record is not readable JSON."),
-        (b"{", "The record is not readable JSON."),
-        (b"nonsense", "The record is not readable JSON."),
-        (b'{"a":"\xff"}', "The record is not in UTF-8."),
-        (b'{"a":"\\ud800"}', "The record holds half of a character (a lone surrogate)."),
+        (b"", "The record is not valid JSON."),
+        (b"{", "The record is not valid JSON."),
+        (b"nonsense", "The record is not valid JSON."),
+        (b'{"a":"\xff"}', "The record is not valid UTF-8."),
+        (b'{"a":"\\ud800"}', "The record contains a lone surrogate (half of a character)."),
         (b"[" * 100_000, "The record is nested too deeply."),
-        (b'{"a":1e999}', "The record holds a number that is out of range."),
+        (b'{"a":1e999}', "The record contains a number that is out of range."),
     ],
 )
-def test_what_is_no_json_is_a_failed_record(raw: bytes, reason: str) -> None:
+def test_invalid_json_is_an_invalid_record(raw: bytes, reason: str) -> None:
     assert licenses.parse_record(raw, OURS) == InvalidRecord("", reason)
 
 
-def test_a_record_without_product_id_is_of_the_product_that_was_asked_for() -> None:
+def test_a_record_without_product_id_belongs_to_the_requested_product() -> None:
     assert isinstance(read(a_record(productId=None)), ParsedLicense)
     assert isinstance(read(a_record(productId=OURS.upper())), ParsedLicense)
 
 
-def test_unknown_fields_do_not_make_a_license_another_one() -> None:
+def test_unknown_fields_do_not_change_the_digest() -> None:
     first, second = read(a_record(tier="10 Users")), read(a_record(tier="10 Users", new={"x": 1}))
     assert first == second
     assert read(a_record(tier="25 Users")) != first
 
 
-def test_the_order_of_fields_does_not_make_a_license_another_one() -> None:
+def test_the_order_of_fields_does_not_change_the_digest() -> None:
     record = a_record(tier="10 Users", contactDetails={"company": "A", "region": "EMEA"})
     turned = {name: record[name] for name in reversed(record)}
     assert read(turned) == read(record)
@@ -362,19 +361,19 @@ GOOD = {
     ],
 )
 def test_the_better_license_counts(better: dict[str, Any], worse: dict[str, Any]) -> None:
-    some = {"z": {**GOOD, **better}, "a": {**GOOD, **worse}}
-    assert licenses.best_key(some) == "z"
-    assert licenses.best_key(dict(reversed(some.items()))) == "z"
+    candidates = {"z": {**GOOD, **better}, "a": {**GOOD, **worse}}
+    assert licenses.best_key(candidates) == "z"
+    assert licenses.best_key(dict(reversed(candidates.items()))) == "z"
 
 
-def test_between_equals_the_key_decides() -> None:
+def test_the_key_breaks_ties() -> None:
     assert licenses.best_key({"E-2": GOOD, "E-1": GOOD, "E-3": GOOD}) == "E-1"
 
 
-def test_of_the_samples_on_one_site_the_paid_license_counts() -> None:
+def test_the_paid_license_of_a_sample_site_counts() -> None:
     names = ("same_cloud_id_a_expired_evaluation", "same_cloud_id_b_active_commercial")
     for order in permutations(names):
         read_ones = [read(CASES[name]) for name in order]
-        some = {one.key: one.fields for one in read_ones if isinstance(one, ParsedLicense)}
+        candidates = {one.key: one.fields for one in read_ones if isinstance(one, ParsedLicense)}
         paid = CASES["same_cloud_id_b_active_commercial"]["appEntitlementNumber"]
-        assert licenses.best_key(some) == paid
+        assert licenses.best_key(candidates) == paid

@@ -1,4 +1,4 @@
-"""Syncs, savings and disconnections that meet: real transactions, each in a thread of its own."""
+"""Concurrent syncs, saves, and disconnects: real transactions, each in a thread of its own."""
 
 import threading
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from django.db import connection as django_connection
 from django.db import transaction
 
 from engagement.models import Product
-from marketplace import connecting, locks, runs, sync
+from marketplace import connecting, locks, runs, scheduling, sync
 from marketplace.models import Connection
 from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
@@ -22,16 +22,16 @@ from tests.marketplace.connections import (
     State,
     a_license,
     accounts,
-    asked,
     connect,
     counters,
     details_of,
-    hurried,
+    fast_client,
     keys,
     latest,
+    license_requests,
     licenses,
-    telling,
     traits,
+    with_page_callback,
     work,
 )
 from tests.pipeline.waiting import Eventually, at_once, somebody_else, terminate
@@ -39,9 +39,8 @@ from tests.pipeline.waiting import Eventually, at_once, somebody_else, terminate
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-class Meanwhile:
-    """A sync in a thread of its own, held where its first page has been written and its second one
-    has been answered."""
+class HeldSync:
+    """A sync in a thread of its own, held after it wrote its first page and read the second."""
 
     def __init__(self, connection: Connection) -> None:
         self._answered, self._reached, self._go_on = (threading.Event() for _ in range(3))
@@ -66,17 +65,19 @@ class Meanwhile:
         try:
             django_connection.ensure_connection()
             self.backend = django_connection.connection.info.backend_pid
-            client_for = telling(self._page_answered)
-            worker = sync.SyncEnvironment(
-                client_for, lambda: NOON, on_pages_written=self._after_page, prefetch_limit=1
+            environment = sync.SyncEnvironment(
+                with_page_callback(self._page_answered),
+                lambda: NOON,
+                on_pages_written=self._after_page,
+                prefetch_limit=1,
             )
-            sync.run_sync(self._connection.pk, worker)
+            sync.run_sync(self._connection.pk, environment)
         finally:
             django_connection.close()
 
     @contextmanager
-    def held(self) -> Iterator["Meanwhile"]:
-        """While the sync is held; afterwards it goes on to its end."""
+    def held(self) -> Iterator["HeldSync"]:
+        """Hold the sync during the block, then let it finish."""
         running = Eventually(self._work)
         assert self._reached.wait(timeout=20)
         try:
@@ -90,11 +91,11 @@ def state_of(connection: Connection) -> str:
     return Connection.objects.get(pk=connection.pk).state
 
 
-def test_a_sync_that_was_running_when_somebody_disconnected_writes_nothing_more(
+def test_a_running_sync_writes_nothing_after_a_disconnect(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 150))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         connecting.disconnect(connection, NOON + HOUR)
         assert len(accounts(acme)) == 50
     assert len(accounts(acme)) == 50
@@ -106,12 +107,12 @@ def test_a_sync_that_was_running_when_somebody_disconnected_writes_nothing_more(
     assert Connection.objects.get(pk=connection.pk).last_success_at is None
 
 
-def test_a_late_401_does_not_undo_details_that_were_replaced_meanwhile(
+def test_a_late_401_does_not_pause_a_connection_with_new_details(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=401, offset=50))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         simulator.clear_faults()
         simulator.replace_token()
         connect(acme, simulator, NOON)
@@ -124,12 +125,12 @@ def test_a_late_401_does_not_undo_details_that_were_replaced_meanwhile(
     assert (newest.state, newest.seen) == (RunState.SUCCEEDED, 60)
 
 
-def test_a_late_401_does_not_undo_a_disconnection(
+def test_a_late_401_does_not_undo_a_disconnect(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=401, offset=50))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         connecting.disconnect(connection, NOON)
     assert state_of(connection) == State.DISCONNECTED
     assert latest(connection).state == RunState.STOPPED
@@ -140,37 +141,37 @@ def test_a_late_failure_leaves_no_error_on_new_details(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=403, offset=50))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         simulator.clear_faults()
         connect(acme, simulator, NOON + HOUR)
     assert Connection.objects.get(pk=connection.pk).last_error == ""
     assert latest(connection).state == RunState.WAITING
 
 
-def test_saving_another_app_while_a_sync_runs_leaves_none_of_the_old_ones_licenses(
+def test_saving_another_app_during_a_sync_leaves_no_license_of_the_old_one(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 150))
     other = simulator.vendor.apps[1]
     simulator.feed.add(a_license(simulator, 900, productId=other.product_id))
-    with Meanwhile(connection).held():
+    with HeldSync(connection).held():
         details = details_of(simulator, product_id=other.product_id)
-        connecting.save_connection(acme, connecting.verify_details(details, hurried), NOON)
+        connecting.save_connection(acme, connecting.verify_details(details, fast_client), NOON)
     assert keys(acme) == set()
     work(connection)
     assert keys(acme) == {"E-0900"}
     assert latest(connection).state == RunState.SUCCEEDED
 
 
-def test_a_full_sync_that_is_asked_for_stops_the_one_that_runs(
+def test_a_request_for_a_full_sync_stops_a_running_sync_of_recent_changes(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     work(connection)
     simulator.feed.touch(60, NOON.date())
-    runs.request_sync(connection, Kind.RECENT, NOON)
-    with Meanwhile(connection).held():
-        full = runs.request_sync(connection, Kind.FULL, NOON)
+    scheduling.request_sync(connection, Kind.RECENT, NOON)
+    with HeldSync(connection).held():
+        full = scheduling.request_sync(connection, Kind.FULL, NOON)
     recent = connection.runs.get(kind=Kind.RECENT)
     assert (recent.state, recent.seen) == (RunState.STOPPED, 50)
     assert work(connection).pk == full.pk
@@ -180,37 +181,37 @@ def test_two_workers_do_not_work_on_the_same_connection(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
-    with Meanwhile(connection).held():
-        before = len(asked(simulator))
-        assert runs.due_connection_ids(NOON) == [], "somebody is at it"
+    with HeldSync(connection).held():
+        before = len(license_requests(simulator))
+        assert scheduling.due_connection_ids(NOON) == [], "somebody is at it"
         work(connection)
-        assert len(asked(simulator)) == before
+        assert len(license_requests(simulator)) == before
     run = latest(connection)
     assert (run.state, run.attempt) == (RunState.SUCCEEDED, 1)
     assert counters(run) == {"seen": 60, "imported": 60, "accounts_created": 60}
 
 
-def test_two_syncs_that_are_asked_for_at_once_are_one(
+def test_two_simultaneous_requests_create_one_sync(
     simulator: Simulator, connection: Connection
 ) -> None:
     work(connection)
 
     def ask() -> int:
-        return runs.request_sync(connection, Kind.FULL, NOON).pk
+        return scheduling.request_sync(connection, Kind.FULL, NOON).pk
 
     def ask_by_schedule() -> int:
-        runs.request_all_syncs(NOON)
+        scheduling.request_all_syncs(NOON)
         return latest(connection).pk
 
     assert len(set(at_once(ask, ask, ask_by_schedule, ask))) <= 2
     assert runs.unfinished_runs(connection).count() == 1
 
 
-def test_a_worker_that_lost_its_session_does_not_write_over_the_next_one(
+def test_a_worker_that_lost_its_session_does_not_overwrite_the_next_one(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 150))
-    with Meanwhile(connection).held() as first:
+    with HeldSync(connection).held() as first:
         # Its lock goes with its session, and another worker takes over.
         with somebody_else() as operator:
             terminate(operator, first.backend)
@@ -246,7 +247,7 @@ def test_a_killed_workers_lock_is_free(connection: Connection) -> None:
         assert is_free
 
 
-def test_the_first_savings_of_two_people_make_one_connection(
+def test_two_people_who_connect_at_once_create_one_connection(
     acme: Product, simulator: Simulator
 ) -> None:
     saved = at_once(*[lambda: connect(acme, simulator).pk] * 3)

@@ -1,4 +1,4 @@
-"""Syncs come every six hours by an entry of the schedule, on a queue of their own."""
+"""A periodic task starts syncs every six hours, on a queue of their own."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from django_celery_beat.models import CrontabSchedule, IntervalSchedule, Periodi
 from django_celery_beat.schedulers import ModelEntry
 
 from engagement.models import Product
-from marketplace import connecting, runs, schedule, tasks
+from marketplace import connecting, scheduling, tasks
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import HOUR, NOON, Kind, RunState, connect, latest, work
@@ -21,20 +21,20 @@ pytestmark = pytest.mark.django_db
 
 
 def entry() -> PeriodicTask:
-    found: PeriodicTask = PeriodicTask.objects.get(task="marketplace.tasks.sync_all")
-    return found
+    task: PeriodicTask = PeriodicTask.objects.get(task="marketplace.tasks.sync_all")
+    return task
 
 
 # --- The entry ------------------------------------------------------------------------------
 
 
-def test_the_migrations_make_one_entry_of_six_hours_on_its_own_queue() -> None:
-    made = entry()
-    assert (made.interval.every, made.interval.period) == (6, "hours")
-    assert (made.queue, made.enabled) == ("marketplace", True)
+def test_the_migrations_create_one_six_hourly_task_on_its_own_queue() -> None:
+    task = entry()
+    assert (task.interval.every, task.interval.period) == (6, "hours")
+    assert (task.queue, task.enabled) == ("marketplace", True)
 
 
-def test_migrating_again_does_not_undo_what_somebody_edited() -> None:
+def test_migrating_again_keeps_edits_of_the_task() -> None:
     daily, _ = IntervalSchedule.objects.get_or_create(every=24, period="hours")
     PeriodicTask.objects.filter(pk=entry().pk).update(
         name="Licenses", interval=daily, enabled=False, queue="elsewhere"
@@ -45,20 +45,20 @@ def test_migrating_again_does_not_undo_what_somebody_edited() -> None:
     assert kept.queue == "elsewhere"
 
 
-def test_the_entry_is_declared_in_no_second_place() -> None:
-    declared = [one["task"] for one in settings.CELERY_BEAT_SCHEDULE.values()]
+def test_the_task_is_declared_in_one_place() -> None:
+    declared = [entry["task"] for entry in settings.CELERY_BEAT_SCHEDULE.values()]
     assert "marketplace.tasks.sync_all" not in declared
     assert "marketplace.tasks.sync_all" in current_app.tasks
 
 
 def is_due(**changed: Any) -> bool:
-    """What beat's scheduler says of the entry when it starts."""
+    """Whether beat considers the task due when it starts."""
     PeriodicTask.objects.filter(pk=entry().pk).update(**changed)
     due: bool = ModelEntry(entry(), app=current_app).is_due().is_due
     return due
 
 
-def test_a_missed_run_is_made_up_after_downtime() -> None:
+def test_a_missed_run_starts_after_downtime() -> None:
     now = timezone.now()
     assert not is_due(last_run_at=now - 5 * HOUR)
     assert is_due(last_run_at=now - 7 * HOUR)
@@ -66,8 +66,8 @@ def test_a_missed_run_is_made_up_after_downtime() -> None:
     assert not is_due(last_run_at=now - 7 * HOUR, enabled=False)
 
 
-def test_a_beat_that_is_started_often_comes_to_the_first_run_too() -> None:
-    # With no last run beat would count from each of its starts.
+def test_frequent_restarts_of_beat_do_not_postpone_the_first_run() -> None:
+    # Without a last run, beat counts from each of its starts.
     assert entry().last_run_at is not None
 
 
@@ -80,7 +80,7 @@ def test_the_tasks_go_to_a_queue_of_their_own(path: str) -> None:
     assert queues == ["default", "scoring", "scoring"]
 
 
-def test_a_worker_that_is_told_nothing_takes_all_queues() -> None:
+def test_a_worker_takes_all_queues_by_default() -> None:
     assert set(current_app.amqp.queues) == {"default", "scoring", "marketplace"}
 
 
@@ -89,26 +89,26 @@ def test_a_worker_that_is_told_nothing_takes_all_queues() -> None:
 
 def test_the_next_sync_is_six_hours_after_the_last() -> None:
     PeriodicTask.objects.filter(pk=entry().pk).update(last_run_at=NOON)
-    assert schedule.next_run_at(NOON + HOUR) == NOON + 6 * HOUR
+    assert scheduling.next_run_at(NOON + HOUR) == NOON + 6 * HOUR
 
 
-def test_the_next_sync_follows_what_somebody_edited() -> None:
+def test_the_next_sync_follows_an_edited_schedule() -> None:
     midnight = CrontabSchedule.objects.create(minute="0", hour="0")
     now = timezone.now()
     PeriodicTask.objects.filter(pk=entry().pk).update(
         interval=None, crontab=midnight, last_run_at=now
     )
-    at = schedule.next_run_at(now)
+    at = scheduling.next_run_at(now)
     assert at is not None
     assert now < at <= now + timedelta(days=1, minutes=1)
 
 
-def test_there_is_no_next_sync_where_the_entry_was_switched_off(connection: Connection) -> None:
+def test_there_is_no_next_sync_if_the_task_is_disabled(connection: Connection) -> None:
     work(connection)
     PeriodicTask.objects.filter(pk=entry().pk).update(enabled=False)
-    assert runs.next_sync_at(connection, NOON) is None
+    assert scheduling.next_sync_at(connection, NOON) is None
     entry().delete()
-    assert runs.next_sync_at(connection, NOON) is None
+    assert scheduling.next_sync_at(connection, NOON) is None
 
 
 # --- What it starts -------------------------------------------------------------------------
@@ -123,11 +123,11 @@ def test_one_task_is_started_for_each_active_connection(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     woken: list[int] = []
-    monkeypatch.setattr(runs, "wake_workers", woken.extend)
+    monkeypatch.setattr(scheduling, "wake_workers", woken.extend)
     other = connect(globex, simulator)
     third = connect(Product.create_with_workspace("Initech"), simulator)
-    for one in (connection, other, third):
-        work(one)
+    for active in (connection, other, third):
+        work(active)
     connecting.disconnect(third, NOON)
     woken.clear()
     with django_capture_on_commit_callbacks(execute=True):
@@ -145,28 +145,28 @@ def test_waking_sends_the_connections_id_and_nothing_else(
         messages.append((name, args, kwargs))
 
     monkeypatch.setattr(Celery, "send_task", publish)
-    runs.wake_workers([connection.pk])
+    scheduling.wake_workers([connection.pk])
     assert [(name, list(args), kwargs) for name, args, kwargs in messages] == [
         ("marketplace.tasks.sync", [connection.pk], {})
     ]
 
 
-def test_a_broker_that_is_away_costs_a_minute(
+def test_an_unavailable_broker_delays_a_sync_by_a_minute(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
         raise OSError("no broker")
 
     monkeypatch.setattr(Celery, "send_task", refuse)
-    runs.wake_workers([connection.pk])
-    assert runs.due_connection_ids(NOON) == [connection.pk], "the look of every minute finds it"
+    scheduling.wake_workers([connection.pk])
+    assert scheduling.due_connection_ids(NOON) == [connection.pk], "the resume task finds it"
 
 
-def test_the_minutes_look_asks_for_what_is_due(
+def test_the_resume_task_wakes_workers_for_due_syncs(
     simulator: Simulator, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     woken: list[int] = []
-    monkeypatch.setattr(runs, "wake_workers", woken.extend)
+    monkeypatch.setattr(scheduling, "wake_workers", woken.extend)
     tasks.resume()
     assert woken == [connection.pk]
     SyncRun.objects.update(due_at=timezone.now() + HOUR)
@@ -175,7 +175,7 @@ def test_the_minutes_look_asks_for_what_is_due(
     assert woken == []
 
 
-def test_a_sync_that_was_on_its_way_is_not_asked_for_twice(connection: Connection) -> None:
+def test_the_schedule_does_not_request_an_unfinished_sync_again(connection: Connection) -> None:
     assert latest(connection).kind == Kind.FIRST
-    assert runs.request_all_syncs(NOON) == 0
+    assert scheduling.request_all_syncs(NOON) == 0
     assert SyncRun.objects.count() == 1

@@ -1,4 +1,4 @@
-"""The simulator answers as the marketplace is known to, and misbehaves as it is told to."""
+"""The simulator responds like the marketplace, and simulates its faults on request."""
 
 import json
 from collections.abc import Iterator
@@ -11,19 +11,19 @@ from django.core.management import CommandError, call_command
 
 from marketplace.simulator import records
 from marketplace.simulator.faults import (
-    CutOff,
+    ConnectionDrop,
     Endpoint,
     ErrorStatus,
     Fault,
-    HangUp,
-    Html,
-    Huge,
+    HtmlPage,
+    IncompleteBody,
+    Latency,
     NextLink,
+    OversizedBody,
+    PaginationDrift,
     Redirect,
-    Shifting,
-    Slow,
-    Truncated,
-    WrongShape,
+    TruncatedJson,
+    UnexpectedJson,
 )
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.server import Simulator
@@ -34,7 +34,7 @@ REST = "/marketplace/rest/3"
 
 
 class Caller:
-    """Somebody who knows the credentials and asks the simulator by hand."""
+    """Sends requests to the simulator with its credentials."""
 
     def __init__(self, simulator: Simulator) -> None:
         self.simulator = simulator
@@ -88,7 +88,7 @@ def test_a_vendor_has_a_developer_id(caller: Caller) -> None:
     assert caller.get(f"{REST}/developer-space/vendor/99999999").status_code == 404
 
 
-def test_the_listing_is_paged_by_a_cursor_that_remembers_what_was_asked_for(caller: Caller) -> None:
+def test_the_cursor_of_the_listing_repeats_the_parameters(caller: Caller) -> None:
     first = caller.get(caller.listing, limit=50, includePrivate="true").json()
     link = first["links"]["next"]
     assert link.startswith("/rest/3/product-listing/")
@@ -103,7 +103,7 @@ def test_private_apps_are_listed_on_request_only(caller: Caller) -> None:
     assert {item["state"] for item in listed} == {"PUBLIC"}
 
 
-def test_licenses_come_in_pages_and_the_links_lead_nowhere(caller: Caller) -> None:
+def test_licenses_come_in_pages_with_unreliable_links(caller: Caller) -> None:
     first = caller.get(caller.reporting).json()
     assert len(first["licenses"]) == 50
     href = first["_links"]["next"]["href"]
@@ -112,7 +112,7 @@ def test_licenses_come_in_pages_and_the_links_lead_nowhere(caller: Caller) -> No
     assert sizes[:-1] == [50] * (len(sizes) - 1) and 0 < sizes[-1] <= 50
 
 
-def test_a_page_behind_the_last_is_empty(caller: Caller) -> None:
+def test_a_page_after_the_last_is_empty(caller: Caller) -> None:
     assert caller.page(offset=10_000) == []
 
 
@@ -127,7 +127,7 @@ def test_a_page_behind_the_last_is_empty(caller: Caller) -> None:
         {"cloudComplianceBoundaries": "none"},
     ],
 )
-def test_parameters_that_the_marketplace_refuses(caller: Caller, parameters: Any) -> None:
+def test_parameters_that_the_marketplace_rejects(caller: Caller, parameters: Any) -> None:
     assert caller.get(caller.reporting, **parameters).status_code == 400
 
 
@@ -135,7 +135,7 @@ def test_unknown_parameters_are_ignored(caller: Caller) -> None:
     assert caller.page(colour="red") == caller.page()
 
 
-def test_only_the_app_that_is_asked_for(caller: Caller) -> None:
+def test_only_licenses_of_the_requested_app(caller: Caller) -> None:
     other = caller.simulator.vendor.apps[1].product_id
     mine = caller.page()[0]
     caller.simulator.feed.add({**mine, "productId": other}, at=0)
@@ -177,7 +177,7 @@ def test_always_free_licenses_may_come_with_the_others() -> None:
 
 
 @pytest.mark.parametrize("boundary", ["fedramp_moderate", "isolated_cloud"])
-def test_special_clouds_come_when_they_are_named(caller: Caller, boundary: str) -> None:
+def test_special_clouds_come_on_request_only(caller: Caller, boundary: str) -> None:
     kind = {"fedramp_moderate": "government", "isolated_cloud": "isolated"}[boundary]
     mine = {**caller.page()[0], "cloudId": "there"}
     caller.simulator.feed.add(records.add_oddity(mine, kind), at=0)
@@ -193,7 +193,7 @@ def test_data_insights_come_on_request_only(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("credentials", [None, ("reports@lumenworks.example", "wrong")])
-def test_without_the_right_credentials_every_address_answers_401(
+def test_every_endpoint_returns_401_without_valid_credentials(
     caller: Caller, credentials: Any
 ) -> None:
     for path in (caller.vendor, caller.listing, caller.reporting, "/elsewhere"):
@@ -207,17 +207,17 @@ def test_another_developer_space_is_forbidden(caller: Caller) -> None:
         assert caller.get(path.replace(mine, "somebody")).status_code == 403
 
 
-def test_requests_are_noted_without_their_credentials(caller: Caller) -> None:
+def test_requests_are_recorded_without_credentials(caller: Caller) -> None:
     caller.get(caller.reporting, offset=50)
-    asked = caller.simulator.asked[-1]
-    assert (asked.endpoint, asked.offset, asked.status) == (Endpoint.LICENSES, 50, 200)
-    assert "User-Agent" in asked.headers and "Authorization" not in asked.headers
+    request = caller.simulator.requests[-1]
+    assert (request.endpoint, request.offset, request.status) == (Endpoint.LICENSES, 50, 200)
+    assert "User-Agent" in request.headers and "Authorization" not in request.headers
 
 
 # --- The data -----------------------------------------------------------------------------------
 
 
-def test_the_same_seed_and_day_make_the_same_licenses() -> None:
+def test_the_same_seed_and_day_generate_the_same_licenses() -> None:
     def made(seed: int) -> list[Any]:
         return list(records.generate_licenses(create_vendor(seed), seed, 300, TODAY))
 
@@ -229,14 +229,14 @@ def test_the_same_seed_and_day_make_the_same_licenses() -> None:
     assert create_vendor(1) != create_vendor(2)
 
 
-def test_a_site_is_named_the_same_however_many_licenses_there_are() -> None:
+def test_the_name_of_a_site_does_not_depend_on_the_number_of_licenses() -> None:
     few = list(records.generate_licenses(create_vendor(), 1, 20, TODAY))
     many = list(records.generate_licenses(create_vendor(), 1, 200, TODAY))
     assert many[:20] == few
     assert few[0]["cloudId"] == records.create_site(1, 0).cloud_id
 
 
-def test_generated_licenses_hold_every_oddity_and_sites_with_two_licenses() -> None:
+def test_generated_licenses_contain_every_oddity_and_sites_with_two_licenses() -> None:
     rows = list(records.generate_licenses(create_vendor(), 1, 1000, TODAY))
     assert len(rows) == 1000
     for kind, fields in records.ODDITIES.items():
@@ -246,12 +246,12 @@ def test_generated_licenses_hold_every_oddity_and_sites_with_two_licenses() -> N
     assert len(set(sites)) < len(sites)
 
 
-def test_malformed_records_are_served_as_they_are(caller: Caller) -> None:
+def test_invalid_records_are_served_unchanged(caller: Caller) -> None:
     caller.simulator.feed.add(*records.MALFORMED, at=0)
     assert caller.page()[: len(records.MALFORMED)] == records.MALFORMED
 
 
-def test_the_feed_changes_while_it_is_served(caller: Caller) -> None:
+def test_the_feed_can_change_at_run_time(caller: Caller) -> None:
     feed = caller.simulator.feed
     before = caller.page()
     assert feed.touch(2, TODAY, tier="9 Users") == caller.page()[:2]
@@ -267,7 +267,7 @@ def test_the_feed_changes_while_it_is_served(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410, 429, 500, 502, 503])
-def test_any_status(caller: Caller, status: int) -> None:
+def test_error_status(caller: Caller, status: int) -> None:
     caller.simulator.add_faults(ErrorStatus(status=status))
     answer = caller.get(caller.vendor)
     assert answer.status_code == status
@@ -275,42 +275,42 @@ def test_any_status(caller: Caller, status: int) -> None:
 
 
 @pytest.mark.parametrize("wait", ["7", "Wed, 21 Oct 2026 07:28:00 GMT"])
-def test_a_limited_rate_names_when_to_come_back_in_both_forms(caller: Caller, wait: str) -> None:
+def test_a_rate_limit_sends_retry_after_in_both_formats(caller: Caller, wait: str) -> None:
     caller.simulator.add_faults(ErrorStatus(status=429, retry_after=wait))
     assert caller.get(caller.vendor).headers["Retry-After"] == wait
 
 
-def test_a_fault_befalls_its_endpoint_and_page_so_many_times(caller: Caller) -> None:
+def test_a_fault_affects_its_endpoint_and_page_a_number_of_times(caller: Caller) -> None:
     caller.simulator.add_faults(
         ErrorStatus(status=503, on=Endpoint.LICENSES, offset=50, after=1, times=2)
     )
     assert caller.get(caller.vendor).status_code == 200
     assert caller.get(caller.reporting, offset=0).status_code == 200
-    found = [caller.get(caller.reporting, offset=50).status_code for _ in range(4)]
-    assert found == [200, 503, 503, 200]
+    statuses = [caller.get(caller.reporting, offset=50).status_code for _ in range(4)]
+    assert statuses == [200, 503, 503, 200]
 
 
-def test_faults_are_lifted_together(caller: Caller) -> None:
-    caller.simulator.add_faults(ErrorStatus(status=500), Slow(seconds=0))
+def test_all_faults_are_removed_together(caller: Caller) -> None:
+    caller.simulator.add_faults(ErrorStatus(status=500), Latency(seconds=0))
     caller.simulator.clear_faults()
     assert caller.get(caller.vendor).status_code == 200
 
 
-def test_a_page_for_people(caller: Caller) -> None:
-    caller.simulator.add_faults(Html())
+def test_html_page(caller: Caller) -> None:
+    caller.simulator.add_faults(HtmlPage())
     answer = caller.get(caller.reporting)
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/html") and "<title>" in answer.text
 
 
-def test_json_that_ends_too_soon(caller: Caller) -> None:
-    caller.simulator.add_faults(Truncated())
+def test_truncated_json(caller: Caller) -> None:
+    caller.simulator.add_faults(TruncatedJson())
     with pytest.raises(ValueError):
         caller.get(caller.reporting).json()
 
 
-@pytest.mark.parametrize("fault", [CutOff(), HangUp()])
-def test_connections_that_end_too_soon(caller: Caller, fault: Fault) -> None:
+@pytest.mark.parametrize("fault", [IncompleteBody(), ConnectionDrop()])
+def test_incomplete_body_and_connection_drop(caller: Caller, fault: Fault) -> None:
     caller.simulator.add_faults(fault)
     with pytest.raises((requests.ConnectionError, requests.exceptions.ChunkedEncodingError)):
         caller.get(caller.reporting)
@@ -319,47 +319,47 @@ def test_connections_that_end_too_soon(caller: Caller, fault: Fault) -> None:
 
 
 @pytest.mark.parametrize("value", [[], "text", {"licenses": "none"}, None])
-def test_json_of_another_shape(caller: Caller, value: Any) -> None:
-    caller.simulator.add_faults(WrongShape(value=value))
+def test_unexpected_json(caller: Caller, value: Any) -> None:
+    caller.simulator.add_faults(UnexpectedJson(value=value))
     assert caller.get(caller.reporting).json() == value
 
 
-def test_huge_answers_as_they_are_and_packed(caller: Caller) -> None:
+def test_oversized_body_plain_and_compressed(caller: Caller) -> None:
     for packed in (False, True):
         caller.simulator.clear_faults()
-        caller.simulator.add_faults(Huge(megabytes=2, packed=packed))
+        caller.simulator.add_faults(OversizedBody(megabytes=2, packed=packed))
         answer = caller.get(caller.vendor)
         assert len(answer.content) > 2 * 1024 * 1024
         sent = int(answer.headers["Content-Length"])
         assert (sent < 10_000) is packed
 
 
-def test_being_sent_elsewhere(caller: Caller) -> None:
+def test_redirect(caller: Caller) -> None:
     caller.simulator.add_faults(Redirect(to="http://127.0.0.1:9/"))
     answer = caller.get(caller.vendor)
     assert (answer.status_code, answer.headers["Location"]) == (302, "http://127.0.0.1:9/")
 
 
 @pytest.mark.parametrize("link", ["//evil.example/", "/../../admin", 7, "/rest/3/x\r\n"])
-def test_hostile_next_links(caller: Caller, link: Any) -> None:
+def test_next_link(caller: Caller, link: Any) -> None:
     caller.simulator.add_faults(NextLink(link=link))
     assert caller.get(caller.listing).json()["links"]["next"] == link
     assert caller.get(caller.reporting).json()["_links"]["next"] == {"href": link}
 
 
-def test_pages_that_overlap_and_pages_that_are_served_again(caller: Caller) -> None:
+def test_pagination_drift(caller: Caller) -> None:
     straight = caller.page(offset=50)
-    caller.simulator.add_faults(Shifting(rows=3))
+    caller.simulator.add_faults(PaginationDrift(rows=3))
     assert caller.page(offset=50)[3:] == straight[:-3]
     caller.simulator.clear_faults()
-    caller.simulator.add_faults(Shifting(rows=50))
+    caller.simulator.add_faults(PaginationDrift(rows=50))
     assert caller.page(offset=50) == caller.page(offset=0)
 
 
 # --- From another process -----------------------------------------------------------------------
 
 
-def test_it_is_told_over_http_what_to_do(caller: Caller) -> None:
+def test_the_control_endpoints_change_the_simulator(caller: Caller) -> None:
     told = caller.tell("misbehave", {"fault": "status", "status": 429, "retry_after": "5"})
     assert told.status_code == 200
     assert caller.get(caller.vendor).status_code == 429
@@ -369,7 +369,7 @@ def test_it_is_told_over_http_what_to_do(caller: Caller) -> None:
     assert [row["tier"] for row in caller.page(lastUpdated="2027-01-01")] == ["7 Users"] * 3
 
 
-def test_its_token_is_replaced_while_it_runs(caller: Caller) -> None:
+def test_the_token_can_be_replaced_at_run_time(caller: Caller) -> None:
     token = caller.tell("replace-token").json()["token"]
     assert caller.get(caller.vendor).status_code == 401
     caller.session.auth = (caller.simulator.vendor.user_name, token)
@@ -379,13 +379,13 @@ def test_its_token_is_replaced_while_it_runs(caller: Caller) -> None:
 @pytest.mark.parametrize(
     "body", ['{"fault": "unheard-of"}', '{"fault": "status"}', "{", '{"fault": "html", "x": 1}']
 )
-def test_orders_that_it_does_not_understand_change_nothing(caller: Caller, body: str) -> None:
+def test_invalid_control_requests_change_nothing(caller: Caller, body: str) -> None:
     assert caller.tell("misbehave", body).status_code == 400
     assert caller.get(caller.vendor).status_code == 200
     assert caller.tell("something-else").status_code == 404
 
 
-def test_a_port_in_use_is_said_in_a_sentence(simulator: Simulator) -> None:
+def test_the_command_explains_that_its_port_is_in_use(simulator: Simulator) -> None:
     port = int(simulator.url.rpartition(":")[2])
-    with pytest.raises(CommandError, match=f"cannot listen on port {port}.*--port"):
+    with pytest.raises(CommandError, match=f"Cannot listen on port {port}.*--port"):
         call_command("marketplace_simulator", port=port, licenses=1)

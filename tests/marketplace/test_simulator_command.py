@@ -1,4 +1,4 @@
-"""``manage.py marketplace_simulator`` as a person runs it."""
+"""``manage.py marketplace_simulator`` in a terminal."""
 
 import re
 import signal
@@ -38,7 +38,7 @@ def process(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
         started.kill()
 
 
-def test_it_prints_what_to_enter_and_serves_it_until_ctrl_c(
+def test_it_prints_the_details_and_runs_until_ctrl_c(
     process: "subprocess.Popen[str]", tmp_path: Path
 ) -> None:
     assert process.stdout is not None

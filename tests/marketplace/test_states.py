@@ -1,4 +1,4 @@
-"""Each change of a connection's state, and what it does to syncs, the token and the traits."""
+"""Each change of a connection's state, and its effect on syncs, the token, and traits."""
 
 from datetime import datetime, timedelta
 
@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from engagement.models import Product
-from marketplace import connecting, runs
+from marketplace import connecting, runs, scheduling
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
@@ -20,7 +20,7 @@ from tests.marketplace.connections import (
     a_license,
     connect,
     details_of,
-    hurried,
+    fast_client,
     keys,
     latest,
     licenses,
@@ -41,9 +41,9 @@ def token_is_stored(connection: Connection) -> bool:
 
 
 def expire(simulator: Simulator, connection: Connection, now: datetime = NOON) -> None:
-    """Have the token expire and a sync find out."""
+    """Let the token expire and a sync notice it."""
     simulator.replace_token()
-    runs.request_sync(connection, Kind.RECENT, now)
+    scheduling.request_sync(connection, Kind.RECENT, now)
     work(connection, now)
     assert read(connection).state == State.REQUIRES_AUTHENTICATION
 
@@ -113,14 +113,14 @@ def test_replacing_the_details_of_an_active_connection_starts_a_sync_with_the_ne
     assert work(connection, NOON + HOUR).state == RunState.SUCCEEDED
 
 
-def test_another_app_starts_with_no_licenses_and_its_values_replace_the_old_ones(
+def test_another_app_starts_without_licenses_and_its_values_replace_the_old_ones(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1, "site", tier="500 Users"))
     work(connection)
     other = simulator.vendor.apps[1]
     details = details_of(simulator, product_id=other.product_id)
-    connecting.save_connection(acme, connecting.verify_details(details, hurried), NOON + HOUR)
+    connecting.save_connection(acme, connecting.verify_details(details, fast_client), NOON + HOUR)
     assert keys(acme) == set()
     assert traits(acme, "site")["am.tier"] == "500 Users", "until they are replaced"
 
@@ -144,15 +144,15 @@ def test_disconnecting_stops_syncs_keeps_traits_and_deletes_the_token(
     if from_state == State.REQUIRES_AUTHENTICATION:
         expire(simulator, connection)
     else:
-        runs.request_sync(connection, Kind.RECENT, NOON)
+        scheduling.request_sync(connection, Kind.RECENT, NOON)
     connecting.disconnect(connection, NOON + HOUR)
 
     assert read(connection).state == State.DISCONNECTED
     assert not token_is_stored(connection)
     assert runs.unfinished_runs(connection).count() == 0
-    assert runs.request_all_syncs(NOON + 6 * HOUR) == 0
-    with pytest.raises(runs.ConnectionInactive):
-        runs.request_sync(connection, Kind.FULL, NOON + 6 * HOUR)
+    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 0
+    with pytest.raises(scheduling.ConnectionInactive):
+        scheduling.request_sync(connection, Kind.FULL, NOON + 6 * HOUR)
     assert traits(acme, "site-0001")["am.tier"] == "10 Users"
 
 
@@ -175,7 +175,7 @@ def test_disconnecting_again_changes_nothing(connection: Connection) -> None:
         {"state": "unheard of"},
     ],
 )
-def test_a_state_that_cannot_be_is_refused(
+def test_the_database_rejects_an_impossible_state(
     connection: Connection, impossible: dict[str, str | None]
 ) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -186,7 +186,7 @@ def test_a_state_that_cannot_be_is_refused(
     "impossible",
     [{"seen": 1}, {"imported": 2}, {"without_cloud_id": 1}, {"state": RunState.SUCCEEDED}],
 )
-def test_counters_that_do_not_add_up_are_refused(
+def test_the_database_rejects_counters_that_do_not_add_up(
     connection: Connection, impossible: dict[str, int | str]
 ) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
@@ -195,7 +195,7 @@ def test_counters_that_do_not_add_up_are_refused(
 
 def test_a_connection_has_one_unfinished_sync(connection: Connection) -> None:
     with pytest.raises(IntegrityError), transaction.atomic():
-        runs.create_run(connection, Kind.FULL, NOON)
+        scheduling.create_run(connection, Kind.FULL, NOON)
 
 
 def test_a_product_has_one_connection(
@@ -209,27 +209,27 @@ def test_a_product_has_one_connection(
 # --- When it syncs next ---------------------------------------------------------------------
 
 
-def test_the_next_sync_is_known(simulator: Simulator, connection: Connection) -> None:
-    assert runs.next_sync_at(connection, NOON + HOUR) == NOON, "due since then"
+def test_the_time_of_the_next_sync(simulator: Simulator, connection: Connection) -> None:
+    assert scheduling.next_sync_at(connection, NOON + HOUR) == NOON, "due since then"
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=503, times=4))
     work(connection)
-    assert runs.next_sync_at(connection, NOON) == NOON + timedelta(minutes=10)
+    assert scheduling.next_sync_at(connection, NOON) == NOON + timedelta(minutes=10)
     work(connection, NOON + HOUR)
-    scheduled = runs.next_sync_at(connection, NOON + HOUR)
+    scheduled = scheduling.next_sync_at(connection, NOON + HOUR)
     assert scheduled is not None
     connecting.disconnect(connection, NOON + HOUR)
     connection.refresh_from_db()
-    assert runs.next_sync_at(connection, NOON + HOUR) is None
+    assert scheduling.next_sync_at(connection, NOON + HOUR) is None
 
 
 def test_testing_the_connection_uses_the_stored_token(
     simulator: Simulator, connection: Connection
 ) -> None:
-    assert connecting.verify_stored_details(connection, hurried) == (
-        "The details work: the marketplace shows the licenses of Board Lens for Jira to this "
-        "account of vendor 1234567."
+    assert connecting.verify_stored_details(connection, fast_client) == (
+        "The connection works: this account can read the licenses of Board Lens for Jira, vendor "
+        "1234567."
     )
     simulator.replace_token()
     with pytest.raises(connecting.DetailsRejected, match="rejects this user name"):
-        connecting.verify_stored_details(connection, hurried)
+        connecting.verify_stored_details(connection, fast_client)
     assert read(connection).state == State.ACTIVE, "a sync finds out"

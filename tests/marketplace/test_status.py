@@ -1,4 +1,4 @@
-"""A connection's page says in words how it stands and what its syncs did."""
+"""A connection's page explains its state and its syncs."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -41,42 +41,42 @@ def of(product: Product, now: datetime = NOON + HOUR, **fields: Any) -> status.C
 # --- The state ----------------------------------------------------------------------------------
 
 
-def test_an_active_connection_is_well(acme: Product) -> None:
-    shown = of(acme)
-    assert (shown.level, shown.title) == ("good", "Connected.")
-    assert shown.last_success is not None and shown.last_success.at == NOON
-    assert shown.last_success.distance == "1\xa0hour ago"
-    assert shown.last_error is None
+def test_an_active_connection_is_healthy(acme: Product) -> None:
+    page = of(acme)
+    assert (page.level, page.title) == ("good", "Connected.")
+    assert page.last_success is not None and page.last_success.at == NOON
+    assert page.last_success.distance == "1\xa0hour ago"
+    assert page.last_error is None
 
 
-def test_before_the_first_success_it_says_what_comes(acme: Product) -> None:
-    assert of(acme, last_success_at=None).reason == "The first sync brings all licenses."
+def test_before_the_first_success_the_status_says_what_comes(acme: Product) -> None:
+    assert of(acme, last_success_at=None).reason == "The first sync imports all licenses."
 
 
 @pytest.mark.parametrize(
     ("failed_at", "level", "advice"),
     [(NOON - HOUR, "good", ""), (NOON + timedelta(minutes=1), "warning", "It answered 503.")],
 )
-def test_an_error_since_the_last_success_is_told_first(
+def test_an_error_since_the_last_success_is_shown_first(
     acme: Product, failed_at: datetime, level: str, advice: str
 ) -> None:
-    shown = of(acme, last_error="It answered 503.", last_error_at=failed_at)
-    assert (shown.level, shown.advice) == (level, advice)
+    page = of(acme, last_error="It answered 503.", last_error_at=failed_at)
+    assert (page.level, page.advice) == (level, advice)
 
 
-def test_an_expired_token_says_why_and_what_to_do(acme: Product) -> None:
-    shown = of(acme, state=State.REQUIRES_AUTHENTICATION, state_reason="The token was refused.")
-    assert (shown.level, shown.title) == ("bad", "Requires authentication.")
-    assert shown.reason == "The token was refused."
-    assert "enter all four details again" in shown.advice
-    assert shown.next_sync is None
+def test_an_expired_token_shows_the_reason_and_what_to_do(acme: Product) -> None:
+    page = of(acme, state=State.REQUIRES_AUTHENTICATION, state_reason="The token was refused.")
+    assert (page.level, page.title) == ("bad", "Requires authentication.")
+    assert page.reason == "The token was refused."
+    assert "enter all four details again" in page.advice
+    assert page.next_sync is None
 
 
-def test_a_disconnected_one_says_that_traits_stay(acme: Product) -> None:
-    shown = of(acme, state=State.DISCONNECTED, api_token=None)
-    assert (shown.level, shown.title) == ("quiet", "Disconnected.")
-    assert "stay on their accounts" in shown.advice
-    assert shown.next_sync is None
+def test_a_disconnected_connection_says_that_traits_stay(acme: Product) -> None:
+    page = of(acme, state=State.DISCONNECTED, api_token=None)
+    assert (page.level, page.title) == ("quiet", "Disconnected.")
+    assert "stay on their accounts" in page.advice
+    assert page.next_sync is None
 
 
 # --- A sync under way ---------------------------------------------------------------------------
@@ -86,11 +86,11 @@ def progress(connection: Connection) -> status.SyncProgress | None:
     return status.connection_status(connection, NOON + HOUR).progress
 
 
-def test_nothing_under_way_shows_no_progress(acme: Product) -> None:
+def test_no_progress_without_an_unfinished_sync(acme: Product) -> None:
     assert progress(a_connection(acme)) is None
 
 
-def test_a_running_sync_tells_its_page_and_its_licenses(acme: Product) -> None:
+def test_a_running_sync_shows_its_page_and_its_licenses(acme: Product) -> None:
     connection = a_connection(acme)
     a_run(connection, "running", pages=1200, seen=60_000, unchanged=60_000)
     shown = progress(connection)
@@ -100,7 +100,9 @@ def test_a_running_sync_tells_its_page_and_its_licenses(acme: Product) -> None:
 
 
 @pytest.mark.parametrize(("seen", "share"), [(0, 0), (250, 49), (503, 99), (9000, 99)])
-def test_a_full_sync_is_measured_by_the_last_one(acme: Product, seen: int, share: int) -> None:
+def test_the_progress_of_a_full_sync_is_relative_to_the_last_one(
+    acme: Product, seen: int, share: int
+) -> None:
     connection = a_connection(acme)
     a_run(connection, "succeeded", seen=3, unchanged=3)
     a_run(connection, "running", kind=Kind.FULL, since=None, pages=1, seen=seen, unchanged=seen)
@@ -108,14 +110,14 @@ def test_a_full_sync_is_measured_by_the_last_one(acme: Product, seen: int, share
     assert shown is not None and shown.share == share
 
 
-def test_a_sync_that_nobody_has_taken_up_waits_for_a_worker(acme: Product) -> None:
+def test_a_due_sync_waits_for_a_worker(acme: Product) -> None:
     connection = a_connection(acme)
     a_run(connection, "waiting", started_at=None)
     shown = progress(connection)
-    assert shown is not None and "waits for a free worker" in shown.sentence
+    assert shown is not None and "waiting for a free worker" in shown.sentence
 
 
-def test_a_sync_that_was_put_down_is_no_progress(acme: Product) -> None:
+def test_a_suspended_sync_shows_no_progress(acme: Product) -> None:
     connection = a_connection(acme)
     a_run(connection, "waiting", due_at=NOON + 3 * HOUR)
     assert progress(connection) is None
@@ -132,16 +134,16 @@ def test_a_sync_that_was_put_down_is_no_progress(acme: Product) -> None:
         ("failed", {"error": "It answered HTML."}, "Failed. It answered HTML.", "bad"),
         ("stopped", {"note": "Disconnected."}, "Stopped. Disconnected.", "quiet"),
         ("running", {}, "Running.", "quiet"),
-        ("waiting", {"started_at": None}, "Waits for a free worker.", "quiet"),
+        ("waiting", {"started_at": None}, "Waiting for a free worker.", "quiet"),
         (
             "waiting",
             {"due_at": NOON + 3 * HOUR, "error": "It answered 503."},
-            "Goes on in 2\xa0hours. It answered 503.",
+            "Resumes in 2\xa0hours. It answered 503.",
             "warning",
         ),
     ],
 )
-def test_each_sync_says_what_came_of_it(
+def test_each_sync_shows_its_outcome(
     acme: Product, state: str, fields: Any, result: str, level: str
 ) -> None:
     connection = a_connection(acme)
@@ -151,14 +153,14 @@ def test_each_sync_says_what_came_of_it(
     assert row.level == level
 
 
-def test_the_newest_syncs_come_first_and_no_more_than_a_page_of_them(acme: Product) -> None:
+def test_the_history_shows_one_page_of_syncs_newest_first(acme: Product) -> None:
     connection = a_connection(acme)
-    made = [a_run(connection, "succeeded").pk for _ in range(status.HISTORY_LENGTH + 5)]
-    shown = [row.run.pk for row in status.connection_status(connection, NOON + HOUR).history]
-    assert shown == made[::-1][: status.HISTORY_LENGTH]
+    created_ids = [a_run(connection, "succeeded").pk for _ in range(status.HISTORY_LENGTH + 5)]
+    shown_ids = [row.run.pk for row in status.connection_status(connection, NOON + HOUR).history]
+    assert shown_ids == created_ids[::-1][: status.HISTORY_LENGTH]
 
 
-def test_failed_records_are_listed_with_their_reasons_as_far_as_they_are_kept(
+def test_stored_failed_records_are_listed_with_their_reasons(
     acme: Product,
 ) -> None:
     connection = a_connection(acme)
@@ -170,7 +172,7 @@ def test_failed_records_are_listed_with_their_reasons_as_far_as_they_are_kept(
     assert row.failures_left_out == 10
 
 
-def test_the_page_costs_the_same_queries_however_long_the_history(
+def test_the_number_of_queries_does_not_depend_on_the_history(
     acme: Product, django_assert_max_num_queries: Any
 ) -> None:
     connection = a_connection(acme)
@@ -181,7 +183,7 @@ def test_the_page_costs_the_same_queries_however_long_the_history(
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (0.04, "0.1 s"),
         (9.94, "9.9 s"),
@@ -192,5 +194,5 @@ def test_the_page_costs_the_same_queries_however_long_the_history(
         (7500, "2 h 5 min"),
     ],
 )
-def test_durations_are_said_as_people_say_them(seconds: float, said: str) -> None:
-    assert status.format_duration(timedelta(seconds=seconds)) == said
+def test_durations_in_words(seconds: float, text: str) -> None:
+    assert status.format_duration(timedelta(seconds=seconds)) == text

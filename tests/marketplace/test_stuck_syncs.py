@@ -1,4 +1,4 @@
-"""A sync that cannot go on is given up, and others go on from what is known."""
+"""A sync that cannot finish fails, and later syncs continue from what is known."""
 
 from datetime import datetime, timedelta
 
@@ -6,9 +6,9 @@ import pytest
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import connecting, runs, status
+from marketplace import connecting, scheduling, status
 from marketplace.models import Connection, SyncRun
-from marketplace.simulator.faults import Endpoint, ErrorStatus, Html
+from marketplace.simulator.faults import Endpoint, ErrorStatus, HtmlPage
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
     DAY,
@@ -19,11 +19,11 @@ from tests.marketplace.connections import (
     State,
     a_license,
     accounts,
-    asked,
     connect,
     details_of,
-    hurried,
+    fast_client,
     latest,
+    license_requests,
     licenses,
     sync_now,
     traits,
@@ -37,8 +37,8 @@ WEEK = 7 * DAY
 
 
 def scheduled(connection: Connection, now: datetime) -> SyncRun:
-    """What the schedule starts at that time, after a worker has looked at it."""
-    assert runs.request_all_syncs(now) == 1
+    """The run that the schedule starts at that time, after a worker's turn."""
+    assert scheduling.request_all_syncs(now) == 1
     return work(connection, now)
 
 
@@ -54,27 +54,26 @@ def work_to_the_end(connection: Connection, now: datetime) -> SyncRun:
 
 @pytest.fixture
 def stuck(simulator: Simulator, connection: Connection) -> Connection:
-    """A connection whose weekly full sync meets a page that always fails."""
+    """A connection whose weekly full sync reaches a page that always fails."""
     simulator.feed.add(*licenses(simulator, 120))
     work(connection)
     simulator.add_faults(ErrorStatus(on=LICENSES, status=500, offset=100))
-    assert runs.request_all_syncs(NOON + WEEK) == 1
+    assert scheduling.request_all_syncs(NOON + WEEK) == 1
     return connection
 
 
 # --- Giving up ------------------------------------------------------------------------------
 
 
-def test_a_page_that_always_fails_ends_the_sync_with_its_number_and_what_to_do(
+def test_a_page_that_always_fails_fails_the_sync_with_its_number_and_what_to_do(
     stuck: Connection,
 ) -> None:
     run = work_to_the_end(stuck, NOON + WEEK)
     assert (run.kind, run.state, run.seen) == (Kind.FULL, RunState.FAILED, 100)
     assert run.error == (
-        "Page 3 of the list of licenses could not be read in 6 attempts in a row: it answered "
-        "500. The sync was given up. The licenses that it brought stay, later syncs bring what "
-        "changes, and the next full sync starts from the beginning. If it stays so, ask the "
-        "marketplace’s support."
+        "Page 3 of the list of licenses failed 6 times in a row: it returned 500. Imported "
+        "licenses stay, changes continue to arrive, and the next full sync starts over. If this "
+        "persists, contact the marketplace’s support."
     )
     assert run.finished_at is not None
     assert run.finished_at - run.requested_at == 310 * timedelta(minutes=1)
@@ -82,13 +81,17 @@ def test_a_page_that_always_fails_ends_the_sync_with_its_number_and_what_to_do(
     assert (stuck.state, stuck.last_error) == (State.ACTIVE, run.error)
 
 
-def test_a_page_of_another_list_is_named(simulator: Simulator, connection: Connection) -> None:
+def test_the_error_mentions_the_list_of_the_page(
+    simulator: Simulator, connection: Connection
+) -> None:
     simulator.add_faults(ErrorStatus(on=LICENSES, status=503, after=1))
     run = work_to_the_end(connection, NOON)
-    assert run.error.startswith("Page 1 of the list of always free licenses could not be read")
+    assert run.error.startswith(
+        "Page 1 of the list of always free licenses failed 6 times in a row"
+    )
 
 
-def test_a_sync_that_comes_further_now_and_then_ends_after_a_day(
+def test_a_sync_with_occasional_progress_fails_after_a_day(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 4000))
@@ -104,18 +107,18 @@ def test_a_sync_that_comes_further_now_and_then_ends_after_a_day(
         assert run.due_at > now
         now = max(run.due_at, now + HOUR)
     assert run.state == RunState.FAILED
-    assert "could not be read in one attempt" in run.error
+    assert "failed once" in run.error
     assert DAY < now - NOON < DAY + 2 * HOUR
 
 
-def test_a_sync_that_only_ever_has_its_turn_ends_after_a_day(
+def test_a_sync_that_never_finishes_in_its_turns_fails_after_a_day(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 400))
-    work(connection, out_of_time=lambda: True)
-    run = work(connection, NOON + DAY + HOUR, out_of_time=lambda: True)
+    work(connection, is_out_of_time=lambda: True)
+    run = work(connection, NOON + DAY + HOUR, is_out_of_time=lambda: True)
     assert run.state == RunState.FAILED
-    assert run.error.startswith("The sync did not end within a day.")
+    assert run.error.startswith("The sync did not finish within a day.")
 
 
 # --- Afterwards -----------------------------------------------------------------------------
@@ -130,7 +133,7 @@ def test_changes_arrive_while_full_syncs_fail(
     for turn in range(6):
         now += 6 * HOUR
         simulator.feed.touch(1, now.date(), tier=f"{turn + 2} Users")
-        assert runs.request_all_syncs(now) == 1
+        assert scheduling.request_all_syncs(now) == 1
         run = work_to_the_end(stuck, now)
         kinds.append((run.kind, run.state))
         if run.state == RunState.SUCCEEDED:
@@ -140,21 +143,17 @@ def test_changes_arrive_while_full_syncs_fail(
     assert kinds == [recent, full, recent, full, recent, full]
 
 
-def test_the_next_full_sync_starts_from_the_beginning(
-    simulator: Simulator, stuck: Connection
-) -> None:
+def test_the_next_full_sync_starts_over(simulator: Simulator, stuck: Connection) -> None:
     now = work_to_the_end(stuck, NOON + WEEK).finished_at
     assert now is not None
     simulator.clear_faults()
-    simulator.asked.clear()
+    simulator.requests.clear()
     run = scheduled(stuck, now + 12 * HOUR)
     assert (run.kind, run.state, run.seen) == (Kind.FULL, RunState.SUCCEEDED, 120)
-    assert asked(simulator)[0].offset == 0
+    assert license_requests(simulator)[0].offset == 0
 
 
-def test_sync_now_starts_one_after_a_sync_was_given_up(
-    simulator: Simulator, stuck: Connection
-) -> None:
+def test_sync_now_starts_a_sync_after_a_failed_one(simulator: Simulator, stuck: Connection) -> None:
     given_up = work_to_the_end(stuck, NOON + WEEK)
     assert sync_now(stuck, NOON + WEEK + 6 * HOUR).state == RunState.SUCCEEDED
     simulator.clear_faults()
@@ -163,12 +162,12 @@ def test_sync_now_starts_one_after_a_sync_was_given_up(
     assert (run.kind, run.state) == (Kind.FULL, RunState.SUCCEEDED)
 
 
-def test_a_first_sync_that_fails_on_its_way_lets_changes_arrive_and_begins_again(
+def test_after_a_first_sync_failed_midway_changes_arrive_and_it_starts_over(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 120))
     simulator.feed.add(a_license(simulator, 500, lastUpdated="2026-09-24"))
-    simulator.add_faults(Html(on=LICENSES, offset=100, times=1))
+    simulator.add_faults(HtmlPage(on=LICENSES, offset=100, times=1))
     assert work(connection).state == RunState.FAILED
     run = scheduled(connection, NOON + 6 * HOUR)
     assert (run.kind, run.state) == (Kind.RECENT, RunState.SUCCEEDED)
@@ -178,7 +177,7 @@ def test_a_first_sync_that_fails_on_its_way_lets_changes_arrive_and_begins_again
     assert len(accounts(acme)) == 121
 
 
-def test_a_first_sync_that_brought_nothing_is_tried_again_at_once(
+def test_a_first_sync_that_imported_nothing_is_retried_at_once(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.add_faults(ErrorStatus(on=LICENSES, status=403, times=1))
@@ -186,17 +185,15 @@ def test_a_first_sync_that_brought_nothing_is_tried_again_at_once(
     assert scheduled(connection, NOON + 6 * HOUR).kind == Kind.FIRST
 
 
-def test_new_details_begin_anew(simulator: Simulator, stuck: Connection) -> None:
+def test_new_details_start_over(simulator: Simulator, stuck: Connection) -> None:
     work_to_the_end(stuck, NOON + WEEK)
     simulator.clear_faults()
-    checked = connecting.verify_details(details_of(simulator), hurried)
+    checked = connecting.verify_details(details_of(simulator), fast_client)
     connecting.save_connection(stuck.product, checked, NOON + WEEK + 6 * HOUR)
     assert latest(stuck).kind == Kind.FULL
 
 
-def test_after_a_long_silence_changes_are_asked_for_from_further_back(
-    simulator: Simulator, stuck: Connection
-) -> None:
+def test_after_a_gap_the_window_starts_earlier(simulator: Simulator, stuck: Connection) -> None:
     run = work_to_the_end(stuck, NOON + WEEK)
     now = run.finished_at
     assert now is not None
@@ -210,24 +207,24 @@ def test_the_page_says_that_the_full_sync_failed(stuck: Connection) -> None:
     now = NOON + WEEK + 6 * HOUR
     scheduled(stuck, now)
     stuck.refresh_from_db()
-    shown = status.connection_status(stuck, now)
-    assert (shown.level, shown.title) == ("warning", "Connected.")
-    assert (shown.reason, shown.advice) == ("But the last full sync failed.", run.error)
+    page = status.connection_status(stuck, now)
+    assert (page.level, page.title) == ("warning", "Connected.")
+    assert (page.reason, page.advice) == ("The last full sync failed.", run.error)
 
 
 # --- Lists in use ---------------------------------------------------------------------------
 
 
-def lists_asked(simulator: Simulator) -> list[str]:
-    """The lists that were asked for, each once."""
+def requested_lists(simulator: Simulator) -> list[str]:
+    """The requested lists, each once."""
     names = []
-    for one in asked(simulator):
-        free = "always_free" if "showLifeTimeFreeLicenses" in one.parameters else "all"
-        names.append(one.parameters.get("cloudComplianceBoundaries", free))
+    for request in license_requests(simulator):
+        free = "always_free" if "showLifeTimeFreeLicenses" in request.parameters else "all"
+        names.append(request.parameters.get("cloudComplianceBoundaries", free))
     return list(dict.fromkeys(names))
 
 
-def test_an_always_free_app_gets_what_changed(acme: Product, settings: Settings) -> None:
+def test_changes_of_always_free_licenses_arrive(acme: Product, settings: Settings) -> None:
     with Simulator.with_licenses(60, today=NOON.date(), always_free=True) as simulator:
         settings.MARKETPLACE_API_URL = simulator.url
         connection = connect(acme, simulator)
@@ -239,55 +236,58 @@ def test_an_always_free_app_gets_what_changed(acme: Product, settings: Settings)
 
 
 @pytest.mark.parametrize("boundary", ["fedramp_moderate", "isolated_cloud"])
-def test_a_special_cloud_that_the_last_full_sync_found_in_use_is_asked_for(
+def test_a_special_cloud_with_licenses_in_the_last_full_sync_is_requested(
     acme: Product, simulator: Simulator, connection: Connection, boundary: str
 ) -> None:
     simulator.feed.add(a_license(simulator, 1, cloudComplianceBoundaries=[boundary]))
     work(connection)
     simulator.feed.touch(1, NOON.date(), tier="77 Users")
-    simulator.asked.clear()
+    simulator.requests.clear()
     sync_now(connection, NOON + 6 * HOUR)
-    assert lists_asked(simulator) == ["all", "always_free", boundary]
+    assert requested_lists(simulator) == ["all", "always_free", boundary]
     assert traits(acme, "site-0001")["am.tier"] == "77 Users"
 
 
-def test_an_empty_list_of_always_free_licenses_is_asked_for_and_a_refused_one_is_not(
+def test_an_empty_list_of_always_free_licenses_is_requested_and_a_rejected_one_is_not(
     simulator: Simulator, connection: Connection
 ) -> None:
     work(connection)
-    simulator.asked.clear()
+    simulator.requests.clear()
     sync_now(connection, NOON + HOUR)
-    assert lists_asked(simulator) == ["all", "always_free"]
+    assert requested_lists(simulator) == ["all", "always_free"]
     simulator.add_faults(ErrorStatus(on=LICENSES, status=400, after=1))
     sync_now(connection, NOON + 2 * HOUR, Kind.FULL)
     simulator.clear_faults()
-    simulator.asked.clear()
+    simulator.requests.clear()
     sync_now(connection, NOON + 3 * HOUR)
-    assert lists_asked(simulator) == ["all"]
+    assert requested_lists(simulator) == ["all"]
     # A full sync looks again.
     sync_now(connection, NOON + 4 * HOUR, Kind.FULL)
-    simulator.asked.clear()
+    simulator.requests.clear()
     sync_now(connection, NOON + 5 * HOUR)
-    assert lists_asked(simulator) == ["all", "always_free"]
+    assert requested_lists(simulator) == ["all", "always_free"]
 
 
-def test_where_nobody_knows_yet_all_lists_are_asked_for(
+def test_all_lists_are_requested_until_their_findings_are_known(
     simulator: Simulator, connection: Connection
 ) -> None:
     work(connection)
     Connection.objects.update(lists=None)
-    simulator.asked.clear()
+    simulator.requests.clear()
     sync_now(connection, NOON + HOUR)
-    assert lists_asked(simulator) == ["all", "always_free", "fedramp_moderate", "isolated_cloud"]
+    assert requested_lists(simulator) == [
+        "all",
+        "always_free",
+        "fedramp_moderate",
+        "isolated_cloud",
+    ]
 
 
-def test_what_a_list_holds_is_remembered_over_interruptions(
-    simulator: Simulator, connection: Connection
-) -> None:
+def test_findings_survive_interruptions(simulator: Simulator, connection: Connection) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     simulator.feed.add(a_license(simulator, 500, licenseType="FREE"))
     for _ in range(20):
-        if work(connection, out_of_time=lambda: True).is_over:
+        if work(connection, is_out_of_time=lambda: True).is_over:
             break
     connection.refresh_from_db()
     assert connection.lists == {
@@ -296,10 +296,10 @@ def test_what_a_list_holds_is_remembered_over_interruptions(
     }
 
 
-def test_lists_of_another_app_say_nothing(
+def test_findings_of_another_app_are_ignored(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     work(connection)
     other = simulator.vendor.apps[1].product_id
-    checked = connecting.verify_details(details_of(simulator, product_id=other), hurried)
+    checked = connecting.verify_details(details_of(simulator, product_id=other), fast_client)
     assert connecting.save_connection(acme, checked, NOON + HOUR).lists is None

@@ -1,4 +1,4 @@
-"""What a sync asks for, what it makes of the answers, and what it counts."""
+"""What a sync requests, imports, and counts."""
 
 from datetime import timedelta, timezone
 
@@ -6,9 +6,9 @@ import pytest
 
 from engagement.models import Account, Product, RescoreRequest
 from engagement.traits import Source, read_stamp
-from marketplace import runs
+from marketplace import scheduling
 from marketplace.models import Connection, SyncRun
-from marketplace.simulator.faults import Endpoint, ErrorStatus, NextLink, Shifting
+from marketplace.simulator.faults import Endpoint, ErrorStatus, NextLink, PaginationDrift
 from marketplace.simulator.records import MALFORMED
 from marketplace.simulator.server import Simulator
 from tests.engagement.history import group, tell, track
@@ -20,14 +20,14 @@ from tests.marketplace.connections import (
     RunState,
     a_license,
     accounts,
-    asked,
     counters,
     latest,
+    license_requests,
     licenses,
     sync_now,
-    telling,
     traits,
     versions,
+    with_page_callback,
     work,
 )
 from tests.pipeline.waiting import places_of
@@ -46,18 +46,20 @@ def test_the_first_sync_imports_all_licenses_in_pages_of_fifty(
 
 
 def parameters(simulator: Simulator) -> list[dict[str, str]]:
-    """What each request asked for beyond what all of them ask for."""
+    """The parameters of each request that not all of them have."""
     common = {
         "productId": simulator.vendor.app.product_id,
         "withDataInsights": "true",
         "limit": "50",
     }
-    given = [one.parameters for one in asked(simulator)]
-    assert all(common.items() <= one.items() for one in given)
-    return [{name: one[name] for name in one.keys() - common.keys()} for one in given]
+    all_parameters = [request.parameters for request in license_requests(simulator)]
+    assert all(common.items() <= given.items() for given in all_parameters)
+    return [
+        {name: given[name] for name in given.keys() - common.keys()} for given in all_parameters
+    ]
 
 
-def test_a_full_sync_reads_all_passes_and_the_end_of_a_list_twice(
+def test_a_full_sync_reads_all_lists_and_the_end_of_each_twice(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 120))
@@ -70,12 +72,12 @@ def test_a_full_sync_reads_all_passes_and_the_end_of_a_list_twice(
     ]
 
 
-def test_a_later_sync_asks_for_licenses_updated_within_five_days(
+def test_a_later_sync_requests_licenses_updated_within_five_days(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 3))
     work(connection)
-    simulator.asked.clear()
+    simulator.requests.clear()
     simulator.feed.touch(1, (NOON - 5 * DAY).date(), tier="25 Users")
     simulator.feed.change(1, lastUpdated="2026-09-18", tier="100 Users")
     run = sync_now(connection, NOON + 6 * HOUR)
@@ -91,7 +93,7 @@ def test_a_later_sync_asks_for_licenses_updated_within_five_days(
 
 def test_the_window_is_counted_in_utc_days(connection: Connection, simulator: Simulator) -> None:
     work(connection)
-    simulator.asked.clear()
+    simulator.requests.clear()
     late = (NOON + 6 * HOUR).replace(hour=23, minute=59)
     sync_now(connection, late.astimezone(timezone(timedelta(hours=3))))
     assert parameters(simulator)[0]["lastUpdated"] == "2026-09-19"
@@ -122,12 +124,12 @@ def test_a_license_of_another_product_is_skipped(
     other = a_license(simulator, 1, productId=simulator.vendor.apps[1].product_id)
     simulator.feed.add(other, leaks=True)
     run = work(connection)
-    # It comes with each of the four lists.
+    # All four lists contain it.
     assert counters(run) == {"seen": 1, "skipped": 1}
     assert accounts(acme) == set()
 
 
-def test_a_malformed_record_is_listed_with_its_reason_and_stops_nothing(
+def test_an_invalid_record_is_listed_with_its_reason_and_does_not_stop_the_sync(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*MALFORMED, leaks=True)
@@ -135,9 +137,9 @@ def test_a_malformed_record_is_listed_with_its_reason_and_stops_nothing(
     run = work(connection)
     assert run.state == RunState.SUCCEEDED
     assert (run.failed, run.imported) == (6, 1)
-    assert {(one.license_key, one.reason) for one in run.failed_records.all()} == {
+    assert {(record.license_key, record.reason) for record in run.failed_records.all()} == {
         ("", "The record is not an object."),
-        ("E-LIST", "Its cloudId is not a text."),
+        ("E-LIST", "Its cloudId is not a string."),
         ("E-LONG", "Its cloudId is longer than 512 characters."),
     }
     assert accounts(acme) == {"site-0001"}
@@ -171,7 +173,7 @@ def test_a_license_belongs_to_the_account_whose_group_id_is_the_cloud_id(
     assert Account.objects.get(external_id="site-0002").is_identified
 
 
-def test_an_account_that_only_a_strangers_event_named_is_created_by_its_license(
+def test_a_license_creates_an_account_that_only_an_unidentified_users_event_mentioned(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     tell(acme, track("stranger", group="site-0001"))
@@ -259,7 +261,7 @@ def test_the_connections_value_wins_over_what_the_vendor_sends(
     assert "am.cloudsitehostname" not in traits(acme, "site-0001")
 
 
-def test_what_the_vendor_sends_stays_where_no_license_says_anything(
+def test_a_trait_that_the_vendor_sends_stays_if_no_license_has_it(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     tell(acme, group("site-0001", 0, None, **{"am.cloudsitehostname": "theirs"}))
@@ -268,7 +270,7 @@ def test_what_the_vendor_sends_stays_where_no_license_says_anything(
     assert traits(acme, "site-0001")["am.cloudSiteHostname"] == "theirs"
 
 
-def test_the_stamp_says_that_the_marketplace_wrote_a_trait_and_when(
+def test_a_traits_stamp_holds_the_marketplace_as_source_and_the_time(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
@@ -301,7 +303,7 @@ def test_a_license_is_written_once_in_a_sync_however_often_it_comes(
     assert run.seen == run.imported + run.unchanged
 
 
-def test_of_several_rows_of_a_license_a_later_update_counts(
+def test_the_latest_update_of_several_rows_of_a_license_counts(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     old = a_license(simulator, 1, tier="10 Users", lastUpdated="2026-09-01")
@@ -338,7 +340,7 @@ def test_no_contact_person_is_stored_anywhere(
 # --- More than one list ---------------------------------------------------------------------
 
 
-def test_a_full_sync_brings_always_free_licenses_and_those_of_special_clouds(
+def test_a_full_sync_imports_always_free_licenses_and_those_of_special_clouds(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(
@@ -350,7 +352,7 @@ def test_a_full_sync_brings_always_free_licenses_and_those_of_special_clouds(
     assert accounts(acme) == {"site-0001", "site-0002", "site-0003"}
 
 
-def test_an_extra_list_that_the_marketplace_refuses_is_noted_and_left_out(
+def test_an_extra_list_that_the_marketplace_rejects_is_noted_and_left_out(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
@@ -358,19 +360,20 @@ def test_an_extra_list_that_the_marketplace_refuses_is_noted_and_left_out(
     run = work(connection)
     assert run.state == RunState.SUCCEEDED
     assert run.note == (
-        "The marketplace does not list always free licenses (400); they were left out. "
-        "The marketplace does not list licenses of government clouds (400); they were left out. "
-        "The marketplace does not list licenses of isolated clouds (400); they were left out."
+        "The marketplace does not list always free licenses (400), so they are not synced. "
+        "The marketplace does not list licenses of government clouds (400), so they are not "
+        "synced. The marketplace does not list licenses of isolated clouds (400), so they are not "
+        "synced."
     )
     assert accounts(acme) == {"site-0001"}
 
 
-def test_the_main_list_is_not_left_out(simulator: Simulator, connection: Connection) -> None:
+def test_a_rejected_main_list_fails_the_sync(simulator: Simulator, connection: Connection) -> None:
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=400))
     assert work(connection).state == RunState.FAILED
 
 
-def test_a_row_that_slips_to_the_page_before_is_not_missed(
+def test_a_row_that_moves_to_the_previous_page_is_not_missed(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 90))
@@ -380,13 +383,13 @@ def test_a_row_that_slips_to_the_page_before_is_not_missed(
         for place in removals:
             simulator.feed.remove(place)
 
-    # After the first page; the license at place 50 is at 49 by then, which was read.
-    run = work(connection, client_for=telling(remove_the_first))
+    # After the first page. The license at index 50 then moves to 49, which was read already.
+    run = work(connection, create_client=with_page_callback(remove_the_first))
     assert run.state == RunState.SUCCEEDED
     assert "site-0051" in accounts(acme)
 
 
-def test_where_the_next_page_is_said_to_be_does_not_matter(
+def test_the_target_of_the_next_link_does_not_matter(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
@@ -397,9 +400,11 @@ def test_where_the_next_page_is_said_to_be_does_not_matter(
     assert len(accounts(acme)) == 60
 
 
-def test_a_list_that_never_ends_is_given_up(simulator: Simulator, connection: Connection) -> None:
+def test_a_list_that_never_ends_fails_the_sync(
+    simulator: Simulator, connection: Connection
+) -> None:
     simulator.feed.add(*licenses(simulator, 60))
-    simulator.add_faults(Shifting(rows=50, on=Endpoint.LICENSES))
+    simulator.add_faults(PaginationDrift(rows=50, on=Endpoint.LICENSES))
     run = work(connection)
     assert run.state == RunState.FAILED
     assert "its list of licenses does not end" in run.error
@@ -417,27 +422,27 @@ def test_a_list_that_never_ends_is_given_up(simulator: Simulator, connection: Co
         (6 * HOUR, 6 * HOUR, Kind.RECENT),
         (7 * DAY - HOUR, 6 * HOUR, Kind.RECENT),
         (7 * DAY, 6 * HOUR, Kind.FULL),
-        # Nobody synced for so long that the window would miss something.
+        # After so long without a sync, the window would miss something.
         (5 * DAY, 4 * DAY + HOUR, Kind.FULL),
         (5 * DAY, 4 * DAY, Kind.RECENT),
     ],
 )
-def test_a_scheduled_sync_is_a_full_one_weekly_and_where_something_was_missed(
+def test_a_scheduled_sync_is_full_every_week_and_after_a_gap(
     connection: Connection, full: timedelta | None, success: timedelta | None, kind: SyncRun.Kind
 ) -> None:
     SyncRun.objects.all().delete()
     connection.full_synced_at = NOON - full if full else None
     connection.last_success_at = NOON - success if success else None
     connection.save(update_fields=["full_synced_at", "last_success_at"])
-    assert runs.request_all_syncs(NOON) == 1
+    assert scheduling.request_all_syncs(NOON) == 1
     assert latest(connection).kind == kind
     assert (latest(connection).since is None) == (kind != Kind.RECENT)
 
 
 def test_only_the_newest_syncs_are_kept(connection: Connection) -> None:
-    for hours in range(runs.MAX_KEPT_RUNS + 3):
-        runs.request_sync(connection, Kind.RECENT, NOON + hours * HOUR)
+    for hours in range(scheduling.MAX_KEPT_RUNS + 3):
+        scheduling.request_sync(connection, Kind.RECENT, NOON + hours * HOUR)
         SyncRun.objects.filter(finished_at=None).update(
             state=RunState.SUCCEEDED, finished_at=NOON + hours * HOUR
         )
-    assert connection.runs.count() == runs.MAX_KEPT_RUNS
+    assert connection.runs.count() == scheduling.MAX_KEPT_RUNS

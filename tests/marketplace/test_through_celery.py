@@ -18,11 +18,11 @@ from marketplace.models import Connection
 from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
+    FAST_RETRY_POLICY,
     RunState,
     State,
     accounts,
     details_of,
-    hurried,
     latest,
     licenses,
     traits,
@@ -37,13 +37,13 @@ PLANTED = "planted-token-Qv93"
 
 @pytest.fixture(scope="module")
 def worker(django_db_setup: None) -> Iterator[None]:
-    """A worker of the queue, in a thread."""
+    """A worker for the queue, in a thread."""
     # The thread's database connection would outlive it.
     task_postrun.connect(_close_connection)
     working = start_worker(current_app, perform_ping_check=False, queues="marketplace")
     with pytest.MonkeyPatch.context() as patch, working:
-        # Nobody waits between two attempts.
-        patch.setattr(tasks, "_patient", hurried)
+        # No delays between attempts.
+        patch.setattr(client, "BACKGROUND_RETRY_POLICY", FAST_RETRY_POLICY)
         yield
     task_postrun.disconnect(_close_connection)
 
@@ -54,7 +54,7 @@ def _close_connection(**_: object) -> None:
 
 @pytest.fixture
 def logged() -> Iterator[StringIO]:
-    """Everything that anybody logs, down to the last detail."""
+    """Everything that is logged, at any level."""
     output = StringIO()
     handler = logging.StreamHandler(output)
     root = logging.getLogger()
@@ -79,7 +79,7 @@ def until_over(connection: Connection, number: int = 1) -> None:
     until(over, "the end of the sync")
 
 
-def test_licenses_arrive_after_the_details_were_saved_and_again_by_the_schedule(
+def test_licenses_are_synced_when_the_details_are_saved_and_again_on_schedule(
     acme: Product, simulator: Simulator, worker: None
 ) -> None:
     simulator.feed.add(*licenses(simulator, 120))
@@ -111,7 +111,7 @@ def test_a_token_that_expires_pauses_syncs_until_a_new_one_is_saved(
     assert latest(connection).state == RunState.SUCCEEDED
 
 
-def test_a_sync_that_was_put_down_is_resumed_when_its_time_has_come(
+def test_a_suspended_sync_resumes_when_it_is_due(
     acme: Product, simulator: Simulator, worker: None
 ) -> None:
     simulator.feed.add(*licenses(simulator, 120))

@@ -1,4 +1,4 @@
-"""One record, whatever it is, costs neither its neighbors nor the pages after it."""
+"""No record, however broken, stops its neighbors or later pages."""
 
 import json
 import math
@@ -48,7 +48,7 @@ def test_an_unreadable_record_is_counted_with_its_reason_and_the_others_are_impo
 
 
 @pytest.mark.django_db
-def test_nothing_of_an_unreadable_record_is_kept_but_its_key(
+def test_only_the_key_of_an_unreadable_record_is_stored(
     simulator: Simulator, connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     person = b'{"email":"planted@example.com","name":"Planted \\ud83d"}'
@@ -90,7 +90,7 @@ NESTED = st.builds(
 
 
 def encoded(value: Any) -> bytes:
-    """As a careless server writes JSON: with NaN, and with lone surrogates."""
+    """JSON as a careless server writes it, with NaN and lone surrogates."""
     return json.dumps(value).encode()
 
 
@@ -111,7 +111,7 @@ RECORDS = (
 
 @settings(deadline=None)
 @given(record=RECORDS)
-def test_any_record_is_read_as_one_of_three_outcomes(record: bytes) -> None:
+def test_any_record_is_imported_skipped_or_invalid(record: bytes) -> None:
     assert isinstance(
         reading.parse_record(record, "prod-1"), ParsedLicense | SkippedRecord | InvalidRecord
     )
@@ -122,7 +122,7 @@ GOOD = b'{"licenseId":"L-GOOD","cloudId":"good","x":["]",{"y":"\\"}"}]}'
 
 @settings(deadline=None)
 @given(records=st.lists(RECORDS | st.just(GOOD), max_size=5), has_more=st.booleans())
-def test_a_page_is_taken_apart_into_its_records(records: list[bytes], has_more: bool) -> None:
+def test_a_page_is_split_into_its_records(records: list[bytes], has_more: bool) -> None:
     links = b'"_links":{"next":{"href":"/licenses"}}' if has_more else b'"_links":{}'
     listed = b'"licenses":[' + b" , ".join(records) + b"]"
     for body in (b"{" + links + b"," + listed + b"}", b" {" + listed + b" , " + links + b"}\n"):
@@ -144,7 +144,7 @@ def test_a_page_is_taken_apart_into_its_records(records: list[bytes], has_more: 
         b'{"licenses":[' + b"[" * (pages.MAX_TOKENS + 1),
     ],
 )
-def test_what_is_no_page_is_not_taken_for_one(body: bytes) -> None:
+def test_a_body_that_is_no_page_is_rejected(body: bytes) -> None:
     with pytest.raises((msgspec.MsgspecError, RecursionError)):
         pages.decode_page(body)
 
@@ -156,7 +156,7 @@ def test_what_is_no_page_is_not_taken_for_one(body: bytes) -> None:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(record=RECORDS)
-def test_any_record_lets_its_neighbors_and_later_pages_through(
+def test_no_record_stops_its_neighbors_or_later_pages(
     db: None, simulator: Simulator, record: bytes
 ) -> None:
     product = Product.create_with_workspace("Initech")

@@ -1,4 +1,4 @@
-"""``python manage.py marketplace_simulator``: try the license connection without an account."""
+"""``python manage.py marketplace_simulator``: try the connection without an account."""
 
 from argparse import ArgumentParser
 from contextlib import closing, suppress
@@ -10,8 +10,8 @@ from django.utils import timezone
 from marketplace.simulator.server import Simulator
 
 INSTRUCTIONS = """
-A simulated marketplace with {licenses} licenses listens at {url}; Ctrl-C stops it.
-Start the service with its address:
+A simulated marketplace with {licenses} licenses is running at {url}. Press Ctrl-C to stop it.
+Start the service with its URL:
 
   MARKETPLACE_API_URL={url} python manage.py up
 
@@ -22,7 +22,7 @@ and connect a product in the admin, under Marketplace, with these values:
   Vendor ID   {vendor_id}
   Product ID  {product_id}
 
-Let the token expire, have it misbehave, and behave again:
+To let the token expire, simulate a fault, and remove all faults:
 
   curl -X POST {url}/simulator/replace-token
   curl {url}/simulator/misbehave -d '{{"fault": "status", "status": 503, "on": "licenses"}}'
@@ -31,15 +31,15 @@ Let the token expire, have it misbehave, and behave again:
 
 
 class Command(BaseCommand):
-    help = (
-        "Serve a simulated marketplace on this machine, and print what to enter to connect to it."
-    )
+    help = "Run a simulated marketplace on this machine and print the values to connect to it."
     requires_system_checks = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--licenses", type=int, default=500, help="how many licenses it has")
-        parser.add_argument("--port", type=int, default=8010, help="port to listen on; 0: any")
-        parser.add_argument("--seed", type=int, default=1, help="another seed, another vendor")
+        parser.add_argument("--licenses", type=int, default=500, help="number of licenses")
+        parser.add_argument(
+            "--port", type=int, default=8010, help="port to listen on (0 for any free port)"
+        )
+        parser.add_argument("--seed", type=int, default=1, help="each seed gives another vendor")
 
     def handle(
         self,
@@ -55,7 +55,7 @@ class Command(BaseCommand):
             simulator = Simulator.with_licenses(licenses, today=today, seed=seed, port=port)
         except (OSError, OverflowError) as error:
             raise CommandError(
-                f"cannot listen on port {port} ({error}); choose another one with --port."
+                f"Cannot listen on port {port} ({error}). Choose another one with --port."
             ) from None
         with closing(simulator), suppress(KeyboardInterrupt):
             if verbosity:
@@ -65,7 +65,7 @@ class Command(BaseCommand):
 
 
 def instructions(simulator: Simulator) -> str:
-    """What somebody enters to connect to the simulator, and how to change it, to paste."""
+    """The values to connect to the simulator, and commands that change it."""
     vendor = simulator.vendor
     return INSTRUCTIONS.format(
         licenses=len(simulator.feed),

@@ -1,7 +1,4 @@
-"""A product's marketplace connection: entering the details, seeing how it stands, and its buttons.
-
-Two pages a connection: one shows its status and history, the other takes the four values.
-"""
+"""The admin pages of a marketplace connection: its status and history, and its details form."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -21,8 +18,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from engagement.admin.pages import PageAction, PageAdmin
 from engagement.admin.products import LinkedInline, ProductAdmin
 from engagement.admin.scoping import ProductFilter, ProductSet, request_access
-from marketplace import client, connecting, runs, status
-from marketplace.forms import ConnectionForm
+from marketplace import client, connecting, scheduling, status
+from marketplace.admin.forms import ConnectionForm
 from marketplace.models import Connection, SyncRun
 
 State = Connection.State
@@ -59,13 +56,13 @@ class ConnectionAdmin(PageAdmin):
     class Media:
         css: ClassVar[dict[str, list[str]]] = {"all": ["marketplace/connection.css"]}
 
-    # --- Who may what -------------------------------------------------------------------------
+    # --- Permissions --------------------------------------------------------------------------
 
     def changeable_products(self, request: HttpRequest) -> ProductSet:
         return request_access(request).connectable
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # A connection is disconnected; what it did stays to be seen.
+        # Connections are disconnected instead: their history stays visible.
         return False
 
     # --- Entering the details -----------------------------------------------------------------
@@ -73,7 +70,7 @@ class ConnectionAdmin(PageAdmin):
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
-        # The four values are the form's own; only the product is taken from the model.
+        # The form declares the four values itself; only the product comes from the model.
         return super().get_form(request, obj, change, **{**kwargs, "fields": ["product"]})
 
     @method_decorator(sensitive_post_parameters("api_token"))
@@ -84,7 +81,7 @@ class ConnectionAdmin(PageAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> Any:
-        # Not in a transaction, as elsewhere: the marketplace may take its time to answer.
+        # Without the admin's transaction: the marketplace may take long to respond.
         return self._changeform_view(  # type: ignore[attr-defined]
             request, object_id, form_url, extra_context
         )
@@ -107,11 +104,11 @@ class ConnectionAdmin(PageAdmin):
         return self.response_change(request, obj)
 
     def response_change(self, request: HttpRequest, obj: Connection) -> HttpResponse:
-        told = f"{obj.product} is connected to {obj.app_name}. Its licenses are on their way."
-        self.message_user(request, told, messages.SUCCESS)
+        message = f"{obj.product} is connected to {obj.app_name}. A sync is starting."
+        self.message_user(request, message, messages.SUCCESS)
         return redirect(self._url("change", obj))
 
-    # --- How it stands ------------------------------------------------------------------------
+    # --- Status -------------------------------------------------------------------------------
 
     def change_view(
         self,
@@ -122,10 +119,10 @@ class ConnectionAdmin(PageAdmin):
     ) -> HttpResponse:
         connection = self.get_object(request, object_id)
         if connection is None:
-            missing: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]
+            not_found: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]
                 request, self.opts, object_id
             )
-            return missing
+            return not_found
         context = {
             **self._page(request, connection, str(connection)),
             "page_actions": self.page_actions(request, connection),
@@ -137,14 +134,14 @@ class ConnectionAdmin(PageAdmin):
         return TemplateResponse(request, "admin/marketplace/connection.html", context)
 
     def status_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        """The part of the page that changes while a sync runs."""
+        """The part of the page that a running sync changes."""
         connection = self._visible(request, object_id)
-        shown = {
+        context = {
             "status": status.connection_status(connection, timezone.now()),
             "may_manage": self.has_change_permission(request, connection),
             "details_url": self._url("details", connection),
         }
-        return TemplateResponse(request, "admin/marketplace/status.html", shown)
+        return TemplateResponse(request, "admin/marketplace/status.html", context)
 
     def page_actions(self, request: HttpRequest, obj: Connection) -> Sequence[PageAction]:
         if not self.has_change_permission(request, obj):
@@ -193,13 +190,11 @@ class ConnectionAdmin(PageAdmin):
             return HttpResponseNotAllowed(["POST"])
         connection = self._manageable(request, object_id)
         try:
-            told, level = (
-                connecting.verify_stored_details(connection, client.create_client),
-                messages.SUCCESS,
-            )
+            message = connecting.verify_stored_details(connection, client.create_client)
         except connecting.DetailsRejected as rejected:
-            told, level = rejected.sentence, messages.ERROR
-        self.message_user(request, told, level)
+            self.message_user(request, rejected.message, messages.ERROR)
+        else:
+            self.message_user(request, message, messages.SUCCESS)
         return redirect(self._url("change", connection))
 
     def sync_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
@@ -213,13 +208,13 @@ class ConnectionAdmin(PageAdmin):
             return HttpResponseNotAllowed(["POST"])
         connection = self._manageable(request, object_id)
         try:
-            run = runs.request_sync(connection, kind, timezone.now())
-        except runs.ConnectionInactive as refused:
-            self.message_user(request, str(refused), messages.ERROR)
+            run = scheduling.request_sync(connection, kind, timezone.now())
+        except scheduling.ConnectionInactive as inactive:
+            self.message_user(request, str(inactive), messages.ERROR)
         else:
-            named = run.get_kind_display().lower()
-            self.log_change(request, connection, f"Asked for a sync ({named}).")
-            self.message_user(request, "A sync is on its way; this page shows its progress.")
+            kind_name = run.get_kind_display().lower()
+            self.log_change(request, connection, f"Requested a sync ({kind_name}).")
+            self.message_user(request, "A sync is starting. This page shows its progress.")
         return redirect(self._url("change", connection))
 
     def disconnect_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
@@ -229,11 +224,11 @@ class ConnectionAdmin(PageAdmin):
             return TemplateResponse(request, "admin/marketplace/disconnect.html", context)
         connecting.disconnect(connection, timezone.now())
         self.log_change(request, connection, "Disconnected.")
-        told = f"{connection.product} is disconnected. The traits that were imported stay."
-        self.message_user(request, told, messages.SUCCESS)
+        message = f"{connection.product} is disconnected. Imported traits stay."
+        self.message_user(request, message, messages.SUCCESS)
         return redirect(self._url("change", connection))
 
-    # --- Finding the way ----------------------------------------------------------------------
+    # --- Helpers ------------------------------------------------------------------------------
 
     def _visible(self, request: HttpRequest, object_id: str) -> Connection:
         connection: Connection | None = self.get_object(request, object_id)

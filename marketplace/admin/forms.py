@@ -1,4 +1,4 @@
-"""The four values with which a product is connected, as a person enters them."""
+"""The form for the four values that connect a product."""
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -9,45 +9,44 @@ from marketplace.connecting import ConnectionDetails, DetailsRejected, VerifiedD
 from marketplace.models import Connection
 
 if TYPE_CHECKING:
-    # Django's forms take a type parameter in their type stubs only.
+    # Only the type stubs of Django's forms take a type parameter.
     ModelForm: TypeAlias = forms.ModelForm[Connection]
 else:
     ModelForm = forms.ModelForm
 
-# Long enough for what the marketplace may ever issue, short enough for a header.
+# Longer than anything the marketplace issues, and short enough for a header.
 MAX_LENGTH = 2000
 
 
 class ConnectionForm(ModelForm):
-    """Valid when the marketplace has confirmed the values; ``checked`` then says with what.
+    """Validates the details with the marketplace; ``verified_details`` is the result.
 
-    All four are entered whenever something is to change: the stored token is for syncs alone, and
-    nobody can use it with other details. The token is never rendered back.
+    Every change needs all four values: only syncs use the stored token, and nobody can combine it
+    with other details. The token is never rendered.
     """
 
     user_name = forms.CharField(
         label="User name",
         max_length=254,
-        help_text="The e-mail address of the marketplace account.",
+        help_text="The email address of the marketplace account.",
     )
     api_token = forms.CharField(
         label="API token",
         max_length=MAX_LENGTH,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "vTextField"}),
-        help_text="Made in the account’s security settings; the account’s password does not work. "
-        "It is stored encrypted and never shown again.",
+        help_text="Create it in the account’s security settings. The account’s password does not "
+        "work. The token is stored encrypted and never shown again.",
     )
     vendor_id = forms.CharField(
         label="Vendor ID",
         max_length=MAX_LENGTH,
-        help_text="The number at the end of the vendor management page’s address. "
-        "The whole address does as well.",
+        help_text="The number at the end of the vendor management page’s URL, or the URL itself.",
     )
     product_id = forms.CharField(
         label="Product ID",
         max_length=MAX_LENGTH,
-        help_text="The app’s productId in the marketplace, like "
-        "9d71209f-f2d4-5522-8742-716b66c6574f; neither its key nor its name.",
+        help_text="The app’s productId in the marketplace, such as "
+        "9d71209f-f2d4-5522-8742-716b66c6574f. Its key or name does not work.",
     )
 
     verified_details: VerifiedDetails
@@ -67,7 +66,7 @@ class ConnectionForm(ModelForm):
                 product_id=str(self.instance.app_product_id),
             )
         if self.is_bound:
-            self.fields["api_token"].help_text = "Enter it again: it is never shown, not even here."
+            self.fields["api_token"].help_text = "Enter the token again: it is never shown."
         for name in ("user_name", "vendor_id", "product_id"):
             self.fields[name].widget.attrs.update({"class": "vTextField", "autocomplete": "off"})
 
@@ -81,5 +80,5 @@ class ConnectionForm(ModelForm):
         try:
             self.verified_details = connecting.verify_details(details, client.create_client)
         except DetailsRejected as rejected:
-            self.add_error(rejected.field, rejected.sentence)
+            self.add_error(rejected.field, rejected.message)
         return cleaned

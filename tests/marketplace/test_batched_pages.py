@@ -1,4 +1,4 @@
-"""Pages that were read while others were written are written together, and nothing else changes."""
+"""Pages that arrive during a write are written together, with the same result."""
 
 import threading
 
@@ -16,7 +16,7 @@ from tests.marketplace.connections import (
     counters,
     latest,
     licenses,
-    telling,
+    with_page_callback,
     work,
 )
 
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.django_db
 LICENSES = Endpoint.LICENSES
 
 
-class Slow:
-    """A worker that writes its first page, and waits there for so many answers."""
+class SlowWriter:
+    """A worker that waits after its first page until this many pages have arrived."""
 
     def __init__(self, connection: Connection, answers: int) -> None:
         self.written: list[int] = []
@@ -36,9 +36,9 @@ class Slow:
     def work(self) -> SyncRun:
         return work(
             self._connection,
-            after_pages=self._after_pages,
-            client_for=telling(lambda _: self._answers.release()),
-            pages_at_once=4,
+            on_pages_written=self._after_pages,
+            create_client=with_page_callback(lambda _: self._answers.release()),
+            prefetch_limit=4,
         )
 
     def _after_pages(self) -> None:
@@ -48,12 +48,12 @@ class Slow:
         self.written.append(latest(self._connection).pages)
 
 
-def test_pages_that_were_read_meanwhile_are_written_together(
+def test_pages_that_arrive_during_a_write_are_written_together(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 230))
-    # The first four or five: the one that is being read need not be there in time.
-    slow = Slow(connection, answers=5)
+    # Four or five: the last page may not arrive in time.
+    slow = SlowWriter(connection, answers=5)
     run = slow.work()
     assert run.state == RunState.SUCCEEDED
     assert counters(run) == {"seen": 230, "imported": 230, "accounts_created": 230}
@@ -62,10 +62,10 @@ def test_pages_that_were_read_meanwhile_are_written_together(
     assert len(slow.written) < run.pages
 
 
-def test_it_comes_to_the_same_as_page_by_page(
+def test_the_result_is_the_same_as_page_by_page(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
-    # Several of a site, in no order; repeated, special, always free ones and one without a site.
+    # Several per site and unordered; repeated, special, and always free ones; one without a site.
     simulator.feed.add(
         *(a_license(simulator, place, cloud=f"site-{place % 40}") for place in range(1, 181)),
         *(a_license(simulator, place, cloud=f"site-{place % 40}") for place in range(60, 90)),
@@ -73,8 +73,8 @@ def test_it_comes_to_the_same_as_page_by_page(
         a_license(simulator, 902, cloudComplianceBoundaries=["fedramp_moderate"]),
         {**a_license(simulator, 903), "cloudId": None},
     )
-    together = Slow(connection, answers=4).work()
-    found = _stored(acme)
+    together = SlowWriter(connection, answers=4).work()
+    stored = _stored(acme)
     License.objects.filter(product=acme).delete()
     Account.objects.filter(product=acme).delete()
     SyncRun.objects.all().update(state=RunState.WAITING, finished_at=None, pass_number=0, offset=0)
@@ -83,38 +83,39 @@ def test_it_comes_to_the_same_as_page_by_page(
     one_by_one = work(connection)
     assert one_by_one.state == together.state == RunState.SUCCEEDED
     assert (counters(one_by_one), one_by_one.pages) == (counters(together), together.pages)
-    assert _stored(acme) == found
+    assert _stored(acme) == stored
 
 
 def _stored(product: Product) -> tuple[list[object], list[object]]:
     kept = License.objects.filter(product=product).order_by("key")
-    shown = Account.objects.filter(product=product).order_by("external_id")
+    rows = Account.objects.filter(product=product).order_by("external_id")
     return list(kept.values_list("key", "cloud_id", "fields")), list(
-        shown.values_list("external_id", "traits")
+        rows.values_list("external_id", "traits")
     )
 
 
-def test_a_failure_leaves_what_was_read_before_it(
+def test_pages_before_a_failure_are_imported(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 230))
     simulator.add_faults(ErrorStatus(on=LICENSES, status=401, offset=150))
-    run = Slow(connection, answers=4).work()
+    run = SlowWriter(connection, answers=4).work()
     assert (run.state, run.pages) == (RunState.FAILED, 3)
     assert len(accounts(acme)) == 150
     connection.refresh_from_db()
     assert connection.state == State.REQUIRES_AUTHENTICATION
 
 
-def test_refused_passes_are_noted_once_each_and_are_no_pages(
+def test_rejected_lists_are_noted_once_and_not_counted_as_pages(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
     simulator.add_faults(ErrorStatus(on=LICENSES, status=400, after=1))
-    run = Slow(connection, answers=4).work()
+    run = SlowWriter(connection, answers=4).work()
     assert (run.state, run.pages) == (RunState.SUCCEEDED, 1)
     assert run.note == (
-        "The marketplace does not list always free licenses (400); they were left out. "
-        "The marketplace does not list licenses of government clouds (400); they were left out. "
-        "The marketplace does not list licenses of isolated clouds (400); they were left out."
+        "The marketplace does not list always free licenses (400), so they are not synced. "
+        "The marketplace does not list licenses of government clouds (400), so they are not "
+        "synced. The marketplace does not list licenses of isolated clouds (400), so they are not "
+        "synced."
     )

@@ -1,0 +1,222 @@
+"""When a connection syncs, what kind of sync it is, and which workers are woken for it."""
+
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from functools import partial
+from typing import LiteralString
+
+from celery import signature
+from django.db import transaction
+from django.utils import timezone
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
+
+from engagement.core import wakeups
+from engagement.database import sql
+from marketplace import locks
+from marketplace.models import Connection, SyncRun
+from marketplace.runs import stop_unfinished, unfinished_runs
+
+Kind, State = SyncRun.Kind, SyncRun.State
+
+TASK, QUEUE = "marketplace.tasks.sync_all", "marketplace"
+INTERVAL_HOURS = 6
+# A sync of recent changes requests licenses that were updated in this time.
+RECENT_WINDOW = timedelta(days=5)
+FULL_SYNC_INTERVAL = timedelta(days=7)
+# After a full sync failed midway, only recent changes are synced for this time.
+FULL_SYNC_RETRY_DELAY = timedelta(hours=12)
+MAX_KEPT_RUNS = 200
+# A wake-up that no worker takes expires; beat sends another one every minute.
+WAKEUP_TTL_SECONDS = 60.0
+
+
+class ConnectionInactive(Exception):
+    """The connection does not sync. The message says why and what to do."""
+
+
+# --- Requests -------------------------------------------------------------------------------
+
+
+def request_sync(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:
+    """Have the connection sync as soon as a worker is free; return its run.
+
+    An unfinished run resumes at once instead of waiting. Only a request for a full sync replaces
+    an unfinished sync of recent changes. Raises ConnectionInactive.
+    """
+    with transaction.atomic():
+        locked = Connection.objects.select_for_update().get(pk=connection.pk)
+        if locked.state != Connection.State.ACTIVE:
+            raise ConnectionInactive("This connection is not active. Enter its details again.")
+        if kind == Kind.RECENT:
+            # Recent changes are not enough until everything has been imported once.
+            kind = scheduled_kind(locked, now)
+        elif due_kind(locked, now) == Kind.FIRST:
+            kind = Kind.FIRST
+        unfinished = unfinished_runs(locked).first()
+        if unfinished is not None and (kind == Kind.RECENT or unfinished.kind != Kind.RECENT):
+            return _resume_now(unfinished, now)
+        stop_unfinished(locked, "Replaced by a full sync.", now)
+        return create_run(locked, kind, now)
+
+
+def request_all_syncs(now: datetime) -> int:
+    """Have each active connection without an unfinished run sync; return how many do."""
+    active = Connection.objects.filter(state=Connection.State.ACTIVE)
+    requested = 0
+    for pk in active.values_list("pk", flat=True).iterator():
+        with transaction.atomic():
+            connection = Connection.objects.select_for_update().get(pk=pk)
+            is_active = connection.state == Connection.State.ACTIVE
+            if is_active and not unfinished_runs(connection).exists():
+                create_run(connection, scheduled_kind(connection, now), now)
+                requested += 1
+    return requested
+
+
+def create_run(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:
+    """Create a run that is due at once, for a (locked) connection without an unfinished one."""
+    run = SyncRun.objects.create(
+        connection=connection,
+        generation=connection.generation,
+        kind=kind,
+        requested_at=now,
+        due_at=now,
+        since=_since(connection, now) if kind == Kind.RECENT else None,
+    )
+    _delete_old_runs(connection)
+    _wake_after_commit(connection.pk)
+    return run
+
+
+def _resume_now(run: SyncRun, now: datetime) -> SyncRun:
+    if run.state == State.WAITING and run.due_at > now:
+        run.due_at = now
+        run.save(update_fields=["due_at"])
+    _wake_after_commit(run.connection_id)
+    return run
+
+
+def _delete_old_runs(connection: Connection) -> None:
+    old = SyncRun.objects.filter(connection=connection).order_by("-id")[MAX_KEPT_RUNS:]
+    SyncRun.objects.filter(pk__in=old.values("pk")).delete()
+
+
+# --- Kinds ----------------------------------------------------------------------------------
+
+
+def due_kind(connection: Connection, now: datetime) -> SyncRun.Kind:
+    """The kind of sync that the connection needs next to miss nothing."""
+    if connection.full_synced_at is None:
+        return Kind.FIRST
+    is_due = now - connection.full_synced_at >= FULL_SYNC_INTERVAL
+    return Kind.FULL if is_due or _has_gap(connection, now) else Kind.RECENT
+
+
+def scheduled_kind(connection: Connection, now: datetime) -> SyncRun.Kind:
+    """The kind of sync that the schedule and "Sync now" start.
+
+    After a full sync failed midway, this is a sync of recent changes for a while: the same page
+    would stop another full sync, and changes would not arrive either.
+    """
+    kind = due_kind(connection, now)
+    return Kind.RECENT if kind != Kind.RECENT and _is_stuck(connection, now) else kind
+
+
+def _is_stuck(connection: Connection, now: datetime) -> bool:
+    """Whether the last full sync failed recently, and not at its first request."""
+    runs = SyncRun.objects.filter(connection=connection, generation=connection.generation)
+    run = runs.exclude(kind=Kind.RECENT).first()
+    if run is None or run.state != State.FAILED or run.finished_at is None:
+        return False
+    was_retried = run.kind == Kind.FULL and (run.backoff_count > 0 or run.crash_count > 0)
+    return now - run.finished_at < FULL_SYNC_RETRY_DELAY and (run.pages > 0 or was_retried)
+
+
+def _has_gap(connection: Connection, now: datetime) -> bool:
+    """Whether a sync of recent changes with the usual window would miss something."""
+    last = connection.last_success_at or connection.full_synced_at
+    # One day is reserve, because the window counts whole days.
+    return last is not None and now - last > RECENT_WINDOW - timedelta(days=1)
+
+
+def _since(connection: Connection, now: datetime) -> date:
+    """The first day of the window: earlier than usual after a long time without a sync."""
+    last = connection.last_success_at or connection.full_synced_at
+    end = last if last is not None and _has_gap(connection, now) else now
+    return (end.astimezone(UTC) - RECENT_WINDOW).date()
+
+
+# --- Due runs -------------------------------------------------------------------------------
+
+_DUE: LiteralString = """
+    SELECT r.connection_id FROM marketplace_syncrun r
+    WHERE r.state IN ('waiting', 'running') AND r.due_at <= %(now)s
+      AND (r.state = 'waiting' OR NOT EXISTS (
+          SELECT FROM pg_locks l
+          WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 2
+            AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND l.classid = %(namespace)s::integer::oid
+            AND l.objid = (r.connection_id %% %(modulus)s)::integer::oid))
+    ORDER BY r.due_at
+"""
+
+
+def due_connection_ids(now: datetime) -> list[int]:
+    """The connections whose run needs a worker: its time has come, or its worker died."""
+    parameters = {"now": now, "namespace": locks.NAMESPACE, "modulus": locks.MODULUS}
+    return [row[0] for row in sql.fetch(_DUE, parameters)]
+
+
+def wake_workers(connection_ids: Iterable[int]) -> None:
+    """Send a task to the workers for each connection."""
+    for pk in connection_ids:
+        # By name, because the task's module imports this one.
+        wakeups.enqueue(signature("marketplace.tasks.sync", args=(pk,)), WAKEUP_TTL_SECONDS)
+
+
+def _wake_after_commit(connection_id: int) -> None:
+    transaction.on_commit(partial(wake_workers, [connection_id]))
+
+
+# --- The schedule ---------------------------------------------------------------------------
+
+
+def ensure_scheduled() -> None:
+    """Create the periodic task that starts the syncs, unless it exists: it may have been edited."""
+    if PeriodicTask.objects.filter(task=TASK).exists():
+        return
+    interval, _ = IntervalSchedule.objects.get_or_create(
+        every=INTERVAL_HOURS, period=IntervalSchedule.HOURS
+    )
+    PeriodicTask.objects.create(
+        name="sync marketplace licenses",
+        task=TASK,
+        interval=interval,
+        queue=QUEUE,
+        # Without it beat counts from each of its own starts, and if it starts often, the task
+        # never runs.
+        last_run_at=timezone.now(),
+        description="Starts a sync of each active marketplace connection.",
+    )
+
+
+def next_sync_at(connection: Connection, now: datetime) -> datetime | None:
+    """When the connection syncs next: *now* or earlier if a run is due or running; None if the
+    connection or the schedule is off."""
+    if connection.state != Connection.State.ACTIVE:
+        return None
+    unfinished = unfinished_runs(connection).first()
+    if unfinished is not None:
+        return now if unfinished.state == State.RUNNING else unfinished.due_at
+    return next_run_at(now)
+
+
+def next_run_at(now: datetime) -> datetime | None:
+    """When the periodic task is due next; None if it is disabled or deleted."""
+    task = PeriodicTask.objects.filter(task=TASK, enabled=True).first()
+    if task is None:
+        return None
+    schedule = task.schedule
+    schedule.nowfun = lambda: now
+    remaining: timedelta = schedule.remaining_estimate(task.last_run_at or task.date_changed)
+    return now + remaining
