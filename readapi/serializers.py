@@ -54,7 +54,7 @@ def stats(totals: SubjectTotals) -> records.Stats:
 def account_summary(
     row: "RankedAccount", workspace: Workspace, links: LinkBuilder
 ) -> records.AccountRecord:
-    scores = metrics.account_scores(row, score_set(workspace))
+    scores = metrics.compute_scores(row, score_set(workspace))
     return {
         **_account_name(row.account, row.account_name),
         "score": scores.now,
@@ -76,7 +76,7 @@ def full_account(
 
 
 def user_summary(row: "RankedUser", workspace: Workspace, links: LinkBuilder) -> records.UserRecord:
-    scores = metrics.user_scores(row, score_set(workspace))
+    scores = metrics.compute_scores(row, score_set(workspace))
     account = row.user.account
     return {
         "id": row.user_id,

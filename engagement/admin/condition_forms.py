@@ -70,7 +70,7 @@ def condition_choices(scope: Scope, for_audience: bool) -> Choices:
     if for_audience:
         return [("", "Choose…"), *basic, *times]
     metrics: Choices = [
-        (f"{_METRIC}{name}", f"{info.label} ({info.numbers})")
+        (f"{_METRIC}{name}", f"{info.label} ({info.unit})")
         for name, info in METRICS.items()
         if scope in info.scopes
     ]
@@ -148,8 +148,8 @@ class ConditionForm(forms.Form):
                 {"conditions": [condition]}, self.scope, for_audience=self.for_audience
             )
         except InvalidRule as error:
-            for fault in error.faults:
-                self.add_error(self._input_name(fault.field), fault.sentence)
+            for problem in error.problems:
+                self.add_error(self._input_name(problem.field), problem.message)
         else:
             (self.condition,) = rule.conditions
 

@@ -156,7 +156,7 @@ def _current_rankings(score_set: ScoreSet) -> list[RankingComparison]:
 def _compare(scope: Scope, preview: RankingPreview | None, workspace_id: int) -> RankingComparison:
     if preview is None:
         return RankingComparison(SCOPE_TITLES[scope], [], TOO_MANY_USERS_MESSAGE)
-    now = [_row(ranked, workspace_id, *_leaving_move(ranked)) for ranked in preview.now]
+    now = [_row(ranked, workspace_id, *_leaving_move(ranked)) for ranked in preview.current]
     then = [_row(ranked, workspace_id, *_move(ranked)) for ranked in preview.with_change]
     note = ""
     if preview.sample_size is not None:
