@@ -355,8 +355,8 @@ def test_an_account_lists_the_users_whom_it_counts(root: Client, acme: Product) 
         ("ann", False),
         ("dan", False),
     ]
-    assert dict(shown.context["summary"].metrics)["Number of users"] == "3"
-    assert dict(shown.context["summary"].metrics)["Share of users who are active"] == "67%"
+    assert dict(shown.context["summary"].metrics)["Total users"] == "3"
+    assert dict(shown.context["summary"].metrics)["Share of active users"] == "67%"
     said = "3 users, 2 of them active in this account in the last 90 days."
     assert said in shown.content.decode()
 
@@ -370,7 +370,7 @@ def test_an_account_of_an_audience_lists_its_users_of_the_audience(
     account = Account.objects.get(external_id="initech")
     shown = root.get(reverse("admin:engagement_account_change", args=[account.pk]))
     assert [row["user"].external_id for row in shown.context["users"].rows] == ["ann"]
-    assert dict(shown.context["summary"].metrics)["Number of users"] == "1"
+    assert dict(shown.context["summary"].metrics)["Total users"] == "1"
 
 
 @pytest.mark.parametrize("page", [user_page, account_page])
