@@ -71,7 +71,7 @@ class Bench:
         self._neighbor: dict[str, Any] = json.loads(output)
         self._product = _number(self._database, "SELECT max(id) FROM engagement_product")
         self._address = urlsplit(service.start_web("web"))
-        service.start_worker()
+        service.start_workers()
         service.start_beat()
         self._send_identify()
 

@@ -117,8 +117,17 @@ class Service:
         return f"http://{HOST}:{port}"
 
     def start_worker(self, name: str = "worker") -> "subprocess.Popen[bytes]":
-        """Start a Celery worker with the service's default settings."""
+        """Start a Celery worker with the service's default settings, for all queues."""
         return self.start(name, celery("config", "worker"))
+
+    def start_workers(self) -> None:
+        """Start a worker for messages and one for scoring, as ``up`` does."""
+        for name, queue, *options in (
+            ("worker", "default"),
+            ("scoring", "scoring", "--concurrency", "1"),
+        ):
+            arguments = ("--queues", queue, "--hostname", f"{name}@%h", *options)
+            self.start(name, celery("config", "worker", *arguments))
 
     def start_beat(self) -> "subprocess.Popen[bytes]":
         """Start beat with the service's default schedule."""
