@@ -1,4 +1,4 @@
-"""Posts messages and keeps what became of each, for those who account for every one of them."""
+"""Posts messages and keeps what became of each, so that each can be accounted for."""
 
 import http.client
 import json

@@ -43,7 +43,6 @@ RETIRED_NAMES = {
 RETIRED_PHRASES = {
     "anew",
     "be it",
-    "just now",
     "of one that",
     "so many",
     "stale mark",

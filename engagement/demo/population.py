@@ -249,7 +249,7 @@ def _sleeping(days: int, chance: Random) -> tuple[int, ActivityCurve]:
     return _long_ago(chance), [level if day < ends else 0.0 for day in range(days)]
 
 
-def _newcomer(days: int, chance: Random) -> tuple[int, ActivityCurve]:
+def _joining(days: int, chance: Random) -> tuple[int, ActivityCurve]:
     start = chance.randrange(days * 3 // 4, days)
     return start, _slope(days, 0.4, 1.5)
 
@@ -263,5 +263,5 @@ def _slope(days: int, start: float, end: float) -> ActivityCurve:
     return [start + step * day for day in range(days)]
 
 
-_STORIES = (_steady, _rising, _falling, _sleeping, _newcomer, _dabbling)
+_STORIES = (_steady, _rising, _falling, _sleeping, _joining, _dabbling)
 _WEIGHTS = (50, 12, 12, 10, 8, 8)

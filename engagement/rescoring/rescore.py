@@ -179,7 +179,7 @@ def _score(
 
 
 def _score_users(live_sets: list[ScoreSet], ids: list[int], today: date) -> set[int]:
-    """Score the users in all of the sets; return the accounts of those who changed audiences."""
+    """Score the users in all of the sets; return the accounts of users who changed audiences."""
     accounts: set[int] = set()
     for score_set in live_sets:
         built_ids = _already_built(score_set, ScoreSet.Phase.USERS, set(ids))

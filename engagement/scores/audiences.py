@@ -23,7 +23,7 @@ def refresh_members(
     """Delete the engagement rows of those of the users who left the audience.
 
     Returns the members among the users, and the users who entered or left. The caller creates the
-    rows of those who entered.
+    rows of users who entered.
     """
     candidates = User.objects.filter(id__in=list(user_ids), is_identified=True)
     members = set(

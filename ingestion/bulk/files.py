@@ -34,7 +34,7 @@ class LineReader:
         self._raw = raw
         self._stream = _decompressed(raw)
         self._consumed = 0
-        # The beginning of an unfinished line, and the skipped bytes of one that is too long.
+        # The beginning of an unfinished line, and the skipped bytes of a line that is too long.
         self._rest = b""
         self._skipped = 0
         self._skip_to(position)
