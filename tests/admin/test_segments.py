@@ -255,7 +255,7 @@ def test_more_segments_than_a_workspace_may_have_are_refused_and_the_others_can_
     )
     assert member.post(reverse(ADD), new(acme_rows, TRAIT)).status_code == 302
     html = member.post(reverse(ADD), new(acme_rows, TRAIT, name="Another")).content.decode()
-    assert "A workspace has at most 100 segments of its own." in html
+    assert "A workspace can have at most 100 custom segments." in html
     # One more than allowed, from before the limit existed.
     Segment.objects.create(workspace=workspace, scope="account", name="Old", conditions=[])
     mine = Segment.objects.get(workspace=workspace, name="Mine")
