@@ -84,15 +84,13 @@ def test_insights_have_a_text_and_its_numbers(read: Any) -> None:
         "numbers": {"active_users": 2, "seats": 50, "license_utilization": 0.04},
     }
     assert insights["one_person"]["text"] == (
-        "One person carries the account: 89% of its points come from Ann, one of 2 users."
+        "Ann accounts for 89% of this account’s activity (2 users in total)."
     )
 
 
 def test_an_inactive_account_has_an_insight(read: Any) -> None:
     [insight] = read("accounts", "hooli", "insights")["insights"]
-    assert insight["text"] == (
-        "Nothing that is scored has happened for 7 days. The last scored event was on 2026-09-17."
-    )
+    assert insight["text"] == "No scored activity for 7 days (last: 17 Sep 2026)."
 
 
 def test_all_expansions_at_once(read: Any) -> None:
