@@ -184,12 +184,18 @@ def temporary_service(
 def service_in(
     folder: Path, options: dict[str, str] | None = None, project: Path = PROJECT
 ) -> Iterator[Service]:
-    """A migrated service in a folder that is kept, with whatever is in it."""
+    """A migrated service in a folder that is kept, with whatever is in it.
+
+    A new folder starts with a copy of the cluster that ``BENCHMARK_CLUSTER`` names, if it is set.
+    """
     _end_on_sigterm()
     with ExitStack() as stack:
         folder.mkdir(parents=True, exist_ok=True)
         # PostgreSQL runs as a user of its own where we are root, and must reach its folder.
         folder.chmod(0o711)
+        cluster = os.environ.get("BENCHMARK_CLUSTER") if project == PROJECT else None
+        if cluster and not (folder / "postgres").exists():
+            subprocess.run(["cp", "-a", cluster, folder / "postgres"], check=True)
         postgres = EmbeddedPostgres(folder / "postgres", options)
         service = Service(folder, postgres, stack, project)
         progress("Starting PostgreSQL.")

@@ -18,6 +18,8 @@ import pytest
 from config.local.postgres import ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 
 FOLDER = Path(tempfile.mkdtemp(prefix="eds-tests-"))
+# The folder of the process that hands out the tests. It outlives those that run them.
+SHARED_FOLDER = Path(os.environ.setdefault("TESTS_SHARED_FOLDER", str(FOLDER)))
 # The tests' own: nothing of the service that may be set up in this shell leaks into them.
 for name in [name for name in os.environ if name.startswith("EDS_")]:
     del os.environ[name]

@@ -14,6 +14,7 @@ from django.conf import settings
 from benchmarks import upgrade
 from benchmarks.accounting import MUST_BE_NONE
 from benchmarks.service import Failed
+from tests.start.folders import environment_of_benchmarks
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,7 @@ def figures_of(tmp_path: Path, command: str, *options: str) -> dict[str, Any]:
     ended = subprocess.run(
         [sys.executable, "-m", f"benchmarks.{command}", *options, "--json", str(file)],
         cwd=settings.BASE_DIR,
-        env={**os.environ, "PYTHONWARNINGS": "ignore"},
+        env=environment_of_benchmarks(),
         capture_output=True,
         text=True,
         timeout=PATIENCE,

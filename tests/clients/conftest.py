@@ -6,7 +6,6 @@ tests are skipped, because all other tests need only Python.
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -14,6 +13,7 @@ from uuid import uuid4
 import pytest
 
 from tests.clients.service import Service
+from tests.start.folders import data_folder
 from tests.start.running import Up
 
 HERE = Path(__file__).parent
@@ -29,18 +29,15 @@ def need(found: object, what: str) -> None:
 
 @pytest.fixture(scope="session")
 def service() -> Iterator[Service]:
-    # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
-    folder = Path(tempfile.mkdtemp(prefix="eds-clients-"))
-    folder.chmod(0o711)
-    up = Up(folder)
-    try:
-        running = Service(up.wait_until_running())
-        yield running
-        running.close()
-    finally:
-        if up.process.poll() is None:
-            up.end()
-        shutil.rmtree(folder, ignore_errors=True)
+    with data_folder("clients") as folder:
+        up = Up(folder)
+        try:
+            running = Service(up.wait_until_running())
+            yield running
+            running.close()
+        finally:
+            if up.process.poll() is None:
+                up.end()
 
 
 @pytest.fixture(scope="session")

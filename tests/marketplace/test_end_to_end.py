@@ -5,12 +5,9 @@ as traits of accounts. One running service for all of these tests, in their orde
 import json
 import os
 import re
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -22,6 +19,7 @@ from marketplace.simulator.faults import Endpoint, ErrorStatus, Latency
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import Simulator
 from tests.start.clicking import Admin
+from tests.start.folders import data_folder
 from tests.start.running import Up, fetch, survivors, until
 
 pytestmark = pytest.mark.slow
@@ -41,16 +39,13 @@ def simulator() -> Iterator[Simulator]:
 
 @pytest.fixture(scope="module")
 def up(simulator: Simulator) -> Iterator[Up]:
-    # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
-    folder = Path(tempfile.mkdtemp(prefix="eds-market-"))
-    folder.chmod(0o711)
-    started = Up(folder, MARKETPLACE_API_URL=simulator.url)
-    try:
-        yield started.wait_until_running()
-    finally:
-        if started.process.poll() is None:
-            started.end()
-        shutil.rmtree(folder, ignore_errors=True)
+    with data_folder("market") as folder:
+        started = Up(folder, MARKETPLACE_API_URL=simulator.url)
+        try:
+            yield started.wait_until_running()
+        finally:
+            if started.process.poll() is None:
+                started.end()
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from django.conf import settings
 
+from tests.start.folders import data_folder
 from tests.start.running import Up, fetch, until
 
 pytestmark = pytest.mark.slow
@@ -39,16 +39,13 @@ def outputs() -> Iterator[list[str]]:
     """The output of each step, run one after the other on a new service."""
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
-    folder = Path(tempfile.mkdtemp(prefix="eds-walk-"))
-    folder.chmod(0o711)
-    up = Up(folder)
-    try:
-        yield run_steps(up.wait_until_running())
-    finally:
-        if up.process.poll() is None:
-            up.end()
-        shutil.rmtree(folder, ignore_errors=True)
+    with data_folder("walk") as folder:
+        up = Up(folder)
+        try:
+            yield run_steps(up.wait_until_running())
+        finally:
+            if up.process.poll() is None:
+                up.end()
 
 
 def run_steps(up: Up) -> list[str]:

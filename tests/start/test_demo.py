@@ -1,8 +1,6 @@
 """``up --demo`` shows a newcomer a live connection, and leaves none behind that is not real."""
 
 import io
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,6 +21,7 @@ from marketplace.simulator.records import create_site
 from marketplace.simulator.server import Simulator
 from tests.admin.rows import a_connection
 from tests.start.clicking import Admin
+from tests.start.folders import data_folder
 from tests.start.running import Up, survivors, until
 
 NOW = datetime(2026, 9, 24, 12, tzinfo=UTC)
@@ -168,11 +167,8 @@ def test_the_demo_does_not_start_beside_a_connection_to_a_real_marketplace(
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
-    folder = Path(tempfile.mkdtemp(prefix="eds-demo-"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with data_folder("demo") as folder:
+        yield folder
 
 
 @pytest.mark.slow

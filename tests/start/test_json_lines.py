@@ -2,11 +2,9 @@
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from io import StringIO
@@ -18,6 +16,7 @@ from django.conf import settings
 
 from config.json_lines import add_process_name
 from config.local.supervisor import Console
+from tests.start.folders import data_folder
 from tests.start.running import Up, clean_environment, fetch, free_port, until
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -59,10 +58,8 @@ def bad_request(port: int) -> None:
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="eds-json-"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with data_folder("json") as folder:
+        yield folder
 
 
 @pytest.mark.slow

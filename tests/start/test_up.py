@@ -3,10 +3,8 @@
 import json
 import os
 import re
-import shutil
 import signal
 import stat
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +16,7 @@ import pytest
 
 from config.local.postgres import EmbeddedPostgres
 from ingestion.inbox.drain_requests import DRAIN_EXPIRES
+from tests.start.folders import data_folder
 from tests.start.running import Up, fetch, manage, paste, survivors, until
 
 pytestmark = pytest.mark.slow
@@ -27,11 +26,8 @@ SECRETS = ("admin_password", "ingestion_key", "api_token")
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    # Not tmp_path: PostgreSQL's own user must be able to reach it, and its path stays short.
-    folder = Path(tempfile.mkdtemp(prefix="eds-up-"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with data_folder("up", is_new=True) as folder:
+        yield folder
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +52,8 @@ def test_the_first_start_keeps_the_credentials_and_tells_no_log(up: Up) -> None:
 
 
 def test_a_person_at_a_terminal_sees_the_credentials_and_lines_to_paste() -> None:
-    with tempfile.TemporaryDirectory(prefix="eds-up-") as folder:
-        Path(folder).chmod(0o711)
-        started = Up(Path(folder), terminal=True)
+    with data_folder("up") as folder:
+        started = Up(folder, terminal=True)
         try:
             started.wait_until_running()
             assert all(started.credentials[name] in started.text for name in SECRETS)
