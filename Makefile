@@ -17,7 +17,7 @@ run: ## Run the whole service
 demo: ## Run it with three products of invented data
 	$(PYTHON) manage.py up --demo
 
-test: ## Run all tests (about five minutes on two cores)
+test: ## Run all tests (about ten minutes on two cores)
 	$(PYTHON) -m pytest -q
 
 lint: ## Check formatting, lint, types, and missing migrations

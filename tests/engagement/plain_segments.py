@@ -41,6 +41,7 @@ class World:
     definition: Definition
     event_names: set[str]
     today: date
+    has_audience: bool = False
 
     def benchmark(self, day: date) -> float | None:
         return plain.benchmark(
@@ -77,13 +78,17 @@ def metrics(subject: Subject, world: World) -> dict[str, float | None]:
         "overall_scored_events": len(ever),
         "tenure_days": max(0, (today - (subject.created or subject.first_seen).date()).days),
     }
-    return values if world.scope == "user" else values | of_account(subject, numbers)
+    return values if world.scope == "user" else values | of_account(subject, numbers, world)
 
 
-def of_account(subject: Subject, numbers: Mapping[str, Any]) -> dict[str, float | None]:
+def of_account(
+    subject: Subject, numbers: Mapping[str, Any], world: World
+) -> dict[str, float | None]:
     active, users = numbers["active_users"], numbers["total_users"]
     seats: Any = subject.traits.get("am.tier.number")
     usable = type(seats) in (int, float) and 1 <= seats <= 10**9
+    # A license covers all users, not only an audience.
+    usable = usable and not world.has_audience
     return {
         "active_users": active,
         "total_users": users,

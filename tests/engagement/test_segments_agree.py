@@ -225,7 +225,8 @@ def worlds(
     names = {did.event for did in events} | set(definition.weights or {})
     users = World("user", [people[name] for name in EMPLOYERS], definition, names, TODAY)
     scored = plain.members(users, "all", audience)
-    users = replace(users, subjects=[user for user in users.subjects if user.name in scored])
+    members = [user for user in users.subjects if user.name in scored]
+    users = replace(users, subjects=members, has_audience=bool(audience))
     accounts = [people[name] for name in ACCOUNTS]
     for account in accounts:
         account.events = [did for did in account.events if did.user in scored]

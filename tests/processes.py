@@ -1,4 +1,4 @@
-"""A pytest plugin that runs all tests in two processes, each with a PostgreSQL of its own.
+"""A pytest plugin that runs all tests in three processes, each with a PostgreSQL of its own.
 
 A part of the tests runs in one, which starts sooner, as everything does with ``-n 0``.
 """
@@ -10,6 +10,8 @@ from xdist.scheduler import LoadFileScheduling
 # Browsers give up what they are loading when the machine's network changes, which a test does that
 # cuts machines off. And all clients send to one service.
 ONE_AFTER_ANOTHER = ("tests/browser/", "tests/clients/", "tests/test_liveness.py")
+# Three on two cores, because tests that start services mostly wait for them.
+PROCESSES = 3
 # A file of which that takes minutes.
 LONG = "tests/benchmarks/"
 
@@ -25,12 +27,12 @@ class ByFile(LoadFileScheduling):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    return 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+    return PROCESSES if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What one process has to do alone comes first, while there is enough for the other one."""
+    """What one process has to do alone comes first, while there is enough for the others."""
 
     def rank(item: pytest.Item) -> int:
         if item.nodeid.startswith(ONE_AFTER_ANOTHER):
