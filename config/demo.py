@@ -158,8 +158,8 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
         yield from loading.populate(
             product, catalog, size, now, seed=seed, company=_customer_of(seed)
         )
-    for product in products:
-        fill_last_24h(product.pk, now, seed=product.pk)
+    for seed, product in enumerate(products):
+        fill_last_24h(product.pk, now, seed=seed)
 
 
 def _site(number: int) -> Company:
