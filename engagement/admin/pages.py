@@ -115,3 +115,25 @@ class PageAdmin(ProductScopedAdmin):
             "media": self.media,
         }
         return TemplateResponse(request, template, frame | context)
+
+
+class RowPageAdmin(PageAdmin):
+    """Shows a row on a page of its own, which is no form."""
+
+    def row_page(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        raise NotImplementedError
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        row = self.get_object(request, object_id)
+        if row is None:
+            missing: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]
+                request, self.opts, object_id
+            )
+            return missing
+        return self.row_page(request, row)

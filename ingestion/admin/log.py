@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from engagement.admin.pages import PageAdmin
+from engagement.admin.pages import RowPageAdmin
 from engagement.admin.scoping import ReadOnly, sees_all_products
 from engagement.core import charts
 from engagement.models import Product
@@ -19,7 +19,7 @@ from ingestion.models import DropReason, IngestionKey
 CHART_TITLE = "Messages dropped per day"
 
 
-class IngestionLogAdmin(ReadOnly, PageAdmin):
+class IngestionLogAdmin(ReadOnly, RowPageAdmin):
     """A log page for each product. It answers "Why did my event not arrive?"."""
 
     product_path = "pk"
@@ -38,25 +38,13 @@ class IngestionLogAdmin(ReadOnly, PageAdmin):
         context = self._unknown_senders() if sees_all_products(request.user) else {}
         return super().changelist_view(request, {**context, "title": "Ingestion log"})
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        product = self.get_object(request, object_id)
-        if product is None:
-            missing: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]
-                request, self.opts, object_id
-            )
-            return missing
+    def row_page(self, request: HttpRequest, obj: Product) -> HttpResponse:
         return self.render_page(
             request,
             "admin/ingestion/log.html",
-            f"Ingestion log of {product}",
-            original=product,
-            **self._log_context(request, product),
+            f"Ingestion log of {obj}",
+            original=obj,
+            **self._log_context(request, obj),
         )
 
     def _log_context(self, request: HttpRequest, product: Product) -> dict[str, Any]:

@@ -1,21 +1,19 @@
 """The admin pages of a marketplace connection: its status and history, and its details form."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.core.exceptions import PermissionDenied
 from django.forms import ModelForm
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django.utils.decorators import method_decorator
 from django.views.decorators.debug import sensitive_post_parameters
 
-from engagement.admin.pages import PageAction, PageAdmin
+from engagement.admin.pages import ExtraView, PageAction, RowPageAdmin
 from engagement.admin.products import LinkedInline, ProductAdmin
 from engagement.admin.scoping import ProductFilter, ProductSet, request_access
 from marketplace import client, connecting, scheduling, status
@@ -23,7 +21,6 @@ from marketplace.admin.forms import ConnectionForm
 from marketplace.models import Connection, SyncRun
 
 State = Connection.State
-View = Callable[..., HttpResponseBase]
 
 
 class ConnectionInline(LinkedInline):
@@ -42,7 +39,7 @@ ProductAdmin.add_inline(ConnectionInline)
 
 
 @admin.register(Connection)
-class ConnectionAdmin(PageAdmin):
+class ConnectionAdmin(RowPageAdmin):
     form = ConnectionForm
     fields = ["product", "user_name", "api_token", "vendor_id", "product_id"]
     add_form_template = change_form_template = "admin/marketplace/details.html"
@@ -52,6 +49,14 @@ class ConnectionAdmin(PageAdmin):
     list_select_related = ["product"]
     ordering = ["product__name", "product_id"]
     actions = None
+    extra_views = (
+        ExtraView("details", "change"),
+        ExtraView("status", "view"),
+        ExtraView("test", "change", methods=("POST",)),
+        ExtraView("sync", "change", methods=("POST",)),
+        ExtraView("full_sync", "change", methods=("POST",)),
+        ExtraView("disconnect", "change"),
+    )
 
     class Media:
         css: ClassVar[dict[str, list[str]]] = {"all": ["marketplace/connection.css"]}
@@ -86,9 +91,8 @@ class ConnectionAdmin(PageAdmin):
             request, object_id, form_url, extra_context
         )
 
-    def details_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        self._manageable(request, object_id)
-        page: HttpResponseBase = self.changeform_view(request, object_id)
+    def details_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
+        page: HttpResponseBase = self.changeform_view(request, str(connection.pk))
         return page
 
     def save_model(
@@ -106,57 +110,47 @@ class ConnectionAdmin(PageAdmin):
     def response_change(self, request: HttpRequest, obj: Connection) -> HttpResponse:
         message = f"{obj.product} is connected to {obj.app_name}. A sync is starting."
         self.message_user(request, message, messages.SUCCESS)
-        return redirect(self._url("change", obj))
+        return redirect(self.view_url("change", obj))
 
     # --- Status -------------------------------------------------------------------------------
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        connection = self.get_object(request, object_id)
-        if connection is None:
-            not_found: HttpResponse = self._get_obj_does_not_exist_redirect(  # type: ignore[attr-defined]
-                request, self.opts, object_id
-            )
-            return not_found
-        context = {
-            **self._page(request, connection, str(connection)),
-            "page_actions": self.page_actions(request, connection),
-            "status": status.connection_status(connection, timezone.now()),
-            "status_url": self._url("status", connection),
-            "may_manage": self.has_change_permission(request, connection),
-            "details_url": self._url("details", connection),
-        }
-        return TemplateResponse(request, "admin/marketplace/connection.html", context)
+    def row_page(self, request: HttpRequest, obj: Connection) -> HttpResponse:
+        return self.render_page(
+            request,
+            "admin/marketplace/connection.html",
+            str(obj),
+            original=obj,
+            page_actions=self.page_actions(request, obj),
+            status_url=self.view_url("status", obj),
+            **self._status_context(request, obj),
+        )
 
-    def status_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
+    def status_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
         """The part of the page that a running sync changes."""
-        connection = self._visible(request, object_id)
-        context = {
+        context = self._status_context(request, connection)
+        return TemplateResponse(request, "admin/marketplace/status.html", context)
+
+    def _status_context(self, request: HttpRequest, connection: Connection) -> dict[str, Any]:
+        return {
             "status": status.connection_status(connection, timezone.now()),
             "may_manage": self.has_change_permission(request, connection),
-            "details_url": self._url("details", connection),
+            "details_url": self.view_url("details", connection),
         }
-        return TemplateResponse(request, "admin/marketplace/status.html", context)
 
     def page_actions(self, request: HttpRequest, obj: Connection) -> Sequence[PageAction]:
         if not self.has_change_permission(request, obj):
             return []
         details = PageAction(
             "Replace details" if obj.state == State.ACTIVE else "Enter details",
-            self._url("details", obj),
+            self.view_url("details", obj),
         )
-        disconnect = PageAction("Disconnect", self._url("disconnect", obj))
+        disconnect = PageAction("Disconnect", self.view_url("disconnect", obj))
         match State(obj.state):
             case State.ACTIVE:
                 return [
-                    PageAction("Test connection", self._url("test", obj), post=True),
-                    PageAction("Sync now", self._url("sync", obj), post=True),
-                    PageAction("Full sync", self._url("full_sync", obj), post=True),
+                    PageAction("Test connection", self.view_url("test", obj), post=True),
+                    PageAction("Sync now", self.view_url("sync", obj), post=True),
+                    PageAction("Full sync", self.view_url("full_sync", obj), post=True),
                     details,
                     disconnect,
                 ]
@@ -166,47 +160,24 @@ class ConnectionAdmin(PageAdmin):
 
     # --- Buttons ------------------------------------------------------------------------------
 
-    def get_urls(self) -> list[URLPattern]:
-        views: dict[str, View] = {
-            "details": self.details_view,
-            "status": self.status_view,
-            "test": self.verify_view,
-            "sync": self.sync_view,
-            "full_sync": self.full_sync_view,
-            "disconnect": self.disconnect_view,
-        }
-        own = [
-            path(
-                f"<path:object_id>/{name.replace('_', '-')}/",
-                self.admin_site.admin_view(view),
-                name=f"{self.opts.app_label}_{self.opts.model_name}_{name}",
-            )
-            for name, view in views.items()
-        ]
-        return own + super().get_urls()
-
-    def verify_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        connection = self._manageable(request, object_id)
+    def test_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
         try:
             message = connecting.verify_stored_details(connection, client.create_client)
         except connecting.DetailsRejected as rejected:
             self.message_user(request, rejected.message, messages.ERROR)
         else:
             self.message_user(request, message, messages.SUCCESS)
-        return redirect(self._url("change", connection))
+        return redirect(self.view_url("change", connection))
 
-    def sync_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        return self._sync(request, object_id, SyncRun.Kind.RECENT)
+    def sync_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
+        return self._sync(request, connection, SyncRun.Kind.RECENT)
 
-    def full_sync_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        return self._sync(request, object_id, SyncRun.Kind.FULL)
+    def full_sync_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
+        return self._sync(request, connection, SyncRun.Kind.FULL)
 
-    def _sync(self, request: HttpRequest, object_id: str, kind: SyncRun.Kind) -> HttpResponseBase:
-        if request.method != "POST":
-            return HttpResponseNotAllowed(["POST"])
-        connection = self._manageable(request, object_id)
+    def _sync(
+        self, request: HttpRequest, connection: Connection, kind: SyncRun.Kind
+    ) -> HttpResponseBase:
         try:
             run = scheduling.request_sync(connection, kind, timezone.now())
         except scheduling.ConnectionInactive as inactive:
@@ -215,47 +186,19 @@ class ConnectionAdmin(PageAdmin):
             kind_name = run.get_kind_display().lower()
             self.log_change(request, connection, f"Requested a sync ({kind_name}).")
             self.message_user(request, "A sync is starting. This page shows its progress.")
-        return redirect(self._url("change", connection))
+        return redirect(self.view_url("change", connection))
 
-    def disconnect_view(self, request: HttpRequest, object_id: str) -> HttpResponseBase:
-        connection = self._manageable(request, object_id)
+    def disconnect_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
         if request.method != "POST":
-            context = self._page(request, connection, "Disconnect")
-            return TemplateResponse(request, "admin/marketplace/disconnect.html", context)
+            return self.render_page(
+                request,
+                "admin/marketplace/disconnect.html",
+                "Disconnect",
+                original=connection,
+                back=self.view_url("change", connection),
+            )
         connecting.disconnect(connection, timezone.now())
         self.log_change(request, connection, "Disconnected.")
         message = f"{connection.product} is disconnected. Imported traits stay."
         self.message_user(request, message, messages.SUCCESS)
-        return redirect(self._url("change", connection))
-
-    # --- Helpers ------------------------------------------------------------------------------
-
-    def _visible(self, request: HttpRequest, object_id: str) -> Connection:
-        connection: Connection | None = self.get_object(request, object_id)
-        if connection is None:
-            raise Http404
-        if not self.has_view_permission(request, connection):
-            raise PermissionDenied
-        return connection
-
-    def _manageable(self, request: HttpRequest, object_id: str) -> Connection:
-        connection = self._visible(request, object_id)
-        if not self.has_change_permission(request, connection):
-            raise PermissionDenied
-        return connection
-
-    def _page(self, request: HttpRequest, connection: Connection, title: str) -> dict[str, Any]:
-        return {
-            **self.admin_site.each_context(request),
-            "title": title,
-            "opts": self.opts,
-            "original": connection,
-            "media": self.media,
-            "back": self._url("change", connection),
-        }
-
-    def _url(self, name: str, connection: Connection) -> str:
-        return reverse(
-            f"{self.admin_site.name}:{self.opts.app_label}_{self.opts.model_name}_{name}",
-            args=[connection.pk],
-        )
+        return redirect(self.view_url("change", connection))
