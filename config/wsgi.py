@@ -5,6 +5,8 @@ from importlib import import_module
 
 import django
 from django.conf import settings
+from django.core.signals import request_started
+from django.db import close_old_connections, reset_queries
 
 from config.server.handler import LenientHandler
 
@@ -18,6 +20,11 @@ for name, database in settings.DATABASES.items():
     database["OPTIONS"]["pool"] = POOLS[name]
 
 django.setup(set_prefix=False)
+# Each request gives its connection back when it ends, so none is old when the next one starts, and
+# queries are logged only in debug mode. Asking costs more than reading and checking a message.
+request_started.disconnect(close_old_connections)
+if not settings.DEBUG:
+    request_started.disconnect(reset_queries)
 application = LenientHandler()
 # Django would load the views with the first request and delay it.
 import_module(settings.ROOT_URLCONF)
