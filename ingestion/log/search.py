@@ -11,11 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from functools import partial
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, LiteralString
 
 from django.db.models import Q
 
+from engagement import event_lookup
 from engagement.database import sql
+from engagement.event_lookup import EventRow
 from engagement.models import Account, EventName, Product, User
 from engagement.traits import Source, read_stamp
 from ingestion import timestamps
@@ -28,9 +30,6 @@ MAX_RESULTS = 50
 LOOKUP_TIMEOUT_SECONDS = 1.0
 # Without another condition, the search for events goes back step by step until there are enough.
 SEARCH_PERIODS = (timedelta(minutes=15), timedelta(days=1), timedelta(days=30))
-# The search for a product's new users and accounts covers this many of the newest ids, of all
-# products.
-NEWEST_IDS = 5_000
 
 SECONDS_HINT = "This looks like seconds that were read as milliseconds. Correct the unit."
 
@@ -111,13 +110,13 @@ class _Search:
         except sql.StatementTimeout:
             self._result.too_slow.append(place)
 
-    def look_back(self, place: str, statement: LiteralString, id: int | None = None) -> None:
+    def look_back(self, place: str, events: Callable[..., list[EventRow]], *id: int) -> None:
         """Look for the newest events further and further back until there are enough."""
         rows: list[EventRow] = []
         try:
             for period in SEARCH_PERIODS:
                 with sql.statement_timeout(LOOKUP_TIMEOUT_SECONDS):
-                    rows = _rows(statement, self._product_id, id=id, since=self._now - period)
+                    rows = events(self._product_id, *id, self._now - period, MAX_RESULTS)
                 if len(rows) >= MAX_RESULTS:
                     break
         except sql.StatementTimeout:
@@ -127,11 +126,9 @@ class _Search:
     def look_for_recorded(self, term: str) -> None:
         """Look for recent messages, or for those of the user, account, event name or message id."""
         if not term:
-            self.look_back("recorded events", _RECENT)
-            self.look("new users", lambda: _new_subjects(User, _NEW_USERS, self._product_id))
-            self.look(
-                "new accounts", lambda: _new_subjects(Account, _NEW_ACCOUNTS, self._product_id)
-            )
+            self.look_back("recorded events", event_lookup.events_since)
+            self.look("new users", lambda: _new_subjects(User, self._product_id))
+            self.look("new accounts", lambda: _new_subjects(Account, self._product_id))
             return
         in_product = {"product": self._product_id}
         if user := User.objects.filter(**in_product, external_id=term).first():
@@ -139,25 +136,27 @@ class _Search:
         if account := Account.objects.filter(**in_product, external_id=term).first():
             self._look_for_account(account)
         if name := EventName.objects.filter(**in_product, name=term).first():
-            self.look_back("events of this name", _OF_NAME, name.pk)
+            self.look_back("events of this name", event_lookup.events_of_name, name.pk)
         if seen := SeenMessageId.objects.filter(**in_product, message_id=term).first():
             self._look_for_message_id(seen)
 
     def _look_for_user(self, user: User) -> None:
         self._result.user = user
-        rows = partial(_rows, _OF_USER, self._product_id, id=user.pk)
-        self.look("the user's events", lambda: _event_hits(rows()))
+        events = partial(event_lookup.events_of_user, self._product_id, user.pk, MAX_RESULTS)
+        self.look("the user's events", lambda: _event_hits(events()))
         self._result.entries += _writers(user)
 
     def _look_for_account(self, account: Account) -> None:
         self._result.account = account
-        self.look_back("the account's events", _OF_ACCOUNT, account.pk)
+        self.look_back("the account's events", event_lookup.events_of_account, account.pk)
         self._result.entries += _writers(account)
 
     def _look_for_message_id(self, seen: SeenMessageId) -> None:
         self._result.seen_at = seen.seen_at
-        rows = partial(_rows, _IN_ONE_REQUEST, self._product_id, at=seen.seen_at)
-        self.look("events with this message id", lambda: _request_hits(rows(), seen.message_id))
+        events = partial(
+            event_lookup.events_received_at, self._product_id, seen.seen_at, MAX_RESULTS
+        )
+        self.look("events with this message id", lambda: _request_hits(events(), seen.message_id))
 
 
 # --- Not recorded ---------------------------------------------------------------------------
@@ -224,33 +223,6 @@ def _term_parameters(term: str) -> dict[str, Any]:
 # --- Recorded events ------------------------------------------------------------------------
 
 
-class EventRow(NamedTuple):
-    arrival: int
-    user_id: int
-    account_id: int | None
-    event_name_id: int
-    occurred_at: datetime
-    received_at: datetime
-
-
-_EVENTS: LiteralString = """
-    SELECT arrival, user_id, account_id, event_name_id, occurred_at, received_at
-    FROM engagement_event
-    WHERE product_id = %(product)s AND {which}
-    ORDER BY arrival DESC LIMIT %(limit)s
-"""
-_OF_USER = _EVENTS.format(which="user_id = %(id)s")
-_IN_ONE_REQUEST = _EVENTS.format(which="received_at = %(at)s")
-_RECENT = _EVENTS.format(which="received_at >= %(since)s")
-_OF_ACCOUNT = _EVENTS.format(which="received_at >= %(since)s AND account_id = %(id)s")
-_OF_NAME = _EVENTS.format(which="received_at >= %(since)s AND event_name_id = %(id)s")
-
-
-def _rows(statement: LiteralString, product_id: int, **parameters: Any) -> list[EventRow]:
-    parameters |= {"product": product_id, "limit": MAX_RESULTS}
-    return [EventRow(*row) for row in sql.fetch(statement, parameters)]
-
-
 def _request_hits(rows: Sequence[EventRow], message_id: str) -> list[SearchHit]:
     """The events that were received with the message id: its own, or those of a batch with it."""
     return _event_hits(rows, message_id if len(rows) == 1 else "")
@@ -304,27 +276,13 @@ def _event_outcome(
 # --- Recorded users and accounts ------------------------------------------------------------
 
 
-# By the primary key alone: nothing else tells in which order they arrived.
-_NEW: LiteralString = """
-    SELECT id FROM {table}
-    WHERE id > (SELECT COALESCE(max(id), 0) FROM {table}) - %(ids)s
-      AND product_id = %(product)s AND is_identified
-    ORDER BY id DESC LIMIT %(limit)s
-"""
-_NEW_USERS = _NEW.format(table="engagement_user")
-_NEW_ACCOUNTS = _NEW.format(table="engagement_account")
-
-
-def _new_subjects(
-    model: type[User] | type[Account], statement: LiteralString, product_id: int
-) -> Iterator[SearchHit]:
+def _new_subjects(model: type[User] | type[Account], product_id: int) -> Iterator[SearchHit]:
     """The messages that wrote the traits of the newest users or accounts.
 
     Nothing records when an identify or a group arrived for an older one, so such messages can only
     be found by its id.
     """
-    parameters = {"ids": NEWEST_IDS, "product": product_id, "limit": MAX_RESULTS}
-    ids = [row[0] for row in sql.fetch(statement, parameters)]
+    ids = event_lookup.newest_ids(model, product_id, MAX_RESULTS)
     subjects: Any = model._default_manager.only("external_id", "trait_stamps").filter(pk__in=ids)
     for subject in subjects:
         yield from _writers(subject)
