@@ -19,14 +19,14 @@ from benchmarks import (
     license_sync,
     mixed,
     reading,
-    report,
     rescoring,
     start,
     usual_way,
 )
-from benchmarks.command import Figures
-from benchmarks.report import progress
-from benchmarks.service import PROJECT
+from harness import report
+from harness.command import Figures
+from harness.report import progress
+from harness.service import PROJECT
 
 
 @dataclass(frozen=True)

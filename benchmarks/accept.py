@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from benchmarks import load, report
-from benchmarks.command import run_command
+from benchmarks import load
 from benchmarks.load import Rounds, Target
-from benchmarks.report import progress
-from benchmarks.service import Service, temporary_service
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import Service, temporary_service
 
 SHARE_OF_EMPTY = 0.8
 UNEVENNESS = 4.0
@@ -142,4 +143,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("accept", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

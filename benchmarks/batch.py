@@ -13,14 +13,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import load, report
+from benchmarks import load
 from benchmarks.accept import targets_table, waiting, warm_up
-from benchmarks.command import run_command
 from benchmarks.load import Target
 from benchmarks.messages import generate
-from benchmarks.report import progress
-from benchmarks.service import Service, temporary_service
 from engagement.messages import Group, Identify, Message
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import Service, temporary_service
 
 MESSAGES_PER_SECOND = 20_000
 # So many different batches are sent in turns.
@@ -148,4 +149,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("batch", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

@@ -7,10 +7,10 @@ import json
 from statistics import median
 from typing import Any, LiteralString
 
-from benchmarks import report
-from benchmarks.command import run_command
-from benchmarks.report import progress
-from benchmarks.service import Service, temporary_service
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import Service, temporary_service
 
 # "At drain speed".
 OF_THE_DRAIN = 0.9
@@ -162,4 +162,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("bulk", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

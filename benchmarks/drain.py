@@ -13,10 +13,10 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from benchmarks import report
-from benchmarks.command import run_command
-from benchmarks.report import progress
-from benchmarks.service import Service, temporary_service, until
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import Service, temporary_service, until
 
 MESSAGES_PER_SECOND = 25_000
 # How old a score may be while the worker drains: "seconds".
@@ -201,4 +201,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("drain", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

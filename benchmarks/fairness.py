@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 
 import psycopg
 
-from benchmarks import report
-from benchmarks.command import run_command
-from benchmarks.report import progress
-from benchmarks.service import Service, temporary_service, until
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import Service, temporary_service, until
 
 SECONDS = 3.0
 SENDERS = 4
@@ -236,4 +236,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("fairness", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

@@ -9,10 +9,10 @@ import socket
 import sys
 from typing import Any
 
-from benchmarks import report
-from benchmarks.command import run_command
-from benchmarks.report import progress
-from benchmarks.service import HOST, Service, free_port, temporary_service, until
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import HOST, Service, free_port, temporary_service, until
 
 OWN_MS_PER_LICENSE = 0.3
 MEMORY_GROWTH_MB = 60.0
@@ -150,4 +150,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("license_sync", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

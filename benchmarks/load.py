@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import urlsplit
 
-from benchmarks.report import progress
-from benchmarks.service import Failed
+from harness.posting import BODY
+from harness.report import progress
+from harness.service import Failed
 
 SCRIPT = Path(__file__).with_name("track.lua")
 # Seconds without an answer after which wrk counts an error.
 ANSWER_TIMEOUT = 10
-BODY = b'{"userId":"user-1","event":"event 1","timestamp":"2026-01-01T00:00:00Z"}'
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 
-from benchmarks import load, report
-from benchmarks.command import run_command
+from benchmarks import load
 from benchmarks.load import Target
-from benchmarks.report import progress
-from benchmarks.service import Service, temporary_service, until
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import Service, temporary_service, until
 
 # How much the inbox may have grown at the end of a run, in seconds of accepting.
 GROWTH_SECONDS = 1.0
@@ -178,4 +179,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("mixed", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

@@ -17,10 +17,11 @@ from statistics import median
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from benchmarks import reading, report
-from benchmarks.command import run_command
-from benchmarks.report import progress
-from benchmarks.service import Failed, Service, temporary_service
+from benchmarks import reading
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import Failed, Service, temporary_service
 
 # Each run logs in as somebody of its own, because the large side may be kept.
 NAME, PASSWORD = f"benchmark-{token_hex(4)}", token_hex(16)
@@ -200,4 +201,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("pages", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

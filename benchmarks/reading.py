@@ -16,10 +16,10 @@ from statistics import median
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
-from benchmarks import report
-from benchmarks.command import run_command
-from benchmarks.report import progress
-from benchmarks.service import Failed, Service, service_in, temporary_service
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import Failed, Service, service_in, temporary_service
 
 SMALL_ACCOUNTS, SMALL_USERS = 1_000, 3_000
 PAGE = 100
@@ -291,4 +291,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("reading", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

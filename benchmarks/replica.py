@@ -21,14 +21,14 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from benchmarks import accounting
-from benchmarks.asking import status_of
-from benchmarks.command import run_command
-from benchmarks.posting import ANSWER_TIMEOUT, Address, Posted, posting
-from benchmarks.report import progress, table
-from benchmarks.service import HOST, PATIENCE, Service, celery, free_port, temporary_service, until
-from benchmarks.standby import Standby
 from config.local.postgres import DATABASE, ROLE, SUPERUSER
+from harness import accounting
+from harness.asking import status_of
+from harness.command import run_command
+from harness.posting import ANSWER_TIMEOUT, Address, Posted, posting
+from harness.report import progress, table
+from harness.service import HOST, PATIENCE, Service, celery, free_port, temporary_service, until
+from harness.standby import Standby
 
 READERS = 4
 LOOK_EVERY = 0.02
@@ -295,4 +295,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("replica", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

@@ -14,11 +14,11 @@ from typing import Any, LiteralString
 import psutil
 import psycopg
 
-from benchmarks import report
-from benchmarks.command import run_command
 from benchmarks.reading import PAGE, Reader
-from benchmarks.report import progress
-from benchmarks.service import Failed, Service, temporary_service, until
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import Failed, Service, temporary_service, until
 
 # "Seconds, not minutes."
 SECONDS = 60.0
@@ -238,4 +238,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("rescoring", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

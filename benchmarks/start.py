@@ -10,11 +10,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import load, report
-from benchmarks.command import run_command
-from benchmarks.report import progress
-from benchmarks.service import HOST, until
-from benchmarks.whole import START_PATIENCE, Whole, starting, temporary_folder
+from harness import report
+from harness.command import run_command
+from harness.posting import BODY
+from harness.report import progress
+from harness.service import HOST, until
+from harness.whole import START_PATIENCE, Whole, starting, temporary_folder
 
 SECONDS = 5.0
 
@@ -43,7 +44,7 @@ def accepts(whole: Whole) -> bool:
     # Until the service listens, and until the first start has made the key.
     with suppress(OSError, http.client.HTTPException):
         headers = {"Authorization": f"Basic {whole.key}"}
-        connection.request("POST", "/v2/track", load.BODY, headers)
+        connection.request("POST", "/v2/track", BODY, headers)
         return connection.getresponse().status == 202
     return False
 
@@ -65,4 +66,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("start", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

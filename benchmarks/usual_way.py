@@ -17,12 +17,14 @@ from typing import Any
 import psycopg
 import redis
 
-from benchmarks import load, report
+from benchmarks import load
 from benchmarks.accept import targets_table, warm_up
-from benchmarks.command import run_command
 from benchmarks.load import Figures, Target
-from benchmarks.report import progress
-from benchmarks.service import (
+from config.local.postgres import ROLE
+from harness import report
+from harness.command import run_command
+from harness.report import progress
+from harness.service import (
     HOST,
     WORKERS,
     Failed,
@@ -32,7 +34,6 @@ from benchmarks.service import (
     temporary_service,
     until,
 )
-from config.local.postgres import ROLE
 
 TIMES_THE_USUAL_WAY = 8.0
 # What the bar is about; the others are shown beside it.
@@ -194,4 +195,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("usual_way", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

@@ -12,10 +12,10 @@ import redis
 from django.db import Error, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from benchmarks.networks import Namespaces, why_not
 from config import broker, environment, keepalive
 from config.celery import app
 from config.settings import _connected
+from harness.networks import Namespaces, why_not
 from tests.start.external import External, external
 from tests.start.running import until
 

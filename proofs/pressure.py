@@ -22,11 +22,11 @@ from typing import Any
 import psutil
 import psycopg
 
-from benchmarks.command import run_command
-from benchmarks.load import BODY
-from benchmarks.report import progress, table
-from benchmarks.service import HOST, Failed, until
-from benchmarks.whole import Whole, running
+from harness.command import run_command
+from harness.posting import BODY
+from harness.report import progress, table
+from harness.service import HOST, Failed, until
+from harness.whole import Whole, running
 
 # Senders are answered within so many seconds, whatever happens.
 ANSWERED_WITHIN = 12.0
@@ -309,4 +309,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("pressure", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

@@ -13,13 +13,13 @@ from typing import Any
 
 import psutil
 
-from benchmarks import accounting
-from benchmarks.brokers import BROKERS, Broker
-from benchmarks.command import run_command
-from benchmarks.posting import CLIENTS, posting
-from benchmarks.report import progress, table
-from benchmarks.service import HOST, Failed
-from benchmarks.whole import Whole, starting, temporary_folder
+from harness import accounting
+from harness.brokers import BROKERS, Broker
+from harness.command import run_command
+from harness.posting import CLIENTS, posting
+from harness.report import progress, table
+from harness.service import HOST, Failed
+from harness.whole import Whole, starting, temporary_folder
 
 # Seconds between two kills: drawn from this range.
 PAUSE = (1.5, 5.0)
@@ -106,4 +106,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("durability", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

@@ -10,12 +10,12 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from benchmarks.asking import status_of
-from benchmarks.brokers import Broker
-from benchmarks.networks import Loopback
-from benchmarks.posting import Address
-from benchmarks.service import PATIENCE, celery, free_port, temporary_service, until
 from config.local.postgres import DATABASE, ROLE
+from harness.asking import status_of
+from harness.brokers import Broker
+from harness.networks import Loopback
+from harness.posting import Address
+from harness.service import PATIENCE, celery, free_port, temporary_service, until
 
 WEBS = ("web 1", "web 2")
 WORKERS = ("worker 1", "worker 2")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
 
-from benchmarks.posting import ANSWER_TIMEOUT, Address
+from harness.posting import ANSWER_TIMEOUT, Address
 
 READ_INTERVAL = 0.2
 

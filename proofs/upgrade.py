@@ -18,12 +18,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import accounting
-from benchmarks.asking import Reader, status_of
-from benchmarks.command import run_command
-from benchmarks.posting import Address, Posted, posting
-from benchmarks.report import progress, table
-from benchmarks.service import (
+from config.local.postgres import stop_process
+from harness import accounting
+from harness.asking import Reader, status_of
+from harness.command import run_command
+from harness.posting import Address, Posted, posting
+from harness.report import progress, table
+from harness.service import (
     HOST,
     PATIENCE,
     PROJECT,
@@ -35,7 +36,6 @@ from benchmarks.service import (
     temporary_service,
     until,
 )
-from config.local.postgres import stop_process
 
 # In the order in which they end, which is that of docs/operating.md.
 ROLES = ("worker", "beat", "web")
@@ -279,4 +279,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("upgrade", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

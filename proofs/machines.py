@@ -9,14 +9,14 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from benchmarks import accounting
-from benchmarks.brokers import BROKERS
-from benchmarks.command import run_command
-from benchmarks.fleet import NAMES, WEBS, Machines, Watch, held_up, recorded_up_to_now
-from benchmarks.networks import Loopback, Namespaces, why_not
-from benchmarks.posting import Posted, posting
-from benchmarks.report import progress, table
-from benchmarks.service import PATIENCE, Failed, until
+from harness import accounting
+from harness.brokers import BROKERS
+from harness.command import run_command
+from harness.fleet import NAMES, WEBS, Machines, Watch, held_up, recorded_up_to_now
+from harness.networks import Loopback, Namespaces, why_not
+from harness.posting import Posted, posting
+from harness.report import progress, table
+from harness.service import PATIENCE, Failed, until
 
 # What happens in a step. What it returns, if anything, is watched until it comes true.
 Begin = Callable[[Machines], Watch | None]
@@ -204,4 +204,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("machines", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

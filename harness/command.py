@@ -1,4 +1,4 @@
-"""What the benchmarks' command lines have in common."""
+"""What the command lines of benchmarks and proofs have in common."""
 
 import argparse
 import sys
@@ -8,8 +8,8 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from benchmarks import report
-from benchmarks.service import Failed
+from harness import report
+from harness.service import Failed
 
 Figures = dict[str, Any]
 
@@ -23,7 +23,7 @@ def run_command(
     faults: Callable[[Figures], list[str]],
 ) -> None:
     """Measure, show and save. Exit status 1 where something was wrong; slow is not wrong."""
-    parser = argparse.ArgumentParser(f"python -m benchmarks.{name}", description=description)
+    parser = argparse.ArgumentParser(f"python -m {name}", description=description)
     arguments(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to FILE")
     options = parser.parse_args()

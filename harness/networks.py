@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from benchmarks.service import Failed
+from harness.service import Failed
 
 CLONE_NEWNET = 0x40000000
 

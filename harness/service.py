@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 
 import psycopg
 
-from benchmarks.report import progress
 from config.local.postgres import DATABASE, SUPERUSER, EmbeddedPostgres, stop_process
 from config.parent_death import exit_with_parent
 from config.server import gunicorn
+from harness.report import progress
 
 PROJECT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from django.conf import settings
 
-from benchmarks import upgrade
-from benchmarks.accounting import MUST_BE_NONE
-from benchmarks.service import Failed
+from harness.accounting import MUST_BE_NONE
+from harness.service import Failed
+from proofs import upgrade
 from tests.start.folders import environment_of_benchmarks
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def figures_of(tmp_path: Path, command: str, *options: str) -> dict[str, Any]:
     """What the command wrote; it must find nothing wrong."""
     file = tmp_path / "figures.json"
     ended = subprocess.run(
-        [sys.executable, "-m", f"benchmarks.{command}", *options, "--json", str(file)],
+        [sys.executable, "-m", f"proofs.{command}", *options, "--json", str(file)],
         cwd=settings.BASE_DIR,
         env=environment_of_benchmarks(),
         capture_output=True,

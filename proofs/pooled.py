@@ -14,13 +14,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import accounting
-from benchmarks.asking import Reader, status_of
-from benchmarks.brokers import BROKERS
-from benchmarks.command import run_command
-from benchmarks.posting import Address, Posted, posting
-from benchmarks.report import progress, table
-from benchmarks.service import (
+from config.local.postgres import DATABASE, ROLE
+from harness import accounting
+from harness.asking import Reader, status_of
+from harness.brokers import BROKERS
+from harness.command import run_command
+from harness.posting import Address, Posted, posting
+from harness.report import progress, table
+from harness.service import (
     HOST,
     PATIENCE,
     Failed,
@@ -30,7 +31,6 @@ from benchmarks.service import (
     temporary_service,
     until,
 )
-from config.local.postgres import DATABASE, ROLE
 
 # So many connections to PostgreSQL are shared; all roles together want more.
 SERVER_CONNECTIONS = 12
@@ -152,4 +152,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("pooled", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import psutil
 import psycopg
 
-from benchmarks.service import HOST, PROJECT, Failed, free_port, own_environment, until
 from config.local.postgres import DATABASE, SUPERUSER, stop_process
+from harness.service import HOST, PROJECT, Failed, free_port, own_environment, until
 
 START_PATIENCE = 60.0
 STOP_TIMEOUT = 20.0

@@ -21,10 +21,10 @@ from urllib.parse import quote, quote_from_bytes
 import psutil
 import psycopg
 
-from benchmarks.command import run_command
-from benchmarks.report import progress, table
-from benchmarks.service import HOST, until
-from benchmarks.whole import Whole, running
+from harness.command import run_command
+from harness.report import progress, table
+from harness.service import HOST, until
+from harness.whole import Whole, running
 
 CLIENTS = 8
 # Longer than the service waits for a client that says nothing.
@@ -488,4 +488,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("hostile", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure, show, faults)

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from benchmarks.service import HOST, Failed, free_port, until
 from config.local.postgres import stop_process
+from harness.service import HOST, Failed, free_port, until
 
 PATIENCE = 60.0
 STOP_TIMEOUT = 20.0

@@ -8,8 +8,8 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from benchmarks.posting import Posted, Track
-from benchmarks.service import until
+from harness.posting import Posted, Track
+from harness.service import until
 
 # After the last message, everything must be settled and scored within so many seconds.
 SETTLE_PATIENCE = 120.0

@@ -21,6 +21,7 @@ UNKNOWN_KEYS = 1
 # Each user is identified and put into an account now and then; everything else is a track.
 IDENTIFIES, GROUPS = 5, 2
 ANSWER_TIMEOUT = 15.0
+BODY = b'{"userId":"user-1","event":"event 1","timestamp":"2026-01-01T00:00:00Z"}'
 
 # Host and port of a web server.
 Address: TypeAlias = tuple[str, int]
