@@ -1,45 +1,36 @@
-"""A service for the length of a benchmark: temporary data folder, PostgreSQL, roles, all local.
+"""A service for the length of a run: temporary data folder, PostgreSQL, roles, all local.
 
 Nothing here reads the settings: the roles run as in production, each in processes of its own.
 """
 
-import http.client
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
+from cryptography.fernet import Fernet
 
-from config.local.postgres import DATABASE, SUPERUSER, EmbeddedPostgres, stop_process
-from config.parent_death import exit_with_parent
+from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 from config.server import gunicorn
+from harness.http import Address, status_of
+from harness.processes import HOST, PATIENCE, PROJECT, Failed, free_port, running, until
 from harness.report import progress
 
-PROJECT = Path(__file__).resolve().parent.parent
-HOST = "127.0.0.1"
 WORKERS = os.cpu_count() or 1
-# Seconds that a role may take to start, and a single command to end.
-PATIENCE = 60.0
 STOP_TIMEOUT = 15.0
-# A benchmark's service has its own settings, whatever is set up in this shell.
+# A run's service has its own settings, whatever is set up in this shell.
 NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "DJANGO_SETTINGS_MODULE", "EDS_", "PG")
-
-Found = TypeVar("Found")
-
-
-class Failed(Exception):
-    """The benchmark cannot go on; the message is a sentence for whoever started it."""
+# The files of a PostgreSQL that has all tables and does not run. A new service starts with a copy.
+MIGRATED_CLUSTER = "BENCHMARK_CLUSTER"
 
 
 class Service:
@@ -49,19 +40,14 @@ class Service:
         self, folder: Path, postgres: EmbeddedPostgres, stack: ExitStack, project: Path = PROJECT
     ) -> None:
         self.folder = folder
-        # Whatever is started from now on runs this code; what runs already keeps its own.
+        # What is started from now on runs this code; what runs already keeps its own.
         self.project = project
         self.postgres = postgres
         self._stack = stack
         # A full inbox is not what is measured here.
         self.environment = own_environment(folder, EDS_INBOX_LIMIT="100000000")
 
-    def create_product(self) -> dict[str, Any]:
-        """A product with its credentials, as ``create_product --json`` prints them."""
-        made: dict[str, Any] = json.loads(
-            self.run("manage.py", "create_product", "Benchmark", "--json")
-        )
-        return made
+    # --- Commands -----------------------------------------------------------------------------
 
     def run(
         self,
@@ -69,8 +55,8 @@ class Service:
         timeout: float = PATIENCE,
         environment: Mapping[str, str] = MappingProxyType({}),
     ) -> str:
-        """Run a Python command to its end; what it printed."""
-        ended = subprocess.run(
+        """Run a Python command to its end and return what it printed."""
+        process = subprocess.run(
             [sys.executable, *arguments],
             cwd=self.project,
             env={**self.environment, **environment},
@@ -78,87 +64,106 @@ class Service:
             text=True,
             timeout=timeout,
         )
-        if ended.returncode:
-            raise Failed(f"`{' '.join(arguments)}` failed:\n{ended.stderr[-2000:]}")
-        return ended.stdout
+        if process.returncode:
+            raise Failed(f"`{' '.join(arguments)}` failed:\n{process.stderr[-2000:]}")
+        return process.stdout
+
+    def run_json(self, *arguments: str, timeout: float = PATIENCE) -> dict[str, Any]:
+        """Run a Python command that prints JSON."""
+        content: dict[str, Any] = json.loads(self.run(*arguments, timeout=timeout))
+        return content
+
+    def create_product(self, name: str = "Benchmark") -> dict[str, Any]:
+        """Create a product; its ids and credentials, as ``create_product --json`` prints them."""
+        return self.run_json("manage.py", "create_product", name, "--json")
+
+    # --- Roles --------------------------------------------------------------------------------
 
     def start(self, name: str, command: list[str], **environment: str) -> "subprocess.Popen[bytes]":
-        """Start a process that runs until the benchmark ends; its output goes to a file."""
-        with self._log(name).open("ab") as log:
-            process = subprocess.Popen(
-                command,
-                cwd=self.project,
-                env={**self.environment, **environment},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=exit_with_parent(signal.SIGTERM),
-            )
-        self._stack.callback(_stop, process)
-        return process
+        """Start a process that runs until the service stops. Its output goes to a file."""
+        environment = {**self.environment, **environment}
+        # In the end nothing waits for a role: what it would finish is thrown away.
+        process = running(command, self._log(name), environment, self.project, grace=0)
+        return self._stack.enter_context(process)
 
-    def start_web(self, name: str, application: str = "", *options: str, **environment: str) -> str:
-        """Start a web role on a free port, with as many workers as there are cores; its address.
+    def start_web(
+        self, name: str, application: str = "", *options: str, **environment: str
+    ) -> Address:
+        """Start a web role on a free port, with as many workers as there are cores.
 
         *application* is another WSGI application than the service's own, for the same server.
         *options* are gunicorn's, instead of those of ``config.server.gunicorn``.
         """
-        port = free_port()
+        address = any_address()
         if options:
-            command = [sys.executable, "-m", "gunicorn", "--bind", f"{HOST}:{port}"]
+            command = [sys.executable, "-m", "gunicorn", "--bind", f"{HOST}:{address.port}"]
             command += ["--workers", str(WORKERS), *options]
         else:
-            command = gunicorn.gunicorn_command(HOST, port, WORKERS, WORKERS)
+            command = gunicorn.gunicorn_command(HOST, address.port, WORKERS, WORKERS)
         if application:
             command.append(application)
         process = self.start(name, command, **environment)
-        self._until(name, process, lambda: _listens(port))
-        return f"http://{HOST}:{port}"
 
-    def start_worker(self, name: str = "worker") -> "subprocess.Popen[bytes]":
-        """Start a Celery worker with the service's default settings, for all queues."""
-        return self.start(name, celery("config", "worker"))
+        def responds() -> bool:
+            if process.poll() is not None:
+                raise Failed(f"{name} did not start:\n{self.last_lines(name)}")
+            return status_of(address, "/") is not None
+
+        until(responds, f"{name} to respond")
+        return address
+
+    def serve(self, name: str, address: Address, **environment: str) -> "subprocess.Popen[bytes]":
+        """Start ``serve``, which is a whole web role, in a data folder of its own."""
+        command = ["serve", "--host", address.host, "--port", str(address.port)]
+        environment = {"EDS_DATA_DIR": str(self.folder / name.replace(" ", "-")), **environment}
+        return self.start(name, [sys.executable, "manage.py", *command], **environment)
+
+    def start_worker(
+        self, name: str = "worker", *options: str, **environment: str
+    ) -> "subprocess.Popen[bytes]":
+        """Start a Celery worker, for all queues unless *options* limit it."""
+        # Workers on one machine need names of their own.
+        return self.start(
+            name, celery("worker", "--hostname", f"{_plain(name)}@%h", *options), **environment
+        )
 
     def start_workers(self) -> None:
         """Start a worker for messages and one for scoring, as ``up`` does."""
-        for name, queue, *options in (
-            ("worker", "default"),
-            ("scoring", "scoring", "--concurrency", "1"),
-        ):
-            arguments = ("--queues", queue, "--hostname", f"{name}@%h", *options)
-            self.start(name, celery("config", "worker", *arguments))
+        self.start_worker("worker", "--queues", "default")
+        self.start_worker("scoring", "--queues", "scoring", "--concurrency", "1")
 
-    def start_beat(self) -> "subprocess.Popen[bytes]":
-        """Start beat with the service's default schedule."""
-        return self.start("beat", celery("config", "beat"))
+    def start_beat(self, name: str = "beat", **environment: str) -> "subprocess.Popen[bytes]":
+        return self.start(name, celery("beat"), **environment)
+
+    def wait_until_ready(self, *addresses: Address) -> None:
+        for address in addresses:
+            until(lambda at=address: status_of(at, "/readyz") == 200, "the roles to be ready")  # type: ignore[misc]
+
+    def share_secrets(self) -> None:
+        """Give roles that share no files the secrets that ``up`` keeps in a file."""
+        self.environment["EDS_SECRET_KEY"] = "only-for-this-run" * 3
+        self.environment["EDS_ENCRYPTION_KEYS"] = Fernet.generate_key().decode()
+
+    # --- Looking ------------------------------------------------------------------------------
 
     def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
-        """A connection of the benchmark's own, which ends with the benchmark."""
+        """A connection of the run's own, which ends with the service."""
         connection = psycopg.connect(
             host=str(self.postgres.socket_dir), user=SUPERUSER, dbname=database, autocommit=True
         )
         self._stack.callback(connection.close)
         return connection
 
-    def _until(
-        self, name: str, process: "subprocess.Popen[bytes]", look: Callable[[], bool]
-    ) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not look():
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise Failed(f"{name} did not start:\n{self.last_lines(name)}")
-            time.sleep(0.05)
-
     def last_lines(self, name: str) -> str:
-        return self.output(name)[-2000:]
+        return self._log(name).read_text("utf-8", "replace")[-2000:]
 
-    def output(self, name: str) -> str:
-        """What the process that was started under this name has printed."""
-        return self._log(name).read_text("utf-8", "replace")
+    def tracebacks(self) -> int:
+        """How many errors all processes have logged with a traceback."""
+        logs = self.folder.glob("*.log")
+        return sum(log.read_text("utf-8", "replace").count("Traceback (") for log in logs)
 
     def _log(self, name: str) -> Path:
-        return self.folder / f"{name.replace(' ', '-')}.log"
+        return self.folder / f"{_plain(name)}.log"
 
 
 @contextmanager
@@ -167,35 +172,23 @@ def temporary_service(
 ) -> Iterator[Service]:
     """A migrated service in a temporary folder; *options* are PostgreSQL's beyond production's.
 
-    *project* is the folder of the code that it runs.
-
-    When the block is left, everything that was started is stopped by its process id and the
-    folder is removed.
+    *project* is the folder of the code that it runs. When the block ends, everything that was
+    started is stopped by its process id, and the folder is removed.
     """
-    folder = Path(tempfile.mkdtemp(prefix="eds-benchmark-"))
-    try:
-        with service_in(folder, options, project) as service:
-            yield service
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with temporary_folder() as folder, service_in(folder, options, project) as service:
+        yield service
 
 
 @contextmanager
 def service_in(
     folder: Path, options: dict[str, str] | None = None, project: Path = PROJECT
 ) -> Iterator[Service]:
-    """A migrated service in a folder that is kept, with whatever is in it.
-
-    A new folder starts with a copy of the cluster that ``BENCHMARK_CLUSTER`` names, if it is set.
-    """
+    """A migrated service in a folder that is kept, with what is already in it."""
     _end_on_sigterm()
     with ExitStack() as stack:
         folder.mkdir(parents=True, exist_ok=True)
-        # PostgreSQL runs as a user of its own where we are root, and must reach its folder.
         folder.chmod(0o711)
-        cluster = os.environ.get("BENCHMARK_CLUSTER") if project == PROJECT else None
-        if cluster and not (folder / "postgres").exists():
-            subprocess.run(["cp", "-a", cluster, folder / "postgres"], check=True)
+        is_migrated = project == PROJECT and copy_migrated_cluster(folder)
         postgres = EmbeddedPostgres(folder / "postgres", options)
         service = Service(folder, postgres, stack, project)
         progress("Starting PostgreSQL.")
@@ -204,56 +197,57 @@ def service_in(
             process = postgres.popen(log.fileno())
         stack.callback(stop_process, process, signal.SIGINT, timeout=STOP_TIMEOUT)
         postgres.wait_until_ready(process)
-        service.run("manage.py", "migrate", "--verbosity", "0")
+        if not is_migrated:
+            service.run("manage.py", "migrate", "--verbosity", "0")
         yield service
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A data folder that PostgreSQL can reach, because it runs as a user of its own for root."""
+    folder = Path(tempfile.mkdtemp(prefix="eds-run-"))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def copy_migrated_cluster(folder: Path) -> bool:
+    """Give a new folder a copy of the migrated cluster, if there is one."""
+    cluster = os.environ.get(MIGRATED_CLUSTER)
+    if not cluster or (folder / "postgres").exists():
+        return False
+    subprocess.run(["cp", "-a", cluster, folder / "postgres"], check=True)
+    return True
 
 
 def own_environment(folder: Path, **settings: str) -> dict[str, str]:
     """This shell's environment without the service's own settings, and with these."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
     own = {"EDS_DATA_DIR": str(folder), "DJANGO_SETTINGS_MODULE": "config.settings"}
-    return {**kept, **own, **settings}
+    return {**inherited, **own, **settings}
 
 
-def until(look: Callable[[], Found], what: str, patience: float) -> Found:
-    """The first true thing that *look* returns; Failed after *patience* seconds."""
-    deadline = time.monotonic() + patience
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.05)
-    raise Failed(f"Waited {patience:.0f} s in vain for {what}.")
+def database_url(host: str, port: int = 5432) -> str:
+    return f"postgresql://{ROLE}@{host}:{port}/{DATABASE}"
 
 
-def celery(app: str, *arguments: str) -> list[str]:
+def celery(*arguments: str, app: str = "config") -> list[str]:
     return [sys.executable, "-m", "celery", "--quiet", "--app", app, *arguments]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+def any_address() -> Address:
+    """An address on this machine that nobody uses."""
+    return Address(HOST, free_port())
 
 
-def _listens(port: int) -> bool:
-    connection = http.client.HTTPConnection(HOST, port, timeout=5)
-    try:
-        connection.request("GET", "/", headers={"Host": "localhost"})
-        connection.getresponse()
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-    return True
-
-
-def _stop(process: "subprocess.Popen[bytes]") -> None:
-    stop_process(process, signal.SIGTERM, timeout=STOP_TIMEOUT)
+def _plain(name: str) -> str:
+    return name.replace(" ", "-")
 
 
 def _end_on_sigterm() -> None:
-    """SIGTERM unwinds as Ctrl-C does, so that whatever was started is stopped."""
+    """SIGTERM unwinds as Ctrl-C does, so that everything that was started is stopped."""
 
     def end(number: int, _: object) -> None:
         raise SystemExit(128 + number)

@@ -1,132 +1,114 @@
 """The whole service, run by ``up`` in a process and a data folder of its own."""
 
-import http.client
 import json
-import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 import psycopg
 
-from config.local.postgres import DATABASE, SUPERUSER, stop_process
-from harness.service import HOST, PROJECT, Failed, free_port, own_environment, until
-
-START_PATIENCE = 60.0
-STOP_TIMEOUT = 20.0
+from config.local.postgres import DATABASE, SUPERUSER
+from harness import processes
+from harness.http import Address, status_of
+from harness.processes import Failed, until
+from harness.service import any_address, copy_migrated_cluster, own_environment, temporary_folder
 
 
 class Whole:
-    """``up`` and its children: web server, workers, beat and PostgreSQL."""
+    """``up`` and its children: web server, workers, beat, and PostgreSQL."""
 
-    def __init__(self, folder: Path, port: int, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, folder: Path, address: Address, process: "subprocess.Popen[bytes]") -> None:
         self.folder = folder
-        self.port = port
+        self.address = address
         self.process = process
 
     @cached_property
     def credentials(self) -> dict[str, Any]:
-        """What the first start made and printed."""
-        read: dict[str, Any] = json.loads((self.folder / "credentials.json").read_text())
-        return read
+        """What the first start created and printed."""
+        content: dict[str, Any] = json.loads((self.folder / "credentials.json").read_text())
+        return content
 
     @property
     def key(self) -> str:
         return str(self.credentials["ingestion_key"])
 
     def wait_until_ready(self) -> None:
-        try:
-            until(self._is_ready, "the service to be ready", START_PATIENCE)
-        except Failed as failed:
-            raise Failed(f"{failed} The service said:\n{self.log()}") from None
+        def is_ready() -> bool:
+            self.check()
+            return status_of(self.address, "/readyz") == 200
 
-    def _is_ready(self) -> bool:
+        with self.explained():
+            until(is_ready, "the service to be ready")
+
+    def check(self) -> None:
+        """Raise Failed if ``up`` has ended by itself."""
         if self.process.poll() is not None:
-            raise Failed(f"`up` ended:\n{self.log()}")
-        return self.get("/readyz") == 200
+            raise Failed(f"`up` ended by itself:\n{self.log()}")
 
-    def get(self, path: str) -> int | None:
-        """The status of the answer; None where there is none."""
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=5)
-        with suppress(OSError, http.client.HTTPException):
-            connection.request("GET", path)
-            return connection.getresponse().status
-        return None
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Add what the service logged to a failure."""
+        try:
+            yield
+        except Failed as failure:
+            raise Failed(f"{failure} The service logged:\n{self.log()}") from None
 
     def log(self, characters: int = 3000) -> str:
         return (self.folder / "up.log").read_text("utf-8", "replace")[-characters:]
 
     def connect(self) -> psycopg.Connection[Any]:
-        socket_dir = next(self.folder.rglob(".s.PGSQL.*[0-9]")).parent
+        """Connect to its database, which may be away: then this is an OperationalError."""
+        sockets = [*self.folder.rglob(".s.PGSQL.*[0-9]")]
+        if not sockets:
+            raise psycopg.OperationalError("PostgreSQL has no socket.")
         return psycopg.connect(
-            host=str(socket_dir), user=SUPERUSER, dbname=DATABASE, autocommit=True
+            host=str(sockets[0].parent), user=SUPERUSER, dbname=DATABASE, autocommit=True
         )
 
     def processes(self) -> dict[str, list[psutil.Process]]:
         """The processes that may be killed, by what they do. Never ``up`` itself."""
-        found: dict[str, list[psutil.Process]] = {}
+        by_role: dict[str, list[psutil.Process]] = {}
         for process in psutil.Process(self.process.pid).children(recursive=True):
             with suppress(psutil.Error):
                 if role := _role(process):
-                    found.setdefault(role, []).append(process)
-        return found
+                    by_role.setdefault(role, []).append(process)
+        return by_role
 
 
 def _role(process: psutil.Process) -> str:
-    """What the process is for; empty where it is not to be killed."""
+    """What the process is for; empty if it is not to be killed."""
     command = " ".join(process.cmdline())
     parent = process.parent()
-    of_the_same = parent is not None and " ".join(parent.cmdline()) == command
+    is_child_of_its_kind = parent is not None and " ".join(parent.cmdline()) == command
     if "gunicorn" in command:
-        return "web worker" if of_the_same else "web server"
+        return "web worker" if is_child_of_its_kind else "web server"
     if "beat" in command and "celery" in command:
         return "beat"
     if "celery" in command and "worker" in command:
-        return "worker's pool process" if of_the_same else "worker"
+        return "worker's pool process" if is_child_of_its_kind else "worker"
     return "PostgreSQL" if command.startswith("postgres") or "/postgres -D" in command else ""
 
 
-Started = TypeVar("Started", bound=Whole)
-
-
 @contextmanager
-def temporary_folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="eds-benchmark-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        # PostgreSQL runs as a user of its own where we are root, and must reach its folder.
-        folder.chmod(0o711)
-        yield folder
-
-
-@contextmanager
-def starting(folder: Path, kind: type[Started], **settings: str) -> Iterator[Started]:
+def starting(folder: Path, **settings: str) -> Iterator[Whole]:
     """``up`` with its data in *folder*, just started; stopped by its process id in the end."""
-    port = free_port()
-    with (folder / "up.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "manage.py", "up", "--port", str(port)],
-            cwd=PROJECT,
-            env=own_environment(folder, **settings),
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield kind(folder, port, process)
-    finally:
-        stop_process(process, signal.SIGTERM, timeout=STOP_TIMEOUT)
+    address = any_address()
+    command = [sys.executable, "manage.py", "up", "--port", str(address.port)]
+    environment = own_environment(folder, **settings)
+    with processes.running(command, folder / "up.log", environment) as process:
+        yield Whole(folder, address, process)
 
 
 @contextmanager
 def running(**settings: str) -> Iterator[Whole]:
     """``up`` in a temporary folder, ready."""
-    with temporary_folder() as folder, starting(folder, Whole, **settings) as whole:
-        whole.wait_until_ready()
-        yield whole
+    with temporary_folder() as folder:
+        copy_migrated_cluster(folder)
+        with starting(folder, **settings) as whole:
+            whole.wait_until_ready()
+            yield whole

@@ -1,5 +1,5 @@
 """Many machines: roles with an address each share one PostgreSQL and one broker. While clients
-post, machines fail in turns or, in network namespaces, are cut off; every message is accounted for.
+post, machines fail in turn or, in network namespaces, are cut off. Every message is accounted for.
 """
 
 import argparse
@@ -15,8 +15,8 @@ from harness.command import run_command
 from harness.fleet import NAMES, WEBS, Machines, Watch, held_up, recorded_up_to_now
 from harness.networks import Loopback, Namespaces, why_not
 from harness.posting import Posted, posting
-from harness.report import progress, table
-from harness.service import PATIENCE, Failed, until
+from harness.processes import Failed, until
+from harness.report import Report, Table, progress
 
 # What happens in a step. What it returns, if anything, is watched until it comes true.
 Begin = Callable[[Machines], Watch | None]
@@ -47,7 +47,7 @@ def cut_off_in_the_middle(worker: str) -> Begin:
 
     def begin(machines: Machines) -> Watch:
         with held_up(machines):
-            until(lambda: machines.is_held_up(worker), f"{worker} to drain", PATIENCE)
+            until(lambda: machines.is_held_up(worker), f"{worker} to drain")
             cutting(machines).cut_off(worker)
             return recorded_up_to_now(machines)
 
@@ -62,10 +62,10 @@ def rejoin(name: str, watch: Callable[[Machines], Watch]) -> Begin:
     return begin
 
 
-def asks_the_database(name: str) -> Callable[[Machines], Watch]:
+def is_active(name: str) -> Callable[[Machines], Watch]:
     def watch(machines: Machines) -> Watch:
         now = time.time()
-        return lambda: machines.has_asked_since(name, now)
+        return lambda: machines.is_active_since(name, now)
 
     return watch
 
@@ -83,7 +83,7 @@ SECONDS_OF_CUTS = 270.0
 CUTS: tuple[tuple[str, Begin], ...] = (
     ("all run", lambda machines: None),
     ("worker 1 cut off while it drains", cut_off_in_the_middle("worker 1")),
-    ("worker 1 back", rejoin("worker 1", asks_the_database("worker 1"))),
+    ("worker 1 back", rejoin("worker 1", is_active("worker 1"))),
     ("broker cut off", cut_off("broker")),
     ("broker back", rejoin("broker", recorded_up_to_now)),
     ("web 1 cut off", cut_off("web 1")),
@@ -93,7 +93,7 @@ CUTS: tuple[tuple[str, Begin], ...] = (
 )
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> Report:
     broker = BROKERS[options.broker]
     steps = CUTS if options.namespaces else FAILURES
     seconds = (options.seconds or (SECONDS_OF_CUTS if options.namespaces else SECONDS)) / len(steps)
@@ -103,93 +103,37 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
             if reason := why_not():
                 raise Failed(f"Machines cannot be cut off here: {reason}.")
             network = stack.enter_context(Namespaces(NAMES).made())
-        progress(f"Starting {broker.name}, two web servers, two workers and two beats.")
+        progress(f"Starting {broker.name}, two web servers, two workers, and two beats.")
         machines = Machines(network, broker, stack)
         key = machines.service.create_product()["ingestion_key"]
         machines.start_all()
         # Half of the clients prefer each web server.
-        one, other = (machines.addresses[name] for name in WEBS)
-        with posting([(one, other), (other, one)], key, options.seed) as posted:
-            phases = [_pass(machines, posted, *step, seconds) for step in steps]
-        progress(f"{len(posted.acknowledged):,} tracks answered with 202; settling.")
-        settled_after = accounting.until_settled(machines.service.connect)
+        first, second = (machines.addresses[name] for name in WEBS)
+        with posting([(first, second), (second, first)], key, options.seed) as posted:
+            phases = [take(step, machines, posted, seconds) for step in steps]
+        yield Table("phases", phases)
+        yield from accounting.settle(posted, machines.service.connect, broker.name)
         if ended := machines.ended():
             raise Failed(f"{ended[0]} ended by itself:\n{machines.service.last_lines(ended[0])}")
-        accounted = accounting.account_for(posted, machines.service.connect())
-    run = {"broker": broker.name, **accounted, "settled_after_s": settled_after}
-    return {"phases": phases, "run": run}
 
 
-def _pass(
-    machines: Machines, posted: Posted, name: str, begin: Begin, seconds: float
+def take(
+    step: tuple[str, Begin], machines: Machines, posted: Posted, seconds: float
 ) -> dict[str, Any]:
-    progress(f"{name}.")
-    before = _answers(posted)
-    posted.longest_answer = 0.0
-    watch = begin(machines)
-    came_true_after = _watch(watch, seconds)
-    after = _answers(posted)
-    gained = {answer: after[answer] - before[answer] for answer in after}
-    return {
-        "phase": name,
-        **gained,
-        "in_the_inbox": machines.waiting(),
-        "longest_answer_s": posted.longest_answer,
-        "watched": watch is not None,
-        "came_true_after_s": came_true_after,
-    }
-
-
-def _watch(watch: Watch | None, seconds: float) -> float | None:
-    """Pass so many seconds; after how many of them what is watched came true, if it did."""
-    began = time.monotonic()
-    came_true_after: float | None = None
-    while (passed := time.monotonic() - began) < seconds:
-        if watch and came_true_after is None and watch():
-            came_true_after = passed
-            progress(f"  … as before after {passed:.1f} s.")
-        time.sleep(0.1)
-    return came_true_after
-
-
-def _answers(posted: Posted) -> dict[str, int]:
-    """How many tracks were answered in which way until now."""
-    with posted.lock:
-        return {
-            "acknowledged": len(posted.acknowledged),
-            "refused": len(posted.refused),
-            "unanswered": len(posted.unanswered),
-        }
-
-
-def show(figures: dict[str, Any]) -> None:
-    names = ("acknowledged", "refused", "unanswered", "in_the_inbox")
-    heads = ["tracks, while", *(name.replace("_", " ") for name in names)]
-    heads += ["longest answer, s", "as before after, s"]
-    rows = [
-        [
-            phase["phase"],
-            *(f"{phase[name]:,}" for name in names),
-            f"{phase['longest_answer_s']:.1f}",
-            _came_true(phase),
-        ]
-        for phase in figures["phases"]
-    ]
-    print(f"{table(heads, rows)}\n")
-    run = figures["run"]
-    settled = ["settled after, seconds", f"{run['settled_after_s']:.1f}"]
-    print(table(["", run["broker"]], [*accounting.rows([run]), settled]))
-
-
-def _came_true(phase: dict[str, Any]) -> str:
-    if not phase["watched"]:
-        return ""
-    after = phase["came_true_after_s"]
-    return "never" if after is None else f"{after:.1f}"
-
-
-def faults(figures: dict[str, Any]) -> list[str]:
-    return accounting.faults(figures["run"])
+    """Begin the step and let some seconds pass. Return what clients got meanwhile."""
+    name, begin = step
+    with posted.phase(name) as phase:
+        watch = begin(machines)
+        began = time.monotonic()
+        # Nothing, or the seconds after which what is watched came true.
+        phase["as before after, s"] = "never" if watch else None
+        while (passed := time.monotonic() - began) < seconds:
+            if phase["as before after, s"] == "never" and watch and watch():
+                phase["as before after, s"] = passed
+                progress(f"  … as before after {passed:.1f} s.")
+            time.sleep(0.1)
+        phase["in the inbox"] = machines.waiting()
+    return phase
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -204,4 +148,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command(__spec__.name, __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure)

@@ -1,4 +1,4 @@
-"""PgBouncer between the roles and PostgreSQL: what goes through it while clients post and read.
+"""PgBouncer between the roles and PostgreSQL: what works through it while clients post and read.
 
 Accepting, a web server that only reads, two workers and beat, with Redis as the broker.
 """
@@ -6,33 +6,19 @@ Accepting, a web server that only reads, two workers and beat, with Redis as the
 import argparse
 import os
 import random
-import shutil
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
 
 from config.local.postgres import DATABASE, ROLE
 from harness import accounting
-from harness.asking import Reader, status_of
 from harness.brokers import BROKERS
 from harness.command import run_command
-from harness.posting import Address, Posted, posting
-from harness.report import progress, table
-from harness.service import (
-    HOST,
-    PATIENCE,
-    Failed,
-    Service,
-    celery,
-    free_port,
-    temporary_service,
-    until,
-)
+from harness.http import Reader
+from harness.posting import Posted, posting
+from harness.processes import HOST, free_port, program
+from harness.report import Report, Result, progress
+from harness.service import Service, any_address, database_url, temporary_service
 
-# So many connections to PostgreSQL are shared; all roles together want more.
+# Connections to PostgreSQL that are shared; all roles together want more.
 SERVER_CONNECTIONS = 12
 CONFIGURATION = """
 [databases]
@@ -51,58 +37,43 @@ tcp_keepcnt = 2
 tcp_user_timeout = 15000
 idle_transaction_timeout = 60
 """
-WORKERS = ("worker 1", "worker 2")
-WEBS = ("accepting", "reading")
-ROLES = (*WEBS, *WORKERS, "beat")
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> Report:
     network = f"127.0.{random.randrange(1, 255)}"
-    direct = f"postgresql://{ROLE}@{network}.2/{DATABASE}"
-    with temporary_service({"listen_addresses": f"{network}.2"}) as service, ExitStack() as stack:
-        pooled = stack.enter_context(pgbouncer(service, f"{network}.2", options.mode))
-        broker = BROKERS["redis"].started(service.folder, f"{network}.3", free_port())
-        service.environment |= {
-            "CELERY_BROKER_URL": stack.enter_context(broker),
-            "EDS_SECRET_KEY": "only-for-this-benchmark" * 3,
-            "EDS_ENCRYPTION_KEYS": service.run("manage.py", "generate_key").strip(),
-            "DATABASE_URL": direct,
-        }
-        made = service.create_product()
+    with (
+        temporary_service({"listen_addresses": f"{network}.2"}) as service,
+        BROKERS["redis"].started(service.folder, f"{network}.3") as broker,
+    ):
+        pooled = start_pgbouncer(service, f"{network}.2", options.mode)
+        direct = database_url(f"{network}.2")
+        service.share_secrets()
+        service.environment |= {"CELERY_BROKER_URL": broker, "DATABASE_URL": direct}
+        product = service.create_product()
         service.environment["DATABASE_URL"] = pooled
-        accepts = serve(service, "accepting", pooled if options.everything else direct)
-        reads = serve(service, "reading", pooled)
-        for name in WORKERS:
-            service.start(name, celery("config", "worker", "--hostname", f"{name[-1]}@%h"))
-        service.start("beat", celery("config", "beat"))
-        for address in (accepts, reads):
-            until(lambda at=address: status_of(at, "/readyz") == 200, "the roles", PATIENCE)  # type: ignore[misc]
+        accepting, reading = any_address(), any_address()
+        service.serve("accepting", accepting, DATABASE_URL=pooled if options.everything else direct)
+        service.serve("reading", reading)
+        service.start_worker("worker 1")
+        service.start_worker("worker 2")
+        service.start_beat()
+        service.wait_until_ready(accepting, reading)
 
         progress(f"Posting for {options.seconds:.0f} s.")
         posted = Posted()
-        reader = Reader(made["api_token"], made["workspace_id"])
-        reader.addresses.append(reads)
-        with reader.reading(), posting([(accepts,)], made["ingestion_key"], 1, posted):
+        path = f"/v2/accounts?workspace_id={product['workspace_id']}"
+        reader = Reader(path, product["api_token"], reading)
+        with reader.reading(), posting([[accepting]], product["ingestion_key"], 1, posted):
             time.sleep(options.seconds)
-        settled_after = accounting.until_settled(service.connect)
-        run = {
-            "broker": f"{options.mode} pooling",
-            **accounting.account_for(posted, service.connect()),
-            "settled_after_s": settled_after,
-            "answered_503": posted.statuses[503],
-            "reads": reader.statuses[200],
-            "reads_without_200": reader.statuses.total() - reader.statuses[200],
-            "tracebacks": sum(service.output(name).count("Traceback (") for name in ROLES),
-        }
-    return {"run": run}
+        yield from accounting.settle(posted, service.connect, f"{options.mode} pooling")
+        yield Result("posts that got 503", posted.statuses[503])
+        yield Result("reads", reader.statuses[200])
+        yield Result("reads that failed", reader.statuses.total() - reader.statuses[200])
+        yield Result("tracebacks", service.tracebacks())
 
 
-@contextmanager
-def pgbouncer(service: Service, database_host: str, mode: str) -> Iterator[str]:
+def start_pgbouncer(service: Service, database_host: str, mode: str) -> str:
     """Run PgBouncer in front of the service's PostgreSQL; the address that leads through it."""
-    program = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/usr/local/bin")
-    if program is None:
-        raise Failed("pgbouncer is not installed; on Debian: apt-get install pgbouncer")
     port = free_port()
     path = service.folder / "pgbouncer.ini"
     path.write_text(
@@ -118,29 +89,8 @@ def pgbouncer(service: Service, database_host: str, mode: str) -> Iterator[str]:
     )
     # It refuses to run as root.
     identity = ["-u", "nobody"] if os.geteuid() == 0 else []
-    service.start("pgbouncer", [program, *identity, str(path)])
-    yield f"postgresql://{ROLE}@{HOST}:{port}/{DATABASE}"
-
-
-def serve(service: Service, name: str, database: str) -> Address:
-    """Start a web server on the database's address; its own."""
-    port = free_port()
-    command = [sys.executable, "manage.py", "serve", "--port", str(port)]
-    folder: Path = service.folder / name
-    service.start(name, command, DATABASE_URL=database, EDS_DATA_DIR=str(folder))
-    return HOST, port
-
-
-def show(figures: dict[str, Any]) -> None:
-    run = figures["run"]
-    more = ("answered_503", "reads", "reads_without_200", "tracebacks")
-    rows = [[name.replace("_", " "), f"{run[name]:,}"] for name in more]
-    settled = ["settled after, seconds", f"{run['settled_after_s']:.1f}"]
-    print(table(["", run["broker"]], [*accounting.rows([run]), *rows, settled]))
-
-
-def faults(figures: dict[str, Any]) -> list[str]:
-    return accounting.faults(figures["run"])
+    service.start("pgbouncer", [program("pgbouncer"), *identity, str(path)])
+    return database_url(HOST, port)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -152,4 +102,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command(__spec__.name, __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure)

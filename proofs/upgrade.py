@@ -7,46 +7,29 @@ Both releases run in this Python environment, so the older one runs with today's
 import argparse
 import re
 import shutil
-import signal
 import subprocess
-import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from config.local.postgres import stop_process
 from harness import accounting
-from harness.asking import Reader, status_of
 from harness.command import run_command
-from harness.posting import Address, Posted, posting
-from harness.report import progress, table
-from harness.service import (
-    HOST,
-    PATIENCE,
-    PROJECT,
-    STOP_TIMEOUT,
-    Failed,
-    Service,
-    celery,
-    free_port,
-    temporary_service,
-    until,
-)
-
-# In the order in which they end, which is that of docs/operating.md.
-ROLES = ("worker", "beat", "web")
+from harness.http import Reader
+from harness.posting import Posted, posting
+from harness.processes import PROJECT, Failed, stop
+from harness.report import Report, Result, Table, progress
+from harness.service import Service, any_address, temporary_service
 
 
 class Release:
     """One release of the service, with a process for each role."""
 
     def __init__(self, name: str, service: Service, project: Path) -> None:
-        self.name = name
-        self.address: Address = (HOST, free_port())
+        self.address = any_address()
+        self._name = name
         self._service = service
         self._project = project
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -54,61 +37,49 @@ class Release:
     def migrate(self) -> list[str]:
         """Bring the tables up to date for this release; the migrations that were applied."""
         self._service.project = self._project
-        said = self._service.run("manage.py", "migrate", "--no-color")
-        return re.findall(r"Applying (\S+?)\.\.\. OK", said)
+        output = self._service.run("manage.py", "migrate", "--no-color")
+        return re.findall(r"Applying (\S+?)\.\.\. OK", output)
 
     def start(self) -> None:
-        self._service.project = self._project
-        host, port = self.address
-        commands = {
-            # Two workers on one machine need names of their own.
-            "worker": celery("config", "worker", "--hostname", f"{self.name}@%h"),
-            "beat": celery("config", "beat"),
-            "web": [sys.executable, "manage.py", "serve", "--host", host, "--port", str(port)],
-        }
-        for role in ROLES:
-            self._processes[role] = self._service.start(f"{self.name} {role}", commands[role])
-        until(self._is_ready, f"the {self.name} release to be ready", PATIENCE)
+        service = self._service
+        service.project = self._project
+        # In the order in which they end, which is that of docs/operating.md.
+        self._processes["worker"] = service.start_worker(f"{self._name} worker")
+        self._processes["beat"] = service.start_beat(f"{self._name} beat")
+        self._processes["web"] = service.serve(f"{self._name} web", self.address)
+        service.wait_until_ready(self.address)
 
     def stop(self) -> None:
-        """End its roles as a service manager would."""
-        for role in ROLES:
-            stop_process(self._processes.pop(role), signal.SIGTERM, timeout=STOP_TIMEOUT)
+        for process in self._processes.values():
+            stop(process)
+        self._processes.clear()
 
     def check(self) -> None:
-        """Failed where a role ended by itself."""
+        """Raise Failed if a role ended by itself."""
         for role, process in self._processes.items():
             if process.poll() is not None:
-                last = self._service.last_lines(f"{self.name} {role}")
-                raise Failed(f"The {self.name} {role} ended by itself:\n{last}")
-
-    def tracebacks(self) -> int:
-        """How many errors its roles have logged with a traceback."""
-        return sum(self._service.output(f"{self.name} {r}").count("Traceback (") for r in ROLES)
-
-    def _is_ready(self) -> bool:
-        self.check()
-        return status_of(self.address, "/readyz") == 200
+                last_lines = self._service.last_lines(f"{self._name} {role}")
+                raise Failed(f"The {self._name} {role} ended by itself:\n{last_lines}")
 
 
 class Upgrade:
     """An old release that is replaced by a new one while clients post to both and read."""
 
-    def __init__(self, old: Release, new: Release, made: dict[str, Any], seed: int) -> None:
+    def __init__(self, old: Release, new: Release, product: dict[str, Any], seed: int) -> None:
         self.posted = Posted()
-        self.reader = Reader(made["api_token"], made["workspace_id"])
+        path = f"/v2/accounts?workspace_id={product['workspace_id']}"
+        self.reader = Reader(path, product["api_token"], old.address)
         self.applied: list[str] = []
         self._old, self._new = old, new
-        self._key = made["ingestion_key"]
+        self._key = product["ingestion_key"]
         self._seed = seed
         self._clients = ExitStack()
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
-        """Clients post and read as long as the block runs, first the old release alone."""
-        self.reader.addresses.append(self._old.address)
+        """Clients post and read as long as the block runs, first from the old release alone."""
         with self.reader.reading(), self._clients:
-            # They go on to the new release where their connections break.
+            # They continue with the new release when their connections break.
             self._post_to(self._old, self._new)
             yield
 
@@ -152,116 +123,53 @@ def before_last_migration() -> str:
 @contextmanager
 def exported(commit: str) -> Iterator[Path]:
     """The project as it was at the commit, in a temporary folder."""
-    folder = Path(tempfile.mkdtemp(prefix="eds-release-"))
-    try:
-        archive = folder / "release.tar"
+    with tempfile.TemporaryDirectory(prefix="eds-release-") as name:
+        archive = Path(name, "release.tar")
         git("archive", "--output", str(archive), commit)
-        shutil.unpack_archive(archive, folder, filter="data")
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.unpack_archive(archive, name, filter="data")
+        yield Path(name)
 
 
 def git(*arguments: str) -> str:
-    ended = subprocess.run(["git", *arguments], cwd=PROJECT, capture_output=True, text=True)
-    if ended.returncode:
-        raise Failed(f"git knows no older release to start from: {ended.stderr.strip()}")
-    return ended.stdout
+    process = subprocess.run(["git", *arguments], cwd=PROJECT, capture_output=True, text=True)
+    if process.returncode:
+        raise Failed(f"git knows no older release to start from: {process.stderr.strip()}")
+    return process.stdout
 
 
 # --- The command ------------------------------------------------------------------------------
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> Report:
     before = options.before or before_last_migration()
     with ExitStack() as stack:
         older = stack.enter_context(exported(before))
         newer = stack.enter_context(exported(options.after)) if options.after else PROJECT
         service = stack.enter_context(temporary_service(project=older))
-        made = service.create_product()
+        product = service.create_product()
         old, new = Release("old", service, older), Release("new", service, newer)
         progress(f"Starting {before}.")
         old.start()
-        upgrade = Upgrade(old, new, made, options.seed)
+        upgrade = Upgrade(old, new, product, options.seed)
+        phases = []
         with upgrade.under_way():
-            phases = [_pass(service, upgrade, *phase, options) for phase in PHASES]
-        progress(f"{len(upgrade.posted.acknowledged):,} tracks answered with 202; settling.")
-        settled_after = accounting.until_settled(service.connect)
+            for name, begin in PHASES:
+                with upgrade.posted.phase(name) as phase:
+                    begin(upgrade)
+                    time.sleep(options.seconds / len(PHASES))
+                phases.append(phase)
+        yield Table("phases", phases)
+        yield Result("from", before)
+        yield Result("to", options.after or "the working tree")
+        yield Result("migrations", ", ".join(upgrade.applied) or "none")
+        yield from accounting.settle(upgrade.posted, service.connect)
         new.check()
-        accounted = accounting.account_for(upgrade.posted, service.connect())
-        tracebacks = old.tracebacks() + new.tracebacks()
-    return {
-        "before": before,
-        "after": options.after or "the working tree",
-        "migrations": upgrade.applied,
-        "phases": phases,
-        "run": {"broker": "upgrade", **accounted, "settled_after_s": settled_after},
-        "posts": _by_status(upgrade.posted.statuses),
-        "reads": _by_status(upgrade.reader.statuses),
-        "tracebacks": tracebacks,
-    }
-
-
-def _pass(
-    service: Service,
-    upgrade: Upgrade,
-    name: str,
-    begin: Callable[[Upgrade], None],
-    options: argparse.Namespace,
-) -> dict[str, Any]:
-    progress(f"{name}.")
-    posted = upgrade.posted
-    before, posted.longest = _answers(posted), 0.0
-    begin(upgrade)
-    time.sleep(options.seconds / len(PHASES))
-    gained = {answer: number - before[answer] for answer, number in _answers(posted).items()}
-    return {"phase": name, **gained, "longest_s": posted.longest}
-
-
-def _answers(posted: Posted) -> dict[str, int]:
-    with posted.lock:
-        return {
-            "202": posted.statuses[202],
-            "503": posted.statuses[503],
-            "unanswered": len(posted.unanswered),
-        }
-
-
-def _by_status(statuses: Counter[Any]) -> dict[str, int]:
-    return {str(status): number for status, number in statuses.items()}
-
-
-def show(figures: dict[str, Any]) -> None:
-    print(f"From {figures['before']} to {figures['after']}, with the migrations:")
-    print("\n".join(f"  {name}" for name in figures["migrations"] or ["none"]) + "\n")
-    heads = ["while", "202", "503", "unanswered", "longest 202"]
-    rows = [
-        [
-            phase["phase"],
-            *(f"{phase[answer]:,}" for answer in ("202", "503", "unanswered")),
-            f"{phase['longest_s']:.2f} s",
-        ]
-        for phase in figures["phases"]
-    ]
-    print(f"{table(heads, rows)}\n")
-    run = figures["run"]
-    rows = [
-        *accounting.rows([run]),
-        ["reads answered with 200", f"{figures['reads'].get('200', 0):,}"],
-        ["tracebacks in the logs", f"{figures['tracebacks']:,}"],
-        ["settled after, seconds", f"{run['settled_after_s']:.1f}"],
-    ]
-    print(table(["", "in the end"], rows))
-
-
-def faults(figures: dict[str, Any]) -> list[str]:
-    posts, reads = figures["posts"], figures["reads"]
-    return [
-        *accounting.faults(figures["run"]),
-        *(f"{posts[s]:,} posts were answered with {s}." for s in posts if s not in ("202", "503")),
-        *(f"{reads[s]:,} reads were answered with {s}." for s in reads if s != "200"),
-        *(["A release logged errors."] if figures["tracebacks"] else []),
-    ]
+        posts, reads = upgrade.posted.statuses, upgrade.reader.statuses
+        others = posts.total() - posts[202] - posts[503] - posts[None]
+        yield Result("posts that got something else than 202 or 503", others, must_be=0)
+        yield Result("reads", reads[200])
+        yield Result("reads that failed", reads.total() - reads[200], must_be=0)
+        yield Result("tracebacks", service.tracebacks(), must_be=0)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -279,4 +187,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command(__spec__.name, __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure)
