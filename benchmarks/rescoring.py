@@ -133,7 +133,7 @@ class Bench:
         return psutil.Process(worker.pid)
 
     def fill(self, users: int, counts: int) -> int:
-        """Give the product so many users and daily counts; how many counts there are."""
+        """Give the product users and daily counts. Return how many counts there are."""
         progress(f"Making {users:,} users with {counts:,} daily counts.")
         size = {
             "product": self._product["product_id"],

@@ -57,10 +57,10 @@ class Namespaces(Loopback):
         return f"10.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
 
     @contextmanager
-    def made(self) -> Iterator["Namespaces"]:
+    def created(self) -> Iterator["Namespaces"]:
         """The namespaces exist inside this block."""
         try:
-            self._make()
+            self._create()
             yield self
         finally:
             for place in self._places.values():
@@ -80,7 +80,7 @@ class Namespaces(Loopback):
     def rejoin(self, name: str) -> None:
         _ip("link", "set", f"{self._bridge}p{self._places[name]}", "master", self._bridge)
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         hardware = {place: f"02:ed:00:00:00:{int(place):02x}" for place in self._all_places()}
         neighbors = [
             f"neigh replace {self.prefix}.{place} lladdr {address} nud permanent dev"

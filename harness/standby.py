@@ -1,4 +1,4 @@
-"""A real streaming replica of a PostgreSQL that runs here, made as docs/operating.md says."""
+"""A real streaming replica of a PostgreSQL that runs here, created as docs/operating.md says."""
 
 import os
 import signal

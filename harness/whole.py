@@ -14,6 +14,7 @@ import psycopg
 
 from config.local.postgres import DATABASE, SUPERUSER
 from harness import processes
+from harness.database import WAITING, number
 from harness.http import Address, status_of
 from harness.processes import Failed, until
 from harness.service import any_address, copy_migrated_cluster, own_environment, temporary_folder
@@ -69,6 +70,12 @@ class Whole:
         return psycopg.connect(
             host=str(sockets[0].parent), user=SUPERUSER, dbname=DATABASE, autocommit=True
         )
+
+    def is_drained(self) -> bool:
+        """Whether the inbox is empty. No while the database is away."""
+        with suppress(psycopg.Error), self.connect() as database:
+            return number(database, WAITING) == 0
+        return False
 
     def processes(self) -> dict[str, list[psutil.Process]]:
         """The processes that may be killed, by what they do. Never ``up`` itself."""

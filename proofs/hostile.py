@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import psutil
-import psycopg
 
 from harness import accounting
 from harness.command import run_command
-from harness.database import DROPPED, EVENTS, QUARANTINED, WAITING, number
+from harness.database import DROPPED, EVENTS, QUARANTINED, number
 from harness.http import Client, basic
 from harness.processes import Failed, until
 from harness.report import Report, Result, Table, progress
@@ -102,7 +101,7 @@ def measure(options: argparse.Namespace) -> Report:
             time.sleep(options.minutes * 60)
         progress("The inbox empties itself.")
         began = time.monotonic()
-        until(lambda: is_empty(whole), "the inbox to be empty", SETTLE_PATIENCE)
+        until(whole.is_drained, "the inbox to be empty", SETTLE_PATIENCE)
         seconds = time.monotonic() - began
         yield from responses.report(description)
         yield Result("inbox empty after, seconds", seconds)
@@ -128,12 +127,6 @@ def fill(whole: Whole) -> None:
             if response is None or response.status != 202:
                 raise Failed(f"The service did not accept a good message: {response}")
     accounting.until_settled(whole.connect)
-
-
-def is_empty(whole: Whole) -> bool:
-    with suppress(psycopg.Error), whole.connect() as database:
-        return number(database, WAITING) == 0
-    return False
 
 
 def alive(whole: Whole) -> set[str]:

@@ -102,7 +102,7 @@ def measure(options: argparse.Namespace) -> Report:
         if options.namespaces:
             if reason := why_not():
                 raise Failed(f"Machines cannot be cut off here: {reason}.")
-            network = stack.enter_context(Namespaces(NAMES).made())
+            network = stack.enter_context(Namespaces(NAMES).created())
         progress(f"Starting {broker.name}, two web servers, two workers, and two beats.")
         machines = Machines(network, broker, stack)
         key = machines.service.create_product()["ingestion_key"]

@@ -22,7 +22,6 @@ import psutil
 import psycopg
 
 from harness.command import run_command
-from harness.database import WAITING, number
 from harness.http import Client, basic
 from harness.posting import BODY
 from harness.processes import HOST, Failed, until
@@ -211,7 +210,7 @@ def observe(whole: Whole, situation: Situation, seconds: float) -> tuple[dict[st
     ended = time.monotonic()
     until(lambda: post(whole, Responses()) == 202, "a 202 afterwards", RECOVERED_WITHIN)
     accepted_after = time.monotonic() - ended
-    until(lambda: is_empty(whole), "the inbox to be empty", RECOVERED_WITHIN)
+    until(whole.is_drained, "the inbox to be empty", RECOVERED_WITHIN)
     row = {
         "answered": dict(sorted(responses.statuses.items())),
         "Retry-After": sorted(responses.retry_after),
@@ -227,12 +226,6 @@ def observe(whole: Whole, situation: Situation, seconds: float) -> tuple[dict[st
 def deaths(whole: Whole) -> int:
     """How often gunicorn's master logged that it lost a worker."""
     return whole.log(10_000_000).count("was sent SIG")
-
-
-def is_empty(whole: Whole) -> bool:
-    with suppress(psycopg.Error), whole.connect() as database:
-        return number(database, WAITING) == 0
-    return False
 
 
 def allow_files(number: int) -> None:

@@ -162,7 +162,7 @@ def test_rabbitmq_needs_no_transport_options() -> None:
 def test_a_disconnected_machine_soon_loses_its_locks() -> None:
     network = Namespaces(["worker"])
     with (
-        network.made(),
+        network.created(),
         external(network.gateway, f"{network.prefix}.0/24") as server,
         ExitStack() as connections,
     ):
