@@ -47,7 +47,7 @@ class Sides:
         self.primary = service.connect()
         primary, replica = (database_url(f"{network}.{place}") for place in (2, 3))
         reading = {"DATABASE_URL": f"{primary}?application_name=reading"}
-        service.share_secrets()
+        service.separate_roles()
         # Requests are counted, and never too many.
         service.environment["EDS_READ_REQUESTS_PER_MINUTE"] = "100000000"
         self.product = service.create_product()

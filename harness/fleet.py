@@ -55,10 +55,12 @@ class Machines:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.database = self.service.connect()
         self._trust(f"{network.prefix}.0/24")
-        self.service.share_secrets()
+        self.service.separate_roles()
         self.service.environment |= {
             "DATABASE_URL": database_url(host),
             "EDS_ALLOWED_HOSTS": ",".join(host for host, _ in self.addresses.values()),
+            # All machines are on one here.
+            "EDS_WEB_WORKERS": "1",
         }
 
     def _trust(self, addresses: str) -> None:
@@ -76,14 +78,13 @@ class Machines:
         self.service.wait_until_ready(*self.addresses.values())
 
     def start(self, name: str) -> None:
-        folder = str(self.service.folder / name.replace(" ", "-"))
         with self.network.inside(name):
             if name in WEBS:
                 process = self.service.serve(name, self.addresses[name])
             elif name in WORKERS:
-                process = self.service.start_worker(name, EDS_DATA_DIR=folder)
+                process = self.service.start_worker(name)
             else:
-                process = self.service.start_beat(name, EDS_DATA_DIR=folder)
+                process = self.service.start_beat(name)
         self._processes[name] = process
 
     def signal(self, name: str, signal_number: signal.Signals) -> None:

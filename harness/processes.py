@@ -17,7 +17,7 @@ from config.parent_death import exit_with_parent
 PROJECT = Path(__file__).resolve().parent.parent
 HOST = "127.0.0.1"
 # Seconds that roles may take to start on a busy machine, and a single command to end.
-PATIENCE = 120.0
+PATIENCE = 180.0
 STOP_TIMEOUT = 20.0
 SYSTEM_PATH = "/usr/lib/rabbitmq/bin:/usr/sbin:/usr/bin:/bin:/usr/local/bin"
 

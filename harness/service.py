@@ -44,6 +44,7 @@ class Service:
         self.project = project
         self.postgres = postgres
         self._stack = stack
+        self._shares_files = True
         # A full inbox is not what is measured here.
         self.environment = own_environment(folder, EDS_INBOX_LIMIT="100000000")
 
@@ -81,7 +82,8 @@ class Service:
 
     def start(self, name: str, command: list[str], **environment: str) -> "subprocess.Popen[bytes]":
         """Start a process that runs until the service stops. Its output goes to a file."""
-        environment = {**self.environment, **environment}
+        folder = {} if self._shares_files else {"EDS_DATA_DIR": str(self.folder / _plain(name))}
+        environment = {**self.environment, **folder, **environment}
         # In the end nothing waits for a role: what it would finish is thrown away.
         process = running(command, self._log(name), environment, self.project, grace=0)
         return self._stack.enter_context(process)
@@ -113,34 +115,31 @@ class Service:
         return address
 
     def serve(self, name: str, address: Address, **environment: str) -> "subprocess.Popen[bytes]":
-        """Start ``serve``, which is a whole web role, in a data folder of its own."""
+        """Start ``serve``, which is a whole web role."""
         command = ["serve", "--host", address.host, "--port", str(address.port)]
-        environment = {"EDS_DATA_DIR": str(self.folder / name.replace(" ", "-")), **environment}
         return self.start(name, [sys.executable, "manage.py", *command], **environment)
 
-    def start_worker(
-        self, name: str = "worker", *options: str, **environment: str
-    ) -> "subprocess.Popen[bytes]":
+    def start_worker(self, name: str = "worker", *options: str) -> "subprocess.Popen[bytes]":
         """Start a Celery worker, for all queues unless *options* limit it."""
         # Workers on one machine need names of their own.
-        return self.start(
-            name, celery("worker", "--hostname", f"{_plain(name)}@%h", *options), **environment
-        )
+        return self.start(name, celery("worker", "--hostname", f"{_plain(name)}@%h", *options))
 
     def start_workers(self) -> None:
         """Start a worker for messages and one for scoring, as ``up`` does."""
         self.start_worker("worker", "--queues", "default")
         self.start_worker("scoring", "--queues", "scoring", "--concurrency", "1")
 
-    def start_beat(self, name: str = "beat", **environment: str) -> "subprocess.Popen[bytes]":
-        return self.start(name, celery("beat"), **environment)
+    def start_beat(self, name: str = "beat") -> "subprocess.Popen[bytes]":
+        return self.start(name, celery("beat"))
 
     def wait_until_ready(self, *addresses: Address) -> None:
         for address in addresses:
             until(lambda at=address: status_of(at, "/readyz") == 200, "the roles to be ready")  # type: ignore[misc]
 
-    def share_secrets(self) -> None:
-        """Give roles that share no files the secrets that ``up`` keeps in a file."""
+    def separate_roles(self) -> None:
+        """Let roles share no files from now on, as if each had a machine. They need an address of
+        the database, and get the secrets that ``up`` keeps in a file."""
+        self._shares_files = False
         self.environment["EDS_SECRET_KEY"] = "only-for-this-run" * 3
         self.environment["EDS_ENCRYPTION_KEYS"] = Fernet.generate_key().decode()
 

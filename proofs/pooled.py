@@ -47,8 +47,9 @@ def measure(options: argparse.Namespace) -> Report:
     ):
         pooled = start_pgbouncer(service, f"{network}.2", options.mode)
         direct = database_url(f"{network}.2")
-        service.share_secrets()
+        service.separate_roles()
         service.environment |= {"CELERY_BROKER_URL": broker, "DATABASE_URL": direct}
+        service.environment["EDS_WEB_WORKERS"] = "1"
         product = service.create_product()
         service.environment["DATABASE_URL"] = pooled
         accepting, reading = any_address(), any_address()
