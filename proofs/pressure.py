@@ -191,7 +191,8 @@ def measure(options: argparse.Namespace) -> Report:
         until(lambda: post(whole, Responses()) == 202, "the first 202", RECOVERED_WITHIN)
         for name, (situation, allowed) in situations(options.clients).items():
             progress(f"{name}, for {options.seconds} s.")
-            row, responses = observe(whole, situation, options.seconds)
+            with whole.explained():
+                row, responses = observe(whole, situation, options.seconds)
             rows.append({"": name, **row})
             others = sorted(set(responses.statuses) - allowed)
             yield Result(f"{name}: other responses", shown(others), must_be="")
