@@ -60,7 +60,7 @@ class Responses:
         ]
         yield Table("responses", rows)
         yield Result("requests", sum(statuses.total() for statuses in self.statuses.values()))
-        yield Result("faults", "\n".join(self.faults), must_be="")
+        yield Result("faults", "\n".join(self.faults) or "none", must_be="none")
         reads = [self.statuses[address] for address in description.readers]
         pages = sum(statuses["200"] for statuses in reads)
         tries = sum(statuses.total() for statuses in reads)
@@ -71,7 +71,7 @@ class Responses:
             for address, statuses in zip(description.readers, reads, strict=True)
             if not statuses["200"] and statuses.total() >= ENOUGH_TRIES
         ]
-        yield Result("addresses that were never read", ", ".join(unread), must_be="")
+        yield Result("addresses that were never read", ", ".join(unread) or "none", must_be="none")
 
 
 # --- What it did to the service ---------------------------------------------------------------
@@ -105,7 +105,9 @@ def measure(options: argparse.Namespace) -> Report:
         seconds = time.monotonic() - began
         yield from responses.report(description)
         yield Result("inbox empty after, seconds", seconds)
-        yield Result("processes that died", ", ".join(processes - alive(whole)), must_be="")
+        yield Result(
+            "processes that died", ", ".join(processes - alive(whole)) or "none", must_be="none"
+        )
         yield Result("memory of the largest process at first, MB", memory[0])
         yield Result("memory of the largest process at most, MB", max(memory))
         has_grown = max(memory) - memory[0] > MEMORY_GROWTH_MB

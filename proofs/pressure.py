@@ -195,7 +195,7 @@ def measure(options: argparse.Namespace) -> Report:
                 row, responses = observe(whole, situation, options.seconds)
             rows.append({"": name, **row})
             others = sorted(set(responses.statuses) - allowed)
-            yield Result(f"{name}: other responses", shown(others), must_be="")
+            yield Result(f"{name}: other responses", shown(others) or "none", must_be="none")
             within = max(responses.seconds) <= ANSWERED_WITHIN
             yield Result(f"{name}: responses in time", str(within), must_be="True")
             yield Result(f"{name}: web workers died", row["died"], must_be=0)
