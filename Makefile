@@ -37,4 +37,4 @@ bench: ## Measure every promise about speed (an hour and more)
 	$(PYTHON) -m benchmarks
 
 proofs: ## Kill processes for five minutes and check that nothing is lost
-	$(PYTHON) -m benchmarks.durability --minutes 5
+	$(PYTHON) -m proofs.durability --minutes 5

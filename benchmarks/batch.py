@@ -13,54 +13,47 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import load, report
-from benchmarks.accept import targets_table, waiting, warm_up
-from benchmarks.command import run_command
+from benchmarks import load
 from benchmarks.load import Target
 from benchmarks.messages import generate
-from benchmarks.report import progress
-from benchmarks.service import Service, temporary_service
 from engagement.messages import Group, Identify, Message
+from harness.command import run_command
+from harness.database import WAITING, number
+from harness.report import Report, Result, progress
+from harness.service import Service, temporary_service
 
 MESSAGES_PER_SECOND = 20_000
-# So many different batches are sent in turns.
+# Different batches that are sent in turn.
 BATCHES = 100
 SCRIPT = load.SCRIPT.with_name("batch.lua")
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> Report:
     with temporary_service() as service, tempfile.TemporaryDirectory() as folder:
         targets = start(service, Path(folder), options.size)
-        warm_up(targets, max(options.connections))
-        sent = waiting(service)
-        measured = []
-        for connections in options.connections:
-            rounds = load.interleaved(
-                targets, connections, rounds=options.rounds, seconds=options.seconds
-            )
-            for of_target, size in zip(rounds, [options.size, options.size, 1], strict=True):
-                sent += sum(one.requests for one in of_target.rounds) * size
-            measured.append(rounds)
-        return {
-            "size": options.size,
-            "targets": [one.as_dict() for rounds in measured for one in rounds],
-            "times_one_by_one": {
-                f"{plain.connections} connections": [
-                    ratio * options.size for ratio in plain.ratios(single)
-                ]
-                for plain, _, single in measured
-            },
-            "answered": sent,
-            "in_the_inbox": waiting(service),
-        }
+        load.warm_up(targets, max(options.connections))
+        database = service.connect()
+        acknowledged = number(database, WAITING)
+        measured = [load.interleaved(targets, count, options) for count in options.connections]
+        yield from load.table_of(measured)
+        for plain, gzipped, single in measured:
+            acknowledged += (plain.requests + gzipped.requests) * options.size + single.requests
+            for batches in (plain, gzipped):
+                rates = [figures.per_second * options.size for figures in batches.rounds]
+                name = f"messages/s in {batches.target.name}, {batches.connections} connections"
+                yield Result(name, median(rates), at_least=MESSAGES_PER_SECOND, rounds=rates)
+            ratios = [ratio * options.size for ratio in plain.ratios(single)]
+            name = f"messages in batches / single tracks, {plain.connections} connections"
+            yield Result(name, median(ratios), rounds=ratios)
+        yield from load.compare_with_inbox(acknowledged, database)
 
 
 def start(service: Service, folder: Path, size: int) -> list[Target]:
     """One web server, and the three ways to send to it."""
     key = service.create_product()["ingestion_key"]
     progress(f"Writing {BATCHES} batches of {size}.")
-    bodies = batches(size)
-    url = service.start_web("ours")
+    bodies = make_batches(size)
+    url = service.start_web("ours").url
     return [
         _batch_target("batches", url, key, folder / "plain", bodies, ""),
         _batch_target("batches, gzipped", url, key, folder / "gzip", bodies, "gzip"),
@@ -72,14 +65,14 @@ def _batch_target(
     name: str, url: str, key: str, folder: Path, bodies: Sequence[bytes], encoding: str
 ) -> Target:
     folder.mkdir()
-    for number, body in enumerate(bodies, 1):
-        (folder / str(number)).write_bytes(gzip.compress(body) if encoding else body)
+    for place, body in enumerate(bodies, 1):
+        (folder / str(place)).write_bytes(gzip.compress(body) if encoding else body)
     arguments = (str(folder), str(len(bodies)), encoding)
     return Target(name, f"{url}/segment/v1/batch", key, SCRIPT, arguments, bodies[0], 200)
 
 
-def batches(size: int) -> list[bytes]:
-    """Bodies as Segment's SDK for Python makes them."""
+def make_batches(size: int) -> list[bytes]:
+    """Bodies as Segment's SDK for Python creates them."""
     now = datetime.now(UTC)
     messages = [_spelled(message) for message in generate(BATCHES * size, now, seed=size)]
     return [
@@ -91,7 +84,7 @@ def batches(size: int) -> list[bytes]:
 
 
 def _spelled(message: Message) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    content: dict[str, Any] = {
         "integrations": {},
         "anonymousId": None,
         "timestamp": message.timestamp.isoformat(timespec="milliseconds"),
@@ -100,52 +93,18 @@ def _spelled(message: Message) -> dict[str, Any]:
         "messageId": str(uuid.uuid4()),
     }
     if isinstance(message, Identify):
-        return {**said, "type": "identify", "traits": message.traits}
+        return {**content, "type": "identify", "traits": message.traits}
     if isinstance(message, Group):
-        return {**said, "type": "group", "groupId": message.group_id, "traits": message.traits}
+        return {**content, "type": "group", "groupId": message.group_id, "traits": message.traits}
     properties = {"page": "/reports", "items": 12, "plan": "pro"}
-    return {**said, "type": "track", "event": message.event, "properties": properties}
-
-
-def show(figures: dict[str, Any]) -> None:
-    size = figures["size"]
-    print(targets_table(figures["targets"]))
-    print()
-    for one in figures["targets"]:
-        if one["target"].startswith("batches"):
-            name = f"Messages/s in {one['target']}, {one['connections']} connections"
-            rate = one["requests_per_second"] * size
-            print(report.verdict(name, rate, at_least=MESSAGES_PER_SECOND))
-            print(f"    by round: {report.spread([rate * size for rate in one['rounds']])}")
-    for name, ratios in figures["times_one_by_one"].items():
-        print(
-            f"Batches at {name} take {median(ratios):.1f} times the messages of single tracks "
-            f"({report.spread(ratios)})."
-        )
-    print(
-        f"{figures['answered']:,} messages were answered and counted; "
-        f"{figures['in_the_inbox']:,} are in the inbox (those under way when a round ended are "
-        "more)."
-    )
-
-
-def faults(figures: dict[str, Any]) -> list[str]:
-    found = [
-        f"{one['target']} had {one['errors']} errors at {one['connections']} connections."
-        for one in figures["targets"]
-        if one["errors"]
-    ]
-    if figures["in_the_inbox"] < figures["answered"]:
-        found.append("There are fewer messages in the inbox than were answered.")
-    return found
+    return {**content, "type": "track", "event": message.event, "properties": properties}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--connections", type=int, nargs="+", default=[4, 32])
     parser.add_argument("--size", type=int, default=100, help="messages of a batch")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds for each way")
-    parser.add_argument("--seconds", type=int, default=4, help="seconds of a round")
+    load.arguments(parser, seconds=4)
 
 
 if __name__ == "__main__":
-    run_command("batch", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure)

@@ -1,16 +1,14 @@
-"""How many messages a second are imported from a file, held against the drain in turns; and how
+"""How many messages a second are imported from a file, compared with the drain in turn; and how
 fast a product is exported and read back.
 """
 
 import argparse
-import json
 from statistics import median
 from typing import Any, LiteralString
 
-from benchmarks import report
-from benchmarks.command import run_command
-from benchmarks.report import progress
-from benchmarks.service import Service, temporary_service
+from harness.command import run_command
+from harness.report import Report, Result, Table, progress
+from harness.service import Service, temporary_service
 
 # "At drain speed".
 OF_THE_DRAIN = 0.9
@@ -28,23 +26,28 @@ _COUNTED: LiteralString = """
 """
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> Report:
     with temporary_service() as service:
         bench = Bench(service)
         bench.warm_up()
-        rounds = [bench.round(number, options.messages) for number in range(options.rounds)]
-        return {"rounds": rounds, "copy": bench.copy(), "totals": bench.totals()}
+        rounds = [bench.round(place, options.messages) for place in range(options.rounds)]
+        yield Table("rounds", rounds)
+        ratios = [figures["ratio"] for figures in rounds]
+        ratio = median(ratios)
+        yield Result("import / drain", ratio, at_least=OF_THE_DRAIN, rounds=ratios)
+        yield from bench.copy()
+        yield from bench.totals()
 
 
 class Bench:
-    """A service that is given the same kind of messages by its inbox and by files, in turns."""
+    """A service that is given the same kind of messages by its inbox and by files, in turn."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._database = service.connect()
-        made = service.create_product()
-        self._key: str = made["ingestion_key"]
-        self._product: int = made["product_id"]
+        product = service.create_product()
+        self._key: str = product["ingestion_key"]
+        self._product: int = product["product_id"]
         self._tracks = 0
 
     def warm_up(self) -> None:
@@ -57,15 +60,18 @@ class Bench:
         imported = self._import(f"round {number + 1}", messages, seed=number + 2)
         drain_rate, import_rate = _rate(drained, "messages"), _rate(imported, "lines")
         progress(f"Drained {drain_rate:,.0f}/s, imported {import_rate:,.0f}/s.")
+        drain_work, import_work = _work(drained, messages), _work(imported, messages)
         return {
-            "drained_per_second": drain_rate,
-            "imported_per_second": import_rate,
+            "round": number + 1,
+            "drained/s": drain_rate,
+            "imported/s": import_rate,
             "ratio": import_rate / drain_rate,
-            "drain_work": _work(drained, messages),
-            "import_work": _work(imported, messages),
+            "µs, drain": drain_work,
+            "µs, import": import_work,
+            "ratio of µs": drain_work / import_work,
         }
 
-    def copy(self) -> dict[str, Any]:
+    def copy(self) -> Report:
         """Export the product and read it back into another one."""
         path = str(self._service.folder / "export.ndjson")
         progress("Exporting the product.")
@@ -73,18 +79,17 @@ class Bench:
         copy = self._service.create_product()["product_id"]
         progress(f"Importing its {exported['lines']:,} lines.")
         imported = self._within("import_lines", path, str(copy))
-        return {
-            "exported_per_second": _rate(exported, "lines"),
-            "export_peak_mb": exported["peak_mb"],
-            "imported_per_second": _rate(imported, "lines"),
-            "original": self._counted(self._product),
-            "copy": self._counted(copy),
-            "problems": imported["problems"],
-        }
+        yield Result("exported lines/s", _rate(exported, "lines"))
+        yield Result("memory of the export, MB", exported["peak_mb"])
+        yield Result("lines/s read back", _rate(imported, "lines"))
+        yield Result("lines that could not be read back", imported["problems"], must_be=0)
+        copied, original = self._counted(copy), self._counted(self._product)
+        yield Result("rows of the copy", str(copied), must_be=str(original))
 
-    def totals(self) -> dict[str, int]:
+    def totals(self) -> Report:
         events, counted, *_ = self._counted(self._product)
-        return {"tracks": self._tracks, "events": events, "counted": counted}
+        yield Result("events stored", events, must_be=self._tracks)
+        yield Result("events counted", counted, must_be=self._tracks)
 
     def _drain(self, messages: int) -> dict[str, Any]:
         self._tracks += self._within("fill", str(messages), self._key)["tracks"]
@@ -98,62 +103,20 @@ class Bench:
     def _counted(self, product: int) -> list[int]:
         row = self._database.execute(_COUNTED, {"product": product}).fetchone()
         assert row is not None
-        return [int(number) for number in row]
+        return list(map(int, row))
 
     def _within(self, *arguments: str) -> dict[str, Any]:
-        said = self._service.run("-m", "benchmarks.within", *arguments, timeout=PATIENCE)
-        read: dict[str, Any] = json.loads(said)
-        return read
+        return self._service.run_json("-m", "benchmarks.within", *arguments, timeout=PATIENCE)
 
 
-def _rate(said: dict[str, Any], what: str) -> float:
-    return float(said[what] / said["seconds"])
+def _rate(run: dict[str, Any], counted: str) -> float:
+    return float(run[counted] / run["seconds"])
 
 
-def _work(said: dict[str, Any], messages: int) -> float:
+def _work(run: dict[str, Any], messages: int) -> float:
     """Microseconds of processor time a message, PostgreSQL's included: other work on the machine
     does not change it much."""
-    return float((said["processor_seconds"] + said["database_seconds"]) / messages * 1e6)
-
-
-def show(figures: dict[str, Any]) -> None:
-    rounds, copy = figures["rounds"], figures["copy"]
-    ratios = [one["ratio"] for one in rounds]
-    by_work = [one["drain_work"] / one["import_work"] for one in rounds]
-    rows = [
-        [
-            f"round {number}",
-            f"{one['drained_per_second']:,.0f}",
-            f"{one['imported_per_second']:,.0f}",
-            f"{one['ratio']:.2f}",
-            f"{one['drain_work']:.0f}",
-            f"{one['import_work']:.0f}",
-        ]
-        for number, one in enumerate(rounds, 1)
-    ]
-    lines = [
-        report.table(["", "drained/s", "imported/s", "ratio", "µs, drain", "µs, import"], rows),
-        report.verdict("Import, in shares of the drain", median(ratios), at_least=OF_THE_DRAIN),
-        f"    lowest, median and highest: {report.spread(ratios)}; by processor time a message, "
-        f"PostgreSQL's included: {report.spread(by_work)}",
-        f"Export: {copy['exported_per_second']:,.0f} lines/s, at most {copy['export_peak_mb']:.0f} "
-        f"MB of memory; read back at {copy['imported_per_second']:,.0f} lines/s.",
-    ]
-    print("\n".join(lines))
-
-
-def faults(figures: dict[str, Any]) -> list[str]:
-    copy, totals = figures["copy"], figures["totals"]
-    found = [
-        f"{name} is {totals[name]:,} and must be {totals['tracks']:,}."
-        for name in ("events", "counted")
-        if totals[name] != totals["tracks"]
-    ]
-    if copy["original"] != copy["copy"]:
-        found.append(f"The copy has {copy['copy']} and the original {copy['original']}.")
-    if copy["problems"]:
-        found.append(f"{copy['problems']:,} exported lines could not be read back.")
-    return found
+    return float((run["processor_seconds"] + run["database_seconds"]) / messages * 1e6)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -162,4 +125,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("bulk", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure)

@@ -3,60 +3,63 @@ backlog of 200,000 messages of one product, with constant sending, and without a
 """
 
 import argparse
-import http.client
 import json
-import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from functools import partial
 from statistics import median
+from threading import Event, Lock
 from typing import Any, LiteralString
-from urllib.parse import urlsplit
 
-import psycopg
-
-from benchmarks import report
-from benchmarks.command import run_command
-from benchmarks.report import progress
-from benchmarks.service import Service, temporary_service, until
+from harness.command import run_command
+from harness.database import DROPPED, WAITING, number
+from harness.http import Client, basic
+from harness.processes import until
+from harness.report import Report, Result, Table, progress
+from harness.service import Service, temporary_service
+from harness.threads import working
 
 SECONDS = 3.0
 SENDERS = 4
 BATCH = 500
+BODY = json.dumps(
+    {"batch": [{"type": "track", "userId": f"u{n}", "event": "opened"} for n in range(BATCH)]}
+)
 PATIENCE = 120.0
 
 _RECORDED: LiteralString = """
     SELECT count(*) FROM engagement_event e JOIN engagement_user u ON u.id = e.user_id
     WHERE u.product_id = %s
 """
-_INBOX: LiteralString = "SELECT count(*) FROM ingestion_inboxmessage"
-_LISTED: LiteralString = "SELECT count(*) FROM ingestion_droppedmessage"
-_COUNTED: LiteralString = "SELECT COALESCE(sum(count), 0) FROM ingestion_dropcount"
+_DROP_COUNT: LiteralString = "SELECT COALESCE(sum(count), 0) FROM ingestion_dropcount"
+
+# A flood lasts as long as the block, and counts the messages that it has sent.
+Flood = Callable[[Counter[str]], AbstractContextManager[None]]
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> Report:
     with temporary_service() as service:
         # The limit is part of this measurement.
         service.environment.pop("EDS_INBOX_LIMIT", None)
         bench = Bench(service, options.seconds)
-        return {
-            "floods": [
-                bench.beside("nothing", bench.nothing),
-                bench.beside(
-                    f"{options.messages:,} messages of one product in the inbox",
-                    lambda: bench.backlog(options.messages),
-                ),
-                bench.beside(
-                    "one product that sends as fast as it can",
-                    lambda: bench.flood(bench.flooding_key, options.unknown),
-                ),
-                bench.beside(
-                    "messages without a key, as fast as possible",
-                    lambda: bench.flood("", options.unknown),
-                    is_dropped=True,
-                ),
-            ]
-        }
+        backlog = partial(bench.backlog, options.messages)
+        busy = partial(bench.flood, bench.flooding_key, options.unknown)
+        unknown = partial(bench.flood, "", options.unknown)
+        floods = [
+            bench.beside("nothing", lambda sent: nullcontext()),
+            bench.beside(f"{options.messages:,} messages of one product in the inbox", backlog),
+            bench.beside("one product that sends as fast as it can", busy),
+            bench.beside("messages without a key, as fast as possible", unknown, drops=True),
+        ]
+    yield Table("floods", floods)
+    for flood in floods:
+        beside = flood["beside"]
+        yield Result(f"seconds beside {beside}", flood["at most, s"], at_most=SECONDS)
+        yield Result(f"messages refused beside {beside}", flood["refused"], must_be=0)
+        must_be = flood["sent"] if flood is floods[-1] else 0
+        yield Result(f"messages dropped beside {beside}", flood["dropped"], must_be=must_be)
 
 
 class Bench:
@@ -67,166 +70,88 @@ class Bench:
         self._seconds = seconds
         self._database = service.connect()
         self.flooding_key: str = service.create_product()["ingestion_key"]
-        output = service.run("manage.py", "create_product", "Neighbor", "--json")
-        self._neighbor: dict[str, Any] = json.loads(output)
-        self._product = _number(self._database, "SELECT max(id) FROM engagement_product")
-        self._address = urlsplit(service.start_web("web"))
+        neighbor = service.create_product("Neighbor")
+        self._product: int = neighbor["product_id"]
+        self._address = service.start_web("web")
+        headers = basic(neighbor["ingestion_key"])
+        self._neighbor = Client(self._address, headers=headers, timeout=PATIENCE)
         service.start_workers()
         service.start_beat()
-        self._send_identify()
+        self._neighbor.request("POST", "/v2/identify", '{"userId": "gil"}')
+        self._wait_for_one()
 
-    def beside(
-        self, what: str, flood: Callable[[], Any], *, is_dropped: bool = False
-    ) -> dict[str, Any]:
+    def beside(self, name: str, flood: Flood, *, drops: bool = False) -> dict[str, Any]:
         """How long the neighbor's messages wait, one after another, during the flood."""
-        progress(f"Beside {what}.")
-        listed, counted = (_number(self._database, query) for query in (_LISTED, _COUNTED))
-        waits: list[float] = []
-        refused = 0
-        with flood() as sent:
+        progress(f"Beside {name}.")
+        listed, counted = (number(self._database, query) for query in (DROPPED, _DROP_COUNT))
+        sent: Counter[str] = Counter()
+        attempts: list[float | None] = []
+        with flood(sent):
             deadline = time.monotonic() + self._seconds
             while time.monotonic() < deadline:
-                waited = self._wait_for_one()
-                waits += [waited] if waited is not None else []
-                refused += waited is None
-            depth = _number(self._database, _INBOX)
-        until(lambda: not _number(self._database, _INBOX), "the inbox to be empty", PATIENCE)
-        if is_dropped:
+                attempts.append(self._wait_for_one())
+            depth = number(self._database, WAITING)
+        until(lambda: not number(self._database, WAITING), "an empty inbox", PATIENCE)
+        messages = sent["messages"]
+        if drops:
             # Web processes write the counts every ten seconds.
-            enough = counted + sent[0]
-            until(lambda: _number(self._database, _COUNTED) >= enough, "the counts", PATIENCE)
+            enough = counted + messages
+            until(lambda: number(self._database, _DROP_COUNT) >= enough, "the counts", PATIENCE)
+        waits = [seconds for seconds in attempts if seconds is not None]
         progress(f"Median {median(waits):.2f} s, at most {max(waits):.2f} s.")
         return {
-            "beside": what,
-            "sent": sent[0],
+            "beside": name,
+            "sent": messages,
             "inbox": depth,
-            "messages": len(waits),
-            "refused": refused,
-            "median_s": median(waits),
-            "longest_s": max(waits),
-            "is_dropped": is_dropped,
-            "dropped_listed": _number(self._database, _LISTED) - listed,
-            "dropped_counted": _number(self._database, _COUNTED) - counted,
+            "refused": len(attempts) - len(waits),
+            "waited, median, s": median(waits),
+            "at most, s": max(waits),
+            "listed": number(self._database, DROPPED) - listed,
+            "dropped": number(self._database, _DROP_COUNT) - counted,
         }
 
     @contextmanager
-    def nothing(self) -> Iterator[list[int]]:
-        yield [0]
+    def backlog(self, messages: int, sent: Counter[str]) -> Iterator[None]:
+        arguments = ("fill_and_wake", str(messages), self.flooding_key)
+        self._service.run("-m", "benchmarks.within", *arguments, timeout=300)
+        sent["messages"] = messages
+        yield
 
     @contextmanager
-    def backlog(self, messages: int) -> Iterator[list[int]]:
-        self._service.run(
-            "-m",
-            "benchmarks.within",
-            "fill_and_wake",
-            str(messages),
-            self.flooding_key,
-            timeout=300,
-        )
-        yield [messages]
-
-    @contextmanager
-    def flood(self, key: str, most: int) -> Iterator[list[int]]:
+    def flood(self, key: str, most: int, sent: Counter[str]) -> Iterator[None]:
         """Send batches from several connections, up to *most* messages."""
-        sent, over = [0], threading.Event()
+        lock = Lock()
 
-        def send() -> None:
-            connection = self._connect()
-            while not over.is_set() and sent[0] < most:
-                status = self._post(connection, "/segment/v1/batch", _BATCH, key)
-                if status == 200:
-                    sent[0] += BATCH
-                else:
-                    over.wait(0.2)
+        def send(over: Event) -> None:
+            headers = basic(key) if key else {}
+            with closing(Client(self._address, headers=headers, timeout=PATIENCE)) as client:
+                while not over.is_set() and sent["messages"] < most:
+                    response = client.request("POST", "/segment/v1/batch", BODY)
+                    if response and response.status == 200:
+                        with lock:
+                            sent["messages"] += BATCH
+                    else:
+                        over.wait(0.2)
 
-        senders = [threading.Thread(target=send, daemon=True) for _ in range(SENDERS)]
-        for sender in senders:
-            sender.start()
-        try:
-            yield sent
-        finally:
-            over.set()
-            for sender in senders:
-                sender.join()
+        with working(*[send] * SENDERS):
+            yield
 
     def _wait_for_one(self) -> float | None:
         """Seconds from posting a message until it is recorded, or None if it is rejected."""
         before = self._recorded()
         started = time.monotonic()
-        body = b'{"userId": "gil", "event": "opened"}'
-        if self._post(self._connect(), "/v2/track", body, self._neighbor["ingestion_key"]) != 202:
+        body = '{"userId": "gil", "event": "opened"}'
+        # On a new connection each time.
+        self._neighbor.close()
+        response = self._neighbor.request("POST", "/v2/track", body)
+        if response is None or response.status != 202:
             time.sleep(0.2)
             return None
         until(lambda: self._recorded() > before, "the message to be recorded", PATIENCE)
         return time.monotonic() - started
 
-    def _send_identify(self) -> None:
-        key = self._neighbor["ingestion_key"]
-        self._post(self._connect(), "/v2/identify", b'{"userId": "gil"}', key)
-        self._wait_for_one()
-
     def _recorded(self) -> int:
-        return _number(self._database, _RECORDED, self._product)
-
-    def _connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection(
-            self._address.hostname or "", self._address.port, timeout=PATIENCE
-        )
-
-    def _post(
-        self, connection: http.client.HTTPConnection, path: str, body: bytes, key: str
-    ) -> int:
-        headers = {"Host": "localhost", "Content-Type": "application/json"}
-        if key:
-            headers["Authorization"] = f"Basic {key}"
-        connection.request("POST", path, body, headers)
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-
-
-_BATCH = json.dumps(
-    {"batch": [{"type": "track", "userId": f"u{n}", "event": "opened"} for n in range(BATCH)]}
-).encode()
-
-
-def _number(database: "psycopg.Connection[Any]", statement: LiteralString, *values: Any) -> int:
-    row = database.execute(statement, values or None).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def show(figures: dict[str, Any]) -> None:
-    header = ["beside", "sent", "inbox", "waited, median", "at most", "listed", "dropped"]
-    rows = [
-        [
-            flood["beside"],
-            f"{flood['sent']:,}",
-            f"{flood['inbox']:,}",
-            f"{flood['median_s']:.2f} s",
-            f"{flood['longest_s']:.2f} s",
-            f"{flood['dropped_listed']:,}",
-            f"{flood['dropped_counted']:,}",
-        ]
-        for flood in figures["floods"]
-    ]
-    print("\n".join(" | ".join(row) for row in [header, *rows]))
-    for flood in figures["floods"]:
-        print(report.verdict(f"Beside {flood['beside']}, s", flood["longest_s"], at_most=SECONDS))
-
-
-def faults(figures: dict[str, Any]) -> list[str]:
-    refused = [
-        f"Beside {flood['beside']} {flood['refused']} messages of the neighbor were rejected."
-        for flood in figures["floods"]
-        if flood["refused"]
-    ]
-    miscounted = [
-        f"Beside {flood['beside']} {flood['dropped_counted']:,} of {flood['sent']:,} were counted."
-        for flood in figures["floods"]
-        if flood["dropped_counted"] != (flood["sent"] if flood["is_dropped"] else 0)
-    ]
-    return refused + miscounted
+        return number(self._database, _RECORDED, self._product)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -236,4 +161,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("fairness", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure)

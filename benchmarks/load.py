@@ -1,22 +1,27 @@
-"""Puts load on a web server with wrk, and compares servers that are loaded in turns."""
+"""Puts load on a web server with wrk, and compares servers that are loaded in turn."""
 
-import http.client
+import argparse
 import json
-import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.report import progress
-from benchmarks.service import Failed
+import psycopg
+
+from harness.database import WAITING, number
+from harness.http import Address, Client, basic
+from harness.posting import BODY
+from harness.processes import Failed, program
+from harness.report import Report, Result, Table, progress
 
 SCRIPT = Path(__file__).with_name("track.lua")
-# Seconds without an answer after which wrk counts an error.
-ANSWER_TIMEOUT = 10
-BODY = b'{"userId":"user-1","event":"event 1","timestamp":"2026-01-01T00:00:00Z"}'
+# Seconds without a response after which wrk counts an error.
+RESPONSE_TIMEOUT = 10
+WARM_UP_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -24,7 +29,7 @@ class Target:
     """A server under load: the address to post to, and the key to send with it ("" for none).
 
     *script* makes the requests; *arguments* are what it takes beside the key. *body* is what one
-    request looks like, which is answered *status*.
+    request looks like, and *status* its response.
     """
 
     name: str
@@ -37,10 +42,10 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Figures:
+class Round:
     """What wrk saw in one round. Latencies are in milliseconds.
 
-    ``errors`` counts answers of 400 and above, broken connections and missing answers.
+    ``errors`` counts statuses of 400 and above, broken connections, and missing responses.
     """
 
     requests: int
@@ -54,30 +59,18 @@ class Figures:
     def per_second(self) -> float:
         return self.requests / self.seconds
 
-    @property
-    def unevenness(self) -> float:
-        """p99 / p50: large where some connections wait while others are served."""
-        return self.p99 / self.p50
-
 
 @dataclass(frozen=True)
 class Rounds:
-    """The figures of one target at one number of connections, a round each."""
+    """All rounds of one target at one number of connections."""
 
     target: Target
     connections: int
-    rounds: list[Figures]
-
-    def median(self, figure: Callable[[Figures], float]) -> float:
-        return median(figure(one) for one in self.rounds)
+    rounds: list[Round]
 
     @property
-    def per_second(self) -> float:
-        return self.median(lambda one: one.per_second)
-
-    @property
-    def errors(self) -> int:
-        return sum(one.errors for one in self.rounds)
+    def requests(self) -> int:
+        return sum(figures.requests for figures in self.rounds)
 
     def ratios(self, other: "Rounds") -> list[float]:
         """Requests/s as a share of the other's, round by round: both rounds of a pair ran one
@@ -85,82 +78,97 @@ class Rounds:
         pairs = zip(self.rounds, other.rounds, strict=True)
         return [mine.per_second / theirs.per_second for mine, theirs in pairs]
 
-    def as_dict(self) -> dict[str, object]:
+    @property
+    def unevenness(self) -> float:
+        """p99 / p50: large where some connections wait while others are served."""
+        return self._median(lambda figures: figures.p99 / figures.p50)
+
+    def as_row(self) -> dict[str, Any]:
         return {
-            "target": self.target.name,
+            "": self.target.name,
             "connections": self.connections,
-            "requests_per_second": self.per_second,
-            "p50_ms": self.median(lambda one: one.p50),
-            "p99_ms": self.median(lambda one: one.p99),
-            "p99_over_p50": self.median(lambda one: one.unevenness),
-            "errors": self.errors,
-            "rounds": [one.per_second for one in self.rounds],
+            "requests/s": self._median(lambda figures: figures.per_second),
+            "p50 ms": self._median(lambda figures: figures.p50),
+            "p99 ms": self._median(lambda figures: figures.p99),
+            "p99/p50": self.unevenness,
+            "errors": sum(figures.errors for figures in self.rounds),
         }
+
+    def _median(self, figure: Callable[[Round], float]) -> float:
+        return median(map(figure, self.rounds))
 
 
 def interleaved(
     targets: Sequence[Target],
     connections: int,
-    *,
-    rounds: int,
-    seconds: int,
-    after_round: Callable[[Target, Figures], None] = lambda target, figures: None,
+    options: argparse.Namespace,
+    after_round: Callable[[Target, Round], None] = lambda target, figures: None,
 ) -> list[Rounds]:
-    """Load the targets in turns, one at a time: A B A B …; *after_round* is called after each."""
+    """Load the targets in turn, one at a time: A B A B …; *after_round* is called after each."""
     measured = [Rounds(target, connections, []) for target in targets]
-    for number in range(1, rounds + 1):
-        for one in measured:
-            figures = run(one.target, connections, seconds)
-            one.rounds.append(figures)
+    for place in range(1, options.rounds + 1):
+        for target, rounds in zip(targets, measured, strict=True):
+            figures = run(target, connections, options.seconds)
+            rounds.rounds.append(figures)
             progress(
-                f"{connections} connections, round {number} of {rounds}: {one.target.name} "
+                f"{connections} connections, round {place} of {options.rounds}: {target.name} "
                 f"{figures.per_second:,.0f}/s, p50 {figures.p50:.1f} ms, p99 {figures.p99:.1f} ms"
             )
-            after_round(one.target, figures)
+            after_round(target, figures)
     return measured
 
 
-def run(target: Target, connections: int, seconds: int) -> Figures:
+def run(target: Target, connections: int, seconds: int) -> Round:
     """One round of load with *connections* open all the time, each with one request under way."""
-    command = [_wrk(), "-t1", f"-c{connections}", f"-d{seconds}s", f"--timeout={ANSWER_TIMEOUT}s"]
-    command += [f"--script={target.script}", target.url, "--", target.key, *target.arguments]
-    limit = seconds + 3 * ANSWER_TIMEOUT
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-    for line in ended.stdout.splitlines():
+    command = [program("wrk"), "-t1", f"-c{connections}", f"-d{seconds}s"]
+    command += [f"--timeout={RESPONSE_TIMEOUT}s", f"--script={target.script}", target.url]
+    command += ["--", target.key, *target.arguments]
+    limit = seconds + 3 * RESPONSE_TIMEOUT
+    process = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+    for line in process.stdout.splitlines():
         if line.startswith("RESULT "):
-            return _figures(line.removeprefix("RESULT "))
-    raise Failed(f"wrk failed: {ended.stdout}{ended.stderr}")
+            result = json.loads(line.removeprefix("RESULT "))
+            errors = result.pop("refused") + result.pop("broken")
+            return Round(**result, errors=errors)
+    raise Failed(f"wrk failed: {process.stdout}{process.stderr}")
 
 
 def check(target: Target) -> None:
-    """Post once; Failed unless the answer is what the load will count on."""
+    """Post once. Raise Failed unless the response is what the load will count on."""
     address = urlsplit(target.url)
-    headers = {"Authorization": f"Basic {target.key}"} if target.key else {}
-    connection = http.client.HTTPConnection(address.netloc, timeout=ANSWER_TIMEOUT)
-    try:
-        headers["Content-Type"] = "application/json"
-        connection.request("POST", address.path, target.body, headers)
-        answer = connection.getresponse()
-        if answer.status != target.status:
-            raise Failed(f"{target.name} answered {answer.status}: {answer.read()[:500]!r}")
-    finally:
-        connection.close()
+    headers = basic(target.key) if target.key else {}
+    client = Client(Address(str(address.hostname), address.port or 80), headers=headers)
+    json_type = {"Content-Type": "application/json"}
+    response = client.request("POST", address.path, target.body, json_type)
+    client.close()
+    if response is None or response.status != target.status:
+        raise Failed(f"{target.name} does not respond with {target.status}: {response}")
 
 
-def _figures(line: str) -> Figures:
-    said = json.loads(line)
-    return Figures(
-        requests=said["requests"],
-        seconds=said["seconds"],
-        p50=said["p50"],
-        p99=said["p99"],
-        longest=said["longest"],
-        errors=said["refused"] + said["broken"],
-    )
+def warm_up(targets: Sequence[Target], connections: int) -> int:
+    """Load and connect everything. Return how many requests of the first target succeeded."""
+    requests = []
+    for target in targets:
+        check(target)
+        requests.append(run(target, connections, WARM_UP_SECONDS).requests + 1)
+    return requests[0]
 
 
-def _wrk() -> str:
-    found = shutil.which("wrk")
-    if found is None:
-        raise Failed("wrk, the load generator, is not installed: apt-get install wrk")
-    return found
+def table_of(measured: Sequence[Sequence[Rounds]]) -> Report:
+    """What each target did at each number of connections. There must be no errors."""
+    rows = [rounds.as_row() for targets in measured for rounds in targets]
+    yield Table("targets", rows)
+    yield Result("errors", sum(row["errors"] for row in rows), must_be=0)
+
+
+def compare_with_inbox(acknowledged: int, database: psycopg.Connection[Any]) -> Report:
+    """Messages under way when a round ended are in the inbox without being counted."""
+    waiting = number(database, WAITING)
+    yield Result("messages in the inbox", waiting)
+    yield Result("messages acknowledged and counted", acknowledged)
+    yield Result("of them missing", max(acknowledged - waiting, 0), must_be=0)
+
+
+def arguments(parser: argparse.ArgumentParser, seconds: int) -> None:
+    parser.add_argument("--rounds", type=int, default=3, help="rounds for each target")
+    parser.add_argument("--seconds", type=int, default=seconds, help="seconds of a round")

@@ -3,22 +3,19 @@ the worker takes for it, and whether readers see the old scores until then, and 
 """
 
 import argparse
-import json
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from statistics import median
 from typing import Any, LiteralString
 
 import psutil
-import psycopg
 
-from benchmarks import report
-from benchmarks.command import run_command
-from benchmarks.reading import PAGE, Reader
-from benchmarks.report import progress
-from benchmarks.service import Failed, Service, temporary_service, until
+from harness.command import run_command
+from harness.database import number
+from harness.http import Client, bearer
+from harness.processes import Failed, until
+from harness.report import Report, Result, progress
+from harness.service import Service, temporary_service
+from harness.threads import sampled
 
 # "Seconds, not minutes."
 SECONDS = 60.0
@@ -27,6 +24,9 @@ NAMES, DAYS = 20, 25
 USERS_PER_ACCOUNT = 20
 SAMPLE_INTERVAL = 0.25
 PATIENCE = 900.0
+READ_TIMEOUT = 600.0
+PAGE = 100
+SCORES = {"old": "the old scores", "neither": "neither the old scores nor the new ones"}
 
 _NAMES: LiteralString = """
     INSERT INTO engagement_eventname (product_id, name)
@@ -74,29 +74,42 @@ _LEARN: LiteralString = """
     ANALYZE engagement_user, engagement_account, engagement_dailycount
 """
 _COUNT: LiteralString = "SELECT count(*) FROM engagement_dailycount"
-_SHOWN: LiteralString = "SELECT scores_id FROM engagement_workspace WHERE id = %(workspace)s"
+_SHOWN: LiteralString = "SELECT COALESCE(scores_id, 0) FROM engagement_workspace WHERE id = %s"
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> Report:
     with temporary_service() as service:
         bench = Bench(service)
-        bench.start()
-        with Memory(bench.worker).watched() as memory:
+        worker = bench.start()
+        with sampled(lambda: memory_of(worker), SAMPLE_INTERVAL) as memory:
             counts = bench.fill(options.users, options.counts)
             first = bench.change_weight(2)
-            rounds = [bench.change_weight(3 + number) for number in range(options.rounds)]
-        return {
-            "users": options.users,
-            "counts": counts,
-            "seconds": median(one["seconds"] for one in rounds),
-            "longest_seconds": max(one["seconds"] for one in rounds),
-            "first_seconds": first["seconds"],
-            "memory_growth_mb": memory.growth_mb,
-            "answers": sum(len(one["pages"]) for one in rounds),
-            "rounds": [
-                {"seconds": one["seconds"], **judged(one["pages"], one["after"])} for one in rounds
-            ],
-        }
+            rounds = [bench.change_weight(3 + place) for place in range(options.rounds)]
+    # Of the process that grew most.
+    growth = max(
+        sample[pid] - before
+        for pid, before in memory[0].items()
+        for sample in memory
+        if pid in sample
+    )
+    seconds = [change["seconds"] for change in rounds]
+    yield Result("users", options.users)
+    yield Result("daily counts", counts)
+    yield Result("first scores of all, seconds", first["seconds"])
+    yield Result("a changed weight, seconds", median(seconds), at_most=SECONDS, rounds=seconds)
+    yield Result("memory growth of the worker, MB", growth, at_most=MEMORY_GROWTH_MB)
+    for name in ("old", "neither"):
+        must_be = 0 if name == "neither" else None
+        pages = sum(change[name] for change in rounds)
+        yield Result(f"pages until then with {SCORES[name]}", pages, must_be=must_be)
+    without_effect = sum(change["old"] == change["new"] > 0 for change in rounds)
+    yield Result("changes that changed no score", without_effect, must_be=0)
+
+
+def memory_of(worker: psutil.Process) -> dict[int, float]:
+    """The memory of each process of the worker, in MB."""
+    processes = [worker, *worker.children(recursive=True)]
+    return {process.pid: process.memory_info().rss / 1e6 for process in processes}
 
 
 class Bench:
@@ -105,23 +118,25 @@ class Bench:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._database = service.connect()
-        self._made = service.create_product()
-        self._workspace: int = self._made["workspace_id"]
-        self._reader = Reader(
-            service.start_web("web", EDS_READ_REQUESTS_PER_MINUTE="0"), self._made
+        self._product = service.create_product()
+        self._workspace: int = self._product["workspace_id"]
+        address = service.start_web("web", EDS_READ_REQUESTS_PER_MINUTE="0")
+        self._reader = Client(
+            address, headers=bearer(self._product["api_token"]), timeout=READ_TIMEOUT
         )
 
-    def start(self) -> None:
-        """Start the roles, and have them score the product while it is empty."""
-        self.worker = psutil.Process(self._service.start_worker().pid)
+    def start(self) -> psutil.Process:
+        """Start the roles, and have them score the product while it is empty; the worker."""
+        worker = self._service.start_worker()
         self._service.start_beat()
         until(self._shown, "the worker", PATIENCE)
+        return psutil.Process(worker.pid)
 
     def fill(self, users: int, counts: int) -> int:
-        """Give the product so many users and daily counts; how many counts there are."""
+        """Give the product users and daily counts. Return how many counts there are."""
         progress(f"Making {users:,} users with {counts:,} daily counts.")
         size = {
-            "product": self._made["product_id"],
+            "product": self._product["product_id"],
             "names": NAMES,
             "days": DAYS,
             "accounts": max(1, users // USERS_PER_ACCOUNT),
@@ -131,68 +146,31 @@ class Bench:
         for statement in (_NAMES, _ACCOUNTS, _USERS, _COUNTS, _WINDOW):
             self._database.execute(statement, size)
         self._database.execute(_LEARN)
-        return _number(self._database, _COUNT)
+        return number(self._database, _COUNT)
 
     def change_weight(self, weight: int) -> dict[str, Any]:
         """Change a weight as the admin does, and read until it shows.
 
-        ``seconds`` are from the commit of the change until the new scores are published. ``pages``
-        are what readers saw until then, ``after`` what they see then.
+        ``seconds`` are from the commit of the change until the new scores are published. The others
+        are how many pages showed old and new scores until then.
         """
-        path = self._reader.path("/v2/accounts", limit=PAGE)
+        path = f"/v2/accounts?workspace_id={self._workspace}&limit={PAGE}"
         shown = self._shown()
-        pages = [self._reader.get(path)["data"]]
-        said = self._service.run(
-            "-m", "benchmarks.within", "change_weight", str(self._workspace), str(weight)
-        )
-        at: float = json.loads(said)["at"]
+        pages = [self._reader.read_json(path)["data"]]
+        command = ("benchmarks.within", "change_weight", str(self._workspace), str(weight))
+        at: float = self._service.run_json("-m", *command)["at"]
         while self._shown() == shown:
             if time.time() - at > PATIENCE:
                 raise Failed(f"Waited {PATIENCE:.0f} s in vain for the new scores.")
-            pages.append(self._reader.get(path)["data"])
+            pages.append(self._reader.read_json(path)["data"])
             time.sleep(SAMPLE_INTERVAL)
         seconds = time.time() - at
         progress(f"The weight is {weight}: scored and shown after {seconds:.1f} s.")
-        return {"seconds": seconds, "pages": pages, "after": self._reader.get(path)["data"]}
+        return {"seconds": seconds, **judged(pages, self._reader.read_json(path)["data"])}
 
-    def _shown(self) -> int | None:
-        row = self._database.execute(_SHOWN, {"workspace": self._workspace}).fetchone()
-        assert row is not None
-        return None if row[0] is None else int(row[0])
-
-
-class Memory:
-    """Looks now and then how much memory the processes of a worker take."""
-
-    def __init__(self, worker: psutil.Process) -> None:
-        self._worker = worker
-        self._over = threading.Event()
-        self._before = self._read()
-        self._most = dict(self._before)
-
-    @property
-    def growth_mb(self) -> float:
-        """How much the process that grew most has grown."""
-        return max(self._most[pid] - was for pid, was in self._before.items()) / 1e6
-
-    @contextmanager
-    def watched(self) -> Iterator["Memory"]:
-        watcher = threading.Thread(target=self._watch, daemon=True)
-        watcher.start()
-        try:
-            yield self
-        finally:
-            self._over.set()
-            watcher.join()
-
-    def _watch(self) -> None:
-        while not self._over.wait(SAMPLE_INTERVAL):
-            for pid, bytes_now in self._read().items():
-                self._most[pid] = max(bytes_now, self._most.get(pid, 0))
-
-    def _read(self) -> dict[int, int]:
-        processes = [self._worker, *self._worker.children(recursive=True)]
-        return {process.pid: process.memory_info().rss for process in processes}
+    def _shown(self) -> int:
+        """The score set that readers see, or 0."""
+        return number(self._database, _SHOWN, self._workspace)
 
 
 def judged(pages: list[Any], after: Any) -> dict[str, int]:
@@ -202,35 +180,6 @@ def judged(pages: list[Any], after: Any) -> dict[str, int]:
     return {"old": old, "new": new, "neither": len(pages) - old - new}
 
 
-def _number(database: psycopg.Connection[Any], statement: LiteralString) -> int:
-    row = database.execute(statement).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def show(figures: dict[str, Any]) -> None:
-    seconds, growth = figures["seconds"], figures["memory_growth_mb"]
-    old = sum(one["old"] for one in figures["rounds"])
-    lines = [
-        f"{figures['users']:,} users, {figures['counts']:,} daily counts",
-        report.verdict("A changed weight is in all scores, seconds", seconds, at_most=SECONDS),
-        f"    the longest {figures['longest_seconds']:.1f} s; the first scores of all "
-        f"{figures['first_seconds']:.1f} s",
-        report.verdict("Memory growth of the worker, MB", growth, at_most=MEMORY_GROWTH_MB),
-        f"Of {figures['answers']:,} answers until then {old:,} were the old scores.",
-    ]
-    print("\n".join(lines))
-
-
-def faults(figures: dict[str, Any]) -> list[str]:
-    found = []
-    if neither := sum(one["neither"] for one in figures["rounds"]):
-        found.append(f"{neither:,} answers were neither the old scores nor the new ones.")
-    if any(one["old"] and one["old"] == one["new"] for one in figures["rounds"]):
-        found.append("The changed weight changed no score.")
-    return found
-
-
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--users", type=int, default=100_000)
     parser.add_argument("--counts", type=int, default=5_000_000, help="daily counts of them all")
@@ -238,4 +187,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("rescoring", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure)

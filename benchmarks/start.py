@@ -1,63 +1,48 @@
-"""How long ``up`` takes to its first 202: on the first start, which makes the database, and on
+"""How long ``up`` takes to its first 202: on the first start, which creates the database, and on
 the starts after it.
 """
 
 import argparse
-import http.client
 import time
-from contextlib import suppress
+from contextlib import closing
 from pathlib import Path
 from statistics import median
-from typing import Any
 
-from benchmarks import load, report
-from benchmarks.command import run_command
-from benchmarks.report import progress
-from benchmarks.service import HOST, until
-from benchmarks.whole import START_PATIENCE, Whole, starting, temporary_folder
+from harness.command import run_command
+from harness.http import Client, basic
+from harness.posting import BODY
+from harness.processes import until
+from harness.report import Report, Result, progress
+from harness.service import temporary_folder
+from harness.whole import Whole, starting
 
 SECONDS = 5.0
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> Report:
     with temporary_folder() as folder:
-        first = until_accepted(folder)
-        progress(f"The first start took {first:.1f} s to its first 202.")
-        again = []
-        for _ in range(options.rounds):
-            again.append(until_accepted(folder))
-            progress(f"Another start took {again[-1]:.1f} s.")
-    return {"first_s": first, "again_s": again}
+        yield Result("first start, seconds to the first 202", until_accepted(folder))
+        again = [until_accepted(folder) for _ in range(options.rounds)]
+        yield Result("second start, seconds", median(again), at_most=SECONDS, rounds=again)
 
 
 def until_accepted(folder: Path) -> float:
     """Seconds from the start of ``up`` to its first 202."""
     began = time.monotonic()
-    with starting(folder, Whole) as whole:
-        until(lambda: accepts(whole), "the first 202", START_PATIENCE)
-        return time.monotonic() - began
+    with starting(folder) as whole:
+        until(lambda: accepts(whole), "the first 202")
+        seconds = time.monotonic() - began
+    progress(f"A start took {seconds:.1f} s to its first 202.")
+    return seconds
 
 
 def accepts(whole: Whole) -> bool:
-    connection = http.client.HTTPConnection(HOST, whole.port, timeout=5)
-    # Until the service listens, and until the first start has made the key.
-    with suppress(OSError, http.client.HTTPException):
-        headers = {"Authorization": f"Basic {whole.key}"}
-        connection.request("POST", "/v2/track", load.BODY, headers)
-        return connection.getresponse().status == 202
-    return False
-
-
-def show(figures: dict[str, Any]) -> None:
-    print(f"First start, seconds to the first 202: {figures['first_s']:.1f}")
-    again = figures["again_s"]
-    print(report.verdict("Second start, seconds", median(again), at_most=SECONDS))
-    print(f"    by round: {report.spread(again)}")
-
-
-def faults(figures: dict[str, Any]) -> list[str]:
-    """A service that never accepts fails at once."""
-    return []
+    # The first start has yet to create the key.
+    if not (whole.folder / "credentials.json").exists():
+        return False
+    with closing(Client(whole.address, headers=basic(whole.key), timeout=5)) as client:
+        response = client.request("POST", "/v2/track", BODY)
+        return response is not None and response.status == 202
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,4 +50,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 if __name__ == "__main__":
-    run_command("start", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure)

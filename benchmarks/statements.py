@@ -23,7 +23,7 @@ PLANNED = ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")
 
 @contextmanager
 def noted() -> Iterator[list[dict[str, str]]]:
-    """The statements that are executed meanwhile, whoever's cursor they go through."""
+    """The statements that are executed meanwhile, through any cursor."""
     executed: list[dict[str, str]] = []
     execute = psycopg.Cursor.execute
 

@@ -81,12 +81,12 @@ def work(connection: str, *options: str) -> dict[str, Any]:
     spent = backend.cpu_times()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {
-        **found(connection),
+        **latest(connection),
         "seconds": seconds,
-        "vendor_seconds": latency.seconds,
-        "database_seconds": spent.user + spent.system,
-        "processor_seconds": time.process_time() - processor,
-        "memory_growth_mb": (peak - before) / _MEGABYTE,
+        "marketplace, s": latency.seconds,
+        "PostgreSQL, s": spent.user + spent.system,
+        "Python, s": time.process_time() - processor,
+        "memory growth, MB": (peak - before) / _MEGABYTE,
     }
 
 
@@ -96,7 +96,7 @@ def _backend() -> psutil.Process:
     return psutil.Process(database.connection.info.backend_pid)
 
 
-def found(connection: str) -> dict[str, Any]:
+def latest(connection: str) -> dict[str, Any]:
     """The connection's latest sync, and what is stored."""
     run = SyncRun.objects.filter(connection=int(connection))[0]
     names = ("state", "attempt", "pages", "seen", "imported", "unchanged", "skipped", "failed")
@@ -108,7 +108,7 @@ def found(connection: str) -> dict[str, Any]:
     }
 
 
-COMMANDS = {"simulate": simulate, "connect": connect, "work": work, "found": found}
+COMMANDS = {"simulate": simulate, "connect": connect, "work": work, "latest": latest}
 
 if __name__ == "__main__":
     command, *arguments = sys.argv[1:]

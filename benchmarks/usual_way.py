@@ -8,31 +8,19 @@ the bar is about, and tuned as far as its design goes: connections kept, on its 
 """
 
 import argparse
-import shutil
 import time
-from collections.abc import Callable
 from statistics import median
-from typing import Any
 
-import psycopg
 import redis
 
-from benchmarks import load, report
-from benchmarks.accept import targets_table, warm_up
-from benchmarks.command import run_command
-from benchmarks.load import Figures, Target
-from benchmarks.report import progress
-from benchmarks.service import (
-    HOST,
-    WORKERS,
-    Failed,
-    Service,
-    celery,
-    free_port,
-    temporary_service,
-    until,
-)
+from benchmarks import load
+from benchmarks.load import Round, Target
 from config.local.postgres import ROLE
+from harness.command import run_command
+from harness.database import number
+from harness.processes import HOST, free_port, listens, program, until
+from harness.report import Report, Result, progress
+from harness.service import WORKERS, Service, celery, temporary_service
 
 TIMES_THE_USUAL_WAY = 8.0
 # What the bar is about; the others are shown beside it.
@@ -45,7 +33,6 @@ APPLICATION = "benchmarks.baseline.wsgi:application"
 THREADS = ("--worker-class", "gthread", "--threads", "16", "--keep-alive", "75")
 # Seconds that its worker gets after a round to finish what it has taken.
 REST = 3.0
-PATIENCE = 60.0
 
 
 class Baseline:
@@ -59,28 +46,27 @@ class Baseline:
             "BASELINE_DATABASE_HOST": str(service.postgres.socket_dir),
             "BASELINE_REDIS": f"redis://{HOST}:{port}/0",
         }
-        service.start("redis", _redis_command(port))
+        command = [program("redis-server"), "--bind", HOST, "--port", str(port), "--save", ""]
+        service.start("redis", [*command, "--appendonly", "no"])
         self._redis = redis.Redis(HOST, port)
-        until(self._answers, "Redis to start", PATIENCE)
+        until(lambda: listens(HOST, port), "Redis to start")
         # Autocommit, because a database cannot be created in a transaction.
         service.connect().execute(f"CREATE DATABASE {DATABASE} OWNER {ROLE}")
         service.run("-m", "django", "migrate", "--run-syncdb", environment=self._environment)
-        self._database: psycopg.Connection[Any] = service.connect(DATABASE)
+        self._database = service.connect(DATABASE)
 
     def start_web(self, name: str, *options: str, settings: str = TUNED) -> str:
         """Serve it as the service is served, or with the gunicorn *options*; its address."""
         environment = {**self._environment, "DJANGO_SETTINGS_MODULE": settings}
-        return self._service.start_web(name, APPLICATION, *options, **environment)
+        return self._service.start_web(name, APPLICATION, *options, **environment).url + "/v2/track"
 
     def start_worker(self) -> None:
-        command = celery("benchmarks.baseline", "worker", f"--concurrency={WORKERS}")
+        command = celery("worker", f"--concurrency={WORKERS}", app="benchmarks.baseline")
         self._service.start("baseline worker", command, **self._environment)
 
     def finished(self) -> int:
         """How many events its worker has stored."""
-        row = self._database.execute("SELECT count(*) FROM baseline_event").fetchone()
-        assert row is not None
-        return int(row[0])
+        return number(self._database, "SELECT count(*) FROM baseline_event")
 
     def forget_backlog(self) -> None:
         """Throw away what its worker has not come to: it must not disturb the next round."""
@@ -90,12 +76,6 @@ class Baseline:
             self._redis.delete(QUEUE)
             before = now
             time.sleep(0.3)
-
-    def _answers(self) -> bool:
-        try:
-            return bool(self._redis.ping())
-        except redis.ConnectionError:
-            return False
 
 
 class Finished:
@@ -115,83 +95,44 @@ class Finished:
         self._before = self._baseline.finished()
 
 
-def measure(options: argparse.Namespace) -> dict[str, Any]:
+def measure(options: argparse.Namespace) -> Report:
     with temporary_service() as service:
         key = service.create_product()["ingestion_key"]
         progress("Starting ours and the usual way, each with its worker; one is loaded at a time.")
         baseline = Baseline(service)
+        ours = Target("durable track", f"{service.start_web('ours').url}/v2/track", key)
         targets = [
-            Target("durable track", f"{service.start_web('ours')}/v2/track", key),
-            Target(USUAL, baseline.start_web("usual", *THREADS, settings=DEFAULTS) + "/v2/track"),
-            Target(f"{USUAL}, tuned", baseline.start_web("threads", *THREADS) + "/v2/track"),
-            Target(f"{USUAL}, tuned, our server", baseline.start_web("greenlets") + "/v2/track"),
+            ours,
+            Target(USUAL, baseline.start_web("usual", *THREADS, settings=DEFAULTS)),
+            Target(f"{USUAL}, tuned", baseline.start_web("threads", *THREADS)),
+            Target(f"{USUAL}, tuned, our server", baseline.start_web("greenlets")),
         ]
         service.start_worker()
         baseline.start_worker()
-        warm_up(targets, options.connections)
+        load.warm_up(targets, options.connections)
         finished = Finished(baseline)
         finished.rest()
-        ours, *usual = load.interleaved(
-            targets,
-            options.connections,
-            rounds=options.rounds,
-            seconds=options.seconds,
-            after_round=_after_round(targets[0], finished),
-        )
-        ratios = {one.target.name: ours.ratios(one) for one in usual}
-        return {
-            "targets": [one.as_dict() for one in (ours, *usual)],
-            "ratios": {name: median(values) for name, values in ratios.items()},
-            "ratios_by_round": ratios,
-            "usual_way_finished_per_second": median(finished.per_second),
-        }
 
+        def after_round(target: Target, figures: Round) -> None:
+            if target is not ours:
+                finished.note(figures.seconds)
+                finished.rest()
 
-def _after_round(ours: Target, finished: Finished) -> Callable[[Target, Figures], None]:
-    def after_round(target: Target, figures: Figures) -> None:
-        if target is not ours:
-            finished.note(figures.seconds)
-            finished.rest()
-
-    return after_round
-
-
-def _redis_command(port: int) -> list[str]:
-    found = shutil.which("redis-server")
-    if found is None:
-        raise Failed("redis-server is not installed: apt-get install redis-server")
-    return [found, "--bind", HOST, "--port", str(port), "--save", "", "--appendonly", "no"]
-
-
-def show(figures: dict[str, Any]) -> None:
-    print(targets_table(figures["targets"]))
-    print()
-    for name, values in figures["ratios_by_round"].items():
-        line = f"Ours, in times {name}"
-        if name == USUAL:
-            print(report.verdict(line, median(values), at_least=TIMES_THE_USUAL_WAY))
-        else:
-            print(f"{line}: {median(values):.2f}")
-        print(f"    by round: {report.spread(values)}")
-    print(
-        f"The usual way's worker finished {figures['usual_way_finished_per_second']:,.0f} events/s "
-        "while requests came; the rest waited."
-    )
-
-
-def faults(figures: dict[str, Any]) -> list[str]:
-    return [
-        f"{one['target']} had {one['errors']} errors."
-        for one in figures["targets"]
-        if one["errors"]
-    ]
+        measured = load.interleaved(targets, options.connections, options, after_round)
+        yield from load.table_of([measured])
+        for rounds in measured[1:]:
+            ratios = measured[0].ratios(rounds)
+            bar = TIMES_THE_USUAL_WAY if rounds.target.name == USUAL else None
+            name = f"ours, in times {rounds.target.name}"
+            yield Result(name, median(ratios), at_least=bar, rounds=ratios)
+        # While requests came; the rest waited.
+        yield Result("events/s that its worker finished", median(finished.per_second))
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--connections", type=int, default=32)
-    parser.add_argument("--rounds", type=int, default=3, help="rounds for each server")
-    parser.add_argument("--seconds", type=int, default=5, help="seconds of a round")
+    load.arguments(parser, seconds=5)
 
 
 if __name__ == "__main__":
-    run_command("usual_way", __doc__, arguments, measure, show, faults)
+    run_command(__spec__.name, __doc__, arguments, measure)

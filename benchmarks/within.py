@@ -41,7 +41,7 @@ _COPY: LiteralString = """
 
 
 def fill(messages: str, key: str) -> dict[str, Any]:
-    """Put so many messages that came with the key into the inbox, in one transaction."""
+    """Put messages that came with the key into the inbox, in one transaction."""
     tracks = 0
 
     def rows() -> Iterator[sql.Row]:
@@ -107,7 +107,7 @@ def drain() -> dict[str, Any]:
 
 
 def write_lines(path: str, messages: str, seed: str) -> dict[str, Any]:
-    """Write a file of so many messages as ``import_messages`` takes it."""
+    """Write a file of messages as ``import_messages`` takes it."""
     tracks = 0
     with Path(path).open("wb") as file:
         for message in generate(int(messages), timezone.now(), int(seed)):
@@ -117,9 +117,11 @@ def write_lines(path: str, messages: str, seed: str) -> dict[str, Any]:
 
 
 def _line(message: Message) -> bytes:
-    said = {"type": type(message).__name__.lower(), **msgspec.structs.asdict(message)}
+    content = {"type": type(message).__name__.lower(), **msgspec.structs.asdict(message)}
     renamed = {"user_id": "userId", "group_id": "groupId", "message_id": "messageId"}
-    present = {renamed.get(name, name): value for name, value in said.items() if value is not None}
+    present = {
+        renamed.get(name, name): value for name, value in content.items() if value is not None
+    }
     return msgspec.json.encode(present) + b"\n"
 
 

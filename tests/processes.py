@@ -13,7 +13,7 @@ ONE_AFTER_ANOTHER = ("tests/browser/", "tests/clients/", "tests/test_liveness.py
 # Three on two cores, because tests that start services mostly wait for them.
 PROCESSES = 3
 # A file of which that takes minutes.
-LONG = "tests/benchmarks/"
+LONG = "tests/proofs/"
 
 
 class ByFile(LoadFileScheduling):

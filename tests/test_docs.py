@@ -1,4 +1,4 @@
-"""What the documents name exists: files, headings, tests, commands, and benchmarks."""
+"""What the documents name exists: files, headings, tests, commands, benchmarks, and proofs."""
 
 import re
 from importlib.util import find_spec
@@ -15,6 +15,7 @@ DOCUMENTS = [
     ROOT / "CHANGELOG.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "benchmarks" / "README.md",
+    ROOT / "proofs" / "README.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -22,7 +23,7 @@ HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 PATH = re.compile(r"`((?:config|engagement|ingestion|marketplace|readapi)/[\w/.]+)`")
-BENCHMARK = re.compile(r"python -m (benchmarks(?:\.\w+)?)")
+BENCHMARK = re.compile(r"python -m ((?:benchmarks|proofs)(?:\.\w+)?)")
 COMMAND = re.compile(r"manage\.py (\w+)")
 EXTERNAL = ("http://", "https://", "mailto:")
 NOT_COMMANDS = {"help"}
@@ -95,13 +96,14 @@ def test_every_command_is_described() -> None:
     assert sorted(ours - described) == []
 
 
-def test_every_benchmark_is_described() -> None:
+@pytest.mark.parametrize("package", ["benchmarks", "proofs"])
+def test_every_benchmark_and_proof_is_described(package: str) -> None:
     runnable = {
-        f"benchmarks.{path.stem}"
-        for path in (ROOT / "benchmarks").glob("*.py")
-        if "run_command(" in text_of(path) and path.stem != "command"
+        f"{package}.{path.stem}"
+        for path in (ROOT / package).glob("*.py")
+        if "run_command(" in text_of(path)
     }
-    described = set(BENCHMARK.findall(text_of(ROOT / "benchmarks" / "README.md")))
+    described = set(BENCHMARK.findall(text_of(ROOT / package / "README.md")))
     assert sorted(runnable - described) == []
 
 
@@ -112,5 +114,5 @@ def test_every_promise_names_what_shows_it() -> None:
         if line.startswith("| ") and not line.startswith(("| promise", "| what goes wrong"))
     ]
     assert rows
-    shown = re.compile(r"`(tests/|python -m benchmarks|\.ci/run)")
+    shown = re.compile(r"`(tests/|python -m (?:benchmarks|proofs)|\.ci/run)")
     assert [row for row in rows if not shown.search(row)] == []

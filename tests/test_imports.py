@@ -19,6 +19,8 @@ ALLOWED = {
     # It wires everybody together: addresses, commands, the first start.
     "config": APPS,
 }
+# What runs the service from outside. Benchmarks and proofs share the harness and nothing else.
+OUTSIDE = {"tests", "benchmarks", "proofs", "harness"}
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -43,7 +45,7 @@ def imported_rooms(package: str) -> dict[str, set[str]]:
 
 @pytest.mark.parametrize("package", ALLOWED)
 def test_a_package_imports_only_what_its_arrows_allow(package: str) -> None:
-    forbidden = (APPS | {"config", "tests", "benchmarks"}) - ALLOWED[package] - {package}
+    forbidden = (APPS | {"config"} | OUTSIDE) - ALLOWED[package] - {package}
     violations = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in (ROOT / package).rglob("*.py")
@@ -53,7 +55,7 @@ def test_a_package_imports_only_what_its_arrows_allow(package: str) -> None:
     assert violations == []
 
 
-@pytest.mark.parametrize("package", [*ALLOWED, "benchmarks"])
+@pytest.mark.parametrize("package", [*ALLOWED, "benchmarks", "proofs", "harness"])
 def test_the_rooms_of_a_package_form_no_import_circle(package: str) -> None:
     rooms = imported_rooms(package)
     assert rooms
@@ -63,6 +65,18 @@ def test_the_rooms_of_a_package_form_no_import_circle(package: str) -> None:
         pytest.fail(f"Import circle in {package}: {' ← '.join(error.args[1])}")
 
 
+@pytest.mark.parametrize("package", ["benchmarks", "proofs", "harness"])
+def test_benchmarks_and_proofs_share_the_harness_and_nothing_else(package: str) -> None:
+    forbidden = OUTSIDE - {package, "harness"}
+    violations = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in (ROOT / package).rglob("*.py")
+        for line, name in imports(path)
+        if name.split(".")[0] in forbidden
+    ]
+    assert violations == []
+
+
 def test_every_package_at_the_top_is_known() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
-    assert packages == set(ALLOWED) | {"tests", "benchmarks"}
+    assert packages == set(ALLOWED) | OUTSIDE

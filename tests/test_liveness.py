@@ -12,10 +12,10 @@ import redis
 from django.db import Error, connection
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from benchmarks.networks import Namespaces, why_not
 from config import broker, environment, keepalive
 from config.celery import app
 from config.settings import _connected
+from harness.networks import Namespaces, why_not
 from tests.start.external import External, external
 from tests.start.running import until
 
@@ -162,7 +162,7 @@ def test_rabbitmq_needs_no_transport_options() -> None:
 def test_a_disconnected_machine_soon_loses_its_locks() -> None:
     network = Namespaces(["worker"])
     with (
-        network.made(),
+        network.created(),
         external(network.gateway, f"{network.prefix}.0/24") as server,
         ExitStack() as connections,
     ):

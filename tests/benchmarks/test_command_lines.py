@@ -1,28 +1,30 @@
-"""Each benchmark can be imported and knows its own options."""
+"""Each benchmark and each proof can be imported and knows its own options."""
 
 import argparse
+import inspect
 from importlib import import_module
 
 import pytest
 from django.conf import settings
 
-# Those that measure by a command line of their own; the others are what these are made of.
+# The modules that are commands; the others are what these are made of.
 COMMANDS = sorted(
-    path.stem
-    for path in (settings.BASE_DIR / "benchmarks").glob("*.py")
-    if "\ndef arguments(" in path.read_text()
+    f"{package}.{path.stem}"
+    for package in ("benchmarks", "proofs")
+    for path in (settings.BASE_DIR / package).glob("*.py")
+    if "\ndef arguments(" in (text := path.read_text()) and "run_command(" in text
 )
 
 
-def test_there_are_benchmarks() -> None:
-    assert {"durability", "machines", "pooled", "upgrade", "accept"} <= set(COMMANDS)
+def test_there_are_benchmarks_and_proofs() -> None:
+    assert {"proofs.durability", "proofs.upgrade", "benchmarks.accept"} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_benchmark_has_a_command_line_and_all_it_needs(command: str) -> None:
-    module = import_module(f"benchmarks.{command}")
+def test_a_command_has_options_and_what_it_measures(command: str) -> None:
+    module = import_module(command)
     parser = argparse.ArgumentParser()
     module.arguments(parser)
     parser.parse_args([])
     assert "usage:" in parser.format_help()
-    assert all(callable(getattr(module, part)) for part in ("measure", "show", "faults"))
+    assert inspect.isgeneratorfunction(module.measure)

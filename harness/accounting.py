@@ -8,31 +8,17 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from benchmarks.posting import Posted, Track
-from benchmarks.service import until
+from harness.database import QUARANTINED, WAITING, number
+from harness.posting import Posted, Track
+from harness.processes import until
+from harness.report import Report, Result, progress
 
-# After the last message, everything must be settled and scored within so many seconds.
+# Seconds within which everything must be settled and scored after the last message.
 SETTLE_PATIENCE = 120.0
-
-SHOWN = (
-    "posted",
-    "acknowledged",
-    "refused",
-    "unanswered",
-    "recorded",
-    "recorded_without_a_202",
-    "dropped",
-    "quarantined",
-    "lost",
-    "doubled",
-    "invented",
-    "miscounted",
-    "misscored",
-)
-MUST_BE_NONE = ("lost", "doubled", "invented", "miscounted", "misscored", "in_the_inbox")
+MUST_BE_NONE = ("lost", "doubled", "invented", "miscounted", "misscored", "in the inbox")
 
 _UNSETTLED: tuple[LiteralString, ...] = (
-    "SELECT count(*) FROM ingestion_inboxmessage",
+    WAITING,
     "SELECT count(*) FROM engagement_stalemark",
     "SELECT count(*) FROM engagement_scoreset WHERE state = 'building'",
 )
@@ -63,16 +49,26 @@ _MISSCORED: LiteralString = """
         LEFT JOIN engagement_dailycount d ON d.user_id = e.user_id
         GROUP BY e.user_id, e.raw) s WHERE raw <> counted
 """
-_QUARANTINED: LiteralString = "SELECT count(*) FROM ingestion_quarantinedmessage"
+
+
+def settle(posted: Posted, connect: Callable[[], psycopg.Connection[Any]], run: str = "") -> Report:
+    """Wait for an empty inbox and fresh scores, and account for all that was posted."""
+    prefix = f"{run}: " if run else ""
+    progress(f"{prefix}{len(posted.acknowledged):,} tracks got 202; settling.")
+    settled_after = until_settled(connect)
+    with connect() as database:
+        for name, value in account_for(posted, database).items():
+            must_be = 0 if name in MUST_BE_NONE else None
+            yield Result(prefix + name, value, must_be=must_be)
+    yield Result(f"{prefix}settled after, seconds", settled_after)
 
 
 def until_settled(connect: Callable[[], psycopg.Connection[Any]]) -> float:
-    """Wait for an empty inbox and fresh scores; the seconds that it took, or Failed."""
+    """Wait for an empty inbox and fresh scores, and return how many seconds it took."""
 
     def is_settled() -> bool:
-        # StopIteration: while PostgreSQL starts again there is no socket to connect to.
-        with suppress(psycopg.Error, StopIteration), connect() as database:
-            return all(_number(database, statement) == 0 for statement in _UNSETTLED)
+        with suppress(psycopg.Error), connect() as database:
+            return all(number(database, statement) == 0 for statement in _UNSETTLED)
         return False
 
     started = time.monotonic()
@@ -82,45 +78,26 @@ def until_settled(connect: Callable[[], psycopg.Connection[Any]]) -> float:
 
 def account_for(posted: Posted, database: psycopg.Connection[Any]) -> dict[str, Any]:
     recorded: Counter[Track] = Counter()
-    for user, occurred_at, number in database.execute(_EVENTS):
-        recorded[Track(user, occurred_at)] = number
+    for user, occurred_at, copies in database.execute(_EVENTS):
+        recorded[Track(user, occurred_at)] = copies
     dropped = dict(database.execute(_DROPPED).fetchall())
     uncertain = posted.unanswered | posted.refused
-    known = posted.acknowledged | uncertain
+    sent = posted.acknowledged | uncertain
     return {
-        "posted": len(known) + posted.others + len(posted.to_be_dropped),
+        "posted": len(sent) + posted.others + len(posted.to_be_dropped),
         "acknowledged": len(posted.acknowledged) + posted.others + len(posted.to_be_dropped),
         "refused": len(posted.refused),
         "unanswered": len(posted.unanswered) + len(posted.perhaps_dropped),
         "recorded": sum(recorded.values()),
-        "recorded_without_a_202": len(uncertain & recorded.keys()),
+        "recorded without a 202": len(uncertain & recorded.keys()),
         "dropped": sum(dropped.values()),
-        "quarantined": _number(database, _QUARANTINED),
+        "quarantined": number(database, QUARANTINED),
         "lost": len(posted.acknowledged - recorded.keys())
         + len(posted.to_be_dropped - dropped.keys()),
-        "doubled": sum(number > 1 for number in (*recorded.values(), *dropped.values())),
-        "invented": len(recorded.keys() - known)
+        "doubled": sum(copies > 1 for copies in (*recorded.values(), *dropped.values())),
+        "invented": len(recorded.keys() - sent)
         + len(dropped.keys() - posted.to_be_dropped - posted.perhaps_dropped),
-        "miscounted": _number(database, _MISCOUNTED),
-        "misscored": _number(database, _MISSCORED),
-        "in_the_inbox": _number(database, _UNSETTLED[0]),
+        "miscounted": number(database, _MISCOUNTED),
+        "misscored": number(database, _MISSCORED),
+        "in the inbox": number(database, WAITING),
     }
-
-
-def _number(database: psycopg.Connection[Any], statement: LiteralString) -> int:
-    row = database.execute(statement).fetchone()
-    assert row is not None
-    return int(row[0])
-
-
-def rows(runs: list[dict[str, Any]]) -> list[list[str]]:
-    """The figures of each run, name by name, for a table with a column for each."""
-    return [[name.replace("_", " "), *(f"{run[name]:,}" for run in runs)] for name in SHOWN]
-
-
-def faults(run: dict[str, Any]) -> list[str]:
-    return [
-        f"{run['broker']}: {name} is {run[name]:,} and must be 0."
-        for name in MUST_BE_NONE
-        if run[name]
-    ]

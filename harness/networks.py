@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from benchmarks.service import Failed
+from harness.processes import Failed
 
 CLONE_NEWNET = 0x40000000
 
@@ -29,7 +29,7 @@ class Loopback:
 
     @property
     def gateway(self) -> str:
-        """The address of whoever is in none of the machines."""
+        """The address of processes that are on none of the machines."""
         return f"{self.prefix}.1"
 
     def _any_prefix(self) -> str:
@@ -44,8 +44,8 @@ class Namespaces(Loopback):
     """A network namespace for each machine, joined by a bridge that this process is on, too.
 
     A machine that is cut off keeps its address and its cable: what is sent to it and by it
-    vanishes, and nobody is told. Everyone knows everyone's hardware address, as a router would
-    behind which the machine is; otherwise the first lost question for it would be an error at once.
+    vanishes, and nobody is notified. All machines know the hardware address of all others, as a
+    router would know them. Otherwise the first lost question for one would be an error at once.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -57,10 +57,10 @@ class Namespaces(Loopback):
         return f"10.{random.randrange(1, 255)}.{random.randrange(1, 255)}"
 
     @contextmanager
-    def made(self) -> Iterator["Namespaces"]:
+    def created(self) -> Iterator["Namespaces"]:
         """The namespaces exist inside this block."""
         try:
-            self._make()
+            self._create()
             yield self
         finally:
             for place in self._places.values():
@@ -80,9 +80,9 @@ class Namespaces(Loopback):
     def rejoin(self, name: str) -> None:
         _ip("link", "set", f"{self._bridge}p{self._places[name]}", "master", self._bridge)
 
-    def _make(self) -> None:
+    def _create(self) -> None:
         hardware = {place: f"02:ed:00:00:00:{int(place):02x}" for place in self._all_places()}
-        known = [
+        neighbors = [
             f"neigh replace {self.prefix}.{place} lladdr {address} nud permanent dev"
             for place, address in hardware.items()
         ]
@@ -101,10 +101,10 @@ class Namespaces(Loopback):
                 "link set lo up",
                 "link set eth0 up",
                 f"address add {self.prefix}.{place}/24 dev eth0",
-                *(f"{line} eth0" for line in known),
+                *(f"{line} eth0" for line in neighbors),
             ]
-            _ip("-n", inner, "-batch", "-", said="\n".join(lines))
-        _ip("-batch", "-", said="\n".join(f"{line} {self._bridge}" for line in known[1:]))
+            _ip("-n", inner, "-batch", "-", content="\n".join(lines))
+        _ip("-batch", "-", content="\n".join(f"{line} {self._bridge}" for line in neighbors[1:]))
 
     def _all_places(self) -> list[str]:
         """The last numbers of the addresses, this process's first."""
@@ -140,7 +140,7 @@ def _enter(descriptor: int) -> None:
         raise OSError(number, os.strerror(number))
 
 
-def _ip(*words: str, said: str = "", check: bool = True) -> None:
-    ended = subprocess.run(["ip", *words], input=said, capture_output=True, text=True)
-    if check and ended.returncode:
-        raise Failed(f"`ip {' '.join(words)}` failed: {ended.stderr.strip()}")
+def _ip(*words: str, content: str = "", check: bool = True) -> None:
+    process = subprocess.run(["ip", *words], input=content, capture_output=True, text=True)
+    if check and process.returncode:
+        raise Failed(f"`ip {' '.join(words)}` failed: {process.stderr.strip()}")

@@ -1,0 +1,1 @@
+"""What benchmarks and proofs are made of: services to run, clients that post, and accounts."""

@@ -1,0 +1,38 @@
+"""The command line that all benchmarks and proofs have."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from django.core.management.base import CommandError
+
+from harness.processes import Failed
+from harness.report import Report, Result, finish, shown
+
+
+def run_command(
+    name: str,
+    description: str | None,
+    arguments: Callable[[argparse.ArgumentParser], None],
+    measure: Callable[[argparse.Namespace], Report],
+) -> None:
+    """Measure, show, and save. Exit with status 1 if a result is wrong. Slow is not wrong."""
+    parser = argparse.ArgumentParser(f"python -m {name}", description=description)
+    arguments(parser)
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results to FILE")
+    options = parser.parse_args()
+    try:
+        parts = list(measure(options))
+    except (Failed, CommandError) as error:
+        sys.exit(f"error: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    finish(parts, name, options.json)
+    errors = [
+        f"error: {part.name}: {shown(part.value)}. It must be {shown(part.must_be)}."
+        for part in parts
+        if isinstance(part, Result) and part.is_wrong
+    ]
+    if errors:
+        sys.exit("\n".join(errors))

@@ -1,0 +1,1 @@
+"""Runs that try to lose, double, or break something: ``python -m proofs.durability`` and others."""
