@@ -18,7 +18,8 @@ from ingestion import timestamps
 from ingestion.doors import DecodedRequest, field_types, fields
 from ingestion.doors.bodies import MAX_BATCH_MESSAGES, MAX_SINGLE_BODY_BYTES, too_many_messages
 from ingestion.doors.decoding import make_decoder
-from ingestion.doors.headers import Headers, idempotency_key, key_from_basic_auth, replace_nul
+from ingestion.doors.headers import Headers, idempotency_key
+from ingestion.doors.segment_keys import sdk_key, webhook_key
 from ingestion.errors import IngestionError, invalid_field
 from ingestion.models import DropReason
 from ingestion.payloads import Payload, UnusableMessage
@@ -76,14 +77,12 @@ _decode = make_decoder(SegmentBody)
 _decode_batch = make_decoder(SegmentBatchBody)
 
 _EMPTY_OBJECT = re.compile(r"\s*\{\s*\}\s*", re.ASCII)
-# "Basic" and credentials as in RFC 7235. Both base64 and our raw keys match.
-_BASIC = re.compile(r"basic +[a-z0-9._~+/-]+=* *", re.ASCII | re.IGNORECASE)
 
 
 def webhook(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     """One message from another pipeline, which tests the connection with ``{}``."""
     sent = _decode(body)
-    key = _webhook_key(headers, sent)
+    key = webhook_key(headers, sent.write_key)
     if _EMPTY_OBJECT.fullmatch(body):
         return DecodedRequest((), key)
     message_id = _message_id(sent, headers)
@@ -119,7 +118,7 @@ def _call(kind: str, body: str, headers: Headers, received_at: datetime) -> Deco
     sent = _decode(body)
     message_id = _message_id(sent, headers)
     message = _message(sent, kind, message_id, _Clock(received_at))
-    return DecodedRequest((message,), _key(headers, sent.write_key))
+    return DecodedRequest((message,), sdk_key(headers, sent.write_key))
 
 
 def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
@@ -135,30 +134,7 @@ def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     messages = [_batch_message(raw, clock) for raw in sent.batch]
     if key := idempotency_key(headers):
         messages = _with_message_ids(messages, key)
-    return DecodedRequest(messages, _key(headers, sent.write_key))
-
-
-# --- Keys -----------------------------------------------------------------------------------
-
-
-def _key(headers: Headers, write_key: object) -> str:
-    """The header's key or the body's, because beacons cannot set headers."""
-    return key_from_basic_auth(headers) or (
-        replace_nul(write_key) if isinstance(write_key, str) else ""
-    )
-
-
-def _webhook_key(headers: Headers, sent: SegmentBody) -> str:
-    """The key. Raises IngestionError if there is none: it helps people to set up a pipeline."""
-    authorization = headers.get("HTTP_AUTHORIZATION")
-    key = _key(headers, sent.write_key)
-    if authorization and not (_BASIC.fullmatch(authorization) and key_from_basic_auth(headers)):
-        message = "Authorization must be Basic, followed by an ingestion key or its base64."
-        raise invalid_field("Authorization", message)
-    if not key:
-        message = "The Authorization header is missing. Send Basic, followed by an ingestion key."
-        raise IngestionError(400, "missing_field", message, "Authorization")
-    return key
+    return DecodedRequest(messages, sdk_key(headers, sent.write_key))
 
 
 # --- Times ----------------------------------------------------------------------------------
