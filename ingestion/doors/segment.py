@@ -49,7 +49,8 @@ class SegmentBody(msgspec.Struct, rename="camel"):
     name: field_types.ViewName = None
     traits: field_types.AnyTraits = None
     context: Annotated[
-        SegmentContext | list[Any] | None, msgspec.Meta(description="`groupId` is the account.")
+        SegmentContext | field_types.PhpEmptyObject | None,
+        msgspec.Meta(description="`groupId` is the account."),
     ] = None
     timestamp: field_types.AnyTime = None
     original_timestamp: Any = None
@@ -175,8 +176,9 @@ def _identify(sent: SegmentBody, message_id: str | None, clock: Clock) -> Payloa
     if _is_anonymous(sent):
         return _note(sent, DropReason.ANONYMOUS, "identify")
     # RudderStack's SDKs put the traits into the context.
-    context = _context(sent)
-    traits = _object(context.traits, "context.traits") if context else {}
+    traits: Traits = {}
+    if isinstance(sent.context, SegmentContext):
+        traits = _object(sent.context.traits, "context.traits")
     return Identify(
         user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
         timestamp=_time(sent, clock),
@@ -231,18 +233,8 @@ def _track_of(sent: SegmentBody, event: str, message_id: str | None, clock: Cloc
 
 def _account(sent: SegmentBody) -> str | None:
     """The account id in the context."""
-    context = _context(sent)
-    group_id = context.group_id if context else None
+    group_id = sent.context.group_id if isinstance(sent.context, SegmentContext) else None
     return _optional_id(fields.optional_id, group_id, "context.groupId")
-
-
-def _context(sent: SegmentBody) -> SegmentContext | None:
-    """The context, or None if it is empty."""
-    if isinstance(sent.context, list):
-        if sent.context:
-            raise _not_an_object("context")
-        return None
-    return sent.context
 
 
 # --- What is not recorded -------------------------------------------------------------------
@@ -328,11 +320,7 @@ def _object(value: object, field: str) -> Traits:
         return {}
     if isinstance(value, dict):
         return value
-    raise _not_an_object(field)
-
-
-def _not_an_object(field: str) -> IngestionError:
-    return invalid_field(field, f"{field} must be an object.")
+    raise invalid_field(field, f"{field} must be an object.")
 
 
 def _too_large() -> IngestionError:
