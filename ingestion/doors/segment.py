@@ -5,6 +5,7 @@ analytics-node and analytics-next by Segment, and RudderStack's SDKs for Python 
 """
 
 import re
+import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, TypeAlias
@@ -13,7 +14,12 @@ import msgspec
 
 from engagement.messages import Group, Identify, Track, Traits
 from ingestion.doors import DecodedRequest, field_types, fields
-from ingestion.doors.bodies import MAX_BATCH_MESSAGES, MAX_SINGLE_BODY_BYTES, too_many_messages
+from ingestion.doors.bodies import (
+    MAX_BATCH_MESSAGES,
+    MAX_SINGLE_BODY_BYTES,
+    decode_in_turn,
+    too_many_messages,
+)
 from ingestion.doors.clocks import Clock, read_sent_at, read_time
 from ingestion.doors.decoding import make_decoder
 from ingestion.doors.headers import Headers, idempotency_key
@@ -24,6 +30,9 @@ from ingestion.models import DropReason
 from ingestion.payloads import Payload, UnusableMessage
 
 KINDS = ("identify", "group", "track", "page", "screen", "alias")
+
+# Bytes of a batch after which its decoding pauses.
+PAUSE_BYTES = 256 * 1024
 
 # Up to here, every integer has its own float.
 LARGEST_EXACT_FLOAT = 2**53
@@ -131,13 +140,32 @@ def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     if len(sent.batch) > MAX_BATCH_MESSAGES:
         raise too_many_messages()
     clock = Clock(received_at, read_sent_at(sent.sent_at))
-    messages = [_batch_message(raw, clock) for raw in sent.batch]
+    if len(body) > PAUSE_BYTES:
+        messages = _large_batch(sent.batch, clock, len(body))
+    else:
+        messages = [_batch_message(raw, clock) for raw in sent.batch]
     if key := idempotency_key(headers):
         messages = with_message_ids(messages, key)
     return DecodedRequest(messages, sdk_key(headers, sent.write_key))
 
 
 # --- Messages -------------------------------------------------------------------------------
+
+
+def _large_batch(batch: list[msgspec.Raw], clock: Clock, size: int) -> list[Payload]:
+    """The messages. Other requests of the process get a turn now and then: traits of many small
+    values take a second per megabyte.
+    """
+    messages: list[Payload] = []
+    since_pause = 0
+    with decode_in_turn(size):
+        for raw in batch:
+            messages.append(_batch_message(raw, clock))
+            since_pause += len(raw)
+            if since_pause > PAUSE_BYTES:
+                since_pause = 0
+                time.sleep(0)
+    return messages
 
 
 def _batch_message(raw: msgspec.Raw, clock: Clock) -> Payload:
