@@ -10,6 +10,8 @@ from typing import Any
 
 from gunicorn.glogging import Logger
 
+from config.redaction import RedactingFormatter, redact
+
 
 def json_line(time: datetime, level: str, **fields: Any) -> str:
     """Return a JSON object with the time (ISO 8601, UTC), the level, and the fields."""
@@ -25,7 +27,7 @@ class JsonLineFormatter(logging.Formatter):
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         time = datetime.fromtimestamp(record.created, UTC)
-        return json_line(time, record.levelname.lower(), **fields)
+        return redact(json_line(time, record.levelname.lower(), **fields))
 
     def fields(self, record: logging.LogRecord) -> dict[str, Any]:
         return {
@@ -36,12 +38,22 @@ class JsonLineFormatter(logging.Formatter):
 
 
 class GunicornLogger(Logger):  # type: ignore[misc]
-    """Writes gunicorn's own lines as JSON objects."""
+    """Writes gunicorn's own lines, which may quote a request, without credentials."""
+
+    def formatter(self) -> logging.Formatter:
+        return RedactingFormatter(self.error_fmt, self.datefmt)
 
     def setup(self, cfg: Any) -> None:
         super().setup(cfg)
         for handler in self.error_log.handlers:
-            handler.setFormatter(JsonLineFormatter())
+            handler.setFormatter(self.formatter())
+
+
+class JsonGunicornLogger(GunicornLogger):
+    """Writes them as JSON objects."""
+
+    def formatter(self) -> logging.Formatter:
+        return JsonLineFormatter()
 
 
 def add_process_name(name: str, line: str, now: datetime) -> str:

@@ -17,7 +17,10 @@ from engagement.database import sql
 logger = logging.getLogger(__name__)
 
 # Machines call these: no session, cookies, CSRF, or static files.
-API_PREFIXES = ("/v1/", "/v2/", "/segment", "/healthz", "/readyz", "/metrics")
+API_PREFIXES = (
+    *("/v1/", "/v2/", "/segment", "/beacon/", "/sourceConfig", "/analytics"),
+    *("/healthz", "/readyz", "/metrics"),
+)
 
 
 class ApiFastPathMiddleware:

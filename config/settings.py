@@ -314,7 +314,10 @@ LOGGING: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
-        "text": {"format": "%(levelname)s %(name)s: %(message)s"},
+        "text": {
+            "()": "config.redaction.RedactingFormatter",
+            "fmt": "%(levelname)s %(name)s: %(message)s",
+        },
         "json": {"()": "config.logs.JsonFormatter"},
     },
     "filters": {"unavailable": {"()": "config.logs.UnavailableFilter"}},

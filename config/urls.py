@@ -7,30 +7,53 @@ from django.views.generic import RedirectView
 
 from config import health
 from config.openapi import pages
-from ingestion.doors import bodies, segment, v1, v2
-from ingestion.views import IngestionView, SegmentSdkView, SegmentWebhookView
+from ingestion import browser_sdk, sdk_settings
+from ingestion.doors import segment, v1, v2
+from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES as BATCH_BYTES
+from ingestion.views import BatchView, IngestionView, SegmentSdkView, SegmentWebhookView
 from readapi import views as readapi
 
 handler400 = "config.error_pages.bad_request"
 
+# A request to an unknown path gets the nearest of these as a suggestion.
+API_PATHS = [
+    *("/v2/identify", "/v2/group", "/v2/track", "/v2/batch"),
+    *("/v2/workspaces", "/v2/accounts", "/v2/users", "/v2/segments"),
+    *("/v1/users", "/v1/groups", "/v1/events", "/v1/accounts"),
+    *("/segment", "/segment/v1/batch", "/segment/v1/import", "/segment/v1/identify"),
+    *("/segment/v1/group", "/segment/v1/track", "/segment/v1/page", "/segment/v1/screen"),
+]
+
 urlpatterns = [
-    path("v2/identify", IngestionView.as_view(door=v2.identify)),
-    path("v2/group", IngestionView.as_view(door=v2.group)),
-    path("v2/track", IngestionView.as_view(door=v2.track)),
-    path("v1/users", IngestionView.as_view(door=v1.user)),
-    path("v1/groups", IngestionView.as_view(door=v1.group)),
-    path("v1/events", IngestionView.as_view(door=v1.event)),
-    path("segment", SegmentWebhookView.as_view(door=segment.webhook)),
+    re_path(r"^v2/identify/?$", IngestionView.as_view(door=v2.identify)),
+    re_path(r"^v2/group/?$", IngestionView.as_view(door=v2.group)),
+    re_path(r"^v2/track/?$", IngestionView.as_view(door=v2.track)),
+    re_path(r"^v2/batch/?$", BatchView.as_view(door=v2.batch, max_body_bytes=BATCH_BYTES)),
+    re_path(r"^v1/users/?$", IngestionView.as_view(door=v1.user)),
+    re_path(r"^v1/groups/?$", IngestionView.as_view(door=v1.group)),
+    re_path(r"^v1/events/?$", IngestionView.as_view(door=v1.event)),
+    re_path(r"^segment/?$", SegmentWebhookView.as_view(door=segment.webhook)),
+    # Some SDKs drop the prefix of the URL that they are given. Beacons have their own.
     re_path(
-        r"^segment/v1/(?:batch|import|b)$",
-        SegmentSdkView.as_view(door=segment.batch, max_body_bytes=bodies.MAX_BATCH_BODY_BYTES),
+        r"^(?:segment/)?(?:beacon/)?v1/(?:batch|import|b)/?$",
+        SegmentSdkView.as_view(door=segment.batch, max_body_bytes=BATCH_BYTES),
     ),
-    re_path(r"^segment/v1/(?:identify|i)$", SegmentSdkView.as_view(door=segment.identify)),
-    re_path(r"^segment/v1/(?:group|g)$", SegmentSdkView.as_view(door=segment.group)),
-    re_path(r"^segment/v1/(?:track|t)$", SegmentSdkView.as_view(door=segment.track)),
-    re_path(r"^segment/v1/(?:page|p)$", SegmentSdkView.as_view(door=segment.page)),
-    re_path(r"^segment/v1/(?:screen|s)$", SegmentSdkView.as_view(door=segment.screen)),
-    re_path(r"^segment/v1/(?:alias|a)$", SegmentSdkView.as_view(door=segment.alias)),
+    re_path(r"^(?:segment/)?v1/(?:identify|i)/?$", SegmentSdkView.as_view(door=segment.identify)),
+    re_path(r"^(?:segment/)?v1/(?:group|g)/?$", SegmentSdkView.as_view(door=segment.group)),
+    re_path(r"^(?:segment/)?v1/(?:track|t)/?$", SegmentSdkView.as_view(door=segment.track)),
+    re_path(r"^(?:segment/)?v1/(?:page|p)/?$", SegmentSdkView.as_view(door=segment.page)),
+    re_path(r"^(?:segment/)?v1/(?:screen|s)/?$", SegmentSdkView.as_view(door=segment.screen)),
+    re_path(r"^(?:segment/)?v1/(?:alias|a)/?$", SegmentSdkView.as_view(door=segment.alias)),
+    re_path(
+        r"^(?:segment/)?v1/projects/(?P<key>[^/]+)/settings/?$",
+        sdk_settings.SegmentSettingsView.as_view(),
+    ),
+    re_path(r"^(?:segment/)?sourceConfig/?$", sdk_settings.SourceConfigView.as_view()),
+    re_path(
+        r"^(?:segment/)?analytics\.js/v1/(?P<key>[^/]+)/(?:platform/)?analytics\.min\.js$",
+        browser_sdk.sdk,
+    ),
+    re_path(r"^(?:segment/)?analytics-next/bundles/(?P<name>[\w.-]+\.js)$", browser_sdk.chunk),
     path("v2/workspaces", readapi.WorkspaceList.as_view()),
     path("v2/workspaces/<int:workspace_id>", readapi.WorkspaceDetail.as_view()),
     path("v2/accounts", readapi.AccountList.as_view()),
@@ -42,7 +65,10 @@ urlpatterns = [
     path("v2/segments/<int:segment_id>/members", readapi.SegmentMembers.as_view()),
     path("v1/accounts", readapi.LegacyAccountView.as_view()),
     # After all API paths, because it matches every other path under these prefixes.
-    re_path(r"^(?:v[12]|segment)(?:/|$)", readapi.UnknownPathView.as_view()),
+    re_path(
+        r"^(?:v\d+|segment|beacon|identify|group|track|page|screen|batch|import)(?:/|$)",
+        readapi.UnknownPathView.as_view(paths=API_PATHS),
+    ),
     path("openapi.json", pages.openapi, name="openapi"),
     path("docs", pages.docs),
     path("healthz", health.healthz),

@@ -1,39 +1,22 @@
 """The HTTP side of the doors: decode, accept, answer 202."""
 
 from datetime import datetime
-from typing import Any
 
 from django.http import HttpResponse
 from django.utils import timezone
-from rest_framework.exceptions import MethodNotAllowed
-from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.views import APIView
 
 from engagement.core import request_ids
 from ingestion import errors
+from ingestion.cors import CorsView
 from ingestion.doors import DecodedRequest, bodies
 from ingestion.doors.headers import Headers
 from ingestion.errors import IngestionError
 from ingestion.inbox import group_commit
 
-# Any page may send data: a key allows nothing else, and cookies are never read.
-CORS_HEADERS = {
-    "Access-Control-Allow-Origin": "*",
-    # Pages need these to know when to retry and to report a request's id.
-    "Access-Control-Expose-Headers": "Retry-After, X-Request-ID",
-}
-PREFLIGHT_HEADERS = {
-    "Access-Control-Allow-Methods": "POST",
-    # Segment's browser SDK counts its retries in X-Retry-Count.
-    "Access-Control-Allow-Headers": "Authorization, Content-Type, Content-Encoding, "
-    "Idempotency-Key, X-Request-ID, X-Retry-Count",
-    "Access-Control-Max-Age": "86400",
-}
 
-
-class IngestionView(APIView):
+class IngestionView(CorsView):
     """A door on the web: ``IngestionView.as_view(door=v2.track)``."""
 
     http_method_names = ["post", "options"]
@@ -45,18 +28,12 @@ class IngestionView(APIView):
 
     def post(self, request: Request) -> HttpResponse:
         received_at = timezone.now()
-        body = bodies.read(request, self.max_body_bytes)
-        decoded = self.door(body, request.META, received_at)
+        # No name for the body: it would stay in memory until the commit.
+        decoded = self.door(bodies.read(request, self.max_body_bytes), request.META, received_at)
         group_commit.accept(
             decoded.messages, decoded.key, received_at, request_ids.from_environ(request.META)
         )
         return self.success_response()
-
-    def options(  # type: ignore[override]  # DRF's own signature, see its stubs
-        self, request: Request, *args: Any, **kwargs: Any
-    ) -> Response:
-        """Answer a browser's preflight request."""
-        return Response(headers={**PREFLIGHT_HEADERS, "Allow": ", ".join(self.allowed_methods)})
 
     def success_response(self) -> HttpResponse:
         """202 with an empty body: the messages are committed."""
@@ -65,40 +42,20 @@ class IngestionView(APIView):
         del response["Content-Type"]
         return response
 
-    def error_response(
-        self, error: IngestionError, headers: dict[str, str] | None = None
-    ) -> Response:
-        return errors.error_response(error, headers)
-
-    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Skip content negotiation, authentication, permissions and throttling.
-
-        Responses have one format, and keys are checked in the background. These steps would be
-        most of a request's cost.
-        """
-
-    def perform_content_negotiation(
-        self, request: Request, force: bool = False
-    ) -> tuple[JSONRenderer, str]:
-        return JSONRenderer(), JSONRenderer.media_type
-
-    @property
-    def default_response_headers(self) -> dict[str, str]:
-        return CORS_HEADERS
-
     def handle_exception(self, exc: Exception) -> Response:
-        match exc:
-            case IngestionError():
-                return self.error_response(exc)
-            case group_commit.InboxUnavailable():
-                message = f"The data could not be stored. Retry in {exc.retry_after} s."
-                error = IngestionError(503, "unavailable", message)
-                return self.error_response(error, {"Retry-After": str(exc.retry_after)})
-            case MethodNotAllowed():
-                message = "This endpoint does not support the method. Use POST."
-                error = IngestionError(405, "method_not_allowed", message)
-                return self.error_response(error, {"Allow": ", ".join(self.allowed_methods)})
-        raise exc
+        if not isinstance(exc, group_commit.InboxUnavailable):
+            return super().handle_exception(exc)
+        message = f"The data could not be stored. Retry in {exc.retry_after} s."
+        return self.error_response(
+            IngestionError(503, "unavailable", message, retry_after=exc.retry_after)
+        )
+
+
+class BatchView(IngestionView):
+    """Takes many messages, some of which may be invalid."""
+
+    def success_response(self) -> HttpResponse:
+        return HttpResponse(b'{"success": true}', content_type="application/json")
 
 
 class SegmentWebhookView(IngestionView):
@@ -117,8 +74,5 @@ class SegmentWebhookView(IngestionView):
         return response
 
 
-class SegmentSdkView(SegmentWebhookView):
+class SegmentSdkView(BatchView, SegmentWebhookView):
     """Answers as Segment's SDKs expect: the one for Python accepts only 200 as success."""
-
-    def success_response(self) -> HttpResponse:
-        return HttpResponse(b'{"success": true}', content_type="application/json")

@@ -1,5 +1,6 @@
 """Assembles the OpenAPI description: one operation for each URL of the APIs."""
 
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, TypeAlias
@@ -10,6 +11,7 @@ from drf_spectacular.openapi import AutoSchema
 
 from config.openapi import reading, sending
 from config.openapi.pieces import Json
+from ingestion.sdk_settings import SdkSettingsView
 from ingestion.views import IngestionView
 from readapi.views import UnknownPathView
 from readapi.views.base import ReadView
@@ -28,6 +30,9 @@ product; create them in the admin. A `202` means that the data is on disk. The A
 **Errors** have one shape: `{"error": {"code": "…", "message": "…", "field": "…"}}`. `code` is for
 programs, and `message` says what is wrong and what to do. `field` is present if one field or
 parameter is at fault. If an endpoint does not support a method, it returns `405` and `Allow`.
+
+**URLs for sending** may end with a slash. Those under `/segment/v1` work without `/segment`, too,
+because some SDKs drop it, and `/beacon/v1/batch` is another name of `/segment/v1/batch`.
 """
 
 TAGS = [
@@ -55,6 +60,8 @@ class TableAutoSchema(AutoSchema):
             return None
         if isinstance(view, ReadView):
             return reading.describe(type(view), path)
+        if isinstance(view, SdkSettingsView):
+            return sending.SETTINGS_OPERATIONS[type(view)]
         assert isinstance(view, IngestionView)
         operation = sending.OPERATIONS[view.door]
         if alias := _alias(path):
@@ -74,12 +81,22 @@ def expand_paths(endpoints: list[Endpoint]) -> list[Endpoint]:
 
 
 def _urls(path: str, regex: str) -> Iterator[str]:
-    """``^x/(?:a|b)$`` is ``/x/a`` and ``/x/b``."""
-    beginning, choice, names = regex.removeprefix("^").removesuffix(")$").partition("(?:")
-    if not choice:
+    """``^(?:segment/)?x/(?:a|b)/?$`` is ``/segment/x/a`` and ``/segment/x/b``."""
+    plain = _OPTIONAL.sub(lambda part: part[1] if part[1] == "segment/" else "", regex)
+    plain = plain.removeprefix("^").removesuffix("$").removesuffix("/?")
+    plain = _PARAMETER.sub(r"{\1}", plain)
+    beginning, choice, names = plain.removesuffix(")").partition("(?:")
+    if not regex.startswith("^"):
         yield path
+    elif not choice:
+        yield f"/{plain}"
     elif "(" not in names:
         yield from (f"/{beginning}{name}" for name in names.split("|"))
+
+
+# The description lists one URL of several that differ in what clients may leave out.
+_OPTIONAL = re.compile(r"\(\?:([a-z]+/)\)\?")
+_PARAMETER = re.compile(r"\(\?P<(\w+)>[^()]+\)")
 
 
 def _alias(path: str) -> str:

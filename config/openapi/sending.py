@@ -15,6 +15,13 @@ from config.openapi.pieces import (
 )
 from ingestion.doors import Door, bodies, fields, segment, v1, v2
 from ingestion.errors import missing_field
+from ingestion.sdk_settings import (
+    SOURCE_CONFIG,
+    UNKNOWN_HOST,
+    SdkSettingsView,
+    SegmentSettingsView,
+    SourceConfigView,
+)
 
 SECURITY_SCHEME: Json = {
     "type": "http",
@@ -45,12 +52,15 @@ def _object(schema: Json, components: Json) -> Json:
 
 
 def _field(field: Json, components: Json) -> Json:
-    """A field without null and its default: clients leave out what they do not know."""
+    """A field without null and its default: clients leave out what they do not know.
+
+    Of a struct and an array, which PHP writes for an empty object, only the struct is described.
+    """
     schema = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
     for option in field.get("anyOf", []):
         if "$ref" in option:
             option = _object(components[option["$ref"]], components)
-        if option != {"type": "null"}:
+        if option.get("type") not in ("null", "array"):
             schema = {**option, **schema}
     return schema
 
@@ -209,10 +219,27 @@ _IDENTIFY: Json = {
     "traits": {"name": "Ada", "email": "ada@example.com"},
 }
 _GROUP: Json = {"groupId": "a1", "traits": {"name": "Example Ltd", "domain": "example.com"}}
+_BATCH: Json = {
+    "batch": [{"type": "identify", **_IDENTIFY}, {"type": "track", **_TRACK}],
+    "sentAt": "2026-09-24T08:12:45Z",
+}
 
 
 def _v2(id: str, summary: str, schema: str, example: Json) -> Json:
     return _send(id, summary, schema, {id: example}, tag="Sending", security=_BASIC)
+
+
+def _v2_batch(id: str, summary: str, example: Json) -> Json:
+    return _send(
+        id,
+        summary,
+        "SegmentBatch",
+        {id: example},
+        tag="Sending",
+        security=_BASIC,
+        accepted=SUCCESS,
+        limit=bodies.MAX_BATCH_BODY_BYTES,
+    )
 
 
 def _v1(id: str, summary: str, schema: str, example: Json) -> Json:
@@ -240,6 +267,7 @@ OPERATIONS: dict[Door, Json] = {
     v2.identify: _v2("identify", "Identify a user", "Identify", _IDENTIFY),
     v2.group: _v2("group", "Describe an account", "Group", _GROUP),
     v2.track: _v2("track", "Track an event", "Track", _TRACK),
+    v2.batch: _v2_batch("batch", "Send many messages", _BATCH),
     v1.user: _v1(
         "legacyUser",
         "Identify a user",
@@ -275,10 +303,7 @@ OPERATIONS: dict[Door, Json] = {
     segment.batch: _segment(
         "segmentBatch",
         "Send a batch, as server SDKs do",
-        {
-            "batch": [{"type": "identify", **_IDENTIFY}, {"type": "track", **_TRACK}],
-            "sentAt": "2026-09-24T08:12:45Z",
-        },
+        _BATCH,
         "SegmentBatch",
     ),
     segment.identify: _segment("segmentIdentify", "Identify", _IDENTIFY),
@@ -298,5 +323,60 @@ OPERATIONS: dict[Door, Json] = {
         "segmentAlias",
         "Alias: accepted, but listed as dropped",
         {"userId": "u1", "previousId": "u0"},
+    ),
+}
+
+# --- What SDKs load -------------------------------------------------------------------------
+
+_SETTINGS: Json = {
+    "integrations": {
+        "Segment.io": {
+            "apiKey": "edk_…",
+            "apiHost": "eds.example.com/segment/v1",
+            "protocol": "https",
+        }
+    },
+    "plan": {},
+    "metrics": {"sampleRate": 0},
+}
+
+
+def _settings(id: str, summary: str, example: Json, *parameters: Json, **errors: Json) -> Json:
+    return {
+        "operationId": id,
+        "summary": summary,
+        "description": "Needs no key, and is the same for every key.",
+        "tags": ["Segment-compatible"],
+        "security": [],
+        "parameters": [*parameters],
+        "responses": {
+            "200": json_response({"type": "object"}, "The settings.", {id: example}),
+            **errors,
+        },
+    }
+
+
+SETTINGS_OPERATIONS: dict[type[SdkSettingsView], Json] = {
+    SegmentSettingsView: _settings(
+        "segmentSettings",
+        "Load the settings of Segment's SDKs",
+        _SETTINGS,
+        {
+            "in": "path",
+            "name": "key",
+            "required": True,
+            "schema": {"type": "string", "pattern": "^[^/]+$"},
+            "description": "An ingestion key.",
+        },
+        **{
+            "400": error_response(
+                "`invalid_host`: the service does not answer to this host name.",
+                "invalid_host",
+                UNKNOWN_HOST,
+            )
+        },
+    ),
+    SourceConfigView: _settings(
+        "rudderstackSourceConfig", "Load the settings of RudderStack's SDKs", SOURCE_CONFIG
     ),
 }

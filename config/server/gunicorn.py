@@ -57,8 +57,8 @@ def gunicorn_command(
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     options = ["--config", "python:config.server.gunicorn", "--bind", address]
     options += ["--workers", str(ingestion + pages), "--env", f"{PAGE_PROCESSES}={pages}"]
-    if json_lines:
-        options += ["--logger-class", "config.json_lines.GunicornLogger"]
+    logger = "JsonGunicornLogger" if json_lines else "GunicornLogger"
+    options += ["--logger-class", f"config.json_lines.{logger}"]
     return [sys.executable, "-m", "gunicorn", *options]
 
 

@@ -14,7 +14,12 @@ from contextlib import ExitStack, suppress
 INGESTION, PAGES, ANY = "ingestion", "pages", ""
 
 _DOORS = re.compile(
-    rb"/v2/(?:identify|group|track)|/v1/(?:users|groups|events)|/segment(?:/v1/[a-z]+)?"
+    rb"(?:/v2/(?:identify|group|track|batch)"
+    rb"|(?:/segment)?(?:/beacon)?/v1/(?!accounts\b)[a-z]+"
+    # What SDKs load before they send. It needs no database.
+    rb"|(?:/segment)?(?:/v1/projects/[^/]+/settings|/sourceConfig"
+    rb"|/analytics\.js/.+|/analytics-next/.+)"
+    rb"|/segment)/?"
 )
 # Health checks tell load balancers whether data is accepted, so busy pages must not delay them.
 _HEALTH_PATHS = {b"/healthz", b"/readyz"}

@@ -7,7 +7,7 @@ import msgspec
 
 from engagement.messages import Group, Identify, Track
 from ingestion import timestamps
-from ingestion.doors import DecodedRequest, field_types, fields
+from ingestion.doors import DecodedRequest, field_types, fields, segment
 from ingestion.doors.decoding import make_decoder
 from ingestion.doors.headers import Headers, idempotency_key, key_from_basic_auth
 
@@ -75,6 +75,12 @@ def track(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     return DecodedRequest(
         (read_track(sent, received_at, message_id),), key_from_basic_auth(headers)
     )
+
+
+def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
+    """Many messages that name their types, as in Segment's format. The key is in the header."""
+    messages = segment.batch(body, headers, received_at).messages
+    return DecodedRequest(messages, key_from_basic_auth(headers))
 
 
 def read_identify(sent: IdentifyBody, received_at: datetime, message_id: str | None) -> Identify:

@@ -94,3 +94,33 @@ def test_an_error_never_repeats_what_was_sent(
         response = post(path, damage, HTTP_AUTHORIZATION=f"Basic {KEY}")
     assert response.status_code == 400
     assert KEY not in response.content.decode() + caplog.text
+
+
+def test_beacons_send_the_key_in_the_url(post: Post, accepted: list[Accepted]) -> None:
+    """Header, body, and URL, in this order; version 2 takes none from the URL."""
+    batch: dict[str, Any] = {"batch": [{"type": "track", **TRACK}]}
+    header = {"HTTP_AUTHORIZATION": f"Basic {KEY}"}
+    address = "/beacon/v1/batch?writeKey=in+the%20url"
+    for path, body, headers in (
+        (address, batch, {"CONTENT_TYPE": "text/plain"}),
+        (address, batch | {"writeKey": "in the body"}, {}),
+        (address, batch | {"writeKey": 5}, header),
+        ("/segment/v1/t?writeKey=in+the+url&writeKey=last", TRACK, {}),
+        ("/v1/t?writeKey=", TRACK, {}),
+        ("/v1/t?" + "a=1&" * 30 + "writeKey=too+many", TRACK, {}),
+        ("/v1/t?writeKey=%00%ff", TRACK, {}),
+        ("/v2/track?writeKey=in+the+url", TRACK, {}),
+        ("/v2/batch?writeKey=in+the+url", batch, {}),
+    ):
+        assert post(path, body, **headers).status_code in {200, 202}
+    assert [one.key for one in accepted] == [
+        "in the url",
+        "in the body",
+        KEY,
+        "last",
+        "",
+        "",
+        "\ufffd\ufffd",
+        "",
+        "",
+    ]

@@ -13,14 +13,20 @@ from django.test import Client
 
 from config.openapi import assembly
 from engagement.models import Workspace
+from ingestion.doors import bodies
 from ingestion.inbox import group_commit
 from readapi import queries
 from tests.openapi.conftest import Shapes
-from tests.openapi.walking import Operation, media, operations
+from tests.openapi.walking import Operation, is_settings, media, operations
 from tests.readapi.scored import account_id, fill, user_id
 
 DESCRIPTION = msgspec.json.decode(assembly.render_schema())
-READING = [operation for operation in operations(DESCRIPTION) if operation.method == "get"]
+SETTINGS = [operation for operation in operations(DESCRIPTION) if is_settings(operation)]
+READING = [
+    operation
+    for operation in operations(DESCRIPTION)
+    if operation.method == "get" and operation not in SETTINGS
+]
 SENDING = [operation for operation in operations(DESCRIPTION) if operation.method == "post"]
 
 
@@ -130,16 +136,25 @@ def test_sending(
 
     monkeypatch.setattr(group_commit, "accept", lambda *_: None)
     examples = media(operation.spec["requestBody"])["examples"]
-    bodies = [msgspec.json.encode(example["value"]) for example in examples.values()]
+    samples = [msgspec.json.encode(example["value"]) for example in examples.values()]
     success_status = min(operation.spec["responses"])
-    exchanges = [Exchange(success_status, post(body)) for body in bodies]
+    exchanges = [Exchange(success_status, post(body)) for body in samples]
     exchanges += [
         Exchange("400", post(b"[")),
-        Exchange("413", post(b" " * (2**20 + 1))),
-        Exchange("415", post(bodies[0], HTTP_CONTENT_ENCODING="br")),
+        Exchange("413", post(b" " * (bodies.MAX_BATCH_BODY_BYTES + 1))),
+        Exchange("415", post(samples[0], HTTP_CONTENT_ENCODING="br")),
     ]
     monkeypatch.setattr(
         group_commit, "accept", mock.Mock(side_effect=group_commit.InboxUnavailable(5))
     )
-    exchanges.append(Exchange("503", post(bodies[0])))
+    exchanges.append(Exchange("503", post(samples[0])))
+    check(operation, exchanges, shapes)
+
+
+@pytest.mark.parametrize("operation", SETTINGS, ids=label)
+def test_settings(operation: Operation, client: Client, shapes: Shapes) -> None:
+    url = operation.path.format(key="edk_some_key")
+    exchanges = [Exchange("200", client.get(url))]
+    if "400" in operation.spec["responses"]:
+        exchanges.append(Exchange("400", client.get(url, HTTP_HOST="other.example.com")))
     check(operation, exchanges, shapes)

@@ -16,6 +16,11 @@ def operations(described: dict[str, Any]) -> Iterator[Operation]:
             yield Operation(method, path, spec)
 
 
+def is_settings(operation: Operation) -> bool:
+    """Whether SDKs load their settings with it. Other GET operations read data."""
+    return operation.method == "get" and operation.spec["tags"] == ["Segment-compatible"]
+
+
 def forbid_extra_keys(schema: Any) -> Any:
     """The schema without extra keys in its objects."""
     if isinstance(schema, list):
