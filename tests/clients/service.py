@@ -1,5 +1,6 @@
 """A running service, the data that arrived in it, and the failures that a test can cause."""
 
+import json
 import os
 import signal
 from collections import Counter
@@ -7,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import psutil
 import psycopg
@@ -52,6 +55,8 @@ class Service:
         self.host = f"127.0.0.1:{up.port}"
         self.address = f"http://{self.host}"
         self.key: str = up.credentials["ingestion_key"]
+        self._read_token: str = up.credentials["api_token"]
+        self._workspace_id: int = up.credentials["workspace_id"]
         postgres = EmbeddedPostgres(up.data_dir / "postgres")
         self._database = psycopg.connect(
             host=str(postgres.socket_dir), user=ROLE, dbname=DATABASE, autocommit=True
@@ -95,6 +100,31 @@ class Service:
             return row == (0,)
 
         until(nothing_waits, "the inbox to be empty", PATIENCE)
+
+    # --- What the read API returns -----------------------------------------------------------
+
+    def read_user(self, tracking_id: str) -> dict[str, Any] | None:
+        """Return the user's record with its traits and counts, or None if there is no such user."""
+        return self._read_subject("users", tracking_id)
+
+    def read_account(self, tracking_id: str) -> dict[str, Any] | None:
+        return self._read_subject("accounts", tracking_id)
+
+    def _read_subject(self, kind: str, tracking_id: str) -> dict[str, Any] | None:
+        matches = self._read(f"/v2/{kind}", match_type="tracking_id", match_value=tracking_id)
+        if not matches:
+            return None
+        record: dict[str, Any] = self._read(
+            f"/v2/{kind}/{matches[0]['id']}", expand="traits,events"
+        )
+        return record
+
+    def _read(self, path: str, **parameters: str) -> Any:
+        query = urlencode({"workspace_id": self._workspace_id, **parameters})
+        request = Request(f"{self.address}{path}?{query}")
+        request.add_header("Authorization", f"Bearer {self._read_token}")
+        with urlopen(request, timeout=30) as response:
+            return json.load(response)["data"]
 
     # --- What can happen to it ---------------------------------------------------------------
 

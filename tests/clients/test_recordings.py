@@ -1,0 +1,107 @@
+"""Recorded requests of SDKs that cannot run here: each message counts once, where it belongs."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.clients.recordings import RECORDINGS
+from tests.clients.recordings.story import AGO, VIEWS, Recording
+from tests.clients.replaying import Replayer
+from tests.clients.service import Service
+from tests.start.running import until
+
+pytestmark = pytest.mark.slow
+
+# PHP writes whole seconds; the rest is the way of the requests on a busy machine.
+ON_THE_WAY = timedelta(seconds=60)
+
+
+class Sent(NamedTuple):
+    """What a recording has sent."""
+
+    recording: Recording
+    user: str
+    account: str
+    at: datetime
+    refusal: str
+
+    @property
+    def counts(self) -> dict[str, int]:
+        view = self.recording.view
+        return {"Report exported": 1, f"Viewed {VIEWS[view]} {view.title()}": 1}
+
+
+@pytest.fixture(scope="module")
+def sent(service: Service) -> Iterator[dict[str, Sent]]:
+    """All recordings, sent one after another before any of them is looked at."""
+    dropped = service.dropped()
+    everything = {}
+    with closing(Replayer(service)) as replayer:
+        for recording in RECORDINGS:
+            number = secrets.randbelow(2**50)
+            user, account = ids(recording, number)
+            refusal = replayer.replay(recording, user, account)
+            at = datetime.now(UTC) - AGO
+            everything[recording.sdk] = Sent(recording, str(user), str(account), at, refusal)
+    service.until_drained()
+    yield everything
+    # Repeats are dropped by their ids. Nothing else may be dropped.
+    assert set(service.dropped() - dropped) <= {"duplicate", "alias"}
+
+
+def ids(recording: Recording, number: int) -> tuple[str | int, str | int]:
+    """Ids of the recording's own. Applications often number their users and accounts."""
+    if recording.has_numeric_ids:
+        return 2 * number, 2 * number + 1
+    return f"ada-{number}", f"initech-{number}"
+
+
+@pytest.mark.parametrize("sdk", [recording.sdk for recording in RECORDINGS])
+def test_each_recorded_message_counts_once(
+    sdk: str, sent: dict[str, Sent], service: Service
+) -> None:
+    told = sent[sdk]
+    assert told.refusal == ""
+    user = read_scored(service, "user", told)
+    assert user["traits"].items() >= {"email": "ada@example.com", "seats": 3}.items()
+    assert counts(user) == told.counts
+    assert abs(datetime.fromisoformat(user["last_active_at"]) - told.at) < ON_THE_WAY
+    account_traits = told.recording.account_traits
+    if account_traits is None:
+        assert user["account"] is None
+        return
+    assert user["account"]["tracking_id"] == told.account
+    account = read_scored(service, "account", told)
+    assert account["traits"] == account_traits
+    assert counts(account) == told.counts
+    assert account["metrics"]["total_users"] == 1
+
+
+def read_scored(service: Service, scope: str, told: Sent) -> dict[str, Any]:
+    """Return the record of the user or the account, as soon as all events are in its score."""
+
+    def scored() -> dict[str, Any] | None:
+        is_user = scope == "user"
+        record = service.read_user(told.user) if is_user else service.read_account(told.account)
+        number = record["metrics"]["recently_scored_events"] if record else 0
+        return record if number >= len(told.counts) else None
+
+    record = until(scored, f"the score of the {scope}")
+    assert record
+    return record
+
+
+def counts(record: dict[str, Any]) -> dict[str, int]:
+    return {event["name"]: event["count"] for event in record["events"]}
+
+
+def test_every_recording_has_a_name_and_a_source_of_its_own() -> None:
+    assert len({recording.sdk for recording in RECORDINGS}) == len(RECORDINGS)
+    for recording in RECORDINGS:
+        repository, _, commit = recording.source.partition("@")
+        assert repository.count("/") == 1
+        assert len(commit) == 8
