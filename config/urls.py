@@ -15,6 +15,15 @@ from readapi import views as readapi
 
 handler400 = "config.error_pages.bad_request"
 
+# A request to an unknown path gets the nearest of these as a suggestion.
+API_PATHS = [
+    *("/v2/identify", "/v2/group", "/v2/track", "/v2/batch"),
+    *("/v2/workspaces", "/v2/accounts", "/v2/users", "/v2/segments"),
+    *("/v1/users", "/v1/groups", "/v1/events", "/v1/accounts"),
+    *("/segment", "/segment/v1/batch", "/segment/v1/import", "/segment/v1/identify"),
+    *("/segment/v1/group", "/segment/v1/track", "/segment/v1/page", "/segment/v1/screen"),
+]
+
 urlpatterns = [
     re_path(r"^v2/identify/?$", IngestionView.as_view(door=v2.identify)),
     re_path(r"^v2/group/?$", IngestionView.as_view(door=v2.group)),
@@ -51,7 +60,10 @@ urlpatterns = [
     path("v2/segments/<int:segment_id>/members", readapi.SegmentMembers.as_view()),
     path("v1/accounts", readapi.LegacyAccountView.as_view()),
     # After all API paths, because it matches every other path under these prefixes.
-    re_path(r"^(?:v[12]|segment)(?:/|$)", readapi.UnknownPathView.as_view()),
+    re_path(
+        r"^(?:v\d+|segment|beacon|identify|group|track|page|screen|batch|import)(?:/|$)",
+        readapi.UnknownPathView.as_view(paths=API_PATHS),
+    ),
     path("openapi.json", pages.openapi, name="openapi"),
     path("docs", pages.docs),
     path("healthz", health.healthz),

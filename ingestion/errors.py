@@ -8,15 +8,24 @@ class IngestionError(Exception):
 
     ``code`` is for programs. ``message`` is for people: what is wrong, then what to do. ``field``
     is the invalid field as the client spells it, or None. None of them quotes what the client sent,
-    which may contain a key or personal data.
+    which may contain a key or personal data. ``retry_after`` is in seconds, for status 503.
     """
 
-    def __init__(self, status: int, code: str, message: str, field: str | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        field: str | None = None,
+        *,
+        retry_after: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
         self.field = field
+        self.retry_after = retry_after
 
 
 def missing_field(field: str) -> IngestionError:
@@ -41,4 +50,7 @@ def error_response(error: IngestionError, headers: dict[str, str] | None = None)
     body = {"code": error.code, "message": error.message}
     if error.field is not None:
         body["field"] = error.field
+    headers = dict(headers or {})
+    if error.retry_after is not None:
+        headers["Retry-After"] = str(error.retry_after)
     return Response({"error": body}, status=error.status, headers=headers)

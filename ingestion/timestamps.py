@@ -2,6 +2,7 @@
 
 import re
 from datetime import UTC, datetime, timedelta
+from typing import cast
 
 from ingestion.errors import IngestionError
 
@@ -25,14 +26,20 @@ LAST_MILLISECOND = 253_402_300_799_999
 # The years 2000 to 2100.
 PLAUSIBLE_SECONDS = range(946_684_800, 4_102_444_801)
 
+# Numbers below are Unix seconds, up to the year 5138. Milliseconds reach them in March 1973.
+FIRST_MILLISECONDS = 100_000_000_000
+
 # datetime.fromisoformat accepts more than we promise, and more with each Python version: week
-# dates, forms without separators, any character between date and time, commas, 24:00, and offsets
-# with seconds.
+# dates, mixed forms, any character between date and time, 24:00, and offsets with seconds.
+_HOUR, _ZONE = r"(?:[01]\d|2[0-3])", r"(?:[Zz]|[+-]\d\d(?::?[0-5]\d)?)"
 _ISO_SHAPE = re.compile(
-    r"\d{4}-\d\d-\d\d"
-    r"(?:[T ](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?",
+    rf"\d{{4}}-\d\d-\d\d(?:[Tt ]{_HOUR}:\d\d(?::\d\d(?:[.,]\d+)?)?{_ZONE}?)?"
+    rf"|\d{{8}}(?:[Tt]{_HOUR}\d\d(?:\d\d(?:[.,]\d+)?)?{_ZONE}?)?",
     re.ASCII,
 )
+_OFFSET = re.compile(r"[+-]\d\d(?::?\d\d)?\Z", re.ASCII)
+# The characters of a date, in which an offset cannot be.
+_DATE_LENGTH = 10
 
 
 def from_iso(text: str | None, received_at: datetime) -> datetime:
@@ -49,6 +56,22 @@ def from_milliseconds(milliseconds: int | None, received_at: datetime) -> dateti
     if not 0 <= milliseconds <= LAST_MILLISECOND:
         raise invalid_timestamp(MILLISECONDS_RULE)
     return clamp_to_receipt(EPOCH + timedelta(milliseconds=milliseconds), received_at)
+
+
+def from_number(number: object) -> datetime:
+    """The UTC time of Unix seconds or milliseconds, told apart by size. Raises IngestionError."""
+    if (
+        type(number) not in (int, float)
+        or not 0 <= (value := cast(float, number)) <= LAST_MILLISECOND
+    ):
+        raise invalid_timestamp(ISO_RULE)
+    in_seconds = value < FIRST_MILLISECONDS
+    return EPOCH + (timedelta(seconds=value) if in_seconds else timedelta(milliseconds=value))
+
+
+def has_zone(text: str) -> bool:
+    """Whether the valid timestamp *text* says which zone it is in."""
+    return text[-1:] in ("Z", "z") or _OFFSET.search(text, _DATE_LENGTH) is not None
 
 
 def clamp_to_receipt(moment: datetime, received_at: datetime) -> datetime:
@@ -80,7 +103,7 @@ def correct_clock_skew(moment: datetime, sent_at: datetime, received_at: datetim
 
 
 def parse_iso(text: str) -> datetime:
-    """The UTC time of *text*. Raises IngestionError.
+    """The UTC time of *text*, in the extended or basic form. Raises IngestionError.
 
     Seconds are optional. A fraction of any length is cut to microseconds. A text without a zone is
     in UTC, and a date alone is its midnight. Leap seconds and 24:00 are invalid.
@@ -88,7 +111,8 @@ def parse_iso(text: str) -> datetime:
     if not _ISO_SHAPE.fullmatch(text):
         raise invalid_timestamp(ISO_RULE)
     try:
-        moment = datetime.fromisoformat(text)
+        # The check of the shape leaves no other letters.
+        moment = datetime.fromisoformat(text if text.isupper() else text.upper())
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         elif moment.tzinfo is not UTC:

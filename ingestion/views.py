@@ -28,8 +28,8 @@ class IngestionView(CorsView):
 
     def post(self, request: Request) -> HttpResponse:
         received_at = timezone.now()
-        body = bodies.read(request, self.max_body_bytes)
-        decoded = self.door(body, request.META, received_at)
+        # No name for the body: it would stay in memory until the commit.
+        decoded = self.door(bodies.read(request, self.max_body_bytes), request.META, received_at)
         group_commit.accept(
             decoded.messages, decoded.key, received_at, request_ids.from_environ(request.META)
         )
@@ -46,8 +46,9 @@ class IngestionView(CorsView):
         if not isinstance(exc, group_commit.InboxUnavailable):
             return super().handle_exception(exc)
         message = f"The data could not be stored. Retry in {exc.retry_after} s."
-        error = IngestionError(503, "unavailable", message)
-        return self.error_response(error, {"Retry-After": str(exc.retry_after)})
+        return self.error_response(
+            IngestionError(503, "unavailable", message, retry_after=exc.retry_after)
+        )
 
 
 class BatchView(IngestionView):

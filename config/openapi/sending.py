@@ -52,12 +52,15 @@ def _object(schema: Json, components: Json) -> Json:
 
 
 def _field(field: Json, components: Json) -> Json:
-    """A field without null and its default: clients leave out what they do not know."""
+    """A field without null and its default: clients leave out what they do not know.
+
+    Of a struct and an array, which PHP writes for an empty object, only the struct is described.
+    """
     schema = {name: value for name, value in field.items() if name not in ("anyOf", "default")}
     for option in field.get("anyOf", []):
         if "$ref" in option:
             option = _object(components[option["$ref"]], components)
-        if option != {"type": "null"}:
+        if option.get("type") not in ("null", "array"):
             schema = {**option, **schema}
     return schema
 

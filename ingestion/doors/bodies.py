@@ -1,6 +1,9 @@
 """Reads a request's body as text, never more than its size limit."""
 
+import threading
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rest_framework.request import Request
@@ -9,8 +12,12 @@ from ingestion.errors import IngestionError
 
 # The limits count bytes after decompression.
 MAX_SINGLE_BODY_BYTES = 64 * 1024
-MAX_BATCH_BODY_BYTES = 1024 * 1024
+# RudderStack's servers take 4 MB, Segment's take 500 KB.
+MAX_BATCH_BODY_BYTES = 4 * 1024 * 1024
 MAX_BATCH_MESSAGES = 2_500
+# Bytes of large bodies that a process reads at the same time. A slow client holds on to its part.
+MAX_BYTES_IN_PROGRESS = 64 * 1024 * 1024
+RETRY_AFTER_BUSY = 2
 
 BYTE_ORDER_MARK = "\ufeff"
 # zlib's code for "a gzip header, a gzip trailer, and any window size".
@@ -39,6 +46,14 @@ def _read_bytes(request: Request, limit: int) -> bytes:
     announced = _announced_length(request)
     if announced > limit:
         raise _too_large(limit)
+    size = announced if announced >= 0 else limit
+    if size > MAX_SINGLE_BODY_BYTES:
+        with _in_progress.reserve(size):
+            return _read_announced(request, announced, limit)
+    return _read_announced(request, announced, limit)
+
+
+def _read_announced(request: Request, announced: int, limit: int) -> bytes:
     try:
         if announced >= 0:
             body: bytes = request.read(announced)
@@ -52,6 +67,30 @@ def _read_bytes(request: Request, limit: int) -> bytes:
     if len(body) > limit:
         raise _too_large(limit)
     return body
+
+
+class _BytesInProgress:
+    """How many bytes of large bodies this process is reading."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bytes = 0
+
+    @contextmanager
+    def reserve(self, size: int) -> Iterator[None]:
+        """Count *size* bytes during the block. Raises IngestionError if they are too many."""
+        with self._lock:
+            if self._bytes + size > MAX_BYTES_IN_PROGRESS:
+                raise _busy()
+            self._bytes += size
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._bytes -= size
+
+
+_in_progress = _BytesInProgress()
 
 
 def _announced_length(request: Request) -> int:
@@ -116,6 +155,11 @@ def _too_large(limit: int) -> IngestionError:
     return IngestionError(
         413, "payload_too_large", f"The body must be at most {limit:,} bytes, uncompressed."
     )
+
+
+def _busy() -> IngestionError:
+    message = f"Too many large batches arrive at the same time. Retry in {RETRY_AFTER_BUSY} s."
+    return IngestionError(503, "unavailable", message, retry_after=RETRY_AFTER_BUSY)
 
 
 def too_many_messages() -> IngestionError:

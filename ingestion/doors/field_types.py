@@ -54,10 +54,27 @@ KeyInBody: TypeAlias = Annotated[Any, _field("An ingestion key.", type="string")
 _ID = ["string", "integer"]
 AnyUserId: TypeAlias = Annotated[Any, _text(fields.MAX_ID_LENGTH, _USER_ID, type=_ID)]
 AnyGroupId: TypeAlias = Annotated[Any, _text(fields.MAX_ID_LENGTH, _GROUP_ID, type=_ID)]
-AnyMessageId: TypeAlias = Annotated[Any, _text(fields.MAX_MESSAGE_ID_LENGTH, _MESSAGE_ID, type=_ID)]
+AnyMessageId: TypeAlias = Annotated[
+    Any,
+    _field(
+        f"{_MESSAGE_ID} One of more than {fields.MAX_MESSAGE_ID_LENGTH} characters is kept as "
+        "its SHA-256.",
+        type=_ID,
+        minLength=1,
+        pattern=_NO_CONTROL_CHARACTERS,
+    ),
+]
 AnyEvent: TypeAlias = Annotated[Any, _text(fields.MAX_EVENT_LENGTH, _EVENT, type="string")]
 AnyTraits: TypeAlias = Annotated[Any, _TRAITS]
-AnyTime: TypeAlias = Annotated[Any, _TIME]
+AnyTime: TypeAlias = Annotated[
+    Any,
+    _field(
+        "When it happened: ISO 8601, or Unix time in seconds or milliseconds. By default, the time "
+        "of receipt. Without a zone, it is UTC.",
+        type=["string", "number"],
+        format="date-time",
+    ),
+]
 AnonymousId: TypeAlias = Annotated[Any, _field("A message with only this ID is dropped.", type=_ID)]
 PreviousId: TypeAlias = Annotated[Any, _field("The old ID in an alias.", type=_ID)]
 ViewName: TypeAlias = Annotated[Any, _field("The name of the page or screen.", type="string")]

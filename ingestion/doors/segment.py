@@ -7,18 +7,17 @@ analytics-node and analytics-next by Segment, and RudderStack's SDKs for Python 
 import re
 from collections.abc import Callable
 from datetime import datetime
-from hashlib import sha256
-from typing import Annotated, Any, NamedTuple, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
 
 from engagement.messages import Group, Identify, Track, Traits
-from ingestion import timestamps
 from ingestion.doors import DecodedRequest, field_types, fields
 from ingestion.doors.bodies import MAX_BATCH_MESSAGES, MAX_SINGLE_BODY_BYTES, too_many_messages
+from ingestion.doors.clocks import Clock, read_sent_at, read_time
 from ingestion.doors.decoding import make_decoder
 from ingestion.doors.headers import Headers, idempotency_key
+from ingestion.doors.message_ids import short_message_id, with_message_ids
 from ingestion.doors.segment_keys import sdk_key, webhook_key
 from ingestion.errors import IngestionError, invalid_field
 from ingestion.models import DropReason
@@ -50,7 +49,7 @@ class SegmentBody(msgspec.Struct, rename="camel"):
     name: field_types.ViewName = None
     traits: field_types.AnyTraits = None
     context: Annotated[
-        SegmentContext | None, msgspec.Meta(description="`groupId` is the account.")
+        SegmentContext | list[Any] | None, msgspec.Meta(description="`groupId` is the account.")
     ] = None
     timestamp: field_types.AnyTime = None
     original_timestamp: Any = None
@@ -86,7 +85,7 @@ def webhook(body: str, headers: Headers, received_at: datetime) -> DecodedReques
     if _EMPTY_OBJECT.fullmatch(body):
         return DecodedRequest((), key)
     message_id = _message_id(sent, headers)
-    return DecodedRequest((_message(sent, sent.type, message_id, _Clock(received_at)),), key)
+    return DecodedRequest((_message(sent, sent.type, message_id, Clock(received_at)),), key)
 
 
 def identify(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
@@ -117,7 +116,7 @@ def _call(kind: str, body: str, headers: Headers, received_at: datetime) -> Deco
     """One message of the URL's type. The body's ``type`` is ignored."""
     sent = _decode(body)
     message_id = _message_id(sent, headers)
-    message = _message(sent, kind, message_id, _Clock(received_at))
+    message = _message(sent, kind, message_id, Clock(received_at))
     return DecodedRequest((message,), sdk_key(headers, sent.write_key))
 
 
@@ -130,60 +129,24 @@ def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
         )
     if len(sent.batch) > MAX_BATCH_MESSAGES:
         raise too_many_messages()
-    clock = _Clock(received_at, _sent_at(sent.sent_at))
+    clock = Clock(received_at, read_sent_at(sent.sent_at))
     messages = [_batch_message(raw, clock) for raw in sent.batch]
     if key := idempotency_key(headers):
-        messages = _with_message_ids(messages, key)
+        messages = with_message_ids(messages, key)
     return DecodedRequest(messages, sdk_key(headers, sent.write_key))
-
-
-# --- Times ----------------------------------------------------------------------------------
-
-
-class _Clock(NamedTuple):
-    """Our time of receipt, and the sender's time of sending if the batch has it."""
-
-    received_at: datetime
-    sent_at: datetime | None = None
-
-
-def _time(sent: SegmentBody, clock: _Clock) -> datetime:
-    """When it happened. RudderStack's SDKs send originalTimestamp unless the caller gave a time."""
-    text = sent.original_timestamp if sent.timestamp is None else sent.timestamp
-    if text is None:
-        return clock.received_at
-    if not isinstance(text, str):
-        raise timestamps.invalid_timestamp(timestamps.ISO_RULE)
-    moment = timestamps.parse_iso(text)
-    # With receivedAt, another pipeline has already corrected the timestamp.
-    if sent.received_at is None:
-        sent_at = clock.sent_at or _sent_at(sent.sent_at)
-        if sent_at is not None:
-            moment = timestamps.correct_clock_skew(moment, sent_at, clock.received_at)
-    return timestamps.clamp_to_receipt(moment, clock.received_at)
-
-
-def _sent_at(value: object) -> datetime | None:
-    """The time of ``sentAt``, or None if it is invalid. That rejects no message."""
-    if not isinstance(value, str):
-        return None
-    try:
-        return timestamps.parse_iso(value)
-    except IngestionError:
-        return None
 
 
 # --- Messages -------------------------------------------------------------------------------
 
 
-def _batch_message(raw: msgspec.Raw, clock: _Clock) -> Payload:
+def _batch_message(raw: msgspec.Raw, clock: Clock) -> Payload:
     """The message, or a note about it if it is invalid."""
     sent = SegmentBody()
     try:
         if len(raw) > MAX_SINGLE_BODY_BYTES:
             raise _too_large()
         sent = _decode(str(raw, "utf-8"))
-        message_id = _optional_id(fields.message_id, sent.message_id, "messageId")
+        message_id = _optional_id(short_message_id, sent.message_id, "messageId")
         return _message(sent, sent.type, message_id, clock)
     except IngestionError as error:
         # The usual text is about the whole body.
@@ -192,7 +155,7 @@ def _batch_message(raw: msgspec.Raw, clock: _Clock) -> Payload:
         return _note(sent, DropReason.UNUSABLE, sent.type, detail)
 
 
-def _message(sent: SegmentBody, kind: object, message_id: str | None, clock: _Clock) -> Payload:
+def _message(sent: SegmentBody, kind: object, message_id: str | None, clock: Clock) -> Payload:
     """The body as a message of that kind. Raises IngestionError."""
     match kind:
         case "track":
@@ -208,11 +171,12 @@ def _message(sent: SegmentBody, kind: object, message_id: str | None, clock: _Cl
     raise invalid_field("type", f"type must be one of {', '.join(KINDS)}.")
 
 
-def _identify(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Payload:
+def _identify(sent: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
     if _is_anonymous(sent):
         return _note(sent, DropReason.ANONYMOUS, "identify")
     # RudderStack's SDKs put the traits into the context.
-    traits = _object(sent.context.traits, "context.traits") if sent.context else {}
+    context = _context(sent)
+    traits = _object(context.traits, "context.traits") if context else {}
     return Identify(
         user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
         timestamp=_time(sent, clock),
@@ -222,7 +186,7 @@ def _identify(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Paylo
     )
 
 
-def _group(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Payload:
+def _group(sent: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
     # The context's traits describe the user.
     return Group(
         group_id=fields.required_id(_id(sent.group_id, "groupId"), "groupId"),
@@ -233,14 +197,14 @@ def _group(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Payload:
     )
 
 
-def _track(sent: SegmentBody, message_id: str | None, clock: _Clock) -> Payload:
+def _track(sent: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
     if _is_anonymous(sent):
         return _note(sent, DropReason.ANONYMOUS, "track")
     event = fields.event_name(_string(sent.event, "event"), "event")
     return _track_of(sent, event, message_id, clock)
 
 
-def _view(sent: SegmentBody, kind: str, message_id: str | None, clock: _Clock) -> Payload:
+def _view(sent: SegmentBody, kind: str, message_id: str | None, clock: Clock) -> Payload:
     """A track that is named after the viewed page or screen."""
     if _is_blank(sent.user_id):
         return _note(sent, DropReason.ANONYMOUS, kind)
@@ -256,7 +220,7 @@ def _view(sent: SegmentBody, kind: str, message_id: str | None, clock: _Clock) -
     return _track_of(sent, event, message_id, clock)
 
 
-def _track_of(sent: SegmentBody, event: str, message_id: str | None, clock: _Clock) -> Track:
+def _track_of(sent: SegmentBody, event: str, message_id: str | None, clock: Clock) -> Track:
     return Track(
         user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
         event=event,
@@ -268,8 +232,18 @@ def _track_of(sent: SegmentBody, event: str, message_id: str | None, clock: _Clo
 
 def _account(sent: SegmentBody) -> str | None:
     """The account id in the context."""
-    group_id = sent.context.group_id if sent.context else None
+    context = _context(sent)
+    group_id = context.group_id if context else None
     return _optional_id(fields.optional_id, group_id, "context.groupId")
+
+
+def _context(sent: SegmentBody) -> SegmentContext | None:
+    """The context, or None if it is empty."""
+    if isinstance(sent.context, list):
+        if sent.context:
+            raise _not_an_object("context")
+        return None
+    return sent.context
 
 
 # --- What is not recorded -------------------------------------------------------------------
@@ -290,7 +264,7 @@ def _note(sent: SegmentBody, reason: DropReason, kind: object, detail: str = "")
         kind=kind if isinstance(kind, str) and kind in KINDS else "unknown",
         detail=detail,
         event=_if_valid(_string, fields.event_name, sent.event),
-        message_id=_if_valid(_id, fields.message_id, sent.message_id),
+        message_id=_if_valid(_id, short_message_id, sent.message_id),
     )
 
 
@@ -309,28 +283,19 @@ def _if_valid(read: FieldReader, check: FieldValidator, value: object) -> str | 
 def _message_id(sent: SegmentBody, headers: Headers) -> str | None:
     """The message id of a single message, from its body or the header."""
     if _is_blank(sent.message_id):
-        return fields.message_id(idempotency_key(headers), "Idempotency-Key")
-    return _optional_id(fields.message_id, sent.message_id, "messageId")
+        return short_message_id(idempotency_key(headers), "Idempotency-Key")
+    return _optional_id(short_message_id, sent.message_id, "messageId")
 
 
-def _with_message_ids(messages: list[Payload], key: str) -> list[Payload]:
-    """The messages of a batch, with ids made from its idempotency key for those without one.
-
-    So a batch that is sent again counts once, as a single message does. Any key is accepted, even
-    if it is not a valid message id.
-    """
-    room = fields.MAX_MESSAGE_ID_LENGTH - len(f"#{MAX_BATCH_MESSAGES}")
-    own_ids = [message.message_id for message in messages if message.message_id is not None]
-    is_taken = any(id.startswith(f"{key}#") for id in own_ids)
-    if is_taken or len(key) > room or key.isspace() or not key.isprintable():
-        # A digest always fits, and senders' own ids do not look like it.
-        key = sha256(key.encode()).hexdigest()
-    return [
-        message
-        if message.message_id is not None or isinstance(message, UnusableMessage)
-        else replace(message, message_id=f"{key}#{index}")
-        for index, message in enumerate(messages)
-    ]
+def _time(sent: SegmentBody, clock: Clock) -> datetime:
+    """When it happened. RudderStack's SDKs send originalTimestamp unless the caller gave a time."""
+    value = sent.original_timestamp if sent.timestamp is None else sent.timestamp
+    if value is None:
+        return clock.received_at
+    # With receivedAt, another pipeline has already corrected the timestamp.
+    if sent.received_at is not None:
+        return read_time(value, None, clock.received_at)
+    return read_time(value, clock.sent_at or read_sent_at(sent.sent_at), clock.received_at)
 
 
 def _optional_id(check: FieldValidator, value: object, field: str) -> str | None:
@@ -359,11 +324,16 @@ def _string(value: object, field: str) -> str | None:
 
 
 def _object(value: object, field: str) -> Traits:
-    if value is None:
+    # PHP writes an empty object as an array.
+    if value is None or value == []:
         return {}
     if isinstance(value, dict):
         return value
-    raise invalid_field(field, f"{field} must be an object.")
+    raise _not_an_object(field)
+
+
+def _not_an_object(field: str) -> IngestionError:
+    return invalid_field(field, f"{field} must be an object.")
 
 
 def _too_large() -> IngestionError:

@@ -69,15 +69,17 @@ def accept(
 
     Returns once they are on disk, and raises InboxUnavailable otherwise. The messages of one call
     are committed together or not at all. Messages with an unknown key that exceed a number per
-    second are only counted.
+    second are only counted. A list of messages is empty afterwards.
     """
     if not messages:
         return
     digest = credentials.digest(key)
     hint = credentials.hint(key, IngestionKey.PREFIX)
-    _committer.commit(
-        [(received_at, digest, hint, request_id, encode(message)) for message in messages]
-    )
+    rows = [(received_at, digest, hint, request_id, encode(message)) for message in messages]
+    if isinstance(messages, list):
+        # Decoded traits can take 30 times the memory of the rows, which is limited.
+        messages.clear()
+    _committer.commit(rows)
     drain_requests.request_drain()
 
 

@@ -1,5 +1,6 @@
 """The base of the read API's views."""
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, NoReturn
@@ -21,6 +22,9 @@ from readapi.throttling import TokenRateThrottle
 
 # If its statements take longer, the request gets 503.
 READ_TIMEOUT_SECONDS = 10.0
+# For the suggestion at an unknown path.
+MAX_COMPARED_PATH = 60
+LEAST_SIMILARITY = 0.7
 
 
 class JsonView(APIView):
@@ -43,11 +47,18 @@ class JsonView(APIView):
 
 
 class UnknownPathView(JsonView):
-    """404 for any unknown path under /v1, /v2, and /segment."""
+    """404 for any unknown path of the APIs. It names the nearest of *paths*."""
+
+    paths: Sequence[str] = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> NoReturn:
         super().initial(request, *args, **kwargs)
-        raise errors.NotFound("This endpoint does not exist.")
+        message = "This endpoint does not exist."
+        # Comparing costs more the longer a path is.
+        path = request.path_info[:MAX_COMPARED_PATH]
+        if nearest := difflib.get_close_matches(path, self.paths, n=1, cutoff=LEAST_SIMILARITY):
+            message += f" Did you mean {nearest[0]}?"
+        raise errors.NotFound(message)
 
 
 class ReadView(JsonView):

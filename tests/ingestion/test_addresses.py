@@ -3,6 +3,7 @@
 import pytest
 from django.test import Client
 
+from config.urls import API_PATHS
 from engagement.messages import Track
 from ingestion.payloads import UnusableMessage
 from tests.ingestion.conftest import Accepted, Post
@@ -75,3 +76,35 @@ def test_version_2_takes_batches(path: str, post: Post, accepted: list[Accepted]
     assert {one.key for one in accepted[2:]} == {""}
     refusal = post(path, {}, **KEY)
     assert (refusal.status_code, list(refusal.json())) == (400, ["error"])
+
+
+@pytest.mark.parametrize(
+    ("path", "suggestion"),
+    [
+        ("/v2/tracks", "/v2/track"),
+        ("/v2/Track", "/v2/track"),
+        ("/v3/track", "/v2/track"),
+        ("/track", "/v2/track"),
+        ("/identify/", "/v2/identify"),
+        ("/batch", "/v2/batch"),
+        ("/v1/event", "/v1/events"),
+        ("/segment/v2/batch", "/segment/v1/batch"),
+        ("/v2/account", "/v2/accounts"),
+        ("/v2/something-else", None),
+        ("/v2/" + "track" * 1000, None),
+    ],
+)
+def test_an_unknown_path_names_the_nearest(
+    path: str, suggestion: str | None, client: Client
+) -> None:
+    for response in (client.get(path), client.post(path)):
+        assert response.status_code == 404
+        error = response.json()["error"]
+        question = f" Did you mean {suggestion}?" if suggestion else ""
+        assert error["message"] == f"This endpoint does not exist.{question}"
+        assert error["code"] == "not_found"
+
+
+@pytest.mark.parametrize("path", API_PATHS)
+def test_each_suggestion_exists(path: str, client: Client) -> None:
+    assert client.post(path).status_code != 404

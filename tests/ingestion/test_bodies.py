@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from ingestion.doors.bodies import MAX_SINGLE_BODY_BYTES
+from ingestion.doors import bodies
+from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES, MAX_SINGLE_BODY_BYTES
 from tests.ingestion.conftest import Accepted, Post
-from tests.ingestion.examples import MINIMAL, PATHS, refusal
+from tests.ingestion.examples import MINIMAL, PATHS, Response, refusal
 
 TRACK = json.dumps(MINIMAL["/v2/track"]).encode()
 TOO_LARGE = (413, "payload_too_large", None)
@@ -230,3 +231,28 @@ def test_a_gzip_bomb_is_too_large_and_costs_little(bomb: bytes, post: Post) -> N
 def test_refusing_needs_no_database(client: Client) -> None:
     # This test has no access to it.
     assert client.post("/v2/track", "{", content_type="application/json").status_code == 400
+
+
+def test_large_bodies_share_a_limit_while_they_are_read(
+    post: Post, monkeypatch: pytest.MonkeyPatch, accepted: list[Accepted]
+) -> None:
+    batch = json.dumps({"batch": []}).encode().ljust(MAX_BATCH_BODY_BYTES)
+    inner: list[Response] = []
+
+    class Slow(io.BytesIO):
+        """A body of a slow client, during which others arrive."""
+
+        def read(self, size: int | None = -1) -> bytes:
+            inner.append(post("/v1/batch", batch))
+            inner.append(post("/v1/batch", b"", **chunked(io.BytesIO(batch))))
+            inner.append(post("/v2/track", TRACK))
+            return super().read(size)
+
+    monkeypatch.setattr(bodies, "MAX_BYTES_IN_PROGRESS", MAX_BATCH_BODY_BYTES)
+    slow = {"wsgi.input": Slow(batch), "CONTENT_LENGTH": str(len(batch))}
+    assert post("/v1/batch", b"", **slow).status_code == 200
+    assert [response.status_code for response in inner] == [503, 503, 202]
+    assert inner[0]["Retry-After"] == "2"
+    assert refusal(post("/v2/batch", b"", CONTENT_LENGTH="100000")) == NOT_JSON
+    # What was read, or broke off, counts no longer.
+    assert post("/v1/batch", batch).status_code == 200

@@ -3,6 +3,7 @@
 import pytest
 from django.test import Client
 
+from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES
 from ingestion.inbox import group_commit as inbox
 from tests.ingestion.conftest import Post
 from tests.ingestion.examples import MINIMAL, PATHS, SEGMENT_MINIMAL, SEGMENT_PATHS
@@ -52,7 +53,7 @@ def test_every_answer_may_be_read_by_the_page(
     answers = [
         post(path, EVERY_MINIMAL[path], **KEY),
         post(path, b"{", **KEY),
-        post(path, b" " * 1_100_000, **KEY),
+        post(path, b" " * (MAX_BATCH_BODY_BYTES + 1), **KEY),
         post(path, b"{}", HTTP_CONTENT_ENCODING="br"),
         client.get(path),
         client.options(path),

@@ -192,7 +192,9 @@ def test_gzip_damaged_anywhere_over_http(path: str, position: int, post: Post) -
     assert response.status_code in {200, 202, 400, 413}
 
 
-@pytest.mark.parametrize("path", ["/segment/", "/segment/v1", "/segment/v2/batch", "/segment/v1/x"])
+@pytest.mark.parametrize(
+    "path", ["/segment//", "/segment/v1", "/segment/v2/batch", "/segment/v1/x"]
+)
 def test_an_address_that_is_none_is_said_so_in_json(path: str, post: Post) -> None:
     response = post(path, {"batch": []})
     assert response.status_code == 404

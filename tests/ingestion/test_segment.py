@@ -4,6 +4,7 @@ import base64
 import gzip
 import json
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from pytest import approx
 
 from engagement.messages import Group, Identify, Track
 from ingestion import timestamps
+from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES
 from ingestion.models import DropReason
 from ingestion.payloads import Payload, UnusableMessage
 from tests.ingestion.conftest import Accepted, Post
@@ -109,6 +111,29 @@ SAID: list[tuple[dict[str, Any], Payload]] = [
         Identify("ada", AT),
     ),
     ({"type": "group", "userId": "", "groupId": "initech"}, Group("initech", AT)),
+    # PHP writes empty objects as arrays.
+    (
+        {"type": "identify", "userId": "ada", "context": [], "traits": [], "integrations": []},
+        Identify("ada", AT),
+    ),
+    (
+        {"type": "identify", "userId": "ada", "context": {"traits": []}, "traits": {"a": 1}},
+        Identify("ada", AT, {"a": 1}),
+    ),
+    ({"type": "group", "groupId": "initech", "traits": [], "context": []}, Group("initech", AT)),
+    (
+        {"type": "track", "userId": "ada", "event": "x", "context": [], "properties": []},
+        Track("ada", "x", AT),
+    ),
+    # Ids of any length are kept apart.
+    (
+        {"type": "track", "userId": "ada", "event": "x", "messageId": "m" * 101},
+        Track("ada", "x", AT, None, sha256(b"m" * 101).hexdigest()),
+    ),
+    (
+        {"type": "track", "userId": "ada", "event": "x", "messageId": 10**100},
+        Track("ada", "x", AT, None, sha256(b"1" + b"0" * 100).hexdigest()),
+    ),
 ]
 # What is accepted and not recorded, for which reason.
 NOT_RECORDED: list[tuple[dict[str, Any], UnusableMessage]] = [
@@ -149,7 +174,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"type": "track", "userId": "ada", "event": ["x"]}, "event", "event must be a string."),
     ({"type": "track", "userId": "ada", "event": "a\0"}, "event", "control characters"),
     ({"type": "group", "userId": "ada"}, "groupId", "groupId is required"),
-    ({"type": "group", "groupId": "g", "traits": []}, "traits", "traits must be an object."),
+    ({"type": "group", "groupId": "g", "traits": [1]}, "traits", "traits must be an object."),
     ({"type": "group", "groupId": "g", "userId": {}}, "userId", NO_ID),
     (
         {"type": "identify", "userId": "ada", "traits": "pro"},
@@ -162,6 +187,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
         "context.traits must be an object.",
     ),
     ({"type": "track", "userId": "ada", "event": "x", "context": 1}, "context", "an object"),
+    ({"type": "track", "userId": "ada", "event": "x", "context": [{}]}, "context", "an object"),
     (
         {"type": "track", "userId": "ada", "event": "x", "context": {"groupId": 1.5}},
         "context.groupId",
@@ -171,10 +197,12 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"type": "page", "userId": "ada", "name": "n" * 245}, "name", "at most 244 characters"),
     ({"type": "screen", "userId": "ada", "name": "n\n"}, "name", "control characters"),
     ({**TRACK, "timestamp": "yesterday"}, "timestamp", "ISO 8601"),
-    ({**TRACK, "timestamp": 1772361000000}, "timestamp", "ISO 8601"),
-    ({**TRACK, "messageId": "m" * 101}, "messageId", "at most 100 characters"),
+    ({**TRACK, "timestamp": -1}, "timestamp", "ISO 8601"),
+    ({**TRACK, "timestamp": 253_402_300_800_000}, "timestamp", "ISO 8601"),
+    ({**TRACK, "timestamp": True}, "timestamp", "ISO 8601"),
+    ({**TRACK, "timestamp": [1772361000]}, "timestamp", "ISO 8601"),
     ({**TRACK, "messageId": 7.5}, "messageId", NO_ID),
-    ({**TRACK, "messageId": 10**100}, "messageId", "at most 100 characters"),
+    ({**TRACK, "messageId": "m\n"}, "messageId", "control characters"),
     ({**TRACK, "event": 5}, "event", "event must be a string."),
 ]
 BAD_TYPES: list[Any] = [None, "", "Track", "delete", 5, [], {"a": 1}]
@@ -585,6 +613,45 @@ def test_what_would_be_from_the_future_is_from_now(
     assert one.message.timestamp == one.received_at - timestamps.FUTURE_OFFSET
 
 
+@pytest.mark.parametrize("sent_at", [at(AT - timedelta(hours=2))[:-6], "2026-03-01 08:30"])
+def test_a_sent_at_without_a_zone_corrects_only_a_timestamp_without_one(
+    sent_at: str, post: Post, accepted: list[Accepted]
+) -> None:
+    for path, body in (
+        (BATCH, {"batch": [TRACK], "sentAt": sent_at}),
+        ("/segment/v1/track", {**TRACK, "timestamp": 1772361000, "sentAt": sent_at}),
+        (BATCH, {"batch": [{**TRACK, "timestamp": "2026-03-01T10:30"}], "sentAt": at(AT)}),
+    ):
+        assert post(path, body, **KEY).status_code == 200
+    assert [one.message.timestamp for one in accepted] == [AT] * 3
+    accepted.clear()
+    both = {**TRACK, "timestamp": "2026-03-01T08:29"}
+    post(BATCH, {"batch": [both], "sentAt": sent_at}, **KEY)
+    assert seconds_off(accepted) == approx(60)
+
+
+@pytest.mark.parametrize(
+    ("value", "moment"),
+    [
+        (1772361000, AT),
+        (1772361000000, AT),
+        (1772361000.25, AT.replace(microsecond=250_000)),
+        (1772361000250, AT.replace(microsecond=250_000)),
+        (1772361000250.0, AT.replace(microsecond=250_000)),
+        (0, timestamps.EPOCH),
+        (0.0, timestamps.EPOCH),
+        ("20260301T103000Z", AT),
+        ("2026-03-01t10:30:00,000z", AT),
+    ],
+)
+def test_numbers_and_other_forms_are_timestamps(
+    value: Any, moment: datetime, post: Post, accepted: list[Accepted]
+) -> None:
+    assert post("/segment/v1/track", {**TRACK, "timestamp": value}, **KEY).status_code == 200
+    assert post(BATCH, {"batch": [{**TRACK, "timestamp": value}]}, **KEY).status_code == 200
+    assert [one.message.timestamp for one in accepted] == [moment] * 2
+
+
 # --- Batches --------------------------------------------------------------------------------
 
 
@@ -623,10 +690,10 @@ def test_a_batch_may_have_2500_messages_and_no_more(post: Post, accepted: list[A
     assert "2,500 messages" in body_of(answer)["message"]
 
 
-def test_a_batch_may_have_1_mib_and_no_more(post: Post, accepted: list[Accepted]) -> None:
+def test_a_batch_may_have_4_mib_and_no_more(post: Post, accepted: list[Accepted]) -> None:
     body = json.dumps({"batch": [TRACK]}).encode()
-    assert post(BATCH, body.ljust(1024 * 1024), **KEY).status_code == 200
-    answer = post(BATCH, body.ljust(1024 * 1024 + 1), **KEY)
+    assert post(BATCH, body.ljust(MAX_BATCH_BODY_BYTES), **KEY).status_code == 200
+    answer = post(BATCH, body.ljust(MAX_BATCH_BODY_BYTES + 1), **KEY)
     assert (answer.status_code, body_of(answer)["code"]) == (413, "payload_too_large")
     assert len(accepted) == 1
 
@@ -648,7 +715,7 @@ def test_a_batch_may_be_gzipped(post: Post, accepted: list[Accepted]) -> None:
     body = gzip.compress(json.dumps({"batch": [TRACK] * 3}).encode())
     assert post(BATCH, body, HTTP_CONTENT_ENCODING="gzip", **KEY).status_code == 200
     assert len(accepted) == 3
-    bomb = gzip.compress(b" " * (1024 * 1024 + 1))
+    bomb = gzip.compress(b" " * (MAX_BATCH_BODY_BYTES + 1))
     assert post(BATCH, bomb, HTTP_CONTENT_ENCODING="gzip", **KEY).status_code == 413
 
 

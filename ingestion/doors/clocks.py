@@ -1,0 +1,53 @@
+"""When a message in Segment's format happened, corrected for the sender's clock."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from ingestion import timestamps
+from ingestion.errors import IngestionError
+
+
+class SentAt(NamedTuple):
+    """The time on the sender's clock when it sent a request."""
+
+    moment: datetime
+    has_zone: bool
+
+
+class Clock(NamedTuple):
+    """Our time of receipt, and the sender's time of sending if the batch has it."""
+
+    received_at: datetime
+    sent_at: SentAt | None = None
+
+
+def read_sent_at(value: object) -> SentAt | None:
+    """The time of ``sentAt``, or None if it is invalid. That rejects no message."""
+    if not isinstance(value, str):
+        return None
+    try:
+        return SentAt(timestamps.parse_iso(value), timestamps.has_zone(value))
+    except IngestionError:
+        return None
+
+
+def read_time(value: object, sent_at: SentAt | None, received_at: datetime) -> datetime:
+    """The time of a message's *value*, corrected by the time of sending.
+
+    Raises IngestionError. If only one of the two has a zone, it stays uncorrected: Segment's SDK
+    for Flutter sends ``sentAt`` in local time without saying so.
+    """
+    moment = _moment(value)
+    if sent_at is not None and sent_at.has_zone == _has_zone(value):
+        moment = timestamps.correct_clock_skew(moment, sent_at.moment, received_at)
+    return timestamps.clamp_to_receipt(moment, received_at)
+
+
+def _moment(value: object) -> datetime:
+    if isinstance(value, str):
+        return timestamps.parse_iso(value)
+    return timestamps.from_number(value)
+
+
+def _has_zone(value: object) -> bool:
+    return not isinstance(value, str) or timestamps.has_zone(value)
