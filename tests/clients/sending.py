@@ -7,19 +7,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from tests.clients.conftest import HERE
+from tests.clients.browsing import HERE
 
 Call: TypeAlias = dict[str, Any]
 
 PYTHON = [sys.executable, str(HERE / "programs" / "python_sdk.py")]
 NODE = ["node", str(HERE / "programs" / "node_sdk.mjs")]
+REACT_NATIVE = "@segment/analytics-react-native"
 PROGRAMS: dict[str, list[str]] = {
     "segment-analytics-python": [*PYTHON, "segment"],
     "rudder-sdk-python": [*PYTHON, "rudder"],
     "@segment/analytics-node": [*NODE, "segment"],
     "@rudderstack/rudder-sdk-node": [*NODE, "rudder"],
+    "analytics-node": [*NODE, "legacy"],
+    REACT_NATIVE: ["node", str(HERE / "programs" / "react_native_sdk.cjs")],
 }
-SDKS = list(PROGRAMS)
+SERVER_SDKS = [sdk for sdk in PROGRAMS if sdk != REACT_NATIVE]
+# Those that try again for long enough to survive an outage.
+PERSISTENT_SDKS = [sdk for sdk in SERVER_SDKS if sdk != "analytics-node"]
 # Seconds, longer than the longest pause between two attempts.
 PATIENCE = 150.0
 

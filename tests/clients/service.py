@@ -3,21 +3,26 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, Literal, LiteralString, NamedTuple, TypeAlias
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import psutil
 import psycopg
+from django.conf import settings
 
-from config.local.postgres import DATABASE, ROLE, EmbeddedPostgres
-from tests.start.running import Up, survivors, until
+from config.local.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
+from tests.start.running import Up, free_port, listens, survivors, until
 
 PATIENCE = 90.0
+
+Scope: TypeAlias = Literal["user", "account"]
 
 _USERS: LiteralString = """
     SELECT external_id, traits FROM engagement_user
@@ -65,6 +70,21 @@ class Service:
     def close(self) -> None:
         self._database.close()
 
+    @contextmanager
+    def behind_a_proxy(self, host: str) -> Iterator[int]:
+        """Run another web server of the service, which knows HTTPS and the host. Yield its port."""
+        web = self.up.named("gunicorn")
+        environment = {**web[0].environ(), "EDS_HTTPS": "true", "EDS_ALLOWED_HOSTS": host}
+        port = free_port()
+        command = [sys.executable, "-m", "gunicorn", "--config", "python:config.server.gunicorn"]
+        command += ["--bind", f"127.0.0.1:{port}", "--workers", "1", "config.wsgi:application"]
+        process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment)
+        try:
+            until(lambda: listens(port), "the server behind the proxy")
+            yield port
+        finally:
+            stop_process(process, signal.SIGTERM, timeout=10)
+
     # --- What arrived ------------------------------------------------------------------------
 
     def users(self, prefix: str) -> dict[str, Any]:
@@ -103,20 +123,32 @@ class Service:
 
     # --- What the read API returns -----------------------------------------------------------
 
-    def read_user(self, tracking_id: str) -> dict[str, Any] | None:
-        """Return the user's record with its traits and counts, or None if there is no such user."""
-        return self._read_subject("users", tracking_id)
+    def read_counted(
+        self, scope: Scope, tracking_id: str, counts: dict[str, int]
+    ) -> dict[str, Any]:
+        """Return the record of the user or the account, once its score has that many events.
 
-    def read_account(self, tracking_id: str) -> dict[str, Any] | None:
-        return self._read_subject("accounts", tracking_id)
+        Raises AssertionError if they are not these.
+        """
+        number = sum(counts.values())
 
-    def _read_subject(self, kind: str, tracking_id: str) -> dict[str, Any] | None:
-        matches = self._read(f"/v2/{kind}", match_type="tracking_id", match_value=tracking_id)
+        def counted() -> dict[str, Any] | None:
+            record = self._read_subject(scope, tracking_id)
+            is_complete = record and record["metrics"]["overall_scored_events"] >= number
+            return record if is_complete else None
+
+        record = until(counted, f"{number} events of {tracking_id} in its score", PATIENCE)
+        assert record
+        assert {event["name"]: event["count"] for event in record["events"]} == counts
+        return record
+
+    def _read_subject(self, scope: Scope, tracking_id: str) -> dict[str, Any] | None:
+        """Return the record with its traits and events, or None if there is no such subject."""
+        path = f"/v2/{scope}s"
+        matches = self._read(path, match_type="tracking_id", match_value=tracking_id)
         if not matches:
             return None
-        record: dict[str, Any] = self._read(
-            f"/v2/{kind}/{matches[0]['id']}", expand="traits,events"
-        )
+        record: dict[str, Any] = self._read(f"{path}/{matches[0]['id']}", expand="traits,events")
         return record
 
     def _read(self, path: str, **parameters: str) -> Any:
