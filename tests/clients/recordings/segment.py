@@ -1,5 +1,6 @@
 """Segment's own SDKs for languages and platforms that do not run here."""
 
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -11,6 +12,7 @@ from tests.clients.recordings.story import (
     Story,
     basic,
     local_milliseconds,
+    microseconds,
     milliseconds,
     nanoseconds,
     post,
@@ -143,20 +145,25 @@ def kotlin(story: Story) -> list[Request]:
 
 def flutter(story: Story) -> list[Request]:
     context = {**library("analytics_flutter", "1.1.10"), "traits": {"email": "ada@example.com"}}
-    messages = app_messages(story, context, zoneless(story.at))
+    messages = app_messages(story, context, microseconds(story.at))
     body = {"batch": messages, "sentAt": zoneless(story.sent_at), "writeKey": story.key}
     headers = {**JSON_UTF8, "User-Agent": "analytics-flutter/1.1.10", "Accept-Encoding": "gzip"}
     return [post(upload_url(story), body, headers)]
 
 
 RECORDINGS = [
-    Recording("Go", "3.0.0", "segmentio/analytics-go@00069c0b", go, "page"),
-    Recording("Java", "3.5.4", "segmentio/analytics-java@19415ed3", java, "page"),
+    Recording("Segment Go", "3.0.0", "segmentio/analytics-go@00069c0b", go, "page"),
+    Recording("Segment Java", "3.5.4", "segmentio/analytics-java@19415ed3", java, "page"),
     Recording(
-        "Ruby", "2.2.3", "segmentio/analytics-ruby@2bba403b", ruby, "page", has_numeric_ids=True
+        "Segment Ruby",
+        "2.2.3",
+        "segmentio/analytics-ruby@2bba403b",
+        ruby,
+        "page",
+        has_numeric_ids=True,
     ),
     Recording(
-        "PHP, LibCurl",
+        "Segment PHP, LibCurl",
         "3.8.0",
         "segmentio/analytics-php@0ac22027",
         php_lib_curl,
@@ -164,21 +171,37 @@ RECORDINGS = [
         has_numeric_ids=True,
     ),
     Recording(
-        "PHP, socket",
+        "Segment PHP, socket",
         "3.8.0",
         "segmentio/analytics-php@0ac22027",
         php_socket,
         "page",
         has_numeric_ids=True,
     ),
-    Recording("C#", "2.3.4", "segmentio/Analytics-CSharp@001b4435", csharp, settings_path=SETTINGS),
     Recording(
-        "Swift", "1.1.0", "segmentio/analytics-swift@0d9ab716", swift, settings_path=SETTINGS
+        "Segment C#", "2.3.4", "segmentio/Analytics-CSharp@001b4435", csharp, settings_path=SETTINGS
     ),
     Recording(
-        "Kotlin", "1.13.3", "segmentio/analytics-kotlin@13113773", kotlin, settings_path=SETTINGS
+        "Segment Swift",
+        "1.1.0",
+        "segmentio/analytics-swift@0d9ab716",
+        swift,
+        settings_path=SETTINGS,
     ),
     Recording(
-        "Flutter", "1.1.10", "segmentio/analytics_flutter@082420fe", flutter, settings_path=SETTINGS
+        "Segment Kotlin",
+        "1.13.3",
+        "segmentio/analytics-kotlin@13113773",
+        kotlin,
+        settings_path=SETTINGS,
+    ),
+    Recording(
+        "Segment Flutter",
+        "1.1.10",
+        "segmentio/analytics_flutter@22085907",
+        flutter,
+        settings_path=SETTINGS,
+        # It writes the time of sending without its zone, so nobody can correct its clock.
+        clock_ahead=timedelta(),
     ),
 ]

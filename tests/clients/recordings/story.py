@@ -117,6 +117,11 @@ def ticks(at: datetime) -> str:
     return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}7Z"
 
 
+def microseconds(at: datetime) -> str:
+    """As Dart writes a time in UTC: ``2026-09-24T10:11:12.123456Z``."""
+    return f"{at.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
 def zoneless(at: datetime) -> str:
     """As Dart writes a local time, without its zone: ``2026-09-24T12:11:12.123456``."""
     return f"{at.astimezone(ZONE):%Y-%m-%dT%H:%M:%S.%f}"
