@@ -82,8 +82,12 @@ class Browser:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        told = self._profile / "DevToolsActivePort"
-        self._port = until(lambda: told.exists() and told.read_text().partition("\n")[0], "it")
+        port_file = self._profile / "DevToolsActivePort"
+
+        def port() -> str:
+            return port_file.read_text().partition("\n")[0] if port_file.exists() else ""
+
+        self._port = until(port, "Chromium to listen")
 
     def close(self) -> None:
         self._process.terminate()

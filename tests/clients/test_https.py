@@ -71,10 +71,10 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "certificate.pem"
 
 
-def documented(language: str) -> str:
-    found = re.search(rf"^```{language}\n(.*?)^```$", DOCUMENT.read_text(), re.M | re.S)
-    assert found
-    return found[1]
+def documented_block(language: str) -> str:
+    block = re.search(rf"^```{language}\n(.*?)^```$", DOCUMENT.read_text(), re.M | re.S)
+    assert block
+    return block[1]
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def proxy_running(name: str, folder: Path, certificate: Path, upstream: int) -> 
     """Run the proxy with its documented configuration. Yield its host and port."""
     port = free_port()
     key = certificate.with_name("key.pem")
-    site = documented(PROXIES[name]).replace("127.0.0.1:8000", f"127.0.0.1:{upstream}")
+    site = documented_block(PROXIES[name]).replace("127.0.0.1:8000", f"127.0.0.1:{upstream}")
     if name == "caddy":
         own = f"https://localhost:{port} {{\n tls {certificate} {key}"
         site = CADDY.format(site=site.replace("eds.example.com {", own))

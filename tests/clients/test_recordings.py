@@ -23,7 +23,7 @@ DOCUMENT = Path(settings.BASE_DIR) / "docs" / "sending-data.md"
 ON_THE_WAY = timedelta(seconds=60)
 
 
-class Sent(NamedTuple):
+class Delivery(NamedTuple):
     """What a recording has sent."""
 
     recording: Recording
@@ -39,19 +39,19 @@ class Sent(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def sent(service: Service) -> Iterator[dict[str, Sent]]:
+def deliveries(service: Service) -> Iterator[dict[str, Delivery]]:
     """All recordings, sent one after another before any of them is looked at."""
     dropped = service.dropped()
-    everything = {}
+    deliveries = {}
     with closing(Replayer(service)) as replayer:
         for recording in RECORDINGS:
             number = secrets.randbelow(2**50)
             user, account = ids(recording, number)
             refusal = replayer.replay(recording, user, account)
             at = datetime.now(UTC) - AGO
-            everything[recording.sdk] = Sent(recording, str(user), str(account), at, refusal)
+            deliveries[recording.sdk] = Delivery(recording, str(user), str(account), at, refusal)
     service.until_drained()
-    yield everything
+    yield deliveries
     # Repeats are dropped by their ids. Nothing else may be dropped.
     assert set(service.dropped() - dropped) <= {"duplicate", "alias"}
 
@@ -65,19 +65,19 @@ def ids(recording: Recording, number: int) -> tuple[str | int, str | int]:
 
 @pytest.mark.parametrize("sdk", [recording.sdk for recording in RECORDINGS])
 def test_each_recorded_message_counts_once(
-    sdk: str, sent: dict[str, Sent], service: Service
+    sdk: str, deliveries: dict[str, Delivery], service: Service
 ) -> None:
-    told = sent[sdk]
-    assert told.refusal == ""
-    user = service.read_counted("user", told.user, told.counts)
+    delivery = deliveries[sdk]
+    assert delivery.refusal == ""
+    user = service.read_counted("user", delivery.user, delivery.counts)
     assert user["traits"].items() >= {"email": "ada@example.com", "seats": 3}.items()
-    assert abs(datetime.fromisoformat(user["last_active_at"]) - told.at) < ON_THE_WAY
-    account_traits = told.recording.account_traits
+    assert abs(datetime.fromisoformat(user["last_active_at"]) - delivery.at) < ON_THE_WAY
+    account_traits = delivery.recording.account_traits
     if account_traits is None:
         assert user["account"] is None
         return
-    assert user["account"]["tracking_id"] == told.account
-    account = service.read_counted("account", told.account, told.counts)
+    assert user["account"]["tracking_id"] == delivery.account
+    account = service.read_counted("account", delivery.account, delivery.counts)
     assert account["traits"] == account_traits
     assert account["metrics"]["total_users"] == 1
 

@@ -28,12 +28,12 @@ def posthog(story: Story) -> list[Request]:
         "anonymousId": "0190f2b1-7e1c",
         "properties": {},
     }
-    messages = [m for m in story.calls("page", common) if m["type"] != "group"]
     headers = {**JSON, "Authorization": basic(story.key)}
     sent_at = milliseconds(story.sent_at)
     return [
         post(f"{PREFIX}/v1/batch", {"batch": [message], "sentAt": sent_at}, headers)
-        for message in messages
+        for message in story.calls("page", common)
+        if message["type"] != "group"
     ]
 
 
@@ -42,8 +42,11 @@ def posthog_webhook(story: Story) -> list[Request]:
     headers = {**JSON, "Authorization": f"Basic {story.key}"}
     context = {"groupId": story.account}
     messages = story.calls("page", {"timestamp": milliseconds(story.at), "context": context})
-    told = [m for m in messages if m["type"] in ("identify", "track", "page")]
-    return [post(PREFIX, message, headers) for message in told]
+    return [
+        post(PREFIX, message, headers)
+        for message in messages
+        if message["type"] in ("identify", "track", "page")
+    ]
 
 
 def jitsu_event(story: Story) -> Message:
