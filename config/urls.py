@@ -7,7 +7,7 @@ from django.views.generic import RedirectView
 
 from config import health
 from config.openapi import pages
-from ingestion import sdk_settings
+from ingestion import browser_sdk, sdk_settings
 from ingestion.doors import segment, v1, v2
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES as BATCH_BYTES
 from ingestion.views import BatchView, IngestionView, SegmentSdkView, SegmentWebhookView
@@ -49,6 +49,11 @@ urlpatterns = [
         sdk_settings.SegmentSettingsView.as_view(),
     ),
     re_path(r"^(?:segment/)?sourceConfig/?$", sdk_settings.SourceConfigView.as_view()),
+    re_path(
+        r"^(?:segment/)?analytics\.js/v1/(?P<key>[^/]+)/(?:platform/)?analytics\.min\.js$",
+        browser_sdk.sdk,
+    ),
+    re_path(r"^(?:segment/)?analytics-next/bundles/(?P<name>[\w.-]+\.js)$", browser_sdk.chunk),
     path("v2/workspaces", readapi.WorkspaceList.as_view()),
     path("v2/workspaces/<int:workspace_id>", readapi.WorkspaceDetail.as_view()),
     path("v2/accounts", readapi.AccountList.as_view()),

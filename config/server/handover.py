@@ -17,7 +17,8 @@ _DOORS = re.compile(
     rb"(?:/v2/(?:identify|group|track|batch)"
     rb"|(?:/segment)?(?:/beacon)?/v1/(?!accounts\b)[a-z]+"
     # What SDKs load before they send. It needs no database.
-    rb"|(?:/segment)?(?:/v1/projects/[^/]+/settings|/sourceConfig)"
+    rb"|(?:/segment)?(?:/v1/projects/[^/]+/settings|/sourceConfig"
+    rb"|/analytics\.js/.+|/analytics-next/.+)"
     rb"|/segment)/?"
 )
 # Health checks tell load balancers whether data is accepted, so busy pages must not delay them.
