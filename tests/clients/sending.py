@@ -36,10 +36,15 @@ class Sending:
         self._sdk = sdk
         self._process = process
 
-    def wait(self) -> None:
-        """Return when it has sent everything."""
+    def failure(self) -> str:
+        """Return what went wrong, or an empty text, when it has sent everything."""
         output, _ = self._process.communicate(timeout=PATIENCE)
-        assert self._process.returncode == 0, f"{self._sdk}: {output}"
+        return f"{self._sdk}: {output}" if self._process.returncode else ""
+
+    def wait(self) -> None:
+        """Return when it has sent everything. Raises AssertionError if it gave up a message."""
+        failure = self.failure()
+        assert not failure, failure
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """SDKs for browsers, unmodified, and pages without one, on other origins than the service's."""
 
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -66,22 +65,17 @@ def site(node: str, service: Service) -> Iterator[int]:
         site = Site(Path(folder))
         programs = [*{page.program for page in PAGES.values()}, "bare"]
         site.add(*(PROGRAMS / f"{program}.mjs" for program in programs))
-        shutil.copy(STANDALONE, site.folder)
+        snippet = rendered_snippet(node, service)
+        site.add_page("snippet_page", SNIPPET.format(snippet=snippet))
         with site.served() as port:
-            snippet = rendered_snippet(node, service, port)
-            site.add_page("snippet_page", SNIPPET.format(snippet=snippet))
             yield port
 
 
-def rendered_snippet(node: str, service: Service, port: int) -> str:
-    """Segment's snippet with the two changes that docs/sending-data.md names, and without TLS."""
-    host = f"localhost:{port}"
-    command = [node, PROGRAMS / "render_snippet.cjs", service.key, host, "/standalone.js"]
+def rendered_snippet(node: str, service: Service) -> str:
+    """Segment's snippet with the service's host instead of Segment's, and without TLS."""
+    command = [node, PROGRAMS / "render_snippet.cjs", service.key, service.host]
     rendered = subprocess.run(command, capture_output=True, check=True, text=True, timeout=60)
-    cdn = f'analytics._cdn = "https://{host}"'
-    assert cdn in rendered.stdout
-    snippet = rendered.stdout.replace(cdn, f'analytics._cdn = "{service.address}/segment"')
-    return snippet.replace("https://", "http://")
+    return rendered.stdout.replace("https://", "http://")
 
 
 def says(service: Service, prefix: str, settings: dict[str, Any], **more: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 from uuid import uuid4
 
 import pytest
@@ -64,9 +65,16 @@ def an_app(prefix: str) -> list[Call]:
     ]
 
 
+class Sent(NamedTuple):
+    """What an SDK has sent: the prefix of its ids, and its output if it gave up a message."""
+
+    prefix: str
+    failure: str
+
+
 @pytest.fixture(scope="module")
-def sent(service: Service) -> dict[str, str]:
-    """The prefixes of the ids that each SDK has sent. All have sent at the same time."""
+def sent(service: Service) -> dict[str, Sent]:
+    """What all SDKs have sent at the same time."""
     dropped = service.dropped()
     prefixes = {sdk: f"{uuid4().hex[:8]}-" for sdk in PROGRAMS}
     with ExitStack() as stack:
@@ -74,19 +82,20 @@ def sent(service: Service) -> dict[str, str]:
         for sdk, prefix in prefixes.items():
             calls = an_app(prefix) if sdk == REACT_NATIVE else a_bit_of_everything(prefix)
             at_work.append(stack.enter_context(sending(sdk, service.address, service.key, calls)))
-        for one in at_work:
-            one.wait()
+        failures = [one.failure() for one in at_work]
     service.until_drained()
     since = service.dropped() - dropped
     assert since.pop("anonymous") >= len(PROGRAMS)
     assert set(since) <= {"alias"}
-    return prefixes
+    pairs = zip(prefixes.items(), failures, strict=True)
+    return {sdk: Sent(prefix, failure) for (sdk, prefix), failure in pairs}
 
 
 @pytest.mark.parametrize("sdk", SERVER_SDKS)
-def test_what_is_sent_is_what_arrives(sdk: str, sent: dict[str, str], service: Service) -> None:
+def test_what_is_sent_is_what_arrives(sdk: str, sent: dict[str, Sent], service: Service) -> None:
     now = datetime.now(UTC)
-    prefix = sent[sdk]
+    prefix, failure = sent[sdk]
+    assert failure == ""
     assert service.accounts(prefix) == {
         f"{prefix}initech": {"name": "Initech", "domain": "initech.example.com"},
         f"{prefix}globex": {},
@@ -107,8 +116,9 @@ def test_what_is_sent_is_what_arrives(sdk: str, sent: dict[str, str], service: S
     service.read_counted("account", f"{prefix}initech", recent)
 
 
-def test_what_an_app_sends_is_what_arrives(sent: dict[str, str], service: Service) -> None:
-    prefix = sent[REACT_NATIVE]
+def test_what_an_app_sends_is_what_arrives(sent: dict[str, Sent], service: Service) -> None:
+    prefix, failure = sent[REACT_NATIVE]
+    assert failure == ""
     once = {"Report exported": 1, "Viewed Home Screen": 1}
     user = service.read_counted("user", f"{prefix}ada", once)
     assert user["traits"] == {"email": "ada@example.com", "seats": 3}
