@@ -78,7 +78,9 @@ class Service:
         port = free_port()
         command = [sys.executable, "-m", "gunicorn", "--config", "python:config.server.gunicorn"]
         command += ["--bind", f"127.0.0.1:{port}", "--workers", "1", "config.wsgi:application"]
-        process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment)
+        process = subprocess.Popen(
+            command, cwd=settings.BASE_DIR, env=environment, start_new_session=True
+        )
         try:
             until(lambda: listens(port), "the server behind the proxy")
             yield port

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import ssl
 import subprocess
 from collections.abc import Iterator
@@ -97,14 +98,18 @@ def proxy_running(name: str, folder: Path, certificate: Path, upstream: int) -> 
     home = {"HOME": str(folder), "XDG_DATA_HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
     with (folder / "output").open("w") as output:
         process = subprocess.Popen(
-            command, env={**os.environ, **home, "PATH": PATH}, stdout=output, stderr=output
+            command,
+            env={**os.environ, **home, "PATH": PATH},
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
         )
         try:
             until(lambda: listens(port) or process.poll() is not None, "the proxy")
             assert process.poll() is None, (folder / "output").read_text()
             yield f"localhost:{port}"
         finally:
-            stop_process(process, 15, timeout=10)
+            stop_process(process, signal.SIGTERM, timeout=10)
 
 
 @pytest.mark.parametrize("name", PROXIES)
