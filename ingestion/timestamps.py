@@ -31,10 +31,16 @@ FIRST_MILLISECONDS = 100_000_000_000
 
 # datetime.fromisoformat accepts more than we promise, and more with each Python version: week
 # dates, mixed forms, any character between date and time, 24:00, and offsets with seconds.
-_HOUR, _ZONE = r"(?:[01]\d|2[0-3])", r"(?:[Zz]|[+-]\d\d(?::?[0-5]\d)?)"
 _ISO_SHAPE = re.compile(
-    rf"\d{{4}}-\d\d-\d\d(?:[Tt ]{_HOUR}:\d\d(?::\d\d(?:[.,]\d+)?)?{_ZONE}?)?"
-    rf"|\d{{8}}(?:[Tt]{_HOUR}\d\d(?:\d\d(?:[.,]\d+)?)?{_ZONE}?)?",
+    r"\d{4}-\d\d-\d\d"
+    r"(?:[T ](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?",
+    re.ASCII,
+)
+# Less common: lower-case letters, a comma before the fraction, and the basic form.
+_OTHER_ISO_SHAPE = re.compile(
+    r"\d{4}-\d\d-\d\d"
+    r"(?:[T ](?:[01]\d|2[0-3]):\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?"
+    r"|\d{8}(?:T(?:[01]\d|2[0-3])\d\d(?:\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d(?::?[0-5]\d)?)?)?",
     re.ASCII,
 )
 _OFFSET = re.compile(r"[+-]\d\d(?::?\d\d)?\Z", re.ASCII)
@@ -109,10 +115,11 @@ def parse_iso(text: str) -> datetime:
     in UTC, and a date alone is its midnight. Leap seconds and 24:00 are invalid.
     """
     if not _ISO_SHAPE.fullmatch(text):
-        raise invalid_timestamp(ISO_RULE)
+        text = text.upper()
+        if not _OTHER_ISO_SHAPE.fullmatch(text):
+            raise invalid_timestamp(ISO_RULE)
     try:
-        # The check of the shape leaves no other letters.
-        moment = datetime.fromisoformat(text if text.isupper() else text.upper())
+        moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         elif moment.tzinfo is not UTC:

@@ -15,7 +15,8 @@ MAX_SINGLE_BODY_BYTES = 64 * 1024
 # RudderStack's servers take 4 MB, Segment's take 500 KB.
 MAX_BATCH_BODY_BYTES = 4 * 1024 * 1024
 MAX_BATCH_MESSAGES = 2_500
-# Bytes of large bodies that a process reads at the same time. A slow client holds on to its part.
+# Bytes of large bodies that a process reads, or that wait for decoding, at the same time. A slow
+# client holds on to its part.
 MAX_BYTES_IN_PROGRESS = 64 * 1024 * 1024
 RETRY_AFTER_BUSY = 2
 
@@ -91,6 +92,17 @@ class _BytesInProgress:
 
 
 _in_progress = _BytesInProgress()
+_decoding = threading.Lock()
+
+
+@contextmanager
+def decode_in_turn(size: int) -> Iterator[None]:
+    """Let the process decode one large body at a time. Raises IngestionError if too many wait.
+
+    So a decoder may pause, and decoded messages of only one body take memory meanwhile.
+    """
+    with _in_progress.reserve(size), _decoding:
+        yield
 
 
 def _announced_length(request: Request) -> int:

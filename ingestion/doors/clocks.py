@@ -1,7 +1,7 @@
 """When a message in Segment's format happened, corrected for the sender's clock."""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ingestion import timestamps
 from ingestion.errors import IngestionError
@@ -31,23 +31,14 @@ def read_sent_at(value: object) -> SentAt | None:
         return None
 
 
-def read_time(value: object, sent_at: SentAt | None, received_at: datetime) -> datetime:
+def read_time(value: Any, sent_at: SentAt | None, received_at: datetime) -> datetime:
     """The time of a message's *value*, corrected by the time of sending.
 
     Raises IngestionError. If only one of the two has a zone, it stays uncorrected: Segment's SDK
     for Flutter sends ``sentAt`` in local time without saying so.
     """
-    moment = _moment(value)
-    if sent_at is not None and sent_at.has_zone == _has_zone(value):
+    is_text = isinstance(value, str)
+    moment = timestamps.parse_iso(value) if is_text else timestamps.from_number(value)
+    if sent_at is not None and sent_at.has_zone == (not is_text or timestamps.has_zone(value)):
         moment = timestamps.correct_clock_skew(moment, sent_at.moment, received_at)
     return timestamps.clamp_to_receipt(moment, received_at)
-
-
-def _moment(value: object) -> datetime:
-    if isinstance(value, str):
-        return timestamps.parse_iso(value)
-    return timestamps.from_number(value)
-
-
-def _has_zone(value: object) -> bool:
-    return not isinstance(value, str) or timestamps.has_zone(value)

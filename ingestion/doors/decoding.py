@@ -97,7 +97,9 @@ def _wrong_type(problem: str) -> IngestionError:
         return timestamps.invalid_timestamp(error.message) if field == "timestamp" else error
     if field == "timestamp":
         return timestamps.invalid_timestamp(TIMESTAMP_RULES[expected[1]])
-    return invalid_field(field, f"{field} must be {TYPE_NAMES[expected[1]]}.")
+    # Only the empty array that stands for an object has a limited length.
+    name = "object" if " of length " in problem else expected[1]
+    return invalid_field(field, f"{field} must be {TYPE_NAMES[name]}.")
 
 
 def _not_json(message: str) -> IngestionError:

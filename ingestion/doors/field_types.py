@@ -89,3 +89,5 @@ SentAt: TypeAlias = Annotated[
 WriteKey: TypeAlias = Annotated[
     Any, _field("An ingestion key, if it is not in the header.", type="string")
 ]
+# PHP writes an empty object as an array.
+PhpEmptyObject: TypeAlias = Annotated[list[Any], Meta(max_length=0)]

@@ -5,6 +5,7 @@ analytics-node and analytics-next by Segment, and RudderStack's SDKs for Python 
 """
 
 import re
+import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, TypeAlias
@@ -13,7 +14,12 @@ import msgspec
 
 from engagement.messages import Group, Identify, Track, Traits
 from ingestion.doors import DecodedRequest, field_types, fields
-from ingestion.doors.bodies import MAX_BATCH_MESSAGES, MAX_SINGLE_BODY_BYTES, too_many_messages
+from ingestion.doors.bodies import (
+    MAX_BATCH_MESSAGES,
+    MAX_SINGLE_BODY_BYTES,
+    decode_in_turn,
+    too_many_messages,
+)
 from ingestion.doors.clocks import Clock, read_sent_at, read_time
 from ingestion.doors.decoding import make_decoder
 from ingestion.doors.headers import Headers, idempotency_key
@@ -24,6 +30,9 @@ from ingestion.models import DropReason
 from ingestion.payloads import Payload, UnusableMessage
 
 KINDS = ("identify", "group", "track", "page", "screen", "alias")
+
+# Bytes of a batch after which its decoding pauses.
+PAUSE_BYTES = 256 * 1024
 
 # Up to here, every integer has its own float.
 LARGEST_EXACT_FLOAT = 2**53
@@ -49,7 +58,8 @@ class SegmentBody(msgspec.Struct, rename="camel"):
     name: field_types.ViewName = None
     traits: field_types.AnyTraits = None
     context: Annotated[
-        SegmentContext | list[Any] | None, msgspec.Meta(description="`groupId` is the account.")
+        SegmentContext | field_types.PhpEmptyObject | None,
+        msgspec.Meta(description="`groupId` is the account."),
     ] = None
     timestamp: field_types.AnyTime = None
     original_timestamp: Any = None
@@ -130,13 +140,32 @@ def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     if len(sent.batch) > MAX_BATCH_MESSAGES:
         raise too_many_messages()
     clock = Clock(received_at, read_sent_at(sent.sent_at))
-    messages = [_batch_message(raw, clock) for raw in sent.batch]
+    if len(body) > PAUSE_BYTES:
+        messages = _large_batch(sent.batch, clock, len(body))
+    else:
+        messages = [_batch_message(raw, clock) for raw in sent.batch]
     if key := idempotency_key(headers):
         messages = with_message_ids(messages, key)
     return DecodedRequest(messages, sdk_key(headers, sent.write_key))
 
 
 # --- Messages -------------------------------------------------------------------------------
+
+
+def _large_batch(batch: list[msgspec.Raw], clock: Clock, size: int) -> list[Payload]:
+    """The messages. Other requests of the process get a turn now and then: traits of many small
+    values take a second per megabyte.
+    """
+    messages: list[Payload] = []
+    since_pause = 0
+    with decode_in_turn(size):
+        for raw in batch:
+            messages.append(_batch_message(raw, clock))
+            since_pause += len(raw)
+            if since_pause > PAUSE_BYTES:
+                since_pause = 0
+                time.sleep(0)
+    return messages
 
 
 def _batch_message(raw: msgspec.Raw, clock: Clock) -> Payload:
@@ -175,8 +204,9 @@ def _identify(sent: SegmentBody, message_id: str | None, clock: Clock) -> Payloa
     if _is_anonymous(sent):
         return _note(sent, DropReason.ANONYMOUS, "identify")
     # RudderStack's SDKs put the traits into the context.
-    context = _context(sent)
-    traits = _object(context.traits, "context.traits") if context else {}
+    traits: Traits = {}
+    if isinstance(sent.context, SegmentContext):
+        traits = _object(sent.context.traits, "context.traits")
     return Identify(
         user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
         timestamp=_time(sent, clock),
@@ -232,18 +262,8 @@ def _track_of(sent: SegmentBody, event: str, message_id: str | None, clock: Cloc
 
 def _account(sent: SegmentBody) -> str | None:
     """The account id in the context."""
-    context = _context(sent)
-    group_id = context.group_id if context else None
+    group_id = sent.context.group_id if isinstance(sent.context, SegmentContext) else None
     return _optional_id(fields.optional_id, group_id, "context.groupId")
-
-
-def _context(sent: SegmentBody) -> SegmentContext | None:
-    """The context, or None if it is empty."""
-    if isinstance(sent.context, list):
-        if sent.context:
-            raise _not_an_object("context")
-        return None
-    return sent.context
 
 
 # --- What is not recorded -------------------------------------------------------------------
@@ -329,11 +349,7 @@ def _object(value: object, field: str) -> Traits:
         return {}
     if isinstance(value, dict):
         return value
-    raise _not_an_object(field)
-
-
-def _not_an_object(field: str) -> IngestionError:
-    return invalid_field(field, f"{field} must be an object.")
+    raise invalid_field(field, f"{field} must be an object.")
 
 
 def _too_large() -> IngestionError:

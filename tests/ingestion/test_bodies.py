@@ -256,3 +256,24 @@ def test_large_bodies_share_a_limit_while_they_are_read(
     assert refusal(post("/v2/batch", b"", CONTENT_LENGTH="100000")) == NOT_JSON
     # What was read, or broke off, counts no longer.
     assert post("/v1/batch", batch).status_code == 200
+
+
+def test_others_get_a_turn_while_a_large_batch_is_decoded(
+    post: Post, monkeypatch: pytest.MonkeyPatch, accepted: list[Accepted]
+) -> None:
+    inner: list[Response] = []
+    message = {"type": "track", "userId": "ada", "event": "x", "properties": "x" * 50_000}
+    batch = json.dumps({"batch": [message] * 20}).encode()
+
+    def others(seconds: float) -> None:
+        assert seconds == 0
+        inner.append(post("/v2/track", TRACK))
+        inner.append(post("/v1/batch", {"batch": [message | {"properties": {}}]}))
+        # Only so many large ones may wait.
+        inner.append(post("/v1/batch", batch))
+
+    monkeypatch.setattr(bodies, "MAX_BYTES_IN_PROGRESS", len(batch))
+    monkeypatch.setattr(time, "sleep", others)
+    assert post("/v1/batch", batch).status_code == 200
+    assert [response.status_code for response in inner] == [202, 200, 503] * 3
+    assert len(accepted) == 20 + 2 * 3

@@ -52,6 +52,6 @@ def test_the_sdk_loads_its_parts(client: Client) -> None:
 
 def test_the_files_are_those_that_were_published() -> None:
     sums = (browser_sdk.FOLDER / "SHA256SUMS").read_text().splitlines()
-    listed = dict(reversed(line.split("  ")) for line in sums)
+    listed = {line.split()[1]: line.split()[0] for line in sums}
     files = {path.name: path.read_bytes() for path in browser_sdk.FOLDER.glob("*.js")}
     assert listed == {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
