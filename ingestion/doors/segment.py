@@ -239,7 +239,8 @@ def _view(sent: SegmentBody, kind: str, message_id: str | None, clock: Clock) ->
     if _is_blank(sent.user_id):
         return _note(sent, DropReason.ANONYMOUS, kind)
     noun = kind.title()
-    name = _string(sent.name, "name")
+    # RudderStack's SDKs for apps put the name of a screen into the event.
+    name = _string(sent.event if _is_blank(sent.name) else sent.name, "name")
     if not name or name.isspace():
         return _track_of(sent, f"Viewed {noun}", message_id, clock)
     room = fields.MAX_EVENT_LENGTH - len(f"Viewed  {noun}")

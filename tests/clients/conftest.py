@@ -7,11 +7,13 @@ tests are skipped, because all other tests need only Python.
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from tests.clients.browsing import Browser
 from tests.clients.service import Service
 from tests.start.folders import data_folder
 from tests.start.running import Up
@@ -56,6 +58,13 @@ def chromium() -> str:
     need(found, "Chromium")
     assert found
     return found
+
+
+@pytest.fixture(scope="session")
+def browser(node: str, chromium: str) -> Iterator[Browser]:
+    """Chromium, for the pages that Node.js bundles."""
+    with closing(Browser(chromium)) as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ class Exchange(NamedTuple):
 
 
 class Proxy:
-    """Forwards everything, except the first *lose* responses to a POST."""
+    """Forwards everything, except the first *lose* responses that say that data arrived."""
 
     def __init__(self, address: str, lose: int = 0) -> None:
         self.seen: list[Exchange] = []
@@ -73,7 +73,7 @@ class Proxy:
         finally:
             upstream.close()
         self.seen.append(Exchange(handler.command, handler.path, headers, answer.status))
-        if handler.command == "POST" and self._is_lost():
+        if handler.command == "POST" and answer.status == 200 and self._is_lost():
             handler.close_connection = True
             return
         handler.send_response_only(answer.status)

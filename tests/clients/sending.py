@@ -7,19 +7,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from tests.clients.conftest import HERE
+from tests.clients.browsing import HERE
 
 Call: TypeAlias = dict[str, Any]
 
 PYTHON = [sys.executable, str(HERE / "programs" / "python_sdk.py")]
 NODE = ["node", str(HERE / "programs" / "node_sdk.mjs")]
+REACT_NATIVE = "@segment/analytics-react-native"
 PROGRAMS: dict[str, list[str]] = {
     "segment-analytics-python": [*PYTHON, "segment"],
     "rudder-sdk-python": [*PYTHON, "rudder"],
     "@segment/analytics-node": [*NODE, "segment"],
     "@rudderstack/rudder-sdk-node": [*NODE, "rudder"],
+    "analytics-node": [*NODE, "legacy"],
+    REACT_NATIVE: ["node", str(HERE / "programs" / "react_native_sdk.cjs")],
 }
-SDKS = list(PROGRAMS)
+SERVER_SDKS = [sdk for sdk in PROGRAMS if sdk != REACT_NATIVE]
+# Those that try again for long enough to survive an outage.
+PERSISTENT_SDKS = [sdk for sdk in SERVER_SDKS if sdk != "analytics-node"]
 # Seconds, longer than the longest pause between two attempts.
 PATIENCE = 150.0
 
@@ -31,10 +36,15 @@ class Sending:
         self._sdk = sdk
         self._process = process
 
-    def wait(self) -> None:
-        """Return when it has sent everything."""
+    def failure(self) -> str:
+        """Return what went wrong, or an empty text, when it has sent everything."""
         output, _ = self._process.communicate(timeout=PATIENCE)
-        assert self._process.returncode == 0, f"{self._sdk}: {output}"
+        return f"{self._sdk}: {output}" if self._process.returncode else ""
+
+    def wait(self) -> None:
+        """Return when it has sent everything. Raises AssertionError if it gave up a message."""
+        failure = self.failure()
+        assert not failure, failure
 
 
 @contextmanager

@@ -1,20 +1,28 @@
 """A running service, the data that arrived in it, and the failures that a test can cause."""
 
+import json
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, Literal, LiteralString, NamedTuple, TypeAlias
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
 
 import psutil
 import psycopg
+from django.conf import settings
 
-from config.local.postgres import DATABASE, ROLE, EmbeddedPostgres
-from tests.start.running import Up, survivors, until
+from config.local.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
+from tests.start.running import Up, free_port, listens, survivors, until
 
 PATIENCE = 90.0
+
+Scope: TypeAlias = Literal["user", "account"]
 
 _USERS: LiteralString = """
     SELECT external_id, traits FROM engagement_user
@@ -52,6 +60,8 @@ class Service:
         self.host = f"127.0.0.1:{up.port}"
         self.address = f"http://{self.host}"
         self.key: str = up.credentials["ingestion_key"]
+        self._read_token: str = up.credentials["api_token"]
+        self._workspace_id: int = up.credentials["workspace_id"]
         postgres = EmbeddedPostgres(up.data_dir / "postgres")
         self._database = psycopg.connect(
             host=str(postgres.socket_dir), user=ROLE, dbname=DATABASE, autocommit=True
@@ -59,6 +69,23 @@ class Service:
 
     def close(self) -> None:
         self._database.close()
+
+    @contextmanager
+    def behind_a_proxy(self, host: str) -> Iterator[int]:
+        """Run another web server of the service, which knows HTTPS and the host. Yield its port."""
+        web = self.up.named("gunicorn")
+        environment = {**web[0].environ(), "EDS_HTTPS": "true", "EDS_ALLOWED_HOSTS": host}
+        port = free_port()
+        command = [sys.executable, "-m", "gunicorn", "--config", "python:config.server.gunicorn"]
+        command += ["--bind", f"127.0.0.1:{port}", "--workers", "1", "config.wsgi:application"]
+        process = subprocess.Popen(
+            command, cwd=settings.BASE_DIR, env=environment, start_new_session=True
+        )
+        try:
+            until(lambda: listens(port), "the server behind the proxy")
+            yield port
+        finally:
+            stop_process(process, signal.SIGTERM, timeout=10)
 
     # --- What arrived ------------------------------------------------------------------------
 
@@ -95,6 +122,43 @@ class Service:
             return row == (0,)
 
         until(nothing_waits, "the inbox to be empty", PATIENCE)
+
+    # --- What the read API returns -----------------------------------------------------------
+
+    def read_counted(
+        self, scope: Scope, tracking_id: str, counts: dict[str, int]
+    ) -> dict[str, Any]:
+        """Return the record of the user or the account, once its score has that many events.
+
+        Raises AssertionError if they are not these.
+        """
+        number = sum(counts.values())
+
+        def counted() -> dict[str, Any] | None:
+            record = self._read_subject(scope, tracking_id)
+            is_complete = record and record["metrics"]["overall_scored_events"] >= number
+            return record if is_complete else None
+
+        record = until(counted, f"{number} events of {tracking_id} in its score", PATIENCE)
+        assert record
+        assert {event["name"]: event["count"] for event in record["events"]} == counts
+        return record
+
+    def _read_subject(self, scope: Scope, tracking_id: str) -> dict[str, Any] | None:
+        """Return the record with its traits and events, or None if there is no such subject."""
+        path = f"/v2/{scope}s"
+        matches = self._read(path, match_type="tracking_id", match_value=tracking_id)
+        if not matches:
+            return None
+        record: dict[str, Any] = self._read(f"{path}/{matches[0]['id']}", expand="traits,events")
+        return record
+
+    def _read(self, path: str, **parameters: str) -> Any:
+        query = urlencode({"workspace_id": self._workspace_id, **parameters})
+        request = Request(f"{self.address}{path}?{query}")
+        request.add_header("Authorization", f"Bearer {self._read_token}")
+        with urlopen(request, timeout=30) as response:
+            return json.load(response)["data"]
 
     # --- What can happen to it ---------------------------------------------------------------
 

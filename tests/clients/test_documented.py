@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from django.conf import settings
 
-from tests.clients.browsing import Site, page_open
+from tests.clients.browsing import Browser, Site
 from tests.clients.conftest import HERE, need
 from tests.clients.service import Service
 from tests.start.running import until
@@ -38,10 +38,12 @@ class Snippet(NamedTuple):
 
 
 def snippets() -> list[Snippet]:
+    """What people run. ``test_https.py`` tries the configurations of proxies."""
     return [
         Snippet(section, language, code)
         for section, text in SECTION.findall(DOCUMENT.read_text())
         for language, code in SNIPPET.findall(text)
+        if section != "HTTPS"
     ]
 
 
@@ -75,15 +77,14 @@ def at_work(
             run([node, "snippet.mjs"], folder)
             yield
         case "Browsers", "js":
-            request.getfixturevalue("node")
-            chromium = request.getfixturevalue("chromium")
+            browser: Browser = request.getfixturevalue("browser")
             (folder / "node_modules").symlink_to(HERE / "node_modules")
             if "pagehide" in code:
                 code += "location.href = '/left.html'"
             (folder / "snippet.mjs").write_text(code)
             site = Site(folder)
-            page = site.add(folder / "snippet.mjs")
-            with site.served() as address, page_open(chromium, f"{address}{page}", {}):
+            (page,) = site.add(folder / "snippet.mjs")
+            with site.served() as port, browser.page_open(port, page, {}):
                 yield
         case _:
             pytest.fail(f"nobody knows how to run {snippet.language} of {snippet.section}")

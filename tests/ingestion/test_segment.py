@@ -94,6 +94,7 @@ SAID: list[tuple[dict[str, Any], Payload]] = [
     ({"type": "page", "userId": "ada", "name": ""}, Track("ada", "Viewed Page", AT)),
     ({"type": "page", "userId": "ada", "name": None}, Track("ada", "Viewed Page", AT)),
     ({"type": "screen", "userId": "ada"}, Track("ada", "Viewed Screen", AT)),
+    ({"type": "screen", "userId": "ada", "event": "Home"}, Track("ada", "Viewed Home Screen", AT)),
     (
         {
             "type": "screen",

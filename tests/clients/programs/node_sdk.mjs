@@ -1,12 +1,13 @@
 // Makes the calls on standard input, a JSON object a line, with an unmodified SDK for Node.js.
 //
-// Arguments: segment or rudder, the service's address, the ingestion key, and how many seconds to
+// Arguments: segment, legacy (Segment's older one) or rudder, the service's address, the ingestion key, and how many seconds to
 // pause after each call. Exit status 1 if the SDK gave up a message.
 
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import RudderAnalytics from '@rudderstack/rudder-sdk-node'
 import { Analytics } from '@segment/analytics-node'
+import LegacyAnalytics from 'analytics-node'
 
 const [sdk, address, key, pause] = process.argv.slice(2)
 const errors = []
@@ -25,6 +26,19 @@ function segment() {
   }
 }
 
+function legacy() {
+  const client = new LegacyAnalytics(key, {
+    host: address,
+    path: '/segment/v1/batch',
+    flushInterval: 200,
+    errorHandler: (error) => errors.push(error),
+  })
+  return {
+    make: ({ type, ...call }) => client[type](call),
+    end: () => client.flush(),
+  }
+}
+
 function rudder() {
   const client = new RudderAnalytics(key, {
     dataPlaneUrl: `${address}/segment`,
@@ -40,7 +54,7 @@ function rudder() {
   }
 }
 
-const client = { segment, rudder }[sdk]()
+const client = { segment, legacy, rudder }[sdk]()
 for await (const line of createInterface({ input: process.stdin })) {
   const call = JSON.parse(line)
   if (call.type === 'track') call.properties = { planted: 'planted' }
