@@ -64,7 +64,7 @@ def test_what_is_sent_is_what_arrives(sdk: str, service: Service, prefix: str) -
         for event in ("Größe geändert 📏", "Viewed Pricing Page", "Viewed Home Screen")
     ]
     assert all(started - ON_THE_WAY < one.at < started + 2 * ON_THE_WAY for one in others)
-    assert service.dropped() - dropped == Counter({"alias": 1, "anonymous": 1})
+    assert service.dropped() - dropped == Counter({"anonymous": 1})
 
 
 # --- When something goes wrong --------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pytest import approx
 
-from engagement.messages import Group, Identify, Track
+from engagement.messages import Alias, Group, Identify, Track
 from ingestion import timestamps
 from ingestion.models import DropReason
 from ingestion.payloads import Payload, UnusableMessage
@@ -108,6 +108,14 @@ SAID: list[tuple[dict[str, Any], Payload]] = [
         Identify("ada", AT),
     ),
     ({"type": "group", "userId": "", "groupId": "initech"}, Group("initech", AT)),
+    (
+        {"type": "alias", "userId": "ada", "previousId": "ada@example.com", "messageId": "m1"},
+        Alias("ada", "ada@example.com", AT, "m1"),
+    ),
+    (
+        {"type": "alias", "userId": 7, "previousId": 6, "anonymousId": "a1"},
+        Alias("7", "6", AT),
+    ),
 ]
 # What is accepted and not recorded, for which reason.
 NOT_RECORDED: list[tuple[dict[str, Any], UnusableMessage]] = [
@@ -126,9 +134,18 @@ NOT_RECORDED: list[tuple[dict[str, Any], UnusableMessage]] = [
     ({"type": "page", "anonymousId": "a1"}, UnusableMessage(DropReason.ANONYMOUS, "page")),
     ({"type": "page", "name": "Pricing"}, UnusableMessage(DropReason.ANONYMOUS, "page")),
     ({"type": "screen", "userId": None}, UnusableMessage(DropReason.ANONYMOUS, "screen")),
+    # In a browser, the previous id is the anonymous one.
     (
-        {"type": "alias", "userId": "ada", "previousId": "a1", "messageId": "m1"},
-        UnusableMessage(DropReason.ALIAS, "alias", "", None, "m1"),
+        {"type": "alias", "userId": "ada", "previousId": "a1", "anonymousId": "a1"},
+        UnusableMessage(DropReason.ANONYMOUS, "alias"),
+    ),
+    (
+        {"type": "alias", "userId": "ada", "anonymousId": "a1", "messageId": "m1"},
+        UnusableMessage(DropReason.ANONYMOUS, "alias", "", None, "m1"),
+    ),
+    (
+        {"type": "alias", "previousId": "ada", "anonymousId": "a1"},
+        UnusableMessage(DropReason.ANONYMOUS, "alias"),
     ),
 ]
 NO_ID = "must be a string or an integer."
@@ -148,6 +165,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"type": "track", "userId": "ada", "event": ["x"]}, "event", "event must be a string."),
     ({"type": "track", "userId": "ada", "event": "a\0"}, "event", "control characters"),
     ({"type": "group", "userId": "ada"}, "groupId", "groupId is required"),
+    ({"type": "alias", "userId": "ada"}, "previousId", "previousId is required"),
+    ({"type": "alias", "previousId": "ada"}, "userId", "userId is required"),
     ({"type": "group", "groupId": "g", "traits": []}, "traits", "traits must be an object."),
     ({"type": "group", "groupId": "g", "userId": {}}, "userId", NO_ID),
     (
@@ -248,10 +267,10 @@ def test_a_whole_number_is_an_identifier(
 
 
 def test_a_dropped_message_is_found_by_its_numeric_id(post: Post, accepted: list[Accepted]) -> None:
-    post("/segment/v1/alias", {"userId": 42, "previousId": 41, "messageId": 7}, **KEY)
+    post("/segment/v1/alias", {"userId": 42, "anonymousId": 41, "messageId": 7}, **KEY)
     post("/segment/v1/track", {"anonymousId": 42, "event": "Opened", "messageId": 8}, **KEY)
     assert [one.message for one in accepted] == [
-        UnusableMessage(DropReason.ALIAS, "alias", "", None, "7"),
+        UnusableMessage(DropReason.ANONYMOUS, "alias", "", None, "7"),
         UnusableMessage(DropReason.ANONYMOUS, "track", "", "Opened", "8"),
     ]
 
