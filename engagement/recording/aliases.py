@@ -56,19 +56,19 @@ class Grouping(NamedTuple):
 def group_ids(persons: Iterable[set[ExternalKey]], aliases: Sequence[AliasMessage]) -> Grouping:
     """Connect the ids that the aliases name. *persons* are the ids that are connected already."""
     ids: dict[ExternalKey, set[ExternalKey]] = {}
-    for person in persons:
-        own = set(person)
-        ids |= {id: own for id in person}  # noqa: C420 - all of them share one set
+    for person in map(set, persons):
+        for id in person:
+            ids[id] = person
     accepted: list[AliasMessage] = []
     rejected: list[AliasMessage] = []
     for alias in sorted(aliases, key=lambda alias: (alias.at, alias.arrival)):
-        smaller = ids.setdefault(alias.previous, {alias.previous})
-        larger = ids.setdefault(alias.user, {alias.user})
-        if smaller is not larger:
-            if len(smaller) + len(larger) > MAX_IDS_PER_USER:
+        previous = ids.setdefault(alias.previous, {alias.previous})
+        own = ids.setdefault(alias.user, {alias.user})
+        if previous is not own:
+            if len(previous) + len(own) > MAX_IDS_PER_USER:
                 rejected.append(alias)
                 continue
-            larger |= smaller
-            ids |= dict.fromkeys(smaller, larger)
+            own |= previous
+            ids |= dict.fromkeys(previous, own)
         accepted.append(alias)
     return Grouping(ids, accepted, rejected)

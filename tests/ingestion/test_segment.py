@@ -425,7 +425,7 @@ def test_pipelines_get_202_with_an_empty_body(post: Post, accepted: list[Accepte
 
 @pytest.mark.parametrize("path", SDK_PATHS)
 def test_sdks_get_200_with_success(path: str, post: Post, accepted: list[Accepted]) -> None:
-    body = {"batch": [TRACK]} | TRACK | {"groupId": "initech"}
+    body = {"batch": [TRACK]} | TRACK | {"groupId": "initech", "previousId": "a1"}
     answer = post(path, body, **KEY)
     assert (answer.status_code, body_of(answer)) == (200, {"success": True})
     assert answer["Content-Type"] == "application/json"
@@ -502,7 +502,8 @@ def test_the_key_is_the_headers_or_the_bodys(
     post: Post,
     accepted: list[Accepted],
 ) -> None:
-    body = {"batch": [TRACK]} | TRACK | {"groupId": "initech", "writeKey": write_key}
+    body = {"batch": [TRACK]} | TRACK | {"groupId": "initech", "previousId": "a1"}
+    body |= {"writeKey": write_key}
     headers = {"HTTP_AUTHORIZATION": header} if header else {}
     assert post(path, body, **headers).status_code in {200, 202}
     assert [one.key for one in accepted] == [key]
