@@ -20,7 +20,7 @@ from benchmarks.load import Target
 from benchmarks.messages import generate
 from benchmarks.report import progress
 from benchmarks.service import Service, temporary_service
-from engagement.messages import Group, Identify, Message
+from engagement.messages import Group, Identify, Message, Track
 
 MESSAGES_PER_SECOND = 20_000
 # So many different batches are sent in turns.
@@ -103,6 +103,7 @@ def _spelled(message: Message) -> dict[str, Any]:
         return {**said, "type": "identify", "traits": message.traits}
     if isinstance(message, Group):
         return {**said, "type": "group", "groupId": message.group_id, "traits": message.traits}
+    assert isinstance(message, Track), "The benchmark makes no other messages."
     properties = {"page": "/reports", "items": 12, "plan": "pro"}
     return {**said, "type": "track", "event": message.event, "properties": properties}
 

@@ -13,10 +13,11 @@ from typing import Any, LiteralString, NamedTuple
 import msgspec
 
 from engagement.database import sql
-from engagement.recording import attribution, moving
+from engagement.recording import attribution, moving, stored_traits
 from engagement.recording.aliases import Grouping, StoredAlias, current_id, group_ids
 from engagement.recording.batch import AliasMessage, ExternalKey, SubjectUpdate
 from engagement.recording.resolve import UserState, create_users, lock_rows
+from engagement.recording.trait_limits import TraitPatch
 from engagement.recording.write import update_users
 from engagement.scores import rescore_queue
 from engagement.scores.rescore_queue import RescoreItem
@@ -64,6 +65,11 @@ class Join(NamedTuple):
     def persons(self) -> list[Person]:
         return [self.kept, *self.joined]
 
+    @property
+    def old_users(self) -> list[UserState]:
+        """The joined users who had a row before: only they have anything to merge."""
+        return [person.user for person in self.joined if not person.user.is_new]
+
 
 def join_users(messages: Sequence[AliasMessage]) -> JoinResult:
     """Join the users that the aliases name, and store the aliases."""
@@ -74,18 +80,12 @@ def join_users(messages: Sequence[AliasMessage]) -> JoinResult:
         return JoinResult(itself, [], {}, [])
     persons, grouping = _lock_persons(naming)
     joins = _joins(persons, grouping)
-    dropped: dict[int, list[str]] = {}
-    entered: list[tuple[int, int]] = []
-    for join in joins:
-        entered += _merge_subjects(join, dropped)
+    dropped, entered = _merge_subjects(joins)
     _store_aliases(joins)
     _link_ids(joins)
     _rename(joins)
     moving.move_or_request(
-        (join.kept.user.product_id, person.user.id, join.kept.user.id)
-        for join in joins
-        for person in join.joined
-        if not person.user.is_new
+        (user.product_id, user.id, join.kept.user.id) for join in joins for user in join.old_users
     )
     return JoinResult([*itself, *grouping.accepted], grouping.rejected, dropped, entered)
 
@@ -178,7 +178,8 @@ def _join(persons: Sequence[Person], messages: list[AliasMessage]) -> Join:
 # --- Traits, times, and identity ------------------------------------------------------------
 
 _READ_TRAITS: LiteralString = """
-    SELECT traits::text, trait_stamps::text FROM engagement_user WHERE id = %(id)s
+    SELECT id, traits::text, trait_stamps::text FROM engagement_user
+    WHERE id = ANY(%(ids)b::bigint[]) AND trait_stamps <> '{}'
 """
 _EMPTY: LiteralString = """
     UPDATE engagement_user
@@ -188,32 +189,54 @@ _EMPTY: LiteralString = """
 """
 
 
-def _merge_subjects(join: Join, dropped: dict[int, list[str]]) -> list[tuple[int, int]]:
-    """Merge what the rows say about their users into the row that is left. Returns the accounts
-    that this gives an identified user. Adds traits without room to *dropped*."""
-    users = [person.user for person in join.joined if not person.user.is_new]
-    if not users:
-        return []
-    kept = join.kept.user
-    everybody = [kept, *users]
-    is_identified = any(user.is_identified for user in everybody)
-    newly = [user for user in everybody if is_identified and not user.is_identified]
-    entered = attribution.all_accounts_of(newly)
-    rescore_queue.enqueue(_rescore_items(everybody, newly, entered))
-    update = SubjectUpdate(
-        min(user.first_seen_at for user in everybody), max(user.last_seen_at for user in everybody)
-    )
-    for user in users:
-        ((traits, stamps),) = sql.fetch(_READ_TRAITS, {"id": user.id})
+def _merge_subjects(joins: Sequence[Join]) -> tuple[dict[int, list[str]], list[tuple[int, int]]]:
+    """Merge what the joined rows say about their users into those that are left. Returns the
+    traits that have no room, and the accounts that this gives an identified user."""
+    merging = [join for join in joins if join.old_users]
+    items: set[RescoreItem] = set()
+    entered: list[tuple[int, int]] = []
+    for join in merging:
+        users = [join.kept.user, *join.old_users]
+        newly = [user for user in users if not user.is_identified]
+        if len(newly) == len(users):
+            newly = []
+        entered_here = attribution.all_accounts_of(newly)
+        items |= _rescore_items(users, newly, entered_here)
+        entered += entered_here
+    rescore_queue.enqueue(items)
+    dropped: dict[int, list[str]] = {}
+    sized = [
+        (join, sum(user.trait_bytes for user in [join.kept.user, *join.old_users]))
+        for join in merging
+    ]
+    for chunk in stored_traits.chunks(sized):
+        dropped |= _merge_rows(chunk)
+    return dropped, entered
+
+
+def _merge_rows(joins: Sequence[Join]) -> dict[int, list[str]]:
+    ids = [user.id for join in joins for user in join.old_users]
+    patches: dict[int, list[TraitPatch]] = {}
+    for id, traits, stamps in sql.fetch(_READ_TRAITS, {"ids": ids}):
         by_stamp = group_by_stamp(msgspec.json.decode(traits), msgspec.json.decode(stamps))
-        update.patches = [*update.patches, *((patch, stamp) for stamp, patch in by_stamp.items())]
-    kept.is_identified = is_identified
-    kept.first_seen_at, kept.last_seen_at = update.first_at, update.last_at
-    update_users([kept], {kept.id: update})
-    sql.execute(_EMPTY, {"ids": [user.id for user in users]})
-    if names := {name for names in update.dropped_traits.values() for name in names}:
-        dropped[max(message.arrival for message in join.messages)] = sorted(names)
-    return entered
+        patches[id] = [(patch, stamp) for stamp, patch in by_stamp.items()]
+    updates: dict[int, SubjectUpdate] = {}
+    for join in joins:
+        kept, users = join.kept.user, [join.kept.user, *join.old_users]
+        kept.is_identified = any(user.is_identified for user in users)
+        kept.first_seen_at = min(user.first_seen_at for user in users)
+        kept.last_seen_at = max(user.last_seen_at for user in users)
+        own = [patch for user in join.old_users for patch in patches.get(user.id, ())]
+        updates[kept.id] = SubjectUpdate(kept.first_seen_at, kept.last_seen_at, patches=own)
+    update_users([join.kept.user for join in joins], updates)
+    sql.execute(_EMPTY, {"ids": ids})
+    return {
+        max(message.arrival for message in join.messages): sorted(
+            {name for names in dropped.values() for name in names}
+        )
+        for join in joins
+        if (dropped := updates[join.kept.user.id].dropped_traits)
+    }
 
 
 def _rescore_items(

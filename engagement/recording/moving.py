@@ -24,9 +24,9 @@ from engagement.recording.resolve import UserState, lock_rows, lock_users_for_up
 from engagement.scores import rescore_queue
 from engagement.scores.rescore_queue import ChangedCount
 
-# A batch moves at most this many rows, of at most this many users: each costs some 5 ms.
+# A batch moves at most this many rows, of at most this many users: each costs some 10 ms.
 MAX_ROWS_PER_BATCH = 2_000
-MAX_USERS_PER_BATCH = 50
+MAX_USERS_PER_BATCH = 20
 # A background step moves at most this many rows of each kind. The user's messages wait for it.
 ROWS_PER_STEP = 5_000
 

@@ -26,7 +26,7 @@ class RecordResult(NamedTuple):
 
     suppressed: list[ReceivedMessage]
     dropped_traits: dict[int, list[str]]
-    rejected_aliases: list[ReceivedMessage]
+    rejected_aliases: Sequence[ReceivedMessage] = ()
 
 
 def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
@@ -43,7 +43,7 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     """
     recordable, suppressed = split_suppressed(messages)
     if not recordable:
-        return RecordResult(suppressed, {}, [])
+        return RecordResult(suppressed, {})
     batch = build_batch(recordable)
     dropped_traits, rejected = _join(batch)
     rows = resolve(batch)
@@ -51,7 +51,7 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     return RecordResult(
         suppressed,
         dropped_traits | batch.dropped_traits(),
-        [message for message in recordable if message.arrival in rejected] if rejected else [],
+        [message for message in recordable if message.arrival in rejected] if rejected else (),
     )
 
 

@@ -73,9 +73,10 @@ def count_of(product: Product) -> dict[str, int]:
     ],
 )
 def test_the_id_that_no_alias_replaces_stands_for_the_user(said: list[str], current: str) -> None:
+    pairs = [text.split() for text in said]
     stored = [
-        StoredAlias(*text.split(), (at(hours), hours))  # type: ignore[arg-type]
-        for hours, text in enumerate(said)
+        StoredAlias(previous, new, (at(hours), hours))
+        for hours, (previous, new) in enumerate(pairs)
     ]
     assert current_id(stored) == current_id(reversed(stored)) == current
 
@@ -153,7 +154,10 @@ def test_products_do_not_share_ids(acme: Product, globex: Product) -> None:
 def test_a_user_has_a_bounded_number_of_ids(acme: Product, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aliases, "MAX_IDS_PER_USER", 3)
     result = record(received(acme, [alias(old, "new") for old in ("a", "b", "c", "d")]))
-    assert [message.message.previous_id for message in result.rejected_aliases] == ["c", "d"]
+    assert [message.message for message in result.rejected_aliases] == [
+        alias("c", "new"),
+        alias("d", "new"),
+    ]
     # Rejected aliases leave nothing.
     assert set(User.objects.values_list("external_id", flat=True)) == {"a", "b", "new"}
     tell(acme, identify("c"), alias("c", "other"))

@@ -502,8 +502,8 @@ def test_the_key_is_the_headers_or_the_bodys(
     post: Post,
     accepted: list[Accepted],
 ) -> None:
-    body = {"batch": [TRACK]} | TRACK | {"groupId": "initech", "previousId": "a1"}
-    body |= {"writeKey": write_key}
+    body: dict[str, Any] = {"batch": [TRACK]} | TRACK | {"groupId": "initech"}
+    body |= {"previousId": "a1", "writeKey": write_key}
     headers = {"HTTP_AUTHORIZATION": header} if header else {}
     assert post(path, body, **headers).status_code in {200, 202}
     assert [one.key for one in accepted] == [key]

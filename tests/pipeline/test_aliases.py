@@ -1,19 +1,26 @@
 """What the read API says after an alias came through the door."""
 
+from collections import Counter
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User as AdminUser
+from django.db import transaction
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from engagement.database import locks, retries
+from engagement.messages import Message
 from engagement.models import Product, User
 from engagement.recording import aliases
+from engagement.recording.record import record
 from engagement.rescoring import rescore
+from tests.engagement.history import alias, identify, received, state, track
 from tests.pipeline.conftest import Post
-from tests.pipeline.waiting import drain, dropped
+from tests.pipeline.waiting import at_once, drain, dropped
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -97,3 +104,34 @@ def test_the_admin_finds_a_user_by_an_old_id_and_names_it(post: Post, acme: Prod
     assert "Also known as" in text and OLD in text
     log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
     assert "Opened" in browser.get(log, {"q": OLD}).content.decode()
+
+
+def test_workers_side_by_side_leave_one_user(acme: Product) -> None:
+    """Each round, four workers name two ids at once, and two aliases contradict each other."""
+
+    def work(*messages: Message) -> Callable[[], None]:
+        batch = received(acme, messages)
+
+        def record_batch() -> None:
+            with transaction.atomic():
+                locks.share_lock_products([acme.pk])
+                record(batch)
+
+        return lambda: retries.retry_on_conflict(record_batch)
+
+    for number in range(8):
+        old, new = f"old {number}", f"new {number}"
+        at_once(
+            work(identify(old, -2, "initech", plan="free"), track(old, hours=-1)),
+            work(alias(old, new, 1), track(new)),
+            work(identify(new, -1, "hooli", plan="pro"), track(old)),
+            work(alias(new, old), identify(new, -3)),
+        )
+    left = state(acme)
+    assert left["joined ids"] == {f"old {number}": f"new {number}" for number in range(8)}
+    assert {name: row[0] for name, row in left["users"].items()} == {
+        f"new {number}": {"plan": "pro"} for number in range(8)
+    }
+    assert Counter((user, account) for _, user, _, _, account in left["events"]) == {
+        (f"new {number}", "hooli"): 3 for number in range(8)
+    }
