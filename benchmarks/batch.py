@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks import load
 from benchmarks.load import Target
 from benchmarks.messages import generate
-from engagement.messages import Group, Identify, Message
+from engagement.messages import Group, Identify, Message, Track
 from harness.command import run_command
 from harness.database import WAITING, number
 from harness.report import Report, Result, progress
@@ -96,6 +96,7 @@ def _spelled(message: Message) -> dict[str, Any]:
         return {**content, "type": "identify", "traits": message.traits}
     if isinstance(message, Group):
         return {**content, "type": "group", "groupId": message.group_id, "traits": message.traits}
+    assert isinstance(message, Track), "The benchmark makes no other messages."
     properties = {"page": "/reports", "items": 12, "plan": "pro"}
     return {**content, "type": "track", "event": message.event, "properties": properties}
 

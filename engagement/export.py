@@ -12,6 +12,7 @@ from django.db import transaction
 
 from engagement.database import sql
 from engagement.messages import (
+    Alias,
     CountStatement,
     Group,
     Identify,
@@ -22,7 +23,7 @@ from engagement.messages import (
     Traits,
 )
 from engagement.models import ForgottenSubject
-from engagement.traits import Source, read_stamp
+from engagement.traits import Source, group_by_stamp, read_stamp
 
 ExportedStatement: TypeAlias = tuple[Statement, Source]
 
@@ -32,21 +33,39 @@ _SUBJECTS: LiteralString = """
     FROM {} WHERE product_id = %(product)s AND id <> ALL(%(hidden)s)
 """
 _ACCOUNTS = _SUBJECTS.format("engagement_account")
-_USERS = _SUBJECTS.format("engagement_user")
+_USERS = _SUBJECTS.format("engagement_user") + " AND joined_to_id IS NULL"
+# In the order of arrival, which decides between aliases of the same time.
+_ALIASES: LiteralString = """
+    SELECT new_id, previous_id, occurred_at FROM engagement_alias
+    WHERE product_id = %(product)s ORDER BY arrival
+"""
+# Rows that are still to be moved to another user are exported as that user's.
+_MOVING: LiteralString = """
+    SELECT u.id, u.joined_to_id
+    FROM engagement_joinrequest r
+    JOIN engagement_user u ON u.id = r.user_id AND u.product_id = r.product_id
+    WHERE r.product_id = %(product)s
+"""
+_JOIN_USERS: LiteralString = """
+    LEFT JOIN unnest(%(joined)s::bigint[], %(kept)s::bigint[]) AS j(id, kept_id)
+        ON j.id = {row}.user_id
+    JOIN engagement_user u ON u.id = COALESCE(j.kept_id, {row}.user_id)
+        AND u.product_id = {row}.product_id
+"""
 # In the order of arrival, which decides between memberships of the same time.
-_MEMBERSHIPS: LiteralString = """
+_MEMBERSHIPS: LiteralString = f"""
     SELECT u.external_id, a.external_id, m.occurred_at
     FROM engagement_membership m
-    JOIN engagement_user u ON u.id = m.user_id AND u.product_id = m.product_id
+    {_JOIN_USERS.format(row="m")}
     JOIN engagement_account a ON a.id = m.account_id AND a.product_id = m.product_id
     WHERE m.product_id = %(product)s
       AND m.user_id <> ALL(%(hidden_users)s) AND m.account_id <> ALL(%(hidden_accounts)s)
     ORDER BY m.arrival
 """
-_EVENTS: LiteralString = """
+_EVENTS: LiteralString = f"""
     SELECT u.external_id, n.name, e.occurred_at
     FROM engagement_event e
-    JOIN engagement_user u ON u.id = e.user_id AND u.product_id = e.product_id
+    {_JOIN_USERS.format(row="e")}
     JOIN engagement_eventname n ON n.id = e.event_name_id
     WHERE e.product_id = %(product)s AND e.user_id <> ALL(%(hidden_users)s)
       AND COALESCE(e.account_id, 0) <> ALL(%(hidden_accounts)s)
@@ -54,17 +73,29 @@ _EVENTS: LiteralString = """
 # What is counted beyond the events that are still stored.
 _COUNTS: LiteralString = """
     SELECT u.external_id, n.name, d.last_at, d.count - COALESCE(e.stored, 0), a.external_id
-    FROM engagement_dailycount d
+    FROM {counts} d
     LEFT JOIN (
-        SELECT user_id, (occurred_at AT TIME ZONE 'UTC')::date AS day, event_name_id,
+        SELECT COALESCE(j.kept_id, user_id) AS user_id,
+               (occurred_at AT TIME ZONE 'UTC')::date AS day, event_name_id,
                COALESCE(account_id, 0) AS account_id, count(*) AS stored
-        FROM engagement_event WHERE product_id = %(product)s
+        FROM engagement_event
+        LEFT JOIN unnest(%(joined)s::bigint[], %(kept)s::bigint[]) AS j(id, kept_id)
+            ON j.id = user_id
+        WHERE product_id = %(product)s
         GROUP BY 1, 2, 3, 4) e USING (user_id, day, event_name_id, account_id)
     JOIN engagement_user u ON u.id = d.user_id AND u.product_id = d.product_id
     JOIN engagement_eventname n ON n.id = d.event_name_id
     LEFT JOIN engagement_account a ON a.id = d.account_id AND a.product_id = d.product_id
     WHERE d.product_id = %(product)s AND d.count > COALESCE(e.stored, 0)
       AND d.user_id <> ALL(%(hidden_users)s) AND d.account_id <> ALL(%(hidden_accounts)s)
+"""
+_COUNTS_OF_MOVING: LiteralString = """
+    (SELECT product_id, COALESCE(j.kept_id, user_id) AS user_id, day, event_name_id, account_id,
+            sum(count)::bigint AS count, max(last_at) AS last_at
+     FROM engagement_dailycount
+     LEFT JOIN unnest(%(joined)s::bigint[], %(kept)s::bigint[]) AS j(id, kept_id) ON j.id = user_id
+     WHERE product_id = %(product)s
+     GROUP BY 1, 2, 3, 4, 5)
 """
 _ROW_COUNT: LiteralString = """
     SELECT (SELECT count(*) FROM engagement_account WHERE product_id = %(product)s)
@@ -94,20 +125,25 @@ def stream_statements(product_id: int) -> Iterator[ExportedStatement]:
 def _statements(product_id: int) -> Iterator[ExportedStatement]:
     hidden_users = _forgotten_ids(product_id, ForgottenSubject.Scope.USER)
     hidden_accounts = _forgotten_ids(product_id, ForgottenSubject.Scope.ACCOUNT)
+    moving = sql.fetch(_MOVING, {"product": product_id})
     parameters = {
         "product": product_id,
         "hidden_users": hidden_users,
         "hidden_accounts": hidden_accounts,
+        **sql.arrays(moving, "joined", "kept"),
     }
+    counts = _COUNTS.format(counts=_COUNTS_OF_MOVING if moving else "engagement_dailycount")
     for row in sql.stream(_ACCOUNTS, {"product": product_id, "hidden": hidden_accounts}):
         yield from _account_statements(row)
     for row in sql.stream(_USERS, {"product": product_id, "hidden": hidden_users}):
         yield from _user_statements(row)
+    for row in sql.stream(_ALIASES, {"product": product_id}):
+        yield Alias(*row), Source.MESSAGE
     for row in sql.stream(_MEMBERSHIPS, parameters):
         yield MembershipStatement(*row), Source.MESSAGE
     for row in sql.stream(_EVENTS, parameters):
         yield Track(*row), Source.MESSAGE
-    for row in sql.stream(_COUNTS, parameters):
+    for row in sql.stream(counts, parameters):
         yield CountStatement(*row), Source.MESSAGE
 
 
@@ -134,10 +170,6 @@ def _user_statements(row: sql.Row) -> Iterator[ExportedStatement]:
 def _written_traits(traits: str, stamps: str) -> Iterator[tuple[Source, datetime, Traits]]:
     """The traits, grouped by who wrote them and when, the oldest first."""
     values: Traits = msgspec.json.decode(traits)
-    written: dict[tuple[int, int], Traits] = {}
-    for name, stamp in msgspec.json.decode(stamps).items():
-        # A removed trait has a stamp and no value: null removes it again.
-        written.setdefault(tuple(stamp), {})[name] = values.get(name)
-    for stamp in sorted(written):
+    for stamp, written in group_by_stamp(values, msgspec.json.decode(stamps)).items():
         source, at = read_stamp(stamp)
-        yield source, at, written[stamp]
+        yield source, at, written

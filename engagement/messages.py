@@ -1,4 +1,4 @@
-"""The three messages that every wire format is translated into.
+"""The four messages that every wire format is translated into.
 
 The inbox stores them, and ``recording.record()`` records them. A door has checked each message: its
 strings are within their limits, and its ``timestamp`` is in UTC and no later than the time of
@@ -6,7 +6,7 @@ receipt plus the tolerance for wrong clocks.
 """
 
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -45,7 +45,18 @@ class Track(msgspec.Struct, array_like=True, tag="t", frozen=True, gc=False):
     message_id: str | None = None
 
 
-Message: TypeAlias = Identify | Group | Track
+class Alias(msgspec.Struct, array_like=True, tag="a", frozen=True, gc=False):
+    """Two user ids are one person's, and ``user_id`` is the one to keep."""
+
+    user_id: str
+    previous_id: str
+    timestamp: datetime
+    message_id: str | None = None
+
+    group_id: ClassVar[None] = None
+
+
+Message: TypeAlias = Identify | Group | Track | Alias
 
 
 # --- What else an export says ---------------------------------------------------------------

@@ -9,7 +9,7 @@ from engagement import telemetry
 from engagement.core import wakeups
 from engagement.database.retries import leave_retry_to_beat
 from engagement.prometheus import RESCORE
-from engagement.recording import reattribution
+from engagement.recording import moving, reattribution
 from engagement.removal import deletion, forgetting, maintenance
 from engagement.rescoring import rescore as rescoring
 
@@ -30,9 +30,9 @@ _next_turn = 0.0
 def rescore() -> None:
     """Process the rescore queue, and request another run if time ran out.
 
-    It runs after each batch, so it also requests the reattribution that the batch left to do.
+    It runs after each batch, so it also requests the moves that the batch left to do.
     """
-    if reattribution.has_requests():
+    if _has_moves():
         wakeups.enqueue(reattribute, expires=10)
     deadline = time.monotonic() + RESCORE_SECONDS
 
@@ -48,15 +48,24 @@ def rescore() -> None:
 @shared_task
 @leave_retry_to_beat("move events to other accounts")
 def reattribute() -> None:
-    """Move events to other accounts, and request that they are rescored.
+    """Move rows of joined users, and events to other accounts, and request that they are rescored.
 
     Rescoring requests another run if time ran out.
     """
-    if not reattribution.has_requests():
+    if not _has_moves():
         return
     deadline = time.monotonic() + REATTRIBUTE_SECONDS
-    reattribution.process_requests(lambda: time.monotonic() > deadline)
+
+    def out_of_time() -> bool:
+        return time.monotonic() > deadline
+
+    moving.process_requests(out_of_time)
+    reattribution.process_requests(out_of_time)
     request_rescore()
+
+
+def _has_moves() -> bool:
+    return moving.has_requests() or reattribution.has_requests()
 
 
 @shared_task

@@ -126,6 +126,15 @@ def merge_traits(
     return changed
 
 
+def group_by_stamp(traits: dict[str, Any], stamps: dict[str, Any]) -> dict[Stamp, dict[str, Any]]:
+    """A subject's traits by their stamps, the oldest first. A removed one is None: it removes the
+    trait again."""
+    grouped: dict[Stamp, dict[str, Any]] = {}
+    for name, stamp in stamps.items():
+        grouped.setdefault((stamp[0], stamp[1]), {})[name] = traits.get(name)
+    return dict(sorted(grouped.items()))
+
+
 def canonical_traits(incoming: dict[str, Any]) -> dict[str, Any]:
     """The same traits under their one spelling. The right spelling wins over its variants."""
     if all(canonical_name(name) == name for name in incoming):

@@ -6,6 +6,7 @@ from typing import LiteralString
 import msgspec
 
 from engagement.database import sql
+from engagement.messages import Alias
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import deletion, forgetting
 from ingestion.log import drops, hours
@@ -87,8 +88,10 @@ def _decode(payload: bytes) -> Payload | None:
 
 
 def _mentions(message: Payload, subject: SubjectRef) -> bool:
-    id = message.user_id if subject.scope == SubjectScope.USER else message.group_id
-    return id == subject.external_id
+    if subject.scope == SubjectScope.ACCOUNT:
+        return message.group_id == subject.external_id
+    previous_id = message.previous_id if isinstance(message, Alias) else None
+    return subject.external_id in (message.user_id, previous_id)
 
 
 # --- Products -------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ class DropReason(models.TextChoices):
     )
     DELETED_PRODUCT = "deleted_product", "Deleted product: the product of this key was deleted"
     ANONYMOUS = "anonymous", "Anonymous: it names no user"
-    ALIAS = "alias", "Alias: joining the ids of one person is not supported"
+    ALIAS = "alias", "Alias: its two ids were not joined"
     TOO_MANY_TRAITS = (
         "too_many_traits",
         "Too many traits: the user or account has no room for more; the rest was recorded",

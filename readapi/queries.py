@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
 from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet, Subquery, Value
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Greatest, Left, Lower
+from django.db.models.functions import Coalesce, Greatest, Left, Lower
 from django.db.models.lookups import Exact
 
 from engagement.metric_names import Scope
@@ -154,8 +154,13 @@ def account(workspace: Workspace, account_id: int) -> "RankedAccount":
 
 
 def user(workspace: Workspace, user_id: int) -> "RankedUser":
-    """One user of the workspace with their traits, or NotFound."""
-    return _get_or_not_found(ranked_users(workspace).only(*USER_COLUMNS).filter(user_id=user_id))
+    """One user of the workspace with their traits, or NotFound. The ID of a user who was joined to
+    another one finds that one."""
+    rows = ranked_users(workspace).only(*USER_COLUMNS)
+    if row := rows.filter(user_id=user_id).first():
+        return row
+    joined = User.objects.filter(product_id=workspace.product_id, id=user_id)
+    return _get_or_not_found(rows.filter(user_id__in=joined.values("joined_to_id")))
 
 
 def find_account(workspace: Workspace, lookup: Lookup) -> "RankedAccount":
@@ -207,11 +212,16 @@ def _last_seen_account(workspace: Workspace, lookup: Lookup) -> Subquery:
 
 def _last_seen_user(workspace: Workspace, lookup: Lookup) -> Subquery:
     users = User.objects.filter(product_id=workspace.product_id)
+    if lookup.kind == "tracking_id":
+        named = users.filter(external_id=lookup.value)
+        users = users.filter(id__in=named.values(id_of_person=Coalesce("joined_to_id", "id")))
+    else:
+        users = users.filter(_matches(lookup, "email"))
     ranked = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id, user_id=OuterRef("id")
     )
     # Every message of a user names the user, so last_seen_at is enough.
-    users = users.filter(_matches(lookup, "email"), Exists(ranked))
+    users = users.filter(Exists(ranked))
     return Subquery(users.order_by("-last_seen_at", "-id").values("id")[:1])
 
 

@@ -321,7 +321,7 @@ OPERATIONS: dict[Door, Json] = {
     ),
     segment.alias: _segment(
         "segmentAlias",
-        "Alias: accepted, but listed as dropped",
+        "Alias: join two IDs of one user",
         {"userId": "u1", "previousId": "u0"},
     ),
 }

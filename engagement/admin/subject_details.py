@@ -10,7 +10,16 @@ from django.db.models import Count, F, FilteredRelation, Max, Min, Q, QuerySet
 
 from engagement.admin.subject_urls import subject_url
 from engagement.metric_names import Scope
-from engagement.models import Account, DailyCount, Event, Membership, ScoreSet, User
+from engagement.models import (
+    Account,
+    Alias,
+    DailyCount,
+    Event,
+    JoinRequest,
+    Membership,
+    ScoreSet,
+    User,
+)
 from engagement.models.subjects import Subject
 from engagement.scores.formula import compute_score
 from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
@@ -146,6 +155,20 @@ def _event_row(
     name = counterpart.name or counterpart.external_id
     url = _url(counterpart, scope, workspace_id)
     return RecentEventRow(event.event_name.name, event.occurred_at, name, url)
+
+
+def other_ids(user: User) -> list[str]:
+    """The user's other ids, which aliases joined. Their number is bounded."""
+    aliases = Alias.objects.filter(product=user.product_id, user=user)
+    ids = {id for pair in aliases.values_list("previous_id", "new_id") for id in pair}
+    return sorted(ids - {user.external_id})
+
+
+def has_rows_to_move(user: User) -> bool:
+    """Whether events of another id are still to become the user's."""
+    joined = User.objects.filter(product=user.product_id, external_id__in=other_ids(user))
+    requests = JoinRequest.objects.filter(product=user.product_id)
+    return requests.filter(user_id__in=joined.values("pk")).exists()
 
 
 def account_rows(user: User, workspace_id: int | None) -> list[AccountRow]:

@@ -91,11 +91,16 @@ class SubjectAdmin(ForgettableAdmin):
         trait = KeyTextTransform(self.search_trait, "traits")
         rows = queryset.alias(trait=Lower(Left(trait, INDEXED_TEXT_LENGTH))).filter(
             Q(external_id__startswith=term)
+            | self.joined_matches(product_ids, term)
             | Q(trait=Lower(Value(term[:INDEXED_TEXT_LENGTH])))
             | Q(traits__contains={"name": term}),
             product__in=product_ids,
         )
         return rows, False
+
+    def joined_matches(self, product_ids: Sequence[int], term: str) -> Q:
+        """Whose other id *term* is."""
+        return Q(pk__in=[])
 
     # --- Export -------------------------------------------------------------------------------
 
@@ -181,6 +186,24 @@ class UserAdmin(SubjectAdmin):
     )
     search_trait = "email"
     file_name = "users"
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        fields = list(super().get_fields(request, obj))
+        if obj is not None and subject_details.other_ids(obj):
+            fields.insert(1, "other_ids")
+        return fields
+
+    def joined_matches(self, product_ids: Sequence[int], term: str) -> Q:
+        # Read first: the planner combines indexes for lists of ids, but not for subqueries.
+        joined = User.objects.filter(product__in=product_ids, external_id=term)
+        ids = joined.filter(joined_to__isnull=False).values_list("joined_to_id", flat=True)
+        return Q(pk__in=list(ids))
+
+    @admin.display(description="also known as")
+    def other_ids(self, user: User) -> str:
+        text = ", ".join(subject_details.other_ids(user))
+        is_moving = subject_details.has_rows_to_move(user)
+        return f"{text} (earlier activity is still being moved)" if is_moving else text
 
     @admin.display(description="name")
     def shown_name(self, user: User) -> str | None:

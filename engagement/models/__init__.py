@@ -18,11 +18,19 @@ from engagement.models.scores import (
     UserEngagement,
 )
 from engagement.models.segments import Segment
-from engagement.models.subjects import Account, Membership, ReattributionRequest, User
+from engagement.models.subjects import (
+    Account,
+    Alias,
+    JoinRequest,
+    Membership,
+    ReattributionRequest,
+    User,
+)
 
 __all__ = [
     "Account",
     "AccountEngagement",
+    "Alias",
     "CachedCounts",
     "Credential",
     "DailyBenchmark",
@@ -32,6 +40,7 @@ __all__ = [
     "EventName",
     "EventWeight",
     "ForgottenSubject",
+    "JoinRequest",
     "LoginAttempts",
     "Membership",
     "OperationCounter",

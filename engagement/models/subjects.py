@@ -84,6 +84,9 @@ class User(Subject):
     ``account`` is the account of the latest membership. All memberships from ``account_since`` on
     name it, so an event at or after that time needs no lookup. ``account_since`` is None while all
     memberships name the same account, which then owns all the user's events.
+
+    A row with ``joined_to`` stands for an id that an alias joined to another user: it leads to that
+    user's row, which is never joined itself, and is shown nowhere.
     """
 
     # The unique constraint's index serves; a second one would tempt the planner.
@@ -92,6 +95,9 @@ class User(Subject):
         Account, null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="users"
     )
     account_since = models.DateTimeField(null=True)
+    joined_to = models.ForeignKey(
+        "self", null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
+    )
 
     class Meta:
         constraints = [
@@ -131,6 +137,54 @@ class Membership(models.Model):
 
     def __str__(self) -> str:
         return f"user {self.user_id} in account {self.account_id} at {self.occurred_at}"
+
+
+class Alias(models.Model):
+    """An alias message: ``previous_id`` and ``new_id`` are ids of the person ``user``.
+
+    Of a repeated pair, the latest message is kept. Together, a person's aliases name all the ids
+    of the person, and decide which of them the person's row has (``engagement.recording.aliases``).
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    product = models.ForeignKey(
+        "engagement.Product", on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    user = models.ForeignKey(User, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    previous_id = models.CharField(max_length=EXTERNAL_ID_LENGTH)
+    new_id = models.CharField(max_length=EXTERNAL_ID_LENGTH)
+    occurred_at = models.DateTimeField()
+    arrival = models.BigIntegerField()
+
+    class Meta:
+        indexes = [
+            # Joining reads all aliases of a person.
+            models.Index(fields=["product", "user"], name="alias_by_user"),
+        ]
+
+    def __str__(self) -> str:
+        return f"alias {self.pk} of user {self.user_id}"
+
+
+class JoinRequest(models.Model):
+    """Says that rows of a joined user are still to be moved to the user that it is joined to.
+
+    ``engagement.recording.moving`` moves them in bounded steps.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    product = models.ForeignKey(
+        "engagement.Product", on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    user_id = models.BigIntegerField()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["product", "user_id"], name="join_request_by_user"),
+        ]
+
+    def __str__(self) -> str:
+        return f"rows of joined user {self.user_id}"
 
 
 class ReattributionRequest(models.Model):

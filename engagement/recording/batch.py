@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from engagement.messages import (
+    Alias,
     CountStatement,
     Group,
     Identify,
@@ -42,6 +43,13 @@ class SubjectUpdate(msgspec.Struct):
         if at > self.last_at:
             self.last_at = at
 
+    def add(self, other: "SubjectUpdate") -> None:
+        """Add what the batch says about the same subject under another id."""
+        self.widen(other.first_at)
+        self.widen(other.last_at)
+        self.is_identified |= other.is_identified
+        self.patches = [*self.patches, *other.patches]
+
 
 class MembershipMessage(msgspec.Struct, frozen=True, gc=False):
     """A message says that a user is in an account."""
@@ -72,10 +80,26 @@ class CountMessage(msgspec.Struct, frozen=True, gc=False):
     last_at: datetime
 
 
+class AliasMessage(msgspec.Struct, frozen=True, gc=False):
+    """A message says that two ids are one person's."""
+
+    previous: ExternalKey
+    user: ExternalKey
+    at: datetime
+    arrival: int
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The previous id and the one to keep."""
+        return self.previous[1], self.user[1]
+
+
 class Batch(msgspec.Struct):
     """The messages of a batch, sorted by what they are about.
 
-    ``mentioned_accounts`` must exist; the batch says nothing else about them.
+    ``mentioned_accounts`` must exist; the batch says nothing else about them. ``aliased_users`` are
+    those that its aliases name. ``entered_accounts`` (product id, account id) have an identified
+    user because of an alias.
     """
 
     users: dict[ExternalKey, SubjectUpdate] = {}
@@ -84,6 +108,9 @@ class Batch(msgspec.Struct):
     memberships: list[MembershipMessage] = []
     tracks: list[TrackMessage] = []
     counts: list[CountMessage] = []
+    aliases: list[AliasMessage] = []
+    aliased_users: set[ExternalKey] = set()
+    entered_accounts: list[tuple[int, int]] = []
 
     def event_names(self) -> set[ExternalKey]:
         return {track.event for track in self.tracks} | {count.event for count in self.counts}
@@ -91,7 +118,27 @@ class Batch(msgspec.Struct):
     def users_to_write(self) -> set[ExternalKey]:
         """The users whose rows change. Events alone do not change their user's row."""
         written = {key for key, update in self.users.items() if update.is_identified}
-        return written | {membership.user for membership in self.memberships}
+        written |= {membership.user for membership in self.memberships}
+        return written | self.aliased_users
+
+    def name_aliased_users(self, aliases: Sequence[AliasMessage]) -> None:
+        """Have the aliases name their users, like other messages."""
+        for alias in aliases:
+            for user in (alias.previous, alias.user):
+                _get_update(self.users, user, alias.at)
+                self.aliased_users.add(user)
+
+    def rename_users(self, names: dict[ExternalKey, ExternalKey]) -> None:
+        """Have all that the batch says about the users be about those that they are joined to."""
+        for old, new in names.items():
+            update = self.users.pop(old)
+            if new in self.users:
+                self.users[new].add(update)
+            else:
+                self.users[new] = update
+        self.aliased_users = {names.get(user, user) for user in self.aliased_users}
+        for messages in (self.memberships, self.tracks, self.counts):
+            _rename_users_of(messages, names)
 
     def dropped_traits(self) -> dict[int, list[str]]:
         """The names of the traits that had no room, by the arrival of their message."""
@@ -114,6 +161,8 @@ def build_batch(messages: Sequence[ReceivedMessage]) -> Batch:
                 _read_identify(batch, received, received.message)
             case Group():
                 _read_group(batch, received, received.message)
+            case Alias():
+                _read_alias(batch, received, received.message)
             case SubjectStatement():
                 _read_subject(batch, received.product_id, received.message)
             case MembershipStatement():
@@ -153,6 +202,12 @@ def _read_group(batch: Batch, received: ReceivedMessage, message: Group) -> None
         user = (received.product_id, message.user_id)
         _get_update(batch.users, user, at).is_identified = True
         batch.memberships.append(MembershipMessage(user, account, at, received.arrival))
+
+
+def _read_alias(batch: Batch, received: ReceivedMessage, message: Alias) -> None:
+    previous = (received.product_id, message.previous_id)
+    user = (received.product_id, message.user_id)
+    batch.aliases.append(AliasMessage(previous, user, message.timestamp, received.arrival))
 
 
 def _introduce(
@@ -209,3 +264,9 @@ def _get_update(
     else:
         update.widen(at)
     return update
+
+
+def _rename_users_of(messages: list[Any], names: dict[ExternalKey, ExternalKey]) -> None:
+    for place, message in enumerate(messages):
+        if message.user in names:
+            messages[place] = msgspec.structs.replace(message, user=names[message.user])

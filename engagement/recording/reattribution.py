@@ -66,8 +66,25 @@ def reattribute_spans(spans: Sequence[Span], membership_count: int) -> set[Chang
     if not spans:
         return set()
     at_once, later = _split_spans(spans, max(MAX_EVENTS_PER_BATCH, 2 * membership_count))
-    _request(later)
+    if at_once and (incomplete := _incomplete_users({span.user_id for span in at_once})):
+        later += [span for span in at_once if span.user_id in incomplete]
+        at_once = [span for span in at_once if span.user_id not in incomplete]
+    request_spans(later)
     return _move(_examine(at_once, None))
+
+
+_INCOMPLETE: LiteralString = """
+    SELECT DISTINCT u.joined_to_id
+    FROM engagement_joinrequest r
+    JOIN engagement_user u ON u.id = r.user_id
+    WHERE u.joined_to_id = ANY(%(users)b::bigint[])
+"""
+
+
+def _incomplete_users(user_ids: Collection[int]) -> set[int]:
+    """Those of the users who wait for events of joined users. Counts and events must agree, so
+    theirs are moved later."""
+    return {id for (id,) in sql.fetch(_INCOMPLETE, {"users": list(user_ids)})}
 
 
 _COUNT: LiteralString = """
@@ -132,11 +149,15 @@ _DELETE: LiteralString = """
     WHERE product_id = %(product)s AND user_id = ANY(%(users)b::bigint[])
     RETURNING product_id, user_id, start_at, end_at, arrival
 """
-# Leaves out products that are being deleted: their requests go with them.
+# Leaves out products that are being deleted, because their requests go with them, and users who
+# wait for events of joined users (``engagement.recording.moving``).
 _NEXT: LiteralString = """
     SELECT r.product_id, r.user_id
     FROM engagement_reattributionrequest r
     JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
+    WHERE NOT EXISTS (
+        SELECT FROM engagement_joinrequest j JOIN engagement_user u ON u.id = j.user_id
+        WHERE u.joined_to_id = r.user_id)
     ORDER BY r.id
     LIMIT 1
 """
@@ -222,7 +243,7 @@ def _by_start(span: Span) -> tuple[bool, datetime | None, int]:
     return (span.start is not None, span.start, span.arrival)
 
 
-def _request(spans: Sequence[Span]) -> None:
+def request_spans(spans: Sequence[Span]) -> None:
     """Request the spans, at most MAX_SPANS_PER_USER for each user."""
     by_user: dict[int, list[Span]] = {}
     for span in spans:

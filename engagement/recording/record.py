@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from engagement.messages import ReceivedMessage
-from engagement.recording.batch import build_batch
+from engagement.recording.batch import Batch, build_batch
+from engagement.recording.joining import join_users
 from engagement.recording.resolve import resolve
 from engagement.recording.suppression import split_suppressed
 from engagement.recording.write import write
@@ -19,11 +20,13 @@ class RecordResult(NamedTuple):
 
     ``suppressed`` are the messages that name a user or an account that was deleted on request.
     ``dropped_traits`` are the names of traits that their user or account has no room for, by the
-    arrival of their message. The rest of such a message is recorded.
+    arrival of their message. The rest of such a message is recorded. ``rejected_aliases`` would
+    give a person too many ids.
     """
 
     suppressed: list[ReceivedMessage]
     dropped_traits: dict[int, list[str]]
+    rejected_aliases: Sequence[ReceivedMessage] = ()
 
 
 def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
@@ -42,6 +45,24 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     if not recordable:
         return RecordResult(suppressed, {})
     batch = build_batch(recordable)
+    dropped_traits, rejected = _join(batch)
     rows = resolve(batch)
     write(batch, rows)
-    return RecordResult(suppressed, batch.dropped_traits())
+    return RecordResult(
+        suppressed,
+        dropped_traits | batch.dropped_traits(),
+        [message for message in recordable if message.arrival in rejected] if rejected else (),
+    )
+
+
+def _join(batch: Batch) -> tuple[dict[int, list[str]], set[int]]:
+    """Join the users that the batch's aliases name, before anything else is recorded of them.
+
+    Returns the dropped traits, and the arrivals of the rejected aliases.
+    """
+    if not batch.aliases:
+        return {}, set()
+    joined = join_users(batch.aliases)
+    batch.name_aliased_users(joined.accepted)
+    batch.entered_accounts = joined.entered_accounts
+    return joined.dropped_traits, {alias.arrival for alias in joined.rejected}

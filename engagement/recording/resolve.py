@@ -21,7 +21,7 @@ class UserState(msgspec.Struct, eq=False):
     """A user's row under its lock, with what the batch changes.
 
     ``is_new`` is whether this batch created it, ``trait_bytes`` the size of the traits in the
-    table.
+    table. ``joined_to`` is the user that it is joined to; the batch changes that one instead.
     """
 
     id: int
@@ -33,6 +33,7 @@ class UserState(msgspec.Struct, eq=False):
     last_seen_at: datetime
     is_new: bool = False
     trait_bytes: int = 0
+    joined_to: int | None = None
 
     @property
     def member_of(self) -> int | None:
@@ -59,7 +60,12 @@ def resolve(batch: Batch) -> BatchRows:
     event_name_ids = _ensure_event_names(batch.event_names())
     account_ids, complete = _ensure_accounts({**batch.mentioned_accounts, **batch.accounts})
     written = batch.users_to_write()
-    users = _ensure_users(batch.users, written)
+    users = ensure_users(batch.users, written)
+    # Another worker may join the user that the first look found.
+    while names := _names_of_joined(users):
+        batch.rename_users(names)
+        written = batch.users_to_write()
+        users = ensure_users(batch.users, written)
     return BatchRows(event_name_ids, account_ids, complete, users, written)
 
 
@@ -162,7 +168,7 @@ def _create_accounts(
 
 _LOCK_USERS: LiteralString = """
     SELECT u.product_id, u.external_id, u.id, u.is_identified, u.account_id, u.account_since,
-           u.first_seen_at, u.last_seen_at, pg_column_size(u.traits)
+           u.first_seen_at, u.last_seen_at, pg_column_size(u.traits), u.joined_to_id
     FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, external_id)
     JOIN engagement_user u USING (product_id, external_id)
     ORDER BY u.id
@@ -185,33 +191,49 @@ _CREATE_USERS: LiteralString = """
 """
 
 
-def _ensure_users(
+_NAMES_OF: LiteralString = """
+    SELECT id, product_id, external_id FROM engagement_user WHERE id = ANY(%(ids)b::bigint[])
+"""
+
+
+def _names_of_joined(users: dict[ExternalKey, UserState]) -> dict[ExternalKey, ExternalKey]:
+    """For each joined user the user that it is joined to. Nearly always there are none."""
+    joined = {key: user.joined_to for key, user in users.items() if user.joined_to is not None}
+    if not joined:
+        return {}
+    rows = sql.fetch(_NAMES_OF, {"ids": list(set(joined.values()))})
+    names = {id: (product, external_id) for id, product, external_id in rows}
+    return {key: names[id] for key, id in joined.items()}
+
+
+def ensure_users(
     updates: dict[ExternalKey, SubjectUpdate], written: set[ExternalKey]
 ) -> dict[ExternalKey, UserState]:
     """The users, locked: those in *written* to be written, the others against a change of their
     attribution."""
     users = _lock(_LOCK_TO_WRITE, written) | _lock(_LOCK_TO_READ, updates.keys() - written)
-    if missing := updates.keys() - users.keys():
-        users |= _create_users(missing, updates)
-    if missing := updates.keys() - users.keys():
-        # Another worker created these in the meantime.
-        users |= _lock(_LOCK_TO_WRITE, missing)
+    while missing := updates.keys() - users.keys():
+        users |= create_users(missing, updates)
+        if missing := updates.keys() - users.keys():
+            # Another worker created these in the meantime, or gave their ids to other rows.
+            users |= _lock(_LOCK_TO_WRITE, missing)
     return users
 
 
 def _lock(statement: LiteralString, keys: Collection[ExternalKey]) -> dict[ExternalKey, UserState]:
     if not keys:
         return {}
-    users: dict[ExternalKey, UserState] = {}
-    for row in sql.fetch(statement, _key_arrays(keys)):
-        product, external_id, id, identified, account, since, first, last, trait_bytes = row
-        users[product, external_id] = UserState(
-            id, product, identified, account, since, first, last, trait_bytes=trait_bytes
-        )
-    return users
+    return dict(map(_read_row, sql.fetch(statement, _key_arrays(keys))))
 
 
-def _create_users(
+def _read_row(row: sql.Row) -> tuple[ExternalKey, UserState]:
+    product, external_id, id, identified, account, since, first, last, size, joined_to = row
+    return (product, external_id), UserState(
+        id, product, identified, account, since, first, last, False, size, joined_to
+    )
+
+
+def create_users(
     keys: Collection[ExternalKey], updates: dict[ExternalKey, SubjectUpdate]
 ) -> dict[ExternalKey, UserState]:
     # Sorted, so that two workers that create the same users cannot deadlock.
@@ -223,6 +245,18 @@ def _create_users(
         )
         for key, id in created.items()
     }
+
+
+_LOCK_ROWS: LiteralString = """
+    SELECT product_id, external_id, id, is_identified, account_id, account_since, first_seen_at,
+           last_seen_at, pg_column_size(traits), joined_to_id
+    FROM engagement_user WHERE id = ANY(%(ids)b::bigint[]) ORDER BY id FOR UPDATE
+"""
+
+
+def lock_rows(user_ids: Collection[int]) -> list[tuple[ExternalKey, UserState]]:
+    """These users, locked like by ``lock_users_for_update``, each with its id."""
+    return list(map(_read_row, sql.fetch(_LOCK_ROWS, {"ids": list(user_ids)})))
 
 
 def lock_users_for_update(user_ids: Iterable[int]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import LiteralString, NamedTuple
 
 from engagement.database import sql
-from engagement.messages import ReceivedMessage
+from engagement.messages import Alias, ReceivedMessage
 from engagement.models import ForgottenSubject
 
 SubjectScope = ForgottenSubject.Scope
@@ -60,9 +60,11 @@ def _is_suppressed(received: ReceivedMessage, suppressions: dict[SubjectRef, Sup
 
 
 def subjects_of(received: ReceivedMessage) -> Iterator[SubjectRef]:
-    """The user and the account that the message names."""
+    """The users and the account that the message names."""
     if received.message.user_id is not None:
         yield SubjectRef(received.product_id, SubjectScope.USER, received.message.user_id)
+    if isinstance(received.message, Alias):
+        yield SubjectRef(received.product_id, SubjectScope.USER, received.message.previous_id)
     if received.message.group_id is not None:
         yield SubjectRef(received.product_id, SubjectScope.ACCOUNT, received.message.group_id)
 

@@ -25,7 +25,7 @@ def write(batch: Batch, rows: BatchRows) -> None:
     introduced_users = _identify(batch, rows.users)
     new_counts, days = events.write_events(batch, rows)
     _write_users(batch, rows)
-    entered_accounts = attribution.all_accounts_of(
+    entered_accounts = batch.entered_accounts + attribution.all_accounts_of(
         user for user in introduced_users if not user.is_new
     )
     identified_accounts = _write_accounts(batch, rows, {id for _, id in entered_accounts})
@@ -108,7 +108,7 @@ def _write_users(batch: Batch, rows: BatchRows) -> None:
         updates[user.id] = update
     states.sort(key=lambda user: user.id)
     for chunk in stored_traits.chunks([(user, user.trait_bytes) for user in states]):
-        _update_users(chunk, {user.id: updates[user.id] for user in chunk})
+        update_users(chunk, {user.id: updates[user.id] for user in chunk})
     # Rescoring raises last_seen_at of users who only have events, so that a busy user's row is not
     # rewritten in every batch. Lowering first_seen_at is rare, so it happens here.
     _lower_first_seen(
@@ -118,7 +118,8 @@ def _write_users(batch: Batch, rows: BatchRows) -> None:
     )
 
 
-def _update_users(users: Sequence[UserState], updates: dict[int, SubjectUpdate]) -> None:
+def update_users(users: Sequence[UserState], updates: dict[int, SubjectUpdate]) -> None:
+    """Write the users' rows, with the traits of *updates*, by user id, merged into their own."""
     merged = stored_traits.merge("engagement_user", updates)
     sql.execute(
         _WRITE_USERS,

@@ -15,9 +15,9 @@ from django.db import transaction
 
 from engagement.database import locks, retries, sql
 from engagement.database.arrivals import take_arrivals
-from engagement.models import ForgottenSubject, ScoreSet
+from engagement.models import Alias, ForgottenSubject, ScoreSet, User
 from engagement.models.activity import NO_ACCOUNT
-from engagement.recording import attribution, reattribution
+from engagement.recording import attribution, moving, reattribution
 from engagement.recording.resolve import lock_users_for_update
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.scopes import get_kind
@@ -40,8 +40,9 @@ def register_eraser(eraser: SubjectEraser) -> None:
 def forget(subject: SubjectRef, now: datetime, *, suppress: bool = False) -> bool:
     """Forget the user or account. Returns whether there was one.
 
-    Messages that arrived until now take no effect. Later messages create a new subject or, with
-    *suppress*, are dropped. ``erase_forgotten()`` deletes what this leaves.
+    A user is forgotten with all ids that aliases joined. Messages that arrived until now take no
+    effect. Later messages create a new subject or, with *suppress*, are dropped.
+    ``erase_forgotten()`` deletes what this leaves.
     """
     return retries.retry_on_conflict(partial(_forget, subject, now, suppress))
 
@@ -51,28 +52,52 @@ def _forget(subject: SubjectRef, now: datetime, suppress: bool) -> bool:
         locks.lock_scoring(subject.product_id)
         if not locks.lock_product(subject.product_id):
             return False
-        row_id = _hide(subject)
+        same_person = _ids_of_person(subject)
+        # The same for all ids of a person, so that lifting a suppression finds them.
         (up_to,) = take_arrivals(1)
-        ForgottenSubject.objects.create(
-            product_id=subject.product_id,
-            scope=subject.scope,
-            digest=subject.digest,
-            up_to=up_to,
-            is_suppressed=suppress,
-            row_id=row_id,
-            forgotten_at=now,
-        )
-        for erase in _erasers:
-            erase(subject, now)
-    return row_id is not None
+        row_ids = [_forget_id(each, up_to, now, suppress) for each in same_person]
+    return any(row_id is not None for row_id in row_ids)
+
+
+def _forget_id(subject: SubjectRef, up_to: int, now: datetime, suppress: bool) -> int | None:
+    row_id = _hide(subject)
+    ForgottenSubject.objects.create(
+        product_id=subject.product_id,
+        scope=subject.scope,
+        digest=subject.digest,
+        up_to=up_to,
+        is_suppressed=suppress,
+        row_id=row_id,
+        forgotten_at=now,
+    )
+    for erase in _erasers:
+        erase(subject, now)
+    return row_id
+
+
+def _ids_of_person(subject: SubjectRef) -> list[SubjectRef]:
+    """The subject under all of its ids. Deletes the aliases, which would keep them."""
+    if subject.scope != SubjectScope.USER:
+        return [subject]
+    users = User.objects.filter(product=subject.product_id, external_id=subject.external_id)
+    row = users.values_list("pk", "joined_to_id").first()
+    if row is None:
+        return [subject]
+    user_id, joined_to = row
+    aliases = Alias.objects.filter(product=subject.product_id, user=joined_to or user_id)
+    pairs = aliases.values_list("previous_id", "new_id")
+    ids = {subject.external_id, *(id for pair in pairs for id in pair)}
+    aliases.delete()
+    return [subject._replace(external_id=id) for id in sorted(ids)]
 
 
 def lift_suppression(subject: SubjectRef) -> int:
-    """Record later messages that name the subject. Returns how many requests suppressed them."""
-    suppressing = ForgottenSubject.objects.filter(
-        product_id=subject.product_id, digest=subject.digest, is_suppressed=True
-    )
-    return suppressing.update(is_suppressed=False)
+    """Record later messages that name the subject, by any id that it was forgotten with. Returns
+    how many requests suppressed them."""
+    forgotten = ForgottenSubject.objects.filter(product_id=subject.product_id, is_suppressed=True)
+    requests = list(forgotten.filter(digest=subject.digest).values_list("up_to", flat=True))
+    forgotten.filter(scope=subject.scope, up_to__in=requests).update(is_suppressed=False)
+    return len(requests)
 
 
 def _hide(subject: SubjectRef) -> int | None:
@@ -91,6 +116,9 @@ def _hide(subject: SubjectRef) -> int | None:
             is_identified=False,
             created_at=None,
         )
+        if subject.scope == SubjectScope.USER:
+            User.objects.filter(product=subject.product_id, pk=row_id).update(joined_to=None)
+            moving.delete_requests(subject.product_id, [row_id])
         _delete_scores(subject, row_id)
     return row_id
 
@@ -199,7 +227,10 @@ def _erase_users_of(row: dict[str, Any]) -> bool:
     # Events and counts say what was done in the account, so their accounts must be correct first.
     is_locked = locks.share_lock_products([product_id])
     lock_users_for_update(ids)
-    if is_locked and reattribution.process_user_requests(product_id, ids):
+    if is_locked and (
+        moving.process_user_requests(product_id, ids)
+        or reattribution.process_user_requests(product_id, ids)
+    ):
         return True
     for statement in _DELETE_FROM_ACCOUNT:
         sql.execute(statement, {**row, "users": ids})

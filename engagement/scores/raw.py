@@ -54,17 +54,40 @@ _SCORE_ACCOUNTS_BY_AUDIENCE = _load("score_accounts.sql").format(
 def score_users(score_set: ScoreSet, user_ids: Collection[int], today: date) -> set[int]:
     """Compute the users' engagement rows; return the users who entered or left the audience.
 
-    Skips users that nobody has identified. The caller must score the accounts of the returned
-    users afterwards.
+    Skips users that nobody has identified, and deletes the rows of joined users. The caller must
+    score the accounts of the returned users afterwards.
     """
     if not user_ids:
         return set()
+    _delete_joined(score_set, user_ids)
     if not score_set.audience:
         _score(_SCORE_USERS, score_set, user_ids, today)
         return set()
     members, changed = audiences.refresh_members(score_set, user_ids, today)
     _score(_SCORE_USERS, score_set, members, today)
     return changed
+
+
+_DELETE_JOINED: LiteralString = f"""
+    DELETE FROM engagement_userengagement
+    WHERE product_id = {sql.PRODUCT} AND score_set_id = {sql.SCORE_SET}
+      AND user_id = ANY(%(joined)b::bigint[])
+"""
+_FIND_JOINED: LiteralString = """
+    SELECT id FROM engagement_user WHERE id = ANY(%(users)b::bigint[]) AND joined_to_id IS NOT NULL
+"""
+
+
+def _delete_joined(score_set: ScoreSet, user_ids: Collection[int]) -> None:
+    """Delete the rows of those of the users who are joined to others."""
+    if joined := sql.fetch(_FIND_JOINED, {"users": list(user_ids)}):
+        parameters = {
+            "product": score_set.product_id,
+            "score_set": score_set.pk,
+            "joined": [id for (id,) in joined],
+        }
+        if sql.execute(_DELETE_JOINED, parameters):
+            ScoreSet.objects.filter(pk=score_set.pk).update(benchmarks_stale=True)
 
 
 def score_accounts(score_set: ScoreSet, account_ids: Collection[int], today: date) -> None:

@@ -151,10 +151,16 @@ def _received(
 
 def _record(messages: Sequence[NumberedMessage], outcomes: LineOutcomes) -> None:
     unique, duplicates = message_ids.split_duplicates([message.received for message in messages])
-    forgotten, dropped_traits = record(unique)
-    outcomes.recorded += len(unique) - len(forgotten)
+    forgotten, dropped_traits, unjoined = record(unique)
+    outcomes.recorded += len(unique) - len(forgotten) - len(unjoined)
     outcomes.duplicates += len(duplicates)
     outcomes.forgotten += len(forgotten)
+    rejected = {message.arrival for message in unjoined}
+    outcomes.problems += (
+        (message.number, f"{texts.short_reason(DropReason.ALIAS, texts.TOO_MANY_IDS)}.")
+        for message in messages
+        if message.received.arrival in rejected
+    )
     for message in messages if dropped_traits else ():
         if names := dropped_traits.get(message.received.arrival):
             reason = texts.short_reason(

@@ -76,7 +76,14 @@ AnyTime: TypeAlias = Annotated[
     ),
 ]
 AnonymousId: TypeAlias = Annotated[Any, _field("A message with only this ID is dropped.", type=_ID)]
-PreviousId: TypeAlias = Annotated[Any, _field("The old ID in an alias.", type=_ID)]
+PreviousId: TypeAlias = Annotated[
+    Any,
+    _text(
+        fields.MAX_ID_LENGTH,
+        "The user's old ID in an alias. What was and will be sent with it is the user's.",
+        type=_ID,
+    ),
+]
 ViewName: TypeAlias = Annotated[Any, _field("The name of the page or screen.", type="string")]
 SentAt: TypeAlias = Annotated[
     Any,

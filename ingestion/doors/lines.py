@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import msgspec
 
 from engagement.messages import (
+    Alias,
     CountStatement,
     Group,
     Identify,
@@ -40,6 +41,13 @@ class TrackLine(v2.TrackBody, rename="camel", tag_field="type", tag="track"):
     pass
 
 
+class AliasLine(msgspec.Struct, rename="camel", tag_field="type", tag="alias"):
+    user_id: str | None = None
+    previous_id: str | None = None
+    timestamp: str | None = None
+    message_id: str | None = None
+
+
 class SeenLine(msgspec.Struct, rename="camel", tag_field="type", tag="seen"):
     user_id: str | None = None
     group_id: str | None = None
@@ -62,7 +70,9 @@ class CountLine(msgspec.Struct, rename="camel", tag_field="type", tag="count"):
     group_id: str | None = None
 
 
-Line: TypeAlias = IdentifyLine | GroupLine | TrackLine | SeenLine | MembershipLine | CountLine
+Line: TypeAlias = (
+    IdentifyLine | GroupLine | TrackLine | AliasLine | SeenLine | MembershipLine | CountLine
+)
 _decode: Callable[[str], Line] = make_decoder(cast(Any, Line))
 
 
@@ -84,6 +94,8 @@ def parse(text: str, received_at: datetime) -> ParsedLine:
             return ParsedLine(message, _source(line))
         case GroupLine():
             return ParsedLine(v2.read_group(line, received_at, _message_id(line)), _source(line))
+        case AliasLine():
+            return ParsedLine(_alias(line, received_at))
         case SeenLine():
             return ParsedLine(_subject(line, received_at))
         case MembershipLine():
@@ -92,12 +104,21 @@ def parse(text: str, received_at: datetime) -> ParsedLine:
             return ParsedLine(_count(line, received_at))
 
 
-def _message_id(line: IdentifyLine | GroupLine | TrackLine) -> str | None:
+def _message_id(line: IdentifyLine | GroupLine | TrackLine | AliasLine) -> str | None:
     return fields.message_id(line.message_id, "messageId")
 
 
 def _source(line: IdentifyLine | GroupLine) -> Source:
     return Source.MARKETPLACE if line.source else Source.MESSAGE
+
+
+def _alias(line: AliasLine, received_at: datetime) -> Alias:
+    return Alias(
+        user_id=fields.required_id(line.user_id, "userId"),
+        previous_id=fields.required_id(line.previous_id, "previousId"),
+        timestamp=timestamps.from_iso(line.timestamp, received_at),
+        message_id=_message_id(line),
+    )
 
 
 def _subject(line: SeenLine, received_at: datetime) -> SubjectStatement:
@@ -148,12 +169,14 @@ _LINE_TYPES: dict[type[Statement], str] = {
     Identify: "identify",
     Group: "group",
     Track: "track",
+    Alias: "alias",
     SubjectStatement: "seen",
     MembershipStatement: "link",
     CountStatement: "count",
 }
 _FIELD_NAMES = {
     "user_id": "userId",
+    "previous_id": "previousId",
     "group_id": "groupId",
     "message_id": "messageId",
     "first_at": "firstAt",

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from engagement.messages import Group, Identify, Track, Traits
+from engagement.messages import Alias, Group, Identify, Track, Traits
 from ingestion.doors import DecodedRequest, field_types, fields
 from ingestion.doors.bodies import (
     MAX_BATCH_MESSAGES,
@@ -196,7 +196,7 @@ def _message(sent: SegmentBody, kind: object, message_id: str | None, clock: Clo
         case "page" | "screen":
             return _view(sent, kind, message_id, clock)
         case "alias":
-            return _note(sent, DropReason.ALIAS, kind)
+            return _alias(sent, message_id, clock)
     raise invalid_field("type", f"type must be one of {', '.join(KINDS)}.")
 
 
@@ -256,6 +256,20 @@ def _track_of(sent: SegmentBody, event: str, message_id: str | None, clock: Cloc
         event=event,
         timestamp=_time(sent, clock),
         group_id=_account(sent),
+        message_id=message_id,
+    )
+
+
+def _alias(sent: SegmentBody, message_id: str | None, clock: Clock) -> Payload:
+    # In a browser, the previous id is the anonymous one unless the caller names another. Nothing is
+    # ever recorded of an anonymous id, so there is nothing to join.
+    names_nobody = _is_blank(sent.previous_id) or sent.previous_id == sent.anonymous_id
+    if not _is_blank(sent.anonymous_id) and (names_nobody or _is_blank(sent.user_id)):
+        return _note(sent, DropReason.ANONYMOUS, "alias")
+    return Alias(
+        user_id=fields.required_id(_id(sent.user_id, "userId"), "userId"),
+        previous_id=fields.required_id(_id(sent.previous_id, "previousId"), "previousId"),
+        timestamp=_time(sent, clock),
         message_id=message_id,
     )
 

@@ -211,9 +211,9 @@ def _process(
                 )
             )
     recordable, duplicates = message_ids.split_duplicates(recordable)
-    forgotten, dropped_traits = record(recordable)
+    forgotten, dropped_traits, unjoined = record(recordable)
     partly_recorded: list[Drop] = []
-    if duplicates or forgotten or dropped_traits:
+    if duplicates or forgotten or dropped_traits or unjoined:
         by_arrival = {message.id: message for message in claimed}
         for reason, rejected in (
             (DropReason.DUPLICATE, duplicates),
@@ -223,12 +223,24 @@ def _process(
                 _drop(by_arrival[message.arrival], message.product_id, reason, message.message)
                 for message in rejected
             )
+        dropped += (
+            msgspec.structs.replace(
+                _drop(
+                    by_arrival[message.arrival],
+                    message.product_id,
+                    DropReason.ALIAS,
+                    message.message,
+                ),
+                detail=texts.TOO_MANY_IDS,
+            )
+            for message in unjoined
+        )
         partly_recorded = list(_trait_drops(recordable, dropped_traits, by_arrival))
     # Last, because workers wait for each other's counts: all of them update the same few rows.
     drops.save_drops([*dropped, *partly_recorded], now)
     used = {bytes(message.key_digest) for message in claimed}
     _save_key_use([sender for digest, sender in senders.items() if digest in used], now)
-    return hours.count_by_hour(recordable, forgotten, dropped)
+    return hours.count_by_hour(recordable, [*forgotten, *unjoined], dropped)
 
 
 def _senders(digests: set[bytes]) -> dict[bytes, SenderKey]:

@@ -23,13 +23,13 @@ HourlyCounts = Counter[tuple[int, datetime, str]]
 
 def count_by_hour(
     recorded: Sequence[ReceivedMessage],
-    forgotten: Sequence[ReceivedMessage],
+    rejected: Sequence[ReceivedMessage],
     dropped: Sequence[Drop],
 ) -> HourlyCounts:
-    """The counts of *recorded* messages, without those that were *forgotten*, and of *dropped*
+    """The counts of *recorded* messages, without those that were *rejected*, and of *dropped*
     ones. Messages without a product are not counted."""
     counts = _by_hour(recorded)
-    counts.subtract(_by_hour(forgotten))
+    counts.subtract(_by_hour(rejected))
     counts.update(
         (drop.product_id, start_of_hour(drop.received_at), drop.reason.value)
         for drop in dropped

@@ -131,8 +131,9 @@ class _Search:
             self.look("new accounts", lambda: _new_subjects(Account, self._product_id))
             return
         in_product = {"product": self._product_id}
-        if user := User.objects.filter(**in_product, external_id=term).first():
-            self._look_for_user(user)
+        users = User.objects.select_related("joined_to")
+        if user := users.filter(**in_product, external_id=term).first():
+            self._look_for_user(user.joined_to or user)
         if account := Account.objects.filter(**in_product, external_id=term).first():
             self._look_for_account(account)
         if name := EventName.objects.filter(**in_product, name=term).first():

@@ -7,7 +7,8 @@ from datetime import datetime
 import msgspec
 
 from engagement.core import charts
-from engagement.messages import Track
+from engagement.messages import Alias, Track
+from engagement.recording.aliases import MAX_IDS_PER_USER
 from ingestion.models import DropReason
 from ingestion.payloads import UnusableMessage, decode
 
@@ -21,7 +22,7 @@ REMEDIES = {
     "`python manage.py forget` with --allow-again.",
     DropReason.DELETED_PRODUCT: "Stop sending with keys of the deleted product.",
     DropReason.ANONYMOUS: "Call identify first so that every message has a userId.",
-    DropReason.ALIAS: "Use one permanent userId from the first message on.",
+    DropReason.ALIAS: "Check that no id in your aliases is shared by many people.",
     DropReason.TOO_MANY_TRAITS: "Keep ids and dates out of trait names. To make room, send null "
     "for unused traits.",
     DropReason.UNUSABLE: "Compare the request with the API documentation.",
@@ -47,19 +48,27 @@ class MessageSummary:
     event: str = ""
     message_id: str = ""
     timestamp: datetime | None = None
+    previous_user: str = ""
 
     def __str__(self) -> str:
         parts = [
             self.kind,
             self.event and f"“{self.event}”",
             self.user and f"user {self.user}",
+            self.previous_user and f"previously {self.previous_user}",
             self.account and f"account {self.account}",
         ]
         return " · ".join(part for part in parts if part)
 
     def mentions(self, term: str) -> bool:
         """Whether *term* is one of its ids or names."""
-        return term in (self.user, self.account, self.event, self.message_id)
+        return term in (
+            self.user,
+            self.account,
+            self.event,
+            self.message_id,
+            self.previous_user,
+        )
 
 
 def summarize(payload: bytes) -> MessageSummary:
@@ -81,6 +90,7 @@ def summarize(payload: bytes) -> MessageSummary:
         event=message.event if isinstance(message, Track) else "",
         message_id=message.message_id or "",
         timestamp=message.timestamp,
+        previous_user=message.previous_id if isinstance(message, Alias) else "",
     )
 
 
@@ -89,6 +99,8 @@ def short_reason(reason: str, detail: str = "") -> str:
     short = DropReason(reason).label.split(":", 1)[0]
     return f"{short}: {detail}" if detail else short
 
+
+TOO_MANY_IDS = f"a user has at most {MAX_IDS_PER_USER} ids"
 
 # Of up to 256 traits in a message.
 MAX_TRAITS_NAMED = 10

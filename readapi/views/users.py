@@ -8,13 +8,19 @@ from readapi.views.base import ReadView
 
 
 class UserList(rankings.RankedList):
-    """The users of a workspace, highest score first, or the one that a look-up finds."""
+    """The users of a workspace, highest score first, or the one that a look-up finds.
+
+    A tracking ID that an alias joined to another user finds that user.
+    """
 
     ranking = rankings.USERS
 
 
 class UserDetail(ReadView):
-    """One user with their metrics and, by `expand`, more."""
+    """One user with their metrics and, by `expand`, more.
+
+    The ID of a user who was joined to another by an alias returns that user, with their ID.
+    """
 
     PARAMETERS = ("workspace_id", "expand", "traits")
     EXPANSIONS = ("traits", "segments", "events", "history")

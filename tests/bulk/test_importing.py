@@ -147,7 +147,8 @@ BAD = {
     b"\xff": "The line is not valid UTF-8.",
     b"{}": "type is required and must be a non-empty string.",
     b'{"type": 5}': "type must be a string.",
-    b'{"type": "alias", "userId": "a"}': "type has an unknown value. Check its spelling.",
+    b'{"type": "page", "userId": "a"}': "type has an unknown value. Check its spelling.",
+    b'{"type": "alias", "userId": "a"}': "previousId is required and must be a non-empty string.",
     b'{"type": "track", "event": "x"}': "userId is required and must be a non-empty string.",
     b'{"type": "track", "userId": "a"}': "event is required and must be a non-empty string.",
     b'{"type": "track", "userId": 7, "event": "x"}': "userId must be a string.",
@@ -293,7 +294,7 @@ def test_what_is_before_the_damage_of_a_file_stays_recorded(
 def test_the_command_imports_files_and_says_what_became_of_them(
     name: str, acme: Product, folder: Folder
 ) -> None:
-    path = folder.write(name, json_lines(ADA, OPENED, {"type": "alias"}))
+    path = folder.write(name, json_lines(ADA, OPENED, {"type": "page"}))
     said = folder.run("import_messages", path, "--product", "Acme")
     assert f"{path}: 3 lines: 2 recorded; 1 invalid, listed in " in said
     assert "A worker updates the scores" in said

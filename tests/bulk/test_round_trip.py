@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from engagement.database import sql
 from engagement.messages import (
+    Alias,
     CountStatement,
     Group,
     Identify,
@@ -26,6 +27,7 @@ from engagement.messages import (
     Track,
 )
 from engagement.models import DailyCount, Event, ForgottenSubject, Product, User
+from engagement.recording import moving, reattribution
 from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting, maintenance
@@ -34,7 +36,17 @@ from engagement.traits import Source
 from ingestion.bulk import exporting
 from ingestion.doors import lines
 from tests.bulk.lines import Folder, import_bytes, json_lines
-from tests.engagement.history import NOON, group, identify, received, state, tell, track
+from tests.engagement.history import (
+    NOON,
+    alias,
+    at,
+    group,
+    identify,
+    received,
+    state,
+    tell,
+    track,
+)
 from tests.engagement.test_order_does_not_matter import scores
 from tests.pipeline.waiting import at_once
 
@@ -198,6 +210,7 @@ messages = st.one_of(
     st.builds(Identify, users, times, traits, st.none() | accounts),
     st.builds(Group, accounts, times, traits, st.none() | users),
     st.builds(Track, users, st.sampled_from(["opened", "saved"]), times, st.none() | accounts),
+    st.builds(Alias, st.sampled_from(["ann", "bob", "cem"]), users, times),
 )
 said = st.tuples(messages, st.sampled_from(Source))
 
@@ -242,12 +255,31 @@ def tell_as(product: Product, told: list[tuple[Message, Source]], first: int) ->
     )
 
 
+def test_rows_that_are_still_to_be_moved_are_exported_as_the_other_users(
+    acme: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moving, "MAX_ROWS_PER_BATCH", 0)
+    monkeypatch.setattr(moving, "ROWS_PER_STEP", 2)
+    for user in ("old", "new"):
+        tell(acme, identify(user, -30, "initech"))
+        tell(acme, *(track(user, f"event {hour}", hours=-hour) for hour in range(3)))
+    # Retention leaves counts without events.
+    Event.objects.filter(occurred_at__lt=at(-1)).delete()
+    tell(acme, alias("old", "new"))
+    moving._step()
+    copy = copied(acme)
+    moving.process_requests()
+    reattribution.process_requests()
+    assert_same(copy, acme)
+
+
 @pytest.mark.parametrize(
     "statement",
     [
         Identify("ada", NOON, {"plan": None}, "initech", "m1"),
         Group("initech", NOON, {"plan": "pro"}, "ada"),
         Track("ada", "opened", NOON, "initech"),
+        Alias("ada", "ada@example.com", NOON, "m2"),
         SubjectStatement(NOON, NOON, True, user_id="ada"),
         MembershipStatement("ada", "initech", NOON),
         CountStatement("ada", "opened", NOON, 3),

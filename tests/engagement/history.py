@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from engagement.messages import Group, Identify, Message, ReceivedMessage, Track
+from engagement.messages import Alias, Group, Identify, Message, ReceivedMessage, Track
 from engagement.models import Account, DailyCount, Event, EventName, Membership, Product, User
 from engagement.recording.record import record
 
@@ -30,6 +30,10 @@ def group(account: str, hours: float = 0, user: str | None = None, **traits: Any
 
 def track(user: str, event: str = "opened", hours: float = 0, group: str | None = None) -> Track:
     return Track(user, event, at(hours), group)
+
+
+def alias(previous: str, user: str, hours: float = 0) -> Alias:
+    return Alias(user, previous, at(hours))
 
 
 def received(product: Product, messages: Sequence[Message]) -> list[ReceivedMessage]:
@@ -62,6 +66,12 @@ def state(product: Product) -> dict[str, Any]:
                 user.first_seen_at,
             )
             for user in users.values()
+            if user.joined_to_id is None
+        },
+        "joined ids": {
+            user.external_id: users[user.joined_to_id].external_id
+            for user in users.values()
+            if user.joined_to_id is not None
         },
         "accounts": {
             account.external_id: (

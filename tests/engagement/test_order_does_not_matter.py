@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engagement.messages import Group, Identify, Message, ReceivedMessage, Track
+from engagement.messages import Alias, Group, Identify, Message, ReceivedMessage, Track
 from engagement.models import AccountEngagement, Product, User, UserEngagement
 from engagement.recording.record import record
 from engagement.rescoring.rescore import rescore
@@ -17,6 +17,8 @@ from tests.engagement.history import NOON, state
 pytestmark = pytest.mark.django_db
 
 users = st.sampled_from(["ann", "bob"])
+# One of them is named by aliases alone.
+ids = st.sampled_from(["ann", "bob", "cem"])
 groups = st.sampled_from(["acme", "globex", "initech"])
 # Few distinct times, so that messages often carry the same one.
 times = st.integers(-40, 4).map(lambda hours: NOON + timedelta(hours=hours))
@@ -30,12 +32,17 @@ messages = st.one_of(
     st.builds(Group, groups, times, traits, st.none() | users),
     st.builds(Track, users, st.sampled_from(["opened", "saved"]), times, st.none() | groups),
 )
+aliases = st.builds(Alias, ids, ids, times)
 
 
 @st.composite
-def two_tellings(draw: st.DrawFn) -> tuple[list[Message], list[list[int]]]:
+def two_tellings(
+    draw: st.DrawFn, with_aliases: bool = False
+) -> tuple[list[Message], list[list[int]]]:
     """Messages, and their places in another order, split into batches."""
-    told = draw(st.lists(messages, min_size=1, max_size=12))
+    told: list[Message] = draw(st.lists(messages, min_size=1, max_size=12))
+    if with_aliases:
+        told += draw(st.lists(aliases, min_size=1, max_size=4))
     order = draw(st.permutations(range(len(told))))
     cuts = sorted(draw(st.sets(st.integers(1, len(told)), max_size=4)))
     bounds = [0, *cuts, len(told)]
@@ -69,6 +76,22 @@ def scores(product: Product) -> dict[str, Any]:
 def test_any_order_and_any_batches_give_the_same(
     db: None, tellings: tuple[list[Message], list[list[int]]]
 ) -> None:
+    assert_same_state(tellings)
+
+
+@given(two_tellings(with_aliases=True))
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+def test_aliases_in_any_order_give_the_same(
+    db: None, tellings: tuple[list[Message], list[list[int]]]
+) -> None:
+    assert_same_state(tellings)
+
+
+def assert_same_state(tellings: tuple[list[Message], list[list[int]]]) -> None:
     messages, batches = tellings
     once, split = Product.create_with_workspace("once"), Product.create_with_workspace("split")
 

@@ -16,7 +16,7 @@ from engagement.rescoring.rescore import rescore
 from ingestion.models import DroppedMessage, IngestionKey
 from readapi.models import ApiToken
 from tests.admin.rows import Rows, fill
-from tests.engagement.history import NOON, group, identify, state, tell, track
+from tests.engagement.history import NOON, alias, group, identify, state, tell, track
 from tests.pipeline.waiting import (
     Eventually,
     at_once,
@@ -55,6 +55,7 @@ def add_to(rows: Rows) -> None:
     wait(rows.key.secret, track("bob", group="initech"))
     drain()
     tell(product, group("hooli"), *[track(f"user {place}") for place in range(20)])
+    tell(product, alias("user 1", "user 2"))
 
 
 def delete(product: Product) -> int:
@@ -82,6 +83,7 @@ def test_no_table_has_rows_left(acme: Product, globex: Product) -> None:
     assert before.keys() >= {
         "engagement_account",
         "engagement_accountengagement",
+        "engagement_alias",
         "engagement_dailycount",
         "engagement_event",
         "engagement_eventname",

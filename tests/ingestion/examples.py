@@ -34,8 +34,8 @@ SEGMENT_MINIMAL: dict[str, dict[str, Any]] = {
     "/segment/v1/p": {"userId": "ada"},
     "/segment/v1/screen": {"userId": "ada"},
     "/segment/v1/s": {"userId": "ada"},
-    "/segment/v1/alias": {"userId": "ada"},
-    "/segment/v1/a": {"userId": "ada"},
+    "/segment/v1/alias": {"userId": "ada", "previousId": "a1"},
+    "/segment/v1/a": {"userId": "ada", "previousId": "a1"},
 }
 SEGMENT_PATHS = list(SEGMENT_MINIMAL)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pytest import approx
 
-from engagement.messages import Group, Identify, Track
+from engagement.messages import Alias, Group, Identify, Track
 from ingestion import timestamps
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES
 from ingestion.models import DropReason
@@ -134,6 +134,14 @@ SAID: list[tuple[dict[str, Any], Payload]] = [
         {"type": "track", "userId": "ada", "event": "x", "messageId": 10**100},
         Track("ada", "x", AT, None, sha256(b"1" + b"0" * 100).hexdigest()),
     ),
+    (
+        {"type": "alias", "userId": "ada", "previousId": "ada@example.com", "messageId": "m1"},
+        Alias("ada", "ada@example.com", AT, "m1"),
+    ),
+    (
+        {"type": "alias", "userId": 7, "previousId": 6, "anonymousId": "a1"},
+        Alias("7", "6", AT),
+    ),
 ]
 # What is accepted and not recorded, for which reason.
 NOT_RECORDED: list[tuple[dict[str, Any], UnusableMessage]] = [
@@ -152,9 +160,18 @@ NOT_RECORDED: list[tuple[dict[str, Any], UnusableMessage]] = [
     ({"type": "page", "anonymousId": "a1"}, UnusableMessage(DropReason.ANONYMOUS, "page")),
     ({"type": "page", "name": "Pricing"}, UnusableMessage(DropReason.ANONYMOUS, "page")),
     ({"type": "screen", "userId": None}, UnusableMessage(DropReason.ANONYMOUS, "screen")),
+    # In a browser, the previous id is the anonymous one.
     (
-        {"type": "alias", "userId": "ada", "previousId": "a1", "messageId": "m1"},
-        UnusableMessage(DropReason.ALIAS, "alias", "", None, "m1"),
+        {"type": "alias", "userId": "ada", "previousId": "a1", "anonymousId": "a1"},
+        UnusableMessage(DropReason.ANONYMOUS, "alias"),
+    ),
+    (
+        {"type": "alias", "userId": "ada", "anonymousId": "a1", "messageId": "m1"},
+        UnusableMessage(DropReason.ANONYMOUS, "alias", "", None, "m1"),
+    ),
+    (
+        {"type": "alias", "previousId": "ada", "anonymousId": "a1"},
+        UnusableMessage(DropReason.ANONYMOUS, "alias"),
     ),
 ]
 NO_ID = "must be a string or an integer."
@@ -175,6 +192,8 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"type": "track", "userId": "ada", "event": "a\0"}, "event", "control characters"),
     ({"type": "group", "userId": "ada"}, "groupId", "groupId is required"),
     ({"type": "group", "groupId": "g", "traits": [1]}, "traits", "traits must be an object."),
+    ({"type": "alias", "userId": "ada"}, "previousId", "previousId is required"),
+    ({"type": "alias", "previousId": "ada"}, "userId", "userId is required"),
     ({"type": "group", "groupId": "g", "userId": {}}, "userId", NO_ID),
     (
         {"type": "identify", "userId": "ada", "traits": "pro"},
@@ -277,10 +296,10 @@ def test_a_whole_number_is_an_identifier(
 
 
 def test_a_dropped_message_is_found_by_its_numeric_id(post: Post, accepted: list[Accepted]) -> None:
-    post("/segment/v1/alias", {"userId": 42, "previousId": 41, "messageId": 7}, **KEY)
+    post("/segment/v1/alias", {"userId": 42, "anonymousId": 41, "messageId": 7}, **KEY)
     post("/segment/v1/track", {"anonymousId": 42, "event": "Opened", "messageId": 8}, **KEY)
     assert [one.message for one in accepted] == [
-        UnusableMessage(DropReason.ALIAS, "alias", "", None, "7"),
+        UnusableMessage(DropReason.ANONYMOUS, "alias", "", None, "7"),
         UnusableMessage(DropReason.ANONYMOUS, "track", "", "Opened", "8"),
     ]
 
@@ -435,7 +454,7 @@ def test_pipelines_get_202_with_an_empty_body(post: Post, accepted: list[Accepte
 
 @pytest.mark.parametrize("path", SDK_PATHS)
 def test_sdks_get_200_with_success(path: str, post: Post, accepted: list[Accepted]) -> None:
-    body = {"batch": [TRACK]} | TRACK | {"groupId": "initech"}
+    body = {"batch": [TRACK]} | TRACK | {"groupId": "initech", "previousId": "a1"}
     answer = post(path, body, **KEY)
     assert (answer.status_code, body_of(answer)) == (200, {"success": True})
     assert answer["Content-Type"] == "application/json"
@@ -512,7 +531,8 @@ def test_the_key_is_the_headers_or_the_bodys(
     post: Post,
     accepted: list[Accepted],
 ) -> None:
-    body = {"batch": [TRACK]} | TRACK | {"groupId": "initech", "writeKey": write_key}
+    body: dict[str, Any] = {"batch": [TRACK]} | TRACK | {"groupId": "initech"}
+    body |= {"previousId": "a1", "writeKey": write_key}
     headers = {"HTTP_AUTHORIZATION": header} if header else {}
     assert post(path, body, **headers).status_code in {200, 202}
     assert [one.key for one in accepted] == [key]

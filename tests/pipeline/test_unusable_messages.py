@@ -1,4 +1,4 @@
-"""What is bad in a batch, anonymous or an alias is listed as dropped, and the rest is recorded."""
+"""What is bad or anonymous in a batch is listed as dropped, and the rest is recorded."""
 
 from datetime import date
 
@@ -16,7 +16,7 @@ from tests.pipeline.waiting import counts, drain, dropped, places_of, quarantine
 GOOD = {"type": "track", "userId": "ada", "event": "Opened"}
 NAMELESS = {"type": "track", "userId": "ada", "messageId": "m1", "properties": {"a": "planted"}}
 ANONYMOUS = {"type": "page", "anonymousId": "planted", "name": "Home", "messageId": "m2"}
-ALIAS = {"type": "alias", "userId": "planted", "previousId": "planted"}
+ALIAS = {"type": "alias", "userId": "planted", "previousId": "a1", "anonymousId": "a1"}
 NOTE = UnusableMessage(DropReason.UNUSABLE, "track", "event is required.", "Opened", "m1")
 
 
@@ -53,7 +53,7 @@ def test_a_batch_is_recorded_but_for_what_is_wrong_in_it(post: Post, acme: Produ
             "event is required and must be a non-empty string.",
         ),
         ("anonymous", "page", "", "m2", ""),
-        ("alias", "alias", "", "", ""),
+        ("anonymous", "alias", "", "", ""),
         ("unusable", "unknown", "", "", "A message must be a JSON object."),
     ]
     assert set(DroppedMessage.objects.values_list("product__name", flat=True)) == {"Acme"}
@@ -67,7 +67,7 @@ def test_whole_messages_that_are_not_recorded_wait_in_the_inbox_like_others(post
     assert InboxMessage.objects.count() == 2
     assert listed() == []
     drain()
-    assert [reason for _, reason in dropped()] == ["anonymous", "alias"]
+    assert [reason for _, reason in dropped()] == ["anonymous", "anonymous"]
 
 
 def test_they_are_counted_per_reason(acme: Product, acme_key: str) -> None:

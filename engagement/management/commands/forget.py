@@ -13,8 +13,9 @@ from engagement.removal import forgetting
 
 class Command(BaseCommand):
     help = (
-        "Delete a user or an account: events, counts, memberships, traits, and scores, as well as "
-        "their messages in the inbox, in quarantine, and in the list of dropped messages."
+        "Delete a user, with all ids that aliases joined, or an account: events, counts, "
+        "memberships, traits, and scores, as well as their messages in the inbox, in quarantine, "
+        "and in the list of dropped messages."
     )
     requires_system_checks = []
 

@@ -1,0 +1,74 @@
+"""Decides which user ids are one person's, and which of them stands for the person.
+
+Both depend on the aliases alone, and not on their order of arrival: the ids of a person are those
+that aliases connect, in any direction and over any number of steps.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple, TypeAlias
+
+from engagement.recording.batch import AliasMessage, ExternalKey
+
+# A mistake of a sender could make all users one person, and that cannot be undone.
+MAX_IDS_PER_USER = 100
+
+# The timestamp and the arrival of an alias. The greater one is later.
+AliasStamp: TypeAlias = tuple[datetime, int]
+
+
+class StoredAlias(NamedTuple):
+    """The latest alias from one id to another, by the ids of one product."""
+
+    previous_id: str
+    new_id: str
+    stamp: AliasStamp
+
+
+def current_id(aliases: Iterable[StoredAlias]) -> str:
+    """Which of a person's ids stands for the person.
+
+    It is an id that no alias replaces; of several, the one that the latest alias names. If the
+    aliases form a circle, it is the id whose replacement is the oldest: the latest aliases count.
+    """
+    replaced: dict[str, AliasStamp] = {}
+    kept: dict[str, AliasStamp] = {}
+    for previous_id, new_id, stamp in aliases:
+        replaced[previous_id] = max(stamp, replaced.get(previous_id, stamp))
+        kept[new_id] = max(stamp, kept.get(new_id, stamp))
+    never_replaced = kept.keys() - replaced.keys()
+    if never_replaced:
+        return max(never_replaced, key=kept.__getitem__)
+    return min(replaced, key=replaced.__getitem__)
+
+
+class Grouping(NamedTuple):
+    """The ids of the person of each id, and what became of the aliases.
+
+    All ids of a person have the same set. The rejected aliases would give a person too many ids.
+    """
+
+    ids: dict[ExternalKey, set[ExternalKey]]
+    accepted: list[AliasMessage]
+    rejected: list[AliasMessage]
+
+
+def group_ids(persons: Iterable[set[ExternalKey]], aliases: Sequence[AliasMessage]) -> Grouping:
+    """Connect the ids that the aliases name. *persons* are the ids that are connected already."""
+    ids: dict[ExternalKey, set[ExternalKey]] = {}
+    for person in map(set, persons):
+        for id in person:
+            ids[id] = person
+    accepted: list[AliasMessage] = []
+    rejected: list[AliasMessage] = []
+    for alias in sorted(aliases, key=lambda alias: (alias.at, alias.arrival)):
+        previous = ids.setdefault(alias.previous, {alias.previous})
+        own = ids.setdefault(alias.user, {alias.user})
+        if previous is not own:
+            if len(previous) + len(own) > MAX_IDS_PER_USER:
+                rejected.append(alias)
+                continue
+            own |= previous
+            ids |= dict.fromkeys(previous, own)
+        accepted.append(alias)
+    return Grouping(ids, accepted, rejected)
