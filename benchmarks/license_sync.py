@@ -24,7 +24,7 @@ PATIENCE = 900.0
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     with temporary_service() as service:
-        bench = Bench(service, options.licenses)
+        bench = Bench(service, options.licenses, options.report)
         first = bench.first()
         unchanged = bench.unchanged()
         killed = bench.killed()
@@ -34,9 +34,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
 class Bench:
     """A service that is connected to a simulated marketplace."""
 
-    def __init__(self, service: Service, licenses: int) -> None:
+    def __init__(self, service: Service, licenses: int, report: str) -> None:
         self._service = service
-        self._licenses = licenses
+        self._licenses, self._report = licenses, report
         self._database = service.connect()
         self._start_simulator()
         self._connection = self._connect()
@@ -82,7 +82,7 @@ class Bench:
         until(lambda: _listens(port), "the simulated marketplace", PATIENCE)
 
     def _connect(self) -> str:
-        return str(self._within("connect")["connection"])
+        return str(self._within("connect", self._report)["connection"])
 
     def _within(self, *arguments: str) -> dict[str, Any]:
         said = self._service.run("-m", "benchmarks.syncing", *arguments, timeout=PATIENCE)
@@ -146,6 +146,7 @@ def faults(figures: dict[str, Any]) -> list[str]:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--report", choices=["pages", "export"], default="pages")
     parser.add_argument("--licenses", type=int, default=50_000, help="licenses of the marketplace")
 
 
