@@ -25,7 +25,7 @@ _PAGES: LiteralString = "SELECT pages FROM marketplace_syncrun WHERE connection_
 
 def measure(options: argparse.Namespace) -> Report:
     with temporary_service() as service:
-        bench = Bench(service, options.licenses)
+        bench = Bench(service, options.licenses, options.report)
         first = bench.sync("first sync")
         unchanged = bench.sync("sync of unchanged licenses", "full")
         killed, resumed = bench.kill()
@@ -48,9 +48,9 @@ def measure(options: argparse.Namespace) -> Report:
 class Bench:
     """A service that is connected to a simulated marketplace."""
 
-    def __init__(self, service: Service, licenses: int) -> None:
+    def __init__(self, service: Service, licenses: int, report: str) -> None:
         self._service = service
-        self._licenses = licenses
+        self._licenses, self._report = licenses, report
         self._database = service.connect()
         self._start_simulator()
         self._connection = self._connect()
@@ -88,7 +88,7 @@ class Bench:
         until(lambda: listens(HOST, port), "the simulated marketplace", PATIENCE)
 
     def _connect(self) -> str:
-        return str(self._within("connect")["connection"])
+        return str(self._within("connect", self._report)["connection"])
 
     def _within(self, *arguments: str) -> dict[str, Any]:
         return self._service.run_json("-m", "benchmarks.syncing", *arguments, timeout=PATIENCE)
@@ -98,6 +98,7 @@ class Bench:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--report", choices=["pages", "export"], default="pages")
     parser.add_argument("--licenses", type=int, default=50_000, help="licenses of the marketplace")
 
 

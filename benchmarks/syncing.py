@@ -58,13 +58,16 @@ def simulate(licenses: str, port: str) -> None:
     with_licenses.serve_forever()
 
 
-def connect() -> dict[str, Any]:
-    """A new product that is connected to the simulated marketplace; its first sync is due."""
+def connect(report: str = "pages") -> dict[str, Any]:
+    """A new product that is connected to the simulated marketplace; its first sync is due and
+    reads the lists in this way."""
     owner = create_vendor()
     product = Product.create_with_workspace("Benchmark")
     details = ConnectionDetails(owner.user_name, owner.token, owner.vendor_id, owner.app.product_id)
     checked = connecting.verify_details(details, client.create_client)
-    return {"connection": connecting.save_connection(product, checked, timezone.now()).pk}
+    connection = connecting.save_connection(product, checked, timezone.now())
+    Connection.objects.filter(pk=connection.pk).update(report=report)
+    return {"connection": connection.pk}
 
 
 def work(connection: str, *options: str) -> dict[str, Any]:

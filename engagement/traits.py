@@ -41,17 +41,22 @@ MARKETPLACE_TRAITS = (
     "am.latestEvaluationStartDate",
     "am.latestMaintenanceStartDate",
     "am.licenseId",
+    "am.licenseLevel",
     "am.licenseType",
     "am.maintenanceEndDate",
     "am.maintenanceStartDate",
+    "am.multiInstanceEntitlementId",
+    "am.multiInstanceEntitlementNumber",
     "am.parentProductBillingCycle",
     "am.parentProductEdition",
     "am.parentProductName",
     "am.productId",
     "am.status",
     "am.tier",
+    "am.tier.lentBy",
     "am.tier.number",
     "am.transactionAccountId",
+    "am.unlistedSince",
 )
 _CANONICAL = frozenset(MARKETPLACE_TRAITS)
 _SPELLING = {name.lower(): name for name in MARKETPLACE_TRAITS}

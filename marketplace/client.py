@@ -1,4 +1,4 @@
-"""HTTP client for the three marketplace endpoints that the connection uses.
+"""HTTP client for the marketplace endpoints that the connection uses.
 
 Source: the Marketplace REST API v3, https://developer.atlassian.com/platform/marketplace/rest/v3/.
 """
@@ -6,10 +6,10 @@ Source: the Marketplace REST API v3, https://developer.atlassian.com/platform/ma
 import base64
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
-from email.utils import parsedate_to_datetime
+from datetime import date, datetime
 from functools import partial
 from http.cookiejar import DefaultCookiePolicy
 from typing import Final, TypeAlias, TypeVar
@@ -21,26 +21,29 @@ import urllib3
 from django.conf import settings
 from django.utils import timezone
 
-from marketplace import deadlines, pages
-from marketplace.errors import (
-    CredentialsRejected,
-    MarketplaceBadRequest,
-    MarketplaceForbidden,
-    MarketplaceNotFound,
-    MarketplaceUnavailable,
-    UnexpectedResponse,
-)
+from marketplace import deadlines, exports, pages
+from marketplace.deadlines import Sockets
+from marketplace.errors import MarketplaceUnavailable, UnexpectedResponse
+from marketplace.exports import ExportState, RecordSplitter
 from marketplace.pages import LicensePage
+from marketplace.responses import (
+    CHUNK_BYTES,
+    mismatch,
+    network_reason,
+    raise_for_status,
+    read_body,
+)
 
 PAGE_SIZE: Final = 50
 USER_AGENT = "engagement-data-service"
 CONNECT_TIMEOUT = 5.0
-MAX_RESPONSE_BYTES = 20 * 1024 * 1024
+# An export of a large vendor, from its first byte to its last, in seconds.
+MAX_EXPORT_DURATION = 600.0
 MAX_LISTING_PAGES = 100
 # The longest pause in seconds before the second attempt; it doubles with each further one.
 BASE_DELAY = 1.0
-_CHUNK = 64 * 1024
 
+Result = TypeVar("Result")
 ResponseT = TypeVar("ResponseT")
 # Decodes the body of a response; raises what msgspec raises.
 Decode: TypeAlias = Callable[[bytes], ResponseT]
@@ -77,6 +80,10 @@ class LicenseQuery:
     updated_since: date | None = None
     always_free: bool = False
     boundary: str | None = None
+    # The licenses of the list that started in these days, both included.
+    first_day: date | None = None
+    last_day: date | None = None
+    with_insights: bool = True
 
     @property
     def list_name(self) -> str:
@@ -85,13 +92,18 @@ class LicenseQuery:
     def parameters(self) -> dict[str, str]:
         parameters = {
             "productId": self.product_id,
-            "withDataInsights": "true",
-            "limit": str(PAGE_SIZE),
-            "lastUpdated": self.updated_since.isoformat() if self.updated_since else None,
+            "withDataInsights": "true" if self.with_insights else None,
+            "lastUpdated": _iso(self.updated_since),
             "showLifeTimeFreeLicenses": "true" if self.always_free else None,
             "cloudComplianceBoundaries": self.boundary,
+            "startDate": _iso(self.first_day),
+            "endDate": _iso(self.last_day),
         }
         return {name: value for name, value in parameters.items() if value is not None}
+
+
+def _iso(day: date | None) -> str | None:
+    return day.isoformat() if day else None
 
 
 class _Vendor(msgspec.Struct, rename="camel"):
@@ -198,8 +210,38 @@ class MarketplaceClient:
     def licenses(self, developer_id: str, query: LicenseQuery, offset: int) -> LicensePage:
         """The page that begins at *offset*, a number of licenses."""
         path = f"/rest/3/reporting/developer-space/{quote(developer_id, safe='')}/licenses"
-        parameters = {**query.parameters(), "offset": str(offset)}
+        parameters = {**query.parameters(), "limit": str(PAGE_SIZE), "offset": str(offset)}
         return self._get(path, parameters, pages.decode_page)
+
+    def start_export(self, developer_id: str, query: LicenseQuery) -> str:
+        """Request an export of the list, and return its id. Requesting the same list again returns
+        the same export."""
+        parameters = {**query.parameters(), "accept": "json"}
+        response = self._request(
+            "POST", _export_path(developer_id), parameters, exports.decode_response
+        )
+        if not (export_id := response.export_id()):
+            raise UnexpectedResponse("it contains no export ID")
+        return export_id
+
+    def export_state(self, developer_id: str, export_id: str) -> ExportState:
+        """What has become of the export. The address is ours: the links lack parts of it."""
+        path = f"{_export_path(developer_id)}/{quote(export_id, safe='')}/status"
+        return self._get(path, {}, exports.decode_response).state()
+
+    def export_records(
+        self, developer_id: str, export_id: str
+    ) -> Generator[msgspec.Raw, None, None]:
+        """The JSON of each license in a completed export, while it is being received.
+
+        The caller closes the iterator. Raises MarketplaceNotFound until the file is there.
+        """
+        path = f"{_export_path(developer_id)}/{quote(export_id, safe='')}"
+        splitter = RecordSplitter()
+        with closing(self._stream(path)) as chunks:
+            for chunk in chunks:
+                yield from splitter.feed(chunk)
+        splitter.end()
 
     def _checked(self, link: str) -> str:
         """The link, unless it could send the credentials elsewhere; then raise
@@ -215,11 +257,16 @@ class MarketplaceClient:
     # --- One request --------------------------------------------------------------------------
 
     def _get(self, path: str, parameters: dict[str, str], decode: Decode[ResponseT]) -> ResponseT:
+        return self._request("GET", path, parameters, decode)
+
+    def _request(
+        self, method: str, path: str, parameters: dict[str, str], decode: Decode[ResponseT]
+    ) -> ResponseT:
         """The decoded response, after several attempts if the marketplace is unavailable."""
         total_delay = 0.0
         for attempt in range(self._retry_policy.attempts):
             try:
-                return self._attempt(path, parameters, decode)
+                return self._attempt(method, path, parameters, decode)
             except MarketplaceUnavailable as failure:
                 delay = self._delay(attempt, failure.retry_after)
                 total_delay += delay
@@ -235,30 +282,45 @@ class MarketplaceClient:
         return max(backoff, retry_after or 0.0)
 
     def _attempt(
-        self, path: str, parameters: dict[str, str], decode: Decode[ResponseT]
+        self, method: str, path: str, parameters: dict[str, str], decode: Decode[ResponseT]
     ) -> ResponseT:
         seconds = min(self._retry_policy.request_timeout, self._deadline - time.monotonic())
         if seconds <= 0:
-            raise MarketplaceUnavailable("its responses take too long")
-        fetch = partial(self._fetch, path, parameters, seconds)
+            raise MarketplaceUnavailable("its responses take too long", is_late=True)
+        response, body = self._limited(
+            seconds, partial(self._fetch, method, path, parameters, seconds)
+        )
         try:
-            response, body = self._deadline_runner.run(seconds, fetch)
+            return decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            raise UnexpectedResponse(mismatch(response, body)) from None
+
+    def _limited(
+        self, seconds: float, step: Callable[[], Result], sockets: Sockets | None = None
+    ) -> Result:
+        """What *step* returns within this time. Raises a MarketplaceError."""
+        try:
+            return self._deadline_runner.run(seconds, step, sockets)
         except deadlines.DeadlineExceeded:
-            raise MarketplaceUnavailable("its response takes too long") from None
+            raise MarketplaceUnavailable("its response takes too long", is_late=True) from None
         except requests.exceptions.ContentDecodingError:
             raise UnexpectedResponse("its compressed data is damaged") from None
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             # The library's message may contain URLs and, with a proxy, credentials.
-            raise MarketplaceUnavailable(_network_reason(error)) from None
-        try:
-            return decode(body)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise UnexpectedResponse(_mismatch(response, body)) from None
+            raise MarketplaceUnavailable(network_reason(error)) from None
 
     def _fetch(
-        self, path: str, parameters: dict[str, str], seconds: float
+        self, method: str, path: str, parameters: dict[str, str], seconds: float
     ) -> tuple[requests.Response, bytes]:
-        with self._session.get(
+        with self._open(method, path, parameters, seconds) as response:
+            return response, read_body(response)
+
+    def _open(
+        self, method: str, path: str, parameters: dict[str, str], seconds: float
+    ) -> requests.Response:
+        """A response whose body is not read yet."""
+        response = self._session.request(
+            method,
             self._url(path),
             params=parameters,
             headers=self._headers,
@@ -266,29 +328,28 @@ class MarketplaceClient:
             timeout=(min(CONNECT_TIMEOUT, seconds), seconds),
             allow_redirects=False,
             stream=True,
-        ) as response:
-            self._raise_for_status(response)
-            return response, _read_body(response)
+        )
+        try:
+            raise_for_status(response, self._retry_policy.now())
+        except BaseException:
+            response.close()
+            raise
+        return response
 
-    def _raise_for_status(self, response: requests.Response) -> None:
-        status = response.status_code
-        if status == 200:
-            return
-        if status == 401:
-            raise CredentialsRejected
-        if status == 403:
-            raise MarketplaceForbidden
-        if status in (404, 410):
-            raise MarketplaceNotFound(status)
-        if status in (408, 429) or status >= 500:
-            header = response.headers.get("Retry-After")
-            retry_after = parse_retry_after(header, self._retry_policy.now())
-            raise MarketplaceUnavailable(f"it returned {status}", retry_after)
-        if status == 400:
-            raise MarketplaceBadRequest
-        if 300 <= status < 400:
-            raise UnexpectedResponse("it is a redirect")
-        raise UnexpectedResponse(f"its status is {status}")
+    def _stream(self, path: str) -> Generator[bytes, None, None]:
+        """The body, chunk by chunk. Each chunk has the time of a request, and the whole
+        MAX_EXPORT_DURATION."""
+        step_seconds = self._retry_policy.request_timeout
+        deadline = time.monotonic() + MAX_EXPORT_DURATION
+        with closing(Sockets()) as sockets:
+            open_response = partial(self._open, "GET", path, {}, step_seconds)
+            with self._limited(step_seconds, open_response, sockets) as response:
+                chunks = response.iter_content(CHUNK_BYTES)
+                next_chunk = partial(next, chunks, b"")
+                while chunk := self._limited(
+                    min(step_seconds, deadline - time.monotonic()), next_chunk, sockets
+                ):
+                    yield chunk
 
 
 def new_session() -> requests.Session:
@@ -312,19 +373,9 @@ def create_client(
 ClientFactory: TypeAlias = Callable[[Credentials], MarketplaceClient]
 
 
-def parse_retry_after(header: str | None, now: datetime) -> float | None:
-    """The seconds to wait by a Retry-After header, which holds seconds or an HTTP date."""
-    if header is None:
-        return None
-    if header.strip().isdecimal():
-        return min(float(header), 86_400.0)
-    try:
-        retry_at = parsedate_to_datetime(header)
-    except (ValueError, OverflowError):
-        return None
-    if retry_at.tzinfo is None:
-        retry_at = retry_at.replace(tzinfo=UTC)
-    return max((retry_at - now).total_seconds(), 0.0)
+def _export_path(developer_id: str) -> str:
+    space = quote(developer_id, safe="")
+    return f"/rest/3/reporting/developer-space/{space}/licenses/async/export"
 
 
 def _is_plain_path(link: str) -> bool:
@@ -340,33 +391,3 @@ def _is_plain_path(link: str) -> bool:
 def _cursor(link: str) -> str:
     """The cursor of a listing page, which identifies it; the link itself if it has none."""
     return parse_qs(urlsplit(link).query).get("cursor", [link])[-1]
-
-
-def _read_body(response: requests.Response) -> bytes:
-    """The decompressed body; raise UnexpectedResponse if it exceeds the limit."""
-    body = bytearray()
-    for chunk in response.iter_content(_CHUNK):
-        body += chunk
-        if len(body) > MAX_RESPONSE_BYTES:
-            raise UnexpectedResponse(f"it is larger than {MAX_RESPONSE_BYTES // 1024**2} MB")
-    return bytes(body)
-
-
-def _network_reason(error: Exception) -> str:
-    if isinstance(error, requests.exceptions.ConnectTimeout | requests.exceptions.ReadTimeout):
-        return "it does not respond in time"
-    if isinstance(error, requests.exceptions.SSLError):
-        return "its certificate is not trusted"
-    return "the connection failed"
-
-
-def _mismatch(response: requests.Response, body: bytes) -> str:
-    """What is wrong with a body that cannot be decoded."""
-    content_type = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if content_type == "text/html" or body.lstrip()[:1] == b"<":
-        return "it is a web page"
-    try:
-        msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return "it is not complete JSON"
-    return "its JSON has an unexpected structure"

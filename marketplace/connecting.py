@@ -13,8 +13,8 @@ from django.db import transaction
 
 from engagement.core.fields import DecryptionError
 from engagement.models import Product
-from marketplace import runs, scheduling, texts
-from marketplace.client import App, ClientFactory, Credentials, LicenseQuery, MarketplaceClient
+from marketplace import queries, runs, scheduling, texts
+from marketplace.client import App, ClientFactory, Credentials, MarketplaceClient
 from marketplace.errors import (
     CredentialsRejected,
     MarketplaceBadRequest,
@@ -127,7 +127,7 @@ def _find_app(client: MarketplaceClient, developer_id: str, entered: str) -> App
 def _check_license_reports(client: MarketplaceClient, developer_id: str, app: App) -> None:
     """Read a page of licenses, as a sync does."""
     try:
-        client.licenses(developer_id, LicenseQuery(app.product_id), 0)
+        queries.probe(client, developer_id, app.product_id)
     except MarketplaceForbidden:
         message = texts.forbidden("the vendor’s license reports")
         raise DetailsRejected(USER_NAME, message) from None

@@ -35,10 +35,16 @@ class DeadlineRunner:
     def __init__(self) -> None:
         self._executor = _new_executor()
 
-    def run(self, seconds: float, request: Callable[[], Result]) -> Result:
-        """Return or raise what *request* does; raise DeadlineExceeded after *seconds*."""
-        sockets = _Sockets()
-        future = self._executor.submit(_run, sockets, request)
+    def run(
+        self, seconds: float, request: Callable[[], Result], sockets: "Sockets | None" = None
+    ) -> Result:
+        """Return or raise what *request* does; raise DeadlineExceeded after *seconds*.
+
+        A request in several steps passes the same *sockets* to each of them, and closes them.
+        """
+        is_shared = sockets is not None
+        sockets = sockets or Sockets()
+        future = self._executor.submit(_run, sockets, request, is_shared)
         is_done = False
         try:
             is_done = bool(wait([future], max(seconds, 0.0)).done)
@@ -60,16 +66,17 @@ def _new_executor() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix=THREAD_NAME)
 
 
-def _run(sockets: "_Sockets", request: Callable[[], Result]) -> Result:
+def _run(sockets: "Sockets", request: Callable[[], Result], is_shared: bool) -> Result:
     _thread.sockets = sockets
     try:
         return request()
     finally:
         _thread.sockets = None
-        sockets.close()
+        if not is_shared:
+            sockets.close()
 
 
-class _Sockets:
+class Sockets:
     """Duplicates of the sockets that a request uses.
 
     The request's own cannot be used to cut it off: TLS wraps the socket in another object, and
@@ -103,7 +110,7 @@ class _Sockets:
 
 
 class _Thread(threading.local):
-    sockets: _Sockets | None = None
+    sockets: Sockets | None = None
 
 
 _thread = _Thread()

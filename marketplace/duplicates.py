@@ -25,9 +25,12 @@ class StoredLicense(NamedTuple):
     cloud_id: str
     digest: bytes
     run_id: int
+    is_unlisted: bool
 
     def matches(self, license: ParsedLicense) -> bool:
-        return (self.digest, self.cloud_id) == (license.digest, license.cloud_id)
+        """Whether there is nothing to write. A license that is listed again is written."""
+        is_same = (self.digest, self.cloud_id) == (license.digest, license.cloud_id)
+        return is_same and not self.is_unlisted
 
 
 class Merge(NamedTuple):
@@ -40,7 +43,7 @@ class Merge(NamedTuple):
 # The joins use the complete primary key. For `product_id = … AND key = ANY(…)` the planner expects
 # almost no rows while a table is young, and then reads the whole product for two hundred keys.
 _FIND: LiteralString = """
-    SELECT l.key, l.cloud_id, l.digest, l.run_id
+    SELECT l.key, l.cloud_id, l.digest, l.run_id, l.unlisted_since IS NOT NULL
     FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, key)
     JOIN marketplace_license l USING (product_id, key)
 """
@@ -62,7 +65,7 @@ def merge(run: SyncRun, product_id: int, rows: Collection[ParsedLicense]) -> Mer
     current = _find_rows(product_id, rivals)
     pending = []
     for key, row in rivals.items():
-        if licenses.supersedes(row, current[key]):
+        if stored[key].is_unlisted or licenses.supersedes(row, current[key]):
             changed[key] = row
         elif stored[key].run_id != run.pk and _is_in_window(row, run):
             pending.append(row)
@@ -83,7 +86,7 @@ def _find_stored(product_id: int, keys: Collection[str]) -> dict[str, StoredLice
     if not keys:
         return {}
     rows = sql.fetch(_FIND, {"products": [product_id] * len(keys), "keys": list(keys)})
-    return {key: StoredLicense(cloud_id, digest, run_id) for key, cloud_id, digest, run_id in rows}
+    return {key: StoredLicense(*values) for key, *values in rows}
 
 
 def _find_rows(product_id: int, keys: Collection[str]) -> dict[str, ParsedLicense]:
@@ -121,6 +124,12 @@ _FIND_PENDING: LiteralString = """
 """
 
 
+def save_invalid(run: SyncRun, keys: Iterable[str]) -> None:
+    """Note the licenses whose records are invalid: they are listed all the same."""
+    if listed_keys := sorted(set(filter(None, keys))):
+        SeenLicenses.objects.create(run=run, keys=listed_keys)
+
+
 def _save_seen(
     run: SyncRun, rows: Iterable[ParsedLicense], stored: dict[str, StoredLicense]
 ) -> None:
@@ -153,6 +162,23 @@ def merge_pending(run: SyncRun, product_id: int) -> Merge:
     rows = sql.fetch(_FIND_PENDING, {"run": run.pk, "limit": PENDING_BATCH_SIZE})
     changed = _best_by_key(_license(*row) for row in rows)
     return Merge(changed, _find_stored(product_id, changed))
+
+
+_FIND_UNLISTED: LiteralString = """
+    SELECT l.key, l.cloud_id, l.fields::text, l.digest
+    FROM marketplace_license l
+    WHERE l.product_id = %(product)s AND l.run_id <> %(run)s AND l.unlisted_since IS NULL
+      AND l.key NOT IN (
+          SELECT unnest(s.keys) FROM marketplace_seenlicenses s WHERE s.run_id = %(run)s)
+    ORDER BY l.key LIMIT %(limit)s
+    FOR NO KEY UPDATE OF l
+"""
+
+
+def find_unlisted(run: SyncRun, product_id: int) -> list[ParsedLicense]:
+    """A batch of the licenses that count as listed, but that the run has not found."""
+    parameters = {"product": product_id, "run": run.pk, "limit": PENDING_BATCH_SIZE}
+    return [_license(*row) for row in sql.fetch(_FIND_UNLISTED, parameters)]
 
 
 def delete_pending(run_ids: Collection[int]) -> None:

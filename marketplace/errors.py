@@ -31,12 +31,27 @@ class MarketplaceBadRequest(MarketplaceError):
 
 class MarketplaceUnavailable(MarketplaceError):
     """429, 5xx, or no response: the same request may succeed later, after *retry_after* seconds if
-    the marketplace says so. *reason* ends a sentence: "it returned 503"."""
+    the marketplace says so. *reason* ends a sentence: "it returned 503". *status* is None without
+    a response; *is_late* means that the response took too long."""
 
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        reason: str,
+        retry_after: float | None = None,
+        *,
+        status: int | None = None,
+        is_late: bool = False,
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.retry_after = retry_after
+        self.status = status
+        self.is_late = is_late
+
+    @property
+    def is_overloaded(self) -> bool:
+        """Whether the marketplace may be unable to produce this response."""
+        return self.is_late or (self.status or 0) >= 500
 
 
 class UnexpectedResponse(MarketplaceError):
@@ -46,3 +61,15 @@ class UnexpectedResponse(MarketplaceError):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class ExportFailed(MarketplaceError):
+    """The marketplace does not produce an export. *reason* ends a sentence: "it failed"."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class ExportPending(MarketplaceError):
+    """The marketplace is still producing the export."""

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, date, datetime
 from typing import Any, LiteralString, NamedTuple
 
 import msgspec
@@ -25,10 +25,21 @@ from marketplace.licenses import (
     SkippedRecord,
     SkipReason,
 )
-from marketplace.models import FailedRecord, SyncRun
+from marketplace.models import FailedRecord, License, SyncRun
 
 # A sync lists this many invalid records, and counts all of them.
 MAX_FAILED_RECORDS = 100
+
+
+class StoredFields(NamedTuple):
+    """A license's fields, and since when it is no longer listed."""
+
+    fields: Fields
+    unlisted_since: datetime | None = None
+
+    @property
+    def unlisted_on(self) -> date | None:
+        return self.unlisted_since.astimezone(UTC).date() if self.unlisted_since else None
 
 
 class AccountState(NamedTuple):
@@ -48,6 +59,8 @@ def import_pages(
     """
     with transaction.atomic(durable=True):
         runs.lock_run(run)
+        if step.starts_over:
+            FailedRecord.objects.filter(run=run).delete()
         records = _skip_suppressed(product_id, records)
         rows = [parsed for parsed in records if isinstance(parsed, ParsedLicense)]
         merge = duplicates.merge(run, product_id, rows)
@@ -72,8 +85,39 @@ def import_pending(run: SyncRun, product_id: int, now: datetime) -> None:
             counts += _store(run, product_id, merge, now)
             # They were counted as unchanged when they arrived.
             counts["unchanged"] = -len(merge.changed)
-            step = runs.Step(runs.position_of(run), run.recent, 0, lists=run.lists)
-            runs.advance(run, step, counts)
+            runs.advance(run, _same_step(run), counts)
+
+
+def mark_unlisted(run: SyncRun, product_id: int, now: datetime) -> None:
+    """Mark the licenses that the run has not found, and choose among the others of their accounts.
+
+    Only for a run that has read all licenses there are. Raises Superseded and database errors.
+    """
+    is_done = False
+    while not is_done:
+        with transaction.atomic(durable=True):
+            runs.lock_run(run)
+            batch = duplicates.find_unlisted(run, product_id)
+            is_done = len(batch) < duplicates.PENDING_BATCH_SIZE
+            keys = [license.key for license in batch]
+            License.objects.filter(product=product_id, key__in=keys).update(
+                unlisted_since=run.started_at
+            )
+            counts = Counter(unlisted=len(batch))
+            counts += _write_traits(product_id, _accounts_of(product_id, batch), {}, run, now)
+            runs.advance(run, _same_step(run), counts)
+
+
+def _same_step(run: SyncRun) -> runs.Step:
+    """A step that leaves the run where it is."""
+    return runs.Step(
+        runs.position_of(run),
+        run.recent_fingerprints,
+        0,
+        lists=run.lists,
+        totals=run.totals,
+        page_marker=run.page_marker,
+    )
 
 
 def _store(run: SyncRun, product_id: int, merge: Merge, now: datetime) -> Counter[str]:
@@ -82,9 +126,22 @@ def _store(run: SyncRun, product_id: int, merge: Merge, now: datetime) -> Counte
     if not changed:
         return Counter()
     _write_licenses(product_id, changed, run)
-    left_accounts = {stored[key].cloud_id for key in changed if key in stored}
-    cloud_ids = left_accounts | {license.cloud_id for license in changed.values()}
+    left_accounts = {stored[key].cloud_id for key in changed if key in stored} - {""}
+    cloud_ids = left_accounts | _accounts_of(product_id, changed.values())
     return _write_traits(product_id, cloud_ids, changed, run, now)
+
+
+def _accounts_of(product_id: int, changed: Iterable[ParsedLicense]) -> set[str]:
+    """The accounts whose traits may come from these licenses: a multi-instance license lends its
+    tier to those of its sites."""
+    cloud_ids = {license.cloud_id for license in changed if license.cloud_id}
+    parents = [license for license in changed if not license.cloud_id]
+    if not parents:
+        return cloud_ids
+    names = {name for parent in parents for name in licenses.names_as_parent(parent.fields)}
+    # The second condition makes the partial index usable.
+    sites = License.objects.filter(product=product_id, parent_key__in=names, parent_key__gt="")
+    return cloud_ids | set(sites.values_list("cloud_id", flat=True))
 
 
 def _skip_suppressed(product_id: int, records: Sequence[ParsedRecord]) -> list[ParsedRecord]:
@@ -102,16 +159,15 @@ def _skip_suppressed(product_id: int, records: Sequence[ParsedRecord]) -> list[P
 def _count(records: Sequence[ParsedRecord], imported: int) -> Counter[str]:
     """The run's license counters for these records."""
     types = Counter(type(parsed) for parsed in records)
+    reasons = Counter(parsed.reason for parsed in records if isinstance(parsed, SkippedRecord))
     return Counter(
         seen=len(records),
         imported=imported,
         unchanged=types[ParsedLicense] - imported,
         skipped=types[SkippedRecord],
         failed=types[InvalidRecord],
-        without_cloud_id=sum(
-            isinstance(parsed, SkippedRecord) and parsed.reason == SkipReason.NO_CLOUD_ID
-            for parsed in records
-        ),
+        without_cloud_id=reasons[SkipReason.NO_CLOUD_ID],
+        of_other_product=reasons[SkipReason.OTHER_PRODUCT],
     )
 
 
@@ -119,6 +175,7 @@ def _list_failed(run: SyncRun, records: Iterable[ParsedRecord]) -> None:
     failed = [parsed for parsed in records if isinstance(parsed, InvalidRecord)]
     if not failed:
         return
+    duplicates.save_invalid(run, (parsed.key for parsed in failed))
     room = MAX_FAILED_RECORDS - FailedRecord.objects.filter(run=run).count()
     FailedRecord.objects.bulk_create(
         FailedRecord(run=run, license_key=parsed.key, reason=parsed.reason)
@@ -129,13 +186,16 @@ def _list_failed(run: SyncRun, records: Iterable[ParsedRecord]) -> None:
 # --- Licenses -------------------------------------------------------------------------------
 
 _WRITE: LiteralString = """
-    INSERT INTO marketplace_license AS l (product_id, key, cloud_id, fields, digest, run_id)
-    SELECT %(product)s, k.key, k.cloud_id, k.fields::jsonb, k.digest, %(run)s
-    FROM unnest(%(keys)b::text[], %(cloud_ids)b::text[], %(fields)b::text[], %(digests)b::bytea[])
-         AS k(key, cloud_id, fields, digest)
+    INSERT INTO marketplace_license AS l
+        (product_id, key, cloud_id, parent_key, fields, digest, run_id)
+    SELECT %(product)s, k.key, k.cloud_id, k.parent_key, k.fields::jsonb, k.digest, %(run)s
+    FROM unnest(%(keys)b::text[], %(cloud_ids)b::text[], %(parent_keys)b::text[],
+                %(fields)b::text[], %(digests)b::bytea[])
+         AS k(key, cloud_id, parent_key, fields, digest)
     ON CONFLICT (product_id, key) DO UPDATE
-    SET cloud_id = EXCLUDED.cloud_id, fields = EXCLUDED.fields, digest = EXCLUDED.digest,
-        run_id = EXCLUDED.run_id
+    SET cloud_id = EXCLUDED.cloud_id, parent_key = EXCLUDED.parent_key,
+        fields = EXCLUDED.fields, digest = EXCLUDED.digest, run_id = EXCLUDED.run_id,
+        unlisted_since = NULL
 """
 
 
@@ -149,6 +209,7 @@ def _write_licenses(product_id: int, changed: dict[str, ParsedLicense], run: Syn
             "run": run.pk,
             "keys": [row.key for row in rows],
             "cloud_ids": [row.cloud_id for row in rows],
+            "parent_keys": [licenses.parent_key(row.fields) for row in rows],
             "fields": [msgspec.json.encode(row.fields).decode() for row in rows],
             "digests": [row.digest for row in rows],
         },
@@ -159,10 +220,16 @@ def _write_licenses(product_id: int, changed: dict[str, ParsedLicense], run: Syn
 # --- Accounts -------------------------------------------------------------------------------
 
 _OTHER_LICENSES: LiteralString = """
-    SELECT l.cloud_id, l.key, l.fields::text
+    SELECT l.cloud_id, l.key, l.fields::text, l.unlisted_since
     FROM unnest(%(products)b::bigint[], %(cloud_ids)b::text[]) AS k(product_id, cloud_id)
     JOIN marketplace_license l USING (product_id, cloud_id)
     WHERE l.key <> ALL(%(keys)b::text[])
+"""
+_PARENTS: LiteralString = """
+    SELECT l.fields::text, l.unlisted_since
+    FROM marketplace_license l
+    WHERE l.product_id = %(product)s AND l.cloud_id = ''
+      AND (l.key = ANY(%(names)b::text[]) OR l.fields->>'appEntitlementId' = ANY(%(names)b::text[]))
 """
 _ACCOUNTS: LiteralString = """
     SELECT a.external_id, a.traits::text, a.trait_stamps::text
@@ -183,7 +250,7 @@ def _write_traits(
     # Sorted by key, like every batch.
     ordered = sorted(cloud_ids)
     parameters = {"products": [product_id] * len(ordered), "cloud_ids": ordered}
-    license_traits = _license_traits(parameters, changed)
+    license_traits = _license_traits(product_id, parameters, changed)
     accounts = _find_accounts(parameters)
     counts: Counter[str] = Counter()
     patches = {}
@@ -198,19 +265,45 @@ def _write_traits(
 
 
 def _license_traits(
-    parameters: dict[str, Any], changed: Mapping[str, ParsedLicense]
+    product_id: int, parameters: dict[str, Any], changed: Mapping[str, ParsedLicense]
 ) -> dict[str, dict[str, Any]]:
     """Each account's traits from its licenses: the changed ones and those that are stored."""
-    fields_by_account: dict[str, dict[str, Fields]] = defaultdict(dict)
+    by_account: dict[str, dict[str, StoredFields]] = defaultdict(dict)
     for license in changed.values():
-        fields_by_account[license.cloud_id][license.key] = license.fields
+        by_account[license.cloud_id][license.key] = StoredFields(license.fields)
     rows = sql.fetch(_OTHER_LICENSES, {**parameters, "keys": list(changed)})
-    for cloud_id, key, fields in rows:
-        fields_by_account[cloud_id][key] = msgspec.json.decode(fields)
+    for cloud_id, key, fields, unlisted_since in rows:
+        by_account[cloud_id][key] = StoredFields(msgspec.json.decode(fields), unlisted_since)
+    by_account.pop("", None)
+    best = {cloud_id: _best(by_key) for cloud_id, by_key in by_account.items()}
+    parents = _find_parents(product_id, best.values())
     return {
-        cloud_id: licenses.account_traits(fields_by_key[licenses.best_key(fields_by_key)])
-        for cloud_id, fields_by_key in fields_by_account.items()
+        cloud_id: licenses.account_traits(
+            license.fields, parents.get(licenses.parent_key(license.fields)), license.unlisted_on
+        )
+        for cloud_id, license in best.items()
     }
+
+
+def _best(by_key: Mapping[str, StoredFields]) -> StoredFields:
+    """The license that gives its account the traits."""
+    unlisted = {key for key, license in by_key.items() if license.unlisted_since}
+    fields_by_key = {key: license.fields for key, license in by_key.items()}
+    return by_key[licenses.best_key(fields_by_key, unlisted)]
+
+
+def _find_parents(product_id: int, sites: Collection[StoredFields]) -> dict[str, Fields]:
+    """The multi-instance licenses of these sites by number and by id."""
+    names = {name for site in sites if (name := licenses.parent_key(site.fields))}
+    if not names:
+        return {}
+    rows = sql.fetch(_PARENTS, {"product": product_id, "names": sorted(names)})
+    parents: dict[str, Fields] = {}
+    # A parent that is listed comes last and counts.
+    for encoded, _ in sorted(rows, key=lambda row: row[1] is None):
+        fields = msgspec.json.decode(encoded)
+        parents |= dict.fromkeys(licenses.names_as_parent(fields), fields)
+    return parents
 
 
 def _find_accounts(parameters: dict[str, Any]) -> dict[str, AccountState]:

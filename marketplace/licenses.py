@@ -6,7 +6,7 @@ never get past this module.
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -23,10 +23,15 @@ Fields: TypeAlias = dict[str, Any]
 
 TRAIT_PREFIX: Final = "am."
 TIER_NUMBER: Final = "am.tier.number"
+# The number of the multi-instance license that the tier comes from.
+TIER_LENDER: Final = "am.tier.lentBy"
+# The day on which a sync first did not find the license.
+UNLISTED_SINCE: Final = "am.unlistedSince"
+_DERIVED: Final = {TIER_NUMBER, TIER_LENDER, UNLISTED_SINCE}
 # No imported field is longer; a longer value is something else.
 MAX_VALUE_LENGTH: Final = 4096
 
-_PATHS = [name.removeprefix(TRAIT_PREFIX) for name in MARKETPLACE_TRAITS if name != TIER_NUMBER]
+_PATHS = [name.removeprefix(TRAIT_PREFIX) for name in MARKETPLACE_TRAITS if name not in _DERIVED]
 _PLAIN = [path for path in _PATHS if "." not in path]
 _NESTED: dict[str, list[str]] = {}
 for _path in _PATHS:
@@ -50,7 +55,8 @@ class SkipReason(StrEnum):
 
 @dataclass(frozen=True)
 class ParsedLicense:
-    """A license of the account whose external id is ``cloud_id``."""
+    """A license of the account whose external id is ``cloud_id``, which a multi-instance license
+    lacks: those of its sites name it."""
 
     key: str
     cloud_id: str
@@ -85,10 +91,10 @@ def parse_records(
     records: Iterable[bytes | msgspec.Raw], product_id: str
 ) -> list[tuple[str, ParsedRecord]]:
     """Each record's fingerprint and what it says, for the marketplace's productId *product_id*."""
-    return [(_fingerprint(record), parse_record(record, product_id)) for record in records]
+    return [(fingerprint(record), parse_record(record, product_id)) for record in records]
 
 
-def _fingerprint(raw: bytes | msgspec.Raw) -> str:
+def fingerprint(raw: bytes | msgspec.Raw) -> str:
     return hashlib.blake2b(raw, digest_size=8).hexdigest()
 
 
@@ -137,10 +143,14 @@ def _read(record: dict[str, Any], product_id: str) -> ParsedRecord:
     if isinstance(reported_for, str) and reported_for.lower() != product_id.lower():
         return SkippedRecord(SkipReason.OTHER_PRODUCT)
     cloud_id = _identifier(record, "cloudId", EXTERNAL_ID_LENGTH)
-    if cloud_id is None:
+    if cloud_id is None and not is_multi_instance(record):
         return SkippedRecord(SkipReason.NO_CLOUD_ID)
     key = _key(record)
     fields = _fields(record)
+    if cloud_id is None:
+        if parent_key(fields):
+            return SkippedRecord(SkipReason.NO_CLOUD_ID)
+        cloud_id = ""
     return ParsedLicense(key, cloud_id, fields, _digest(fields))
 
 
@@ -208,16 +218,52 @@ def _digest(fields: Fields) -> bytes:
     return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
+# --- Multi-instance licenses ----------------------------------------------------------------
+
+
+def is_multi_instance(fields: Fields) -> bool:
+    """Whether it is a license for several sites, or the license of one of them."""
+    return _lower(fields.get("licenseLevel")) == "multi-instance"
+
+
+def parent_key(fields: Fields) -> str:
+    """The number or id of the multi-instance license that a site's license belongs to; "" if it
+    belongs to none."""
+    own = {fields.get("appEntitlementNumber"), fields.get("appEntitlementId")}
+    for name in ("multiInstanceEntitlementNumber", "multiInstanceEntitlementId"):
+        parent = fields.get(name)
+        if isinstance(parent, str) and len(parent) <= LICENSE_KEY_LENGTH:
+            return "" if parent in own else parent
+    return ""
+
+
+def names_as_parent(fields: Fields) -> set[str]:
+    """What the licenses of its sites call a multi-instance license."""
+    names = (fields.get("appEntitlementNumber"), fields.get("appEntitlementId"))
+    return {name for name in names if isinstance(name, str)}
+
+
 # --- Traits ---------------------------------------------------------------------------------
 
 
-def account_traits(fields: Fields) -> dict[str, Any]:
+def account_traits(
+    fields: Fields, parent: Fields | None = None, unlisted_since: date | None = None
+) -> dict[str, Any]:
     """The traits that a license gives its account: the fields as received, and the tier as a
-    number."""
+    number.
+
+    A multi-instance license, the *parent*, lends its tier if the site's has no number.
+    """
     traits = {TRAIT_PREFIX + path: value for path, value in fields.items()}
     number = tier_number(fields.get("tier"))
+    if number is None and parent is not None and "tier" in parent:
+        number = tier_number(parent["tier"])
+        traits[TRAIT_PREFIX + "tier"] = parent["tier"]
+        traits[TIER_LENDER] = parent_key(fields)
     if number is not None:
         traits[TIER_NUMBER] = number
+    if unlisted_since is not None:
+        traits[UNLISTED_SINCE] = unlisted_since.isoformat()
     return traits
 
 
@@ -247,14 +293,14 @@ _LICENSE_TYPE = {"commercial": _PAID, "academic": _PAID, "starter": _PAID}
 _LICENSE_TYPE |= {"evaluation": _EVALUATION}
 
 
-def best_key(licenses: Mapping[str, Fields]) -> str:
+def best_key(licenses: Mapping[str, Fields], unlisted: Collection[str] = ()) -> str:
     """The key of the license that gives the account its traits.
 
-    Active ranks before cancelled, then inactive; paid before other types, then evaluation; other
-    sites before sandboxes. Ties are resolved by the later end of maintenance, the later update, and
-    the key.
+    Those that are listed rank before the *unlisted* ones; active before cancelled, then inactive;
+    paid before other types, then evaluation; other sites before sandboxes. Ties are resolved by the
+    later end of maintenance, the later update, and the key.
     """
-    return min(licenses, key=lambda key: (*_rank(licenses[key]), key))
+    return min(licenses, key=lambda key: (key in unlisted, *_rank(licenses[key]), key))
 
 
 def _rank(fields: Fields) -> tuple[int, int, bool, int, int]:
@@ -270,14 +316,22 @@ def _rank(fields: Fields) -> tuple[int, int, bool, int, int]:
 def supersedes(license: ParsedLicense, other: ParsedLicense) -> bool:
     """Whether *license* counts, of two different rows of the same license.
 
-    The later update counts. For two updates on one day, the rank of ``best_key`` decides, then the
-    digest: the order of the rows never matters.
+    The later update counts. For two updates on one day, data insights decide, which a row from
+    before their first day lacks; then the rank of ``best_key``, and then the digest: the order of
+    the rows never matters.
     """
     return _precedence(license) < _precedence(other)
 
 
 def _precedence(license: ParsedLicense) -> tuple[Any, ...]:
-    return -updated_ordinal(license.fields), *_rank(license.fields), license.digest
+    fields = license.fields
+    has_insights = not _INSIGHTS.isdisjoint(fields)
+    return -updated_ordinal(fields), not has_insights, *_rank(fields), license.digest
+
+
+# Fields that only come with data insights.
+_INSIGHTS = {"evaluationOpportunitySize", "installedOnSandbox", "parentProductName"}
+_INSIGHTS |= {"evaluationStartDate", "evaluationEndDate", "parentProductEdition"}
 
 
 def updated_ordinal(fields: Fields) -> int:

@@ -14,6 +14,15 @@ from engagement.models.subjects import EXTERNAL_ID_LENGTH
 LICENSE_KEY_LENGTH = 200
 
 
+class Report(models.TextChoices):
+    """The way to read a list of licenses. A marketplace that cannot send a long list page by page
+    may export it, or send it in parts."""
+
+    PAGES = "pages", "Page by page"
+    EXPORT = "export", "As an export"
+    DATES = "dates", "By start date"
+
+
 class ConnectionManager(models.Manager["Connection"]):
     """Defers the token: pages need not decrypt what they must not show."""
 
@@ -60,6 +69,19 @@ class Connection(models.Model):
     lists = models.JSONField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
 
+    # How the last successful sync read the lists, and whether it had to request licenses from
+    # before and after the first day of data insights separately.
+    report = models.CharField(
+        max_length=10,
+        choices=Report.choices,
+        default=Report.PAGES,
+        db_default=Report.PAGES,
+        editable=False,
+    )
+    splits_insights = models.BooleanField(default=False, db_default=False, editable=False)
+    # Whether the last full sync ended without success.
+    is_full_sync_due = models.BooleanField(default=False, db_default=False, editable=False)
+
     objects: ClassVar[ConnectionManager] = ConnectionManager()
 
     class Meta:
@@ -75,6 +97,9 @@ class Connection(models.Model):
                 | (~Q(state="disconnected") & Q(api_token__isnull=False)),
                 name="connection_token_until_disconnected",
             ),
+            models.CheckConstraint(
+                condition=Q(report__in=Report.values), name="connection_report_allowed"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -87,7 +112,7 @@ class SyncRun(models.Model):
     It waits until ``due_at``, runs, and waits again if the marketplace is unavailable. It requests
     licenses that were updated on or after the day ``since``, or all of them if that is None. The
     next page is at ``offset`` in the list ``pass_number``; while ``is_closing``, the end of the
-    list is read a second time. ``recent`` holds the fingerprints of the last records, so that
+    list is read a second time. ``recent_fingerprints`` are those of the last records, so that
     records that are read again are not counted twice. Each claim takes a new ``attempt`` number; a
     worker with an older one writes nothing. ``backoff_count`` and ``crash_count`` count the
     failures in a row since the last progress: an unavailable marketplace and a lost worker.
@@ -113,7 +138,7 @@ class SyncRun(models.Model):
     UNFINISHED: ClassVar[tuple[State, ...]] = (State.WAITING, State.RUNNING)
     COUNTERS: ClassVar[tuple[str, ...]] = (
         *("pages", "seen", "imported", "unchanged", "skipped", "failed", "without_cloud_id"),
-        *("accounts_updated", "accounts_created"),
+        *("accounts_updated", "accounts_created", "of_other_product", "unlisted"),
     )
 
     connection = models.ForeignKey(
@@ -131,7 +156,7 @@ class SyncRun(models.Model):
     pass_number = models.PositiveSmallIntegerField(default=0)
     offset = models.PositiveIntegerField(default=0)
     is_closing = models.BooleanField(default=False)
-    recent = models.JSONField(default=list)
+    recent_fingerprints = models.JSONField(default=list, db_column="recent")
     # A full sync's ``Finding`` for each list so far, by the name of the list.
     lists = models.JSONField(null=True)
 
@@ -152,6 +177,27 @@ class SyncRun(models.Model):
     without_cloud_id = models.PositiveIntegerField("skipped without Cloud ID", default=0)
     accounts_updated = models.PositiveIntegerField(default=0)
     accounts_created = models.PositiveIntegerField(default=0)
+    # Included in ``skipped``, too.
+    of_other_product = models.PositiveIntegerField(default=0, db_default=0)
+    # Licenses that a full sync no longer found.
+    unlisted = models.PositiveIntegerField(default=0, db_default=0)
+
+    # How the run reads the lists, and another way that it tries, until that brings a page.
+    report = models.CharField(
+        max_length=10, choices=Report.choices, default=Report.PAGES, db_default=Report.PAGES
+    )
+    trial_report = models.CharField(
+        max_length=10, choices=Report.choices, blank=True, default="", db_default=""
+    )
+    # Why it does; ends a sentence, as ``MarketplaceUnavailable.reason`` does.
+    trial_reason = models.CharField(max_length=200, blank=True, default="", db_default="")
+    splits_insights = models.BooleanField(default=False, db_default=False)
+    # The export that is being made or read: a ``reading.RequestedExport``.
+    export = models.JSONField(null=True)
+    # ``runs.ListTotal`` of each list so far, by the name of the list.
+    totals = models.JSONField(null=True)
+    # A page to recognize if the list goes in circles: a ``runs.PageMarker``.
+    page_marker = models.JSONField(null=True)
 
     class Meta:
         verbose_name = "sync"
@@ -186,6 +232,9 @@ class SyncRun(models.Model):
             models.CheckConstraint(
                 condition=Q(without_cloud_id__lte=F("skipped")), name="run_skips_include_cloud_id"
             ),
+            models.CheckConstraint(
+                condition=Q(report__in=Report.values), name="run_report_allowed"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -215,7 +264,10 @@ class License(models.Model):
 
     ``fields`` maps the paths of the imported fields to their values as received, without contact
     persons. An unchanged license has the same ``digest``. ``run_id`` is the sync that last wrote
-    it.
+    it. ``unlisted_since`` is when a full sync first did not find it.
+
+    A multi-instance license has an empty ``cloud_id``; the licenses of its sites name it in
+    ``parent_key``, by its number or its id.
     """
 
     pk: Any = models.CompositePrimaryKey("product_id", "key")
@@ -225,11 +277,21 @@ class License(models.Model):
     fields = models.JSONField()
     digest = models.BinaryField(max_length=16)
     run_id = models.BigIntegerField()
+    unlisted_since = models.DateTimeField(null=True)
+    parent_key = models.CharField(
+        max_length=LICENSE_KEY_LENGTH, blank=True, default="", db_default=""
+    )
 
     class Meta:
         indexes = [
             # All licenses of an account, to choose the best one.
             models.Index(fields=["product", "cloud_id"], name="license_account"),
+            # The sites of a multi-instance license; partial, because few licenses have a parent.
+            models.Index(
+                fields=["product", "parent_key"],
+                name="license_parent",
+                condition=Q(parent_key__gt=""),
+            ),
         ]
 
     def __str__(self) -> str:

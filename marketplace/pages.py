@@ -17,10 +17,12 @@ MAX_TOKENS: Final = 500_000
 
 @dataclass(frozen=True)
 class LicensePage:
-    """The JSON of each license, not decoded yet, and whether another page follows."""
+    """The JSON of each license, not decoded yet, and whether another page follows. *total* is the
+    length of the list, if the marketplace says it."""
 
     records: list[msgspec.Raw]
     has_more: bool
+    total: int | None = None
 
 
 class _Links(msgspec.Struct):
@@ -30,6 +32,7 @@ class _Links(msgspec.Struct):
 class _Envelope(msgspec.Struct):
     licenses: list[msgspec.Raw]
     links: _Links | None = msgspec.field(name="_links", default=None)
+    total: Any = msgspec.field(name="totalCount", default=None)
 
 
 def decode_page(body: bytes) -> LicensePage:
@@ -45,7 +48,13 @@ def decode_page(body: bytes) -> LicensePage:
         rest, records = parts
         envelope = msgspec.json.decode(rest, type=_Envelope)
     # The link's target is not reliable, only its presence.
-    return LicensePage(records, bool(envelope.links and envelope.links.next))
+    has_more = bool(envelope.links and envelope.links.next)
+    return LicensePage(records, has_more, _count(envelope.total))
+
+
+def _count(value: Any) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31
+    return value if is_count else None
 
 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{},]', re.DOTALL)

@@ -14,9 +14,9 @@ from django.db.models import QuerySet
 
 from engagement.database import sql
 from marketplace import duplicates, texts
-from marketplace.models import Connection, SyncRun
+from marketplace.models import Connection, Report, SyncRun
 
-Kind, State = SyncRun.Kind, SyncRun.State
+Kind, State, Finding = SyncRun.Kind, SyncRun.State, SyncRun.Finding
 
 # The pause after the first failure; each further one is twice as long.
 MIN_BACKOFF, MAX_BACKOFF = timedelta(minutes=10), timedelta(hours=6)
@@ -26,6 +26,10 @@ MAX_BACKOFF_COUNT = 5
 MAX_RUN_DURATION = timedelta(hours=24)
 # Crashes in a row before the run fails.
 MAX_CRASH_COUNT = 5
+
+
+# What a run counts for each license that it reads.
+LICENSE_COUNTERS = tuple(name for name in SyncRun.COUNTERS if not name.startswith("accounts_"))
 
 
 class Superseded(Exception):
@@ -46,11 +50,34 @@ class Position(NamedTuple):
         return self.pass_number, self.is_closing, self.offset
 
 
+class ListTotal(NamedTuple):
+    """The rows of a list: by the marketplace, if it says so, and received. A list is cut if it
+    ended although a link led on."""
+
+    reported: int | None = None
+    received: int = 0
+    is_cut: bool = False
+
+
+class PageMarker(NamedTuple):
+    """A page of a list, to recognize it if it comes again.
+
+    After ``limit`` further pages another one is marked, for twice as long, so that a circle of any
+    length is recognized (Brent's algorithm). ``repeats`` counts how often it came again.
+    """
+
+    pass_number: int
+    fingerprint: str
+    limit: int = 1
+    pages: int = 0
+    repeats: int = 0
+
+
 class Step(NamedTuple):
     """The progress that a run makes with one write.
 
     ``note`` explains in sentences what was left out. ``lists`` is the ``Finding`` for each list,
-    None in a sync of recent changes.
+    None in a sync of recent changes. With ``starts_over``, earlier progress no longer counts.
     """
 
     position: Position
@@ -58,6 +85,9 @@ class Step(NamedTuple):
     pages: int
     note: str = ""
     lists: dict[str, str] | None = None
+    totals: dict[str, ListTotal] | None = None
+    page_marker: PageMarker | None = None
+    starts_over: bool = False
 
 
 # --- History --------------------------------------------------------------------------------
@@ -69,9 +99,12 @@ def unfinished_runs(connection: Connection) -> QuerySet[SyncRun]:
 
 def stop_unfinished(connection: Connection, reason: str, now: datetime) -> None:
     """End the (locked) connection's unfinished run, even while a worker is busy with it."""
-    ids = list(unfinished_runs(connection).values_list("pk", flat=True))
-    SyncRun.objects.filter(pk__in=ids).update(state=State.STOPPED, finished_at=now, note=reason)
-    duplicates.delete_pending(ids)
+    kinds = dict(unfinished_runs(connection).values_list("pk", "kind"))
+    SyncRun.objects.filter(pk__in=kinds).update(state=State.STOPPED, finished_at=now, note=reason)
+    duplicates.delete_pending(list(kinds))
+    if set(kinds.values()) - {Kind.RECENT}:
+        connection.is_full_sync_due = True
+        connection.save(update_fields=["is_full_sync_due"])
 
 
 # --- Claiming -------------------------------------------------------------------------------
@@ -92,11 +125,16 @@ def claim(connection_id: int, now: datetime) -> SyncRun | None:
         if run.crash_count > MAX_CRASH_COUNT:
             fail(run, texts.SYNC_CRASHED, now)
             return None
+        if run.started_at is None:
+            run.started_at = now
+            run.report, run.splits_insights = connection.report, connection.splits_insights
         run.state = State.RUNNING
         run.attempt += 1
-        run.started_at = run.started_at or now
-        run.save(update_fields=["state", "attempt", "crash_count", "started_at"])
+        run.save(update_fields=_CLAIMED_FIELDS)
         return run
+
+
+_CLAIMED_FIELDS = ["state", "attempt", "crash_count", "started_at", "report", "splits_insights"]
 
 
 def lock_run(run: SyncRun) -> None:
@@ -143,9 +181,15 @@ def advance(run: SyncRun, step: Step, counts: Mapping[str, int]) -> None:
     """Store the (locked) run's progress and add to its counters, in the row and in *run*."""
     values: dict[str, Any] = {
         **step.position._asdict(),
-        "recent": step.recent_fingerprints,
+        "recent_fingerprints": step.recent_fingerprints,
         "lists": step.lists,
-        "note": " ".join(filter(None, (run.note, step.note))),
+        "totals": step.totals,
+        "page_marker": step.page_marker,
+        # The next list has an export of its own.
+        "export": run.export if step.position.pass_number == run.pass_number else None,
+        "report": run.report,
+        "trial_report": run.trial_report,
+        "note": _join(run.note, step.note),
         **{name: getattr(run, name) + counts.get(name, 0) for name in SyncRun.COUNTERS},
     }
     # A page that is read again is no progress: the run could fail at the next one forever.
@@ -158,22 +202,67 @@ def advance(run: SyncRun, step: Step, counts: Mapping[str, int]) -> None:
         "id": run.pk,
         "backoff_count": run.backoff_count,
         "crash_count": run.crash_count,
-        "recent": msgspec.json.encode(step.recent_fingerprints).decode(),
-        "lists": msgspec.json.encode(step.lists).decode() if step.lists else None,
+        **{name: _json(values[name]) for name in _JSON_FIELDS},
     }
     sql.execute(_ADVANCE, parameters, prepare=True)
+
+
+def _join(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
+
+
+_JSON_FIELDS = ("recent_fingerprints", "lists", "totals", "page_marker", "export")
+
+
+def _json(value: Any) -> str | None:
+    return None if value is None else msgspec.json.encode(value).decode()
 
 
 _ADVANCE: LiteralString = """
     UPDATE marketplace_syncrun
     SET pass_number = %(pass_number)s, "offset" = %(offset)s, is_closing = %(is_closing)s,
-        recent = %(recent)s::jsonb, lists = %(lists)s::jsonb, note = %(note)s,
+        recent = %(recent_fingerprints)s::jsonb, lists = %(lists)s::jsonb, note = %(note)s,
+        totals = %(totals)s::jsonb, page_marker = %(page_marker)s::jsonb,
+        export = %(export)s::jsonb, report = %(report)s, trial_report = %(trial_report)s,
         put_downs = %(backoff_count)s, stumbles = %(crash_count)s,
         pages = %(pages)s, seen = %(seen)s, imported = %(imported)s, unchanged = %(unchanged)s,
         skipped = %(skipped)s, failed = %(failed)s, without_cloud_id = %(without_cloud_id)s,
-        accounts_updated = %(accounts_updated)s, accounts_created = %(accounts_created)s
+        accounts_updated = %(accounts_updated)s, accounts_created = %(accounts_created)s,
+        of_other_product = %(of_other_product)s, unlisted = %(unlisted)s
     WHERE id = %(id)s
 """
+
+
+def store_export(run: SyncRun, export: Any) -> None:
+    """Note the export that the run waits for, in the row and in *run*."""
+    with transaction.atomic():
+        lock_run(run)
+        run.export = msgspec.to_builtins(export)
+        run.save(update_fields=["export"])
+
+
+# --- Other ways to read the lists -----------------------------------------------------------
+
+
+def try_report(run: SyncRun, report: Report, reason: str) -> None:
+    """Have any worker try another way at once. The run keeps its position until that brings a
+    page."""
+    _leave(run, State.WAITING, trial_report=report, trial_reason=reason, export=None)
+
+
+def adopt_trial(run: SyncRun) -> None:
+    """Start *run* over in the way that was tried; the caller stores it. What was imported stays,
+    and accounts stay counted."""
+    run.report, run.trial_report = run.trial_report, ""
+    for name in LICENSE_COUNTERS:
+        setattr(run, name, 0)
+    run.pass_number, run.offset, run.is_closing = Position(0, 0)
+    run.recent_fingerprints, run.lists, run.totals, run.page_marker = [], None, None, None
+
+
+def split_insights(run: SyncRun) -> None:
+    """Have any worker request licenses from before data insights separately."""
+    _leave(run, State.WAITING, splits_insights=True, export=None)
 
 
 # --- Endings --------------------------------------------------------------------------------
@@ -184,13 +273,34 @@ def release(run: SyncRun, now: datetime) -> None:
     _leave(run, State.WAITING, due_at=now)
 
 
-def suspend(run: SyncRun, reason: str, min_delay: timedelta, now: datetime) -> None:
-    """Let the run resume from its position after a pause, longer with each failure in a row."""
+def wait(run: SyncRun, delay: timedelta, now: datetime) -> None:
+    """Let the run resume after a pause that is no failure."""
+    _leave(run, State.WAITING, due_at=now + delay)
+
+
+def suspend(
+    run: SyncRun,
+    reason: str,
+    min_delay: timedelta,
+    now: datetime,
+    *,
+    export: dict[str, Any] | None = None,
+) -> None:
+    """Let the run resume from its position after a pause, longer with each failure in a row. It
+    continues with the *export*, if that is not None."""
     backoff = MIN_BACKOFF * 2 ** min(run.backoff_count, 10)
     due_at = now + min(max(backoff, min_delay), MAX_BACKOFF)
     with transaction.atomic():
         _store_error(run, reason, now)
-        _leave(run, State.WAITING, due_at=due_at, error=reason, backoff_count=run.backoff_count + 1)
+        _leave(
+            run,
+            State.WAITING,
+            due_at=due_at,
+            error=reason,
+            backoff_count=run.backoff_count + 1,
+            trial_report="",
+            export=export,
+        )
 
 
 def is_exhausted(run: SyncRun, now: datetime) -> bool:
@@ -225,20 +335,48 @@ def require_authentication(run: SyncRun, reason: str, now: datetime) -> None:
         _close(run, State.FAILED, now, error=reason)
 
 
-def finish(run: SyncRun, now: datetime) -> None:
-    """End the run successfully."""
+def finish(run: SyncRun, now: datetime, note: str = "") -> None:
+    """End the run successfully. *note* says in sentences what is missing."""
     full_sync: dict[str, Any] = {}
     if run.kind != Kind.RECENT:
-        full_sync = {"full_synced_at": run.started_at, "lists": run.lists}
+        full_sync = {
+            "full_synced_at": run.started_at,
+            "lists": _lists_in_use(run),
+            "is_full_sync_due": False,
+        }
     with transaction.atomic():
-        _current_connection(run).update(last_success_at=now, **full_sync)
-        _close(run, State.SUCCEEDED, now, error="")
+        _current_connection(run).update(
+            last_success_at=now,
+            report=run.report,
+            splits_insights=run.splits_insights,
+            **full_sync,
+        )
+        _close(run, State.SUCCEEDED, now, error="", note=_join(run.note, note))
 
 
-def _current_connection(run: SyncRun) -> QuerySet[Connection]:
+def _lists_in_use(run: SyncRun) -> dict[str, str] | None:
+    """The run's findings. A list that had licenses before stays in use although it is refused."""
+    previous: dict[str, str] = run.connection.lists or {}
+    if run.lists is None:
+        return None
+    return {
+        name: previous[name] if is_refused_list_in_use(run, name) else finding
+        for name, finding in run.lists.items()
+    }
+
+
+def is_refused_list_in_use(run: SyncRun, name: str) -> bool:
+    """Whether the marketplace refuses a list in which the last full sync found licenses."""
+    findings, previous = run.lists or {}, run.connection.lists or {}
+    return (findings.get(name), previous.get(name)) == (Finding.REFUSED, Finding.USED)
+
+
+def _current_connection(run: SyncRun, *states: Connection.State | str) -> QuerySet[Connection]:
     """The run's connection, unless its details or its state changed since the run was created."""
     return Connection.objects.filter(
-        pk=run.connection_id, generation=run.generation, state=Connection.State.ACTIVE
+        pk=run.connection_id,
+        generation=run.generation,
+        state__in=states or [Connection.State.ACTIVE],
     )
 
 
@@ -246,9 +384,11 @@ def _store_error(run: SyncRun, reason: str, now: datetime) -> None:
     _current_connection(run).update(last_error=reason, last_error_at=now)
 
 
-def _close(run: SyncRun, state: SyncRun.State, now: datetime, error: str) -> None:
-    _leave(run, state, finished_at=now, error=error, recent=[])
+def _close(run: SyncRun, state: SyncRun.State, now: datetime, **values: Any) -> None:
+    _leave(run, state, finished_at=now, recent_fingerprints=[], trial_report="", **values)
     duplicates.delete_pending([run.pk])
+    if state == State.FAILED and run.kind != Kind.RECENT:
+        _current_connection(run, *Connection.State.values).update(is_full_sync_due=True)
 
 
 def _leave(run: SyncRun, state: SyncRun.State, **values: Any) -> None:

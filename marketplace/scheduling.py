@@ -108,7 +108,7 @@ def due_kind(connection: Connection, now: datetime) -> SyncRun.Kind:
     """The kind of sync that the connection needs next to miss nothing."""
     if connection.full_synced_at is None:
         return Kind.FIRST
-    is_due = now - connection.full_synced_at >= FULL_SYNC_INTERVAL
+    is_due = connection.is_full_sync_due or now - connection.full_synced_at >= FULL_SYNC_INTERVAL
     return Kind.FULL if is_due or _has_gap(connection, now) else Kind.RECENT
 
 

@@ -2,41 +2,46 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import Any, TypeAlias
+
+import msgspec
 
 from engagement.core.fields import DecryptionError
-from marketplace import licenses, locks, runs, scheduling, texts
-from marketplace.client import (
-    PAGE_SIZE,
-    ClientFactory,
-    Credentials,
-    LicenseQuery,
-    MarketplaceClient,
-)
+from marketplace import locks, outcomes, reading, runs, scheduling, texts
+from marketplace.client import PAGE_SIZE, ClientFactory, Credentials
 from marketplace.errors import (
     CredentialsRejected,
+    ExportFailed,
+    ExportPending,
     MarketplaceBadRequest,
     MarketplaceError,
+    MarketplaceForbidden,
+    MarketplaceNotFound,
     MarketplaceUnavailable,
     UnexpectedResponse,
 )
-from marketplace.license_import import import_pages, import_pending
+from marketplace.license_import import import_pages, import_pending, mark_unlisted
 from marketplace.licenses import ParsedRecord
-from marketplace.models import Connection, SyncRun
+from marketplace.models import Connection, Report, SyncRun
 from marketplace.prefetch import Prefetcher
-from marketplace.runs import Position, Step
+from marketplace.queries import queries_for
+from marketplace.reading import ExportReader, PageReader, ParsedPage, RequestedExport, RunLists
+from marketplace.runs import ListTotal, PageMarker, Position, Step
 
 logger = logging.getLogger(__name__)
 
-# Special clouds, whose licenses come in lists of their own. Source: public clients of the API.
-BOUNDARIES = ("fedramp_moderate", "isolated_cloud")
 # More than any vendor's licenses fill: a longer feed does not end.
 MAX_PAGES = 20_000
 # Pages in a row without a new record, though more follow. Two are read again at a list's end.
 MAX_REPEATED_PAGES = 5
+# How often a page may come again before the list is taken for a circle.
+MAX_PAGE_REPEATS = 2
+# Failures in a row at a page before other ways to read the list are tried.
+MIN_FAILURES_BEFORE_TRIAL = 2
+EXPORT_POLL_INTERVAL = timedelta(seconds=30)
 
 Finding = SyncRun.Finding
 
@@ -83,7 +88,16 @@ def _work_on(run: SyncRun, environment: SyncEnvironment) -> None:
         is_complete = _import_lists(run, environment)
         if is_complete:
             import_pending(run, run.connection.product_id, clock())
+            outcomes.check_usable(run)
+            if outcomes.is_exhaustive(run):
+                mark_unlisted(run, run.connection.product_id, clock())
     except runs.Superseded:
+        return
+    except outcomes.NothingUsable as outcome:
+        runs.fail(run, str(outcome), clock())
+        return
+    except ExportPending:
+        runs.wait(run, EXPORT_POLL_INTERVAL, clock())
         return
     except MarketplaceError as failure:
         _stop(run, failure, clock())
@@ -92,7 +106,7 @@ def _work_on(run: SyncRun, environment: SyncEnvironment) -> None:
         runs.fail(run, texts.UNDECRYPTABLE, clock())
         return
     if is_complete:
-        runs.finish(run, clock())
+        runs.finish(run, clock(), outcomes.describe_missing(run))
         logger.info("Connection %s synced: %s licenses seen.", run.connection_id, run.seen)
     elif runs.is_too_old(run, clock()):
         runs.fail(run, texts.SYNC_TIMED_OUT, clock())
@@ -103,63 +117,34 @@ def _work_on(run: SyncRun, environment: SyncEnvironment) -> None:
 # --- Reading --------------------------------------------------------------------------------
 
 
-class ParsedPage(NamedTuple):
-    """A page of a list: each record's fingerprint and content, whether another page follows in the
-    list, and the position after it. ``is_rejected`` means that the list is left out."""
-
-    list_name: str
-    records: list[tuple[str, ParsedRecord]]
-    has_more: bool
-    after: Position
-    is_rejected: bool = False
-
-
-@dataclass(frozen=True)
-class PageReader:
-    """Reads a run's pages. Raises what its client raises."""
-
-    client: MarketplaceClient
-    developer_id: str
-    product_id: str
-    kind: str
-    queries: Sequence[LicenseQuery]
-
-    def read(self, position: Position) -> ParsedPage:
-        query = self.queries[position.pass_number]
-        try:
-            page = self.client.licenses(self.developer_id, query, position.offset)
-        except MarketplaceBadRequest:
-            if position.pass_number == 0:
-                raise
-            after = Position(position.pass_number + 1, 0)
-            return ParsedPage(query.list_name, [], False, after, is_rejected=True)
-        records = licenses.parse_records(page.records, self.product_id)
-        after = _after(self.kind, position, page.has_more and bool(records))
-        return ParsedPage(query.list_name, records, page.has_more, after)
-
-    def next_position(self, page: ParsedPage) -> Position | None:
-        return None if self.is_end(page.after) else page.after
-
-    def is_end(self, position: Position) -> bool:
-        return position.pass_number == len(self.queries)
+def _import_lists(run: SyncRun, environment: SyncEnvironment) -> bool:
+    """Import list after list, from the run's position; return whether that was all."""
+    lists = _run_lists(run, environment.create_client)
+    is_trial = bool(run.trial_report)
+    start = Position(0, 0) if is_trial else runs.position_of(run)
+    position = start if is_trial else _resume_position(run)
+    while not lists.is_end(position):
+        if _report(run) == Report.EXPORT:
+            position = _import_export(run, lists, position, environment)
+            if environment.is_out_of_time():
+                break
+        else:
+            reader = PageReader(lists)
+            position = _import_with(reader, run, lists, position, start, environment)
+            break
+    return lists.is_end(position)
 
 
-def _after(kind: str, position: Position, has_more: bool) -> Position:
-    """The position after the page at *position*."""
-    if has_more:
-        return position._replace(offset=position.offset + PAGE_SIZE)
-    if kind != SyncRun.Kind.RECENT and position.offset > 0 and not position.is_closing:
-        # Rows that moved forward in the meantime are now on the page before the last.
-        return Position(position.pass_number, position.offset - PAGE_SIZE, True)
-    return Position(position.pass_number + 1, 0)
+def _report(run: SyncRun) -> str:
+    return run.trial_report or run.report
 
 
-def _create_reader(run: SyncRun, create_client: ClientFactory) -> PageReader:
-    """A reader for the run's connection. Only its client keeps the token."""
+def _run_lists(run: SyncRun, create_client: ClientFactory) -> RunLists:
+    """The run's lists. Only their client keeps the token."""
     connection = Connection.objects.defer(None).get(pk=run.connection_id)
     if connection.generation != run.generation or connection.api_token is None:
         raise runs.Superseded
-    return PageReader(
+    return RunLists(
         create_client(Credentials(connection.user_name, connection.api_token)),
         connection.developer_id,
         str(connection.app_product_id),
@@ -168,68 +153,94 @@ def _create_reader(run: SyncRun, create_client: ClientFactory) -> PageReader:
     )
 
 
-def queries_for(run: SyncRun, connection: Connection) -> list[LicenseQuery]:
-    """The lists that the run reads, one after the other.
+def _resume_position(run: SyncRun) -> Position:
+    """Where to resume: at the page that was read last, because the list may have moved. The end of
+    a list is being read again anyway, and an export does not change."""
+    position = runs.position_of(run)
+    if run.attempt == 1 or run.is_closing or run.report == Report.EXPORT:
+        return position
+    return position._replace(offset=max(position.offset - PAGE_SIZE, 0))
 
-    A full sync reads all of them. A sync of recent changes reads those in which the last full sync
-    found licenses, and the always free licenses unless the marketplace rejected that list.
-    """
-    make_query = partial(LicenseQuery, str(connection.app_product_id), updated_since=run.since)
-    queries = [
-        make_query(),
-        make_query(always_free=True),
-        *(make_query(boundary=boundary) for boundary in BOUNDARIES),
-    ]
-    if run.kind != SyncRun.Kind.RECENT or connection.lists is None:
-        return queries
-    findings: dict[str, str] = {**connection.lists, "all": Finding.USED}
-    if findings.get("always_free") == Finding.EMPTY:
-        # The first such license may come any day.
-        findings["always_free"] = Finding.USED
-    left_out = {Finding.REFUSED, Finding.EMPTY}
-    return [query for query in queries if findings.get(query.list_name) not in left_out]
+
+def _import_export(
+    run: SyncRun, lists: RunLists, position: Position, environment: SyncEnvironment
+) -> Position:
+    """Import the list's export, in one turn because it is one response; return the position after
+    it. Raises ExportPending."""
+    now = environment.clock()
+    try:
+        export, position = _completed_export(run, lists, position, now)
+        with closing(ExportReader(lists, export.id)) as reader:
+            return _import_with(reader, run, lists, position, None, environment)
+    except ExportPending:
+        if run.export is None or msgspec.convert(run.export, RequestedExport).is_late(now):
+            raise ExportFailed("it does not become ready") from None
+        raise
+    except (MarketplaceBadRequest, MarketplaceForbidden) as refusal:
+        page = lists.refused_page(position, refusal)
+        _import(run, [page], 0, environment)
+        return page.after
+
+
+def _completed_export(
+    run: SyncRun, lists: RunLists, position: Position, now: datetime
+) -> tuple[RequestedExport, Position]:
+    """The complete export of the list, and where to continue in it. Raises ExportPending."""
+    export = msgspec.convert(run.export, RequestedExport) if run.export else None
+    while export is None or not reading.check_export(lists, export):
+        # A new export may have another order.
+        position = position._replace(offset=0)
+        export = reading.request_export(lists, position, export, now)
+        runs.store_export(run, export)
+    return export, position
 
 
 # --- Importing ------------------------------------------------------------------------------
 
 
-def _import_lists(run: SyncRun, environment: SyncEnvironment) -> bool:
-    """Import page after page while the next ones are being read; return whether that was all."""
-    reader = _create_reader(run, environment.create_client)
-    start, first = runs.position_of(run), _resume_position(run)
-    if reader.is_end(first):
-        return True
+def _import_with(
+    reader: PageReader | ExportReader,
+    run: SyncRun,
+    lists: RunLists,
+    first: Position,
+    start: Position | None,
+    environment: SyncEnvironment,
+) -> Position:
+    """Import page after page while the next ones are being read; return the position after them.
+
+    Stops when the turn that began at *start* is out of time, if that is not None.
+    """
     repeated = 0
+    position = first
     with Prefetcher(
         reader.read, reader.next_position, first, environment.prefetch_limit
     ) as prefetcher:
         while True:
             pages = prefetcher.get_ready()
-            after = pages[-1].after
+            position = pages[-1].after
             # A turn that made no progress continues, or the run would never end.
-            is_last = environment.is_out_of_time() and after.sort_key > start.sort_key
+            is_last = (
+                start is not None
+                and environment.is_out_of_time()
+                and position.sort_key > start.sort_key
+            )
             if not is_last:
                 prefetcher.allow(len(pages))
-            repeated = _import(run, pages, repeated, environment.clock())
-            if repeated > MAX_REPEATED_PAGES or run.pages > MAX_PAGES:
-                raise UnexpectedResponse("its list of licenses does not end")
-            environment.on_pages_written()
-            if reader.is_end(after) or is_last:
-                return reader.is_end(after)
+            repeated = _import(run, pages, repeated, environment)
+            if is_last or reader.next_position(pages[-1]) is None:
+                return position
 
 
-def _resume_position(run: SyncRun) -> Position:
-    """Where to resume: at the page that was read last, because the list may have moved. The end of
-    a list is being read again anyway."""
-    position = runs.position_of(run)
-    is_resumed = run.attempt > 1 and not run.is_closing
-    return position._replace(offset=max(position.offset - PAGE_SIZE, 0)) if is_resumed else position
-
-
-def _import(run: SyncRun, pages: Sequence[ParsedPage], repeated: int, now: datetime) -> int:
+def _import(
+    run: SyncRun, pages: Sequence[ParsedPage], repeated: int, environment: SyncEnvironment
+) -> int:
     """Import the records that the pages before did not contain. Return the number of pages in a
     row without such records, though more follow."""
-    fingerprints: list[str] = run.recent
+    notes = []
+    if starts_over := bool(run.trial_report):
+        runs.adopt_trial(run)
+        notes.append(texts.read_otherwise(run.trial_reason, run.report))
+    fingerprints: list[str] = run.recent_fingerprints
     records: list[ParsedRecord] = []
     for page in pages:
         known_fingerprints = set(fingerprints)
@@ -240,15 +251,23 @@ def _import(run: SyncRun, pages: Sequence[ParsedPage], repeated: int, now: datet
         records += new.values()
         fingerprints = [*fingerprints, *new][-2 * PAGE_SIZE :]
         repeated = repeated + 1 if page.has_more and not new else 0
-    notes = [texts.LIST_REJECTED[page.list_name] for page in pages if page.is_rejected]
+    refused = {page.list_name: page.refusal for page in pages if page.refusal}
+    notes += [texts.refused_list(name, refusal) for name, refusal in refused.items()]
     step = Step(
         pages[-1].after,
         fingerprints,
-        len(pages) - len(notes),
+        len(pages) - len(refused),
         " ".join(notes),
         None if run.kind == SyncRun.Kind.RECENT else _update_findings(run.lists or {}, pages),
+        _update_totals(run.totals or {}, pages),
+        _update_marker(run.page_marker, pages, runs.position_of(run)),
+        starts_over,
     )
-    import_pages(run, run.connection.product_id, records, step, now)
+    import_pages(run, run.connection.product_id, records, step, environment.clock())
+    is_circle = step.page_marker is not None and step.page_marker.repeats > MAX_PAGE_REPEATS
+    if repeated > MAX_REPEATED_PAGES or is_circle or run.pages > MAX_PAGES:
+        raise UnexpectedResponse("its list of licenses does not end")
+    environment.on_pages_written()
     return repeated
 
 
@@ -256,7 +275,7 @@ def _update_findings(findings: dict[str, str], pages: Sequence[ParsedPage]) -> d
     """The ``Finding`` for each list, updated by these pages."""
     findings = dict(findings)
     for page in pages:
-        if page.is_rejected:
+        if page.refusal:
             findings[page.list_name] = Finding.REFUSED.value
         elif page.records:
             findings[page.list_name] = Finding.USED.value
@@ -265,25 +284,112 @@ def _update_findings(findings: dict[str, str], pages: Sequence[ParsedPage]) -> d
     return findings
 
 
+def _update_totals(
+    totals: dict[str, Sequence[Any]], pages: Sequence[ParsedPage]
+) -> dict[str, ListTotal]:
+    """The ``ListTotal`` of each list, updated by the lists or parts that end with these pages."""
+    updated = {name: ListTotal(*total) for name, total in totals.items()}
+    for page in pages:
+        if not page.ends_list:
+            continue
+        total = updated.get(page.list_name, ListTotal())
+        is_reported = page.total is not None or total.reported is not None
+        updated[page.list_name] = ListTotal(
+            (page.total or 0) + (total.reported or 0) if is_reported else None,
+            total.received + page.end,
+            total.is_cut or page.is_cut,
+        )
+    return updated
+
+
+def _update_marker(
+    stored: Sequence[Any] | None, pages: Sequence[ParsedPage], position: Position
+) -> PageMarker | None:
+    """The marker of the list that the last of these pages belongs to. Pages before *position* were
+    read again on purpose."""
+    marker = PageMarker(*stored) if stored else None
+    for page in pages:
+        if not page.records or page.at.is_closing or page.at.sort_key < position.sort_key:
+            continue
+        fingerprint = page.fingerprint
+        if marker is None or marker.pass_number != page.at.pass_number:
+            marker = PageMarker(page.at.pass_number, fingerprint)
+            continue
+        repeats = marker.repeats + (fingerprint == marker.fingerprint)
+        marker = marker._replace(pages=marker.pages + 1, repeats=repeats)
+        if marker.pages == marker.limit and repeats <= MAX_PAGE_REPEATS:
+            marker = PageMarker(page.at.pass_number, fingerprint, 2 * marker.limit)
+    return marker
+
+
 # --- Failures -------------------------------------------------------------------------------
 
 
 def _stop(run: SyncRun, failure: MarketplaceError, now: datetime) -> None:
-    """Suspend or end the run, depending on the failure."""
-    reason = texts.sync_error(failure)
-    logger.warning("Connection %s, sync %s: %s", run.connection_id, run.pk, reason)
-    match failure:
-        case CredentialsRejected():
-            runs.require_authentication(run, reason, now)
-        case MarketplaceUnavailable() if runs.is_exhausted(run, now):
-            runs.fail(run, _unreadable_page(run, failure), now)
-        case MarketplaceUnavailable():
-            runs.suspend(run, reason, timedelta(seconds=failure.retry_after or 0), now)
-        case _:
-            runs.fail(run, reason, now)
+    """Suspend or end the run, or have it try another way, depending on the failure."""
+    logger.warning(
+        "Connection %s, sync %s: %s", run.connection_id, run.pk, texts.sync_error(failure)
+    )
+    if isinstance(failure, CredentialsRejected):
+        runs.require_authentication(run, texts.sync_error(failure), now)
+    elif isinstance(failure, MarketplaceBadRequest) and _can_split_insights(run):
+        runs.split_insights(run)
+    elif report := _other_report(run, failure, now):
+        runs.try_report(run, report, run.trial_reason if run.trial_report else _cause(failure))
+    elif run.trial_report:
+        # The failure that led to the trial, not what other ways meet.
+        _give_up_attempt(run, MarketplaceUnavailable(run.trial_reason), now)
+    elif isinstance(failure, MarketplaceUnavailable | ExportFailed):
+        _give_up_attempt(run, failure, now)
+    else:
+        runs.fail(run, texts.sync_error(failure), now)
 
 
-def _unreadable_page(run: SyncRun, failure: MarketplaceUnavailable) -> str:
+def _give_up_attempt(
+    run: SyncRun, failure: MarketplaceUnavailable | ExportFailed, now: datetime
+) -> None:
+    """Suspend the run, or end it if this was the last attempt."""
+    if runs.is_exhausted(run, now):
+        runs.fail(run, _unreadable_page(run, failure.reason), now)
+        return
+    is_unavailable = isinstance(failure, MarketplaceUnavailable)
+    retry_after = getattr(failure, "retry_after", None) or 0.0
+    export = run.export if is_unavailable and not run.trial_report else None
+    delay = timedelta(seconds=retry_after)
+    runs.suspend(run, texts.sync_error(failure), delay, now, export=export)
+
+
+def _can_split_insights(run: SyncRun) -> bool:
+    """Whether the first request of the run failed, which asks for licenses of all times."""
+    is_first = bool(run.trial_report) or runs.position_of(run) == Position(0, 0)
+    return is_first and not run.splits_insights and _report(run) != Report.DATES
+
+
+def _other_report(run: SyncRun, failure: MarketplaceError, now: datetime) -> Report | None:
+    """The way to try next; None if this failure does not ask for one, or all were tried."""
+    is_overloaded = isinstance(failure, MarketplaceUnavailable) and (
+        failure.is_overloaded and run.backoff_count >= MIN_FAILURES_BEFORE_TRIAL
+    )
+    is_without_export = run.report == Report.EXPORT and isinstance(failure, _NO_EXPORT)
+    if not (run.trial_report or is_overloaded or is_without_export) or runs.is_too_old(run, now):
+        return None
+    reports = list(Report)
+    candidate = reports[(reports.index(Report(_report(run))) + 1) % len(reports)]
+    return None if candidate == run.connection.report else candidate
+
+
+# Failures after which an export will not come.
+_NO_EXPORT = (ExportFailed, MarketplaceBadRequest, MarketplaceForbidden, MarketplaceNotFound)
+
+
+def _cause(failure: MarketplaceError) -> str:
+    """Why another way is tried; ends a sentence."""
+    return getattr(failure, "reason", "it rejects the request")
+
+
+def _unreadable_page(run: SyncRun, reason: str) -> str:
+    # The run's own lists, not those of a trial.
+    run.trial_report = ""
     query = queries_for(run, run.connection)[run.pass_number]
     page = run.offset // PAGE_SIZE + 1
-    return texts.page_error(failure, query.list_name, page, run.backoff_count + 1)
+    return texts.page_error(reason, query.list_name, page, run.backoff_count + 1)

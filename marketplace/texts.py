@@ -7,6 +7,7 @@ from django.conf import settings
 from marketplace.client import App
 from marketplace.errors import (
     CredentialsRejected,
+    ExportFailed,
     MarketplaceBadRequest,
     MarketplaceError,
     MarketplaceForbidden,
@@ -14,6 +15,7 @@ from marketplace.errors import (
     MarketplaceUnavailable,
     UnexpectedResponse,
 )
+from marketplace.models import Report, SyncRun
 
 MAX_LISTED_APPS = 20
 
@@ -26,11 +28,6 @@ LIST_LABELS = {
     "always_free": "always free licenses",
     "fedramp_moderate": "licenses of government clouds",
     "isolated_cloud": "licenses of isolated clouds",
-}
-# By the name of the rejected list.
-LIST_REJECTED = {
-    name: f"The marketplace does not list {licenses} (400), so they are not synced."
-    for name, licenses in LIST_LABELS.items()
 }
 
 
@@ -61,18 +58,20 @@ def sync_error(failure: MarketplaceError) -> str:
             return f"The marketplace rejected the request for licenses (400). {_UPDATE_NEEDED}"
         case UnexpectedResponse():
             return f"The marketplace’s response cannot be used: {failure.reason}. {_UPDATE_NEEDED}"
+        case ExportFailed():
+            return f"The marketplace cannot export the licenses: {failure.reason}."
     raise AssertionError(failure)
 
 
 _UPDATE_NEEDED = "If this persists, the marketplace’s API has changed: update this service."
 
 
-def page_error(failure: MarketplaceUnavailable, list_name: str, page: int, attempts: int) -> str:
+def page_error(reason: str, list_name: str, page: int, attempts: int) -> str:
     """Why a sync failed at a page after this many attempts in a row."""
     times = "once" if attempts == 1 else f"{attempts} times in a row"
     return (
         f"Page {page:,} of the list of {LIST_LABELS[list_name]} failed {times}: "
-        f"{failure.reason}. {_STARTS_OVER}"
+        f"{reason}. {_STARTS_OVER}"
     )
 
 
@@ -147,3 +146,60 @@ def details_verified(app: App, vendor_id: str) -> str:
         f"The connection works: this account can read the licenses of {app.name or app.key}, "
         f"vendor {vendor_id}."
     )
+
+
+# --- What a sync brought --------------------------------------------------------------------
+
+
+def refused_list(name: str, refusal: MarketplaceError) -> str:
+    """Why a list is left out."""
+    if isinstance(refusal, MarketplaceForbidden):
+        return f"The marketplace account may not view {LIST_LABELS[name]} (403): they are left out."
+    return f"The marketplace does not list {LIST_LABELS[name]} (400), so they are not synced."
+
+
+def missing_licenses(list_name: str, reported: int | None, received: int) -> str:
+    """What the marketplace did not send."""
+    licenses = LIST_LABELS[list_name]
+    consequence = "Licenses that the sync did not find keep their state."
+    if reported is None:
+        return f"The list of {licenses} stops with empty pages. {consequence}"
+    return f"The marketplace reports {reported:,} {licenses} and sent {received:,}. {consequence}"
+
+
+def nothing_usable(run: SyncRun, first_reason: str) -> str:
+    """Why a sync that read licenses imported none of them."""
+    counts = {
+        "without a Cloud ID": run.without_cloud_id,
+        "of another product": run.of_other_product,
+        "of deleted accounts": run.skipped - run.without_cloud_id - run.of_other_product,
+        "unreadable or invalid": run.failed,
+    }
+    summary = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    reason = f" The first reason: {first_reason}" if first_reason else ""
+    advice = (
+        "Only licenses of cloud sites have a Cloud ID. Check that the product ID is that of the "
+        "cloud app."
+    )
+    number = "The only license" if run.seen == 1 else f"None of {run.seen:,} licenses"
+    verb = "cannot be used" if run.seen == 1 else "can be used"
+    return f"{number} {verb}: {summary}.{reason} {advice}"
+
+
+def nothing_listed(previous: int) -> str:
+    """An empty report where there were licenses."""
+    return (
+        f"The marketplace lists no licenses. The last full sync found {previous:,}. Imported "
+        "licenses stay. Check in the marketplace’s reports that the app still has licenses and "
+        "that this account may view them."
+    )
+
+
+def read_otherwise(reason: str, report: str) -> str:
+    """How a sync read the lists instead of page by page."""
+    way = {
+        Report.PAGES: "page by page",
+        Report.EXPORT: "as an export",
+        Report.DATES: "by start date",
+    }
+    return f"The licenses were read {way[Report(report)]}, because {reason}."

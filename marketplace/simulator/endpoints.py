@@ -1,6 +1,7 @@
 """The simulated marketplace's endpoints, and the control endpoints that change it."""
 
 import base64
+import hashlib
 import secrets
 from collections import deque
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from marketplace.simulator.vendor import SimulatedVendor
 PAGE_SIZE = 50
 # Small, so that a vendor with a few apps has several pages.
 LISTING_PAGE_SIZE = 2
+# The first day of data insights.
+FIRST_DAY_OF_INSIGHTS = date(2018, 7, 1)
 BOUNDARIES = {COMMERCIAL, "fedramp_moderate", "isolated_cloud"}
 CONTROL_PREFIX = "/simulator"
 
@@ -54,6 +57,8 @@ class Marketplace:
         # Whether the list of always free licenses contains all others, too.
         self.mixes_passes = mixes_passes
         self.faults = Faults()
+        # The rows of each export by its id.
+        self.exports: dict[str, list[bytes]] = {}
         self.requests: deque[RecordedRequest] = deque(maxlen=10_000)
 
     # --- Changes at run time ------------------------------------------------------------------
@@ -73,11 +78,13 @@ class Marketplace:
 
     # --- Responses ----------------------------------------------------------------------------
 
-    def respond(self, target: str, headers: dict[str, str]) -> SimulatedResponse:
-        """The response to a GET request, with the faults that match it."""
+    def respond(
+        self, target: str, headers: dict[str, str], method: str = "GET"
+    ) -> SimulatedResponse:
+        """The response to a request, with the faults that match it."""
         parts = urlsplit(target)
         parameters = {name: values[-1] for name, values in parse_qs(parts.query).items()}
-        endpoint, view = self._route(parts.path, parameters)
+        endpoint, view = self._route(method, parts.path, parameters)
         request = RecordedRequest(endpoint, parts.path, parameters, _without_credentials(headers))
         faults = self.faults.matching(endpoint, request.offset)
         if self._is_authorized(headers.get("Authorization", "")):
@@ -95,16 +102,22 @@ class Marketplace:
         return secrets.compare_digest(authorization.encode(), expected.encode())
 
     def _route(
-        self, path: str, parameters: dict[str, str]
+        self, method: str, path: str, parameters: dict[str, str]
     ) -> tuple[Endpoint | None, Callable[[int], SimulatedResponse]]:
         """The endpoint, and its view, which takes the number of rows that the list has moved."""
-        match path.removeprefix("/marketplace/rest/3/").split("/"):
-            case ["developer-space", "vendor", number]:
+        match method, *path.removeprefix("/marketplace/rest/3/").split("/"):
+            case ["GET", "developer-space", "vendor", number]:
                 return Endpoint.VENDOR, lambda _: self._vendor(number)
-            case ["product-listing", "developer-space", space]:
+            case ["GET", "product-listing", "developer-space", space]:
                 return Endpoint.LISTING, lambda _: self._listing(space, parameters)
-            case ["reporting", "developer-space", space, "licenses"]:
+            case ["GET", "reporting", "developer-space", space, "licenses"]:
                 return Endpoint.LICENSES, lambda moved: self._licenses(space, parameters, moved)
+            case ["POST", "reporting", "developer-space", space, "licenses", "async", "export"]:
+                return Endpoint.EXPORT, lambda _: self._start_export(space, parameters)
+            case ["GET", "reporting", _, _, "licenses", "async", "export", name, "status"]:
+                return Endpoint.EXPORT_STATUS, lambda _: self._export_status(name)
+            case ["GET", "reporting", _, _, "licenses", "async", "export", name]:
+                return Endpoint.EXPORT_FILE, lambda _: self._export_file(name)
         return None, lambda _: error_response(404, "No such endpoint.")
 
     def _vendor(self, number: str) -> SimulatedResponse:
@@ -144,7 +157,7 @@ class Marketplace:
         if space != self.vendor.developer_id:
             return error_response(403, "You do not have permission to view this developer space.")
         try:
-            query = _query(parameters)
+            query = self._query(parameters)
             offset = int(parameters.get("offset", 0))
             limit = int(parameters.get("limit", PAGE_SIZE))
         except ValueError as error:
@@ -154,13 +167,68 @@ class Marketplace:
         rows = self.feed.matching(query)
         if query.always_free and self.mixes_passes:
             rows = [*self.feed.matching(query._replace(always_free=False)), *rows]
+        if self.vendor.max_report_rows is not None and len(rows) > self.vendor.max_report_rows:
+            return error_response(500, "The report is too large.")
         start = max(offset - moved, 0)
         page = rows[start : start + limit]
         if parameters.get("withDataInsights") != "true":
             page = [without_insights(row) for row in page]
         return SimulatedResponse(
-            body=_page(page, has_more=start + limit < len(rows), offset=offset + limit)
+            body=_page(
+                page,
+                has_more=start + limit < len(rows),
+                offset=offset + limit,
+                total=len(rows) if self.vendor.reports_totals else None,
+            )
         )
+
+    def _query(self, parameters: dict[str, str]) -> FeedQuery:
+        """The query in the parameters. Raises ValueError for values that this vendor's marketplace
+        rejects."""
+        query = _query(parameters)
+        starts = query.first_day and query.first_day >= FIRST_DAY_OF_INSIGHTS
+        if not self.vendor.has_date_filter and (query.first_day or query.last_day):
+            raise ValueError("startDate: is not supported")
+        with_insights = parameters.get("withDataInsights") == "true"
+        if self.vendor.insights_need_start and with_insights and not starts:
+            raise ValueError("withDataInsights: requires a startDate from 2018-07-01")
+        return query
+
+    # --- Exports ------------------------------------------------------------------------------
+
+    def _start_export(self, space: str, parameters: dict[str, str]) -> SimulatedResponse:
+        """Begin an export. The same parameters lead to the same one; the file stays as it is."""
+        if space != self.vendor.developer_id:
+            return error_response(403, "You do not have permission to view this developer space.")
+        if not self.vendor.has_exports:
+            return error_response(404, "No such endpoint.")
+        try:
+            query = self._query(parameters)
+        except ValueError as error:
+            return error_response(400, str(error))
+        if parameters.get("accept") != "json":
+            return error_response(400, "accept: only json is simulated")
+        name = _export_name(parameters)
+        rows = self.feed.matching(query)
+        if parameters.get("withDataInsights") != "true":
+            rows = [without_insights(row) for row in rows]
+        self.exports.setdefault(name, rows)
+        return self._export_status(name)
+
+    def _export_status(self, name: str) -> SimulatedResponse:
+        if name not in self.exports:
+            return error_response(404, "No such export.")
+        # Links without the prefix /rest/3, as the marketplace has them.
+        path = f"/reporting/developer-space/{self.vendor.developer_id}/licenses/async/export/{name}"
+        links = {"status": {"href": f"{path}/status"}, "download": {"href": path}}
+        return SimulatedResponse.from_value(
+            {"export": {"id": name, "status": "COMPLETED"}, "_links": links}
+        )
+
+    def _export_file(self, name: str) -> SimulatedResponse:
+        if name not in self.exports:
+            return error_response(404, "Export is being processed")
+        return SimulatedResponse(body=b"[" + b",".join(self.exports[name]) + b"]")
 
     # --- Control endpoints --------------------------------------------------------------------
 
@@ -200,22 +268,33 @@ def _query(parameters: dict[str, str]) -> FeedQuery:
     boundary = parameters.get("cloudComplianceBoundaries", COMMERCIAL)
     if boundary not in BOUNDARIES:
         raise ValueError(f"cloudComplianceBoundaries: must be one of {sorted(BOUNDARIES)}")
-    since = parameters.get("lastUpdated")
     return FeedQuery(
         parameters.get("productId"),
-        date.fromisoformat(since) if since else None,
+        _day(parameters.get("lastUpdated")),
         parameters.get("showLifeTimeFreeLicenses") == "true",
         boundary,
+        _day(parameters.get("startDate")),
+        _day(parameters.get("endDate")),
     )
 
 
-def _page(rows: list[bytes], *, has_more: bool, offset: int) -> bytes:
+def _day(text: str | None) -> date | None:
+    return date.fromisoformat(text) if text else None
+
+
+def _export_name(parameters: dict[str, str]) -> str:
+    encoded = msgspec.json.encode(parameters, order="sorted")
+    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
+
+
+def _page(rows: list[bytes], *, has_more: bool, offset: int, total: int | None) -> bytes:
     """A page of licenses. Only the presence of the next link is reliable, not its target."""
     unreliable = f"/rest/1.0/reporting/licenses?offset={offset}".encode()
     links = b'{"self":{"href":"/licenses"}'
     if has_more:
         links += b',"next":{"href":"' + unreliable + b'"}'
-    return b'{"_links":' + links + b'},"licenses":[' + b",".join(rows) + b"]}"
+    count = b"" if total is None else b',"totalCount":' + str(total).encode()
+    return b'{"_links":' + links + b"}" + count + b',"licenses":[' + b",".join(rows) + b"]}"
 
 
 def _cursor(is_private: bool, start: int) -> str:

@@ -25,6 +25,9 @@ class Endpoint(StrEnum):
     VENDOR = "vendor"
     LISTING = "listing"
     LICENSES = "licenses"
+    EXPORT = "export"
+    EXPORT_STATUS = "export_status"
+    EXPORT_FILE = "export_file"
 
 
 @dataclass(frozen=True)
@@ -206,6 +209,68 @@ class PaginationDrift(Fault, tag="shifting"):
         return self.rows * page
 
 
+class WrongTotal(Fault, tag="total"):
+    """A page of licenses that reports this length of its list."""
+
+    total: Any
+
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        if response.status != 200:
+            return response
+        page = json.loads(response.body)
+        page["totalCount"] = self.total
+        return SimulatedResponse.from_value(page)
+
+
+class ShortPage(Fault, tag="short"):
+    """A page of only the first *rows* licenses, though more follow. With 0 rows it is empty."""
+
+    rows: int
+
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        if response.status != 200:
+            return response
+        page = json.loads(response.body)
+        if len(page["licenses"]) > self.rows:
+            page["licenses"] = page["licenses"][: self.rows]
+            page["_links"]["next"] = {"href": "/licenses?more"}
+        return SimulatedResponse.from_value(page)
+
+
+class EndlessLink(Fault, tag="endless"):
+    """A link to a next page even on empty pages after the end."""
+
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        if response.status != 200:
+            return response
+        page = json.loads(response.body)
+        page["_links"]["next"] = {"href": "/licenses?more"}
+        return SimulatedResponse.from_value(page)
+
+
+class Circle(Fault, tag="circle"):
+    """A list whose first pages come again and again."""
+
+    pages: int
+
+    def shift(self, page: int) -> int:
+        return page // self.pages * self.pages * 50
+
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        return EndlessLink().apply(response)
+
+
+class ExportStatus(Fault, tag="export_status"):
+    """An export in this state, such as QUEUED, IN_PROGRESS, or FAILED."""
+
+    status: str
+
+    def apply(self, response: SimulatedResponse) -> SimulatedResponse:
+        body = json.loads(response.body)
+        body["export"]["status"] = self.status
+        return SimulatedResponse.from_value(body)
+
+
 class Faults:
     """The current faults. Safe for requests from several threads."""
 
@@ -243,4 +308,9 @@ AnyFault: TypeAlias = (
     | Redirect
     | NextLink
     | PaginationDrift
+    | WrongTotal
+    | ShortPage
+    | EndlessLink
+    | Circle
+    | ExportStatus
 )

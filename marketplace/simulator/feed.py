@@ -20,6 +20,8 @@ class FeedQuery(NamedTuple):
     updated_since: date | None = None
     always_free: bool = False
     boundary: str = COMMERCIAL
+    first_day: date | None = None
+    last_day: date | None = None
 
 
 class _Row(NamedTuple):
@@ -30,6 +32,7 @@ class _Row(NamedTuple):
     updated: str | None
     is_free: bool
     boundaries: frozenset[str] | None
+    started: str | None = None
 
     def matches(self, query: FeedQuery) -> bool:
         since = query.updated_since.isoformat() if query.updated_since else None
@@ -38,6 +41,14 @@ class _Row(NamedTuple):
             and (since is None or self.updated is None or self.updated >= since)
             and self.is_free == query.always_free
             and (self.boundaries is None or query.boundary in self.boundaries)
+            and self._started_within(query)
+        )
+
+    def _started_within(self, query: FeedQuery) -> bool:
+        """A license without a start counts as an old one."""
+        started = self.started or ""
+        return (query.first_day is None or started >= query.first_day.isoformat()) and (
+            query.last_day is None or started <= query.last_day.isoformat()
         )
 
 
@@ -115,6 +126,7 @@ def _row(record: Any) -> _Row:
         _text(fields.get("lastUpdated")),
         fields.get("licenseType") == "FREE",
         frozenset(boundaries) if isinstance(boundaries, list) else None,
+        _text(fields.get("maintenanceStartDate")),
     )
 
 

@@ -3,7 +3,7 @@
 All companies, people, ids, and hosts are fictitious.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import count, cycle, islice
@@ -234,6 +234,28 @@ def trial_and_paid(paid: Record, random: Random) -> tuple[Record, Record]:
         "daysToConvertEval": "0",
     }
     return trial, converted
+
+
+def multi_instance(parent: Record, sites: Iterable[Site], random: Random) -> list[Record]:
+    """A multi-instance license, which has no site, and the licenses of its sites, without tiers."""
+    level = {"licenseLevel": "multi-instance"}
+    named = {
+        "multiInstanceEntitlementId": parent["appEntitlementId"],
+        "multiInstanceEntitlementNumber": parent["appEntitlementNumber"],
+    }
+    whole = {**parent, **level, "cloudId": None, "cloudSiteHostname": None}
+    children = [
+        {
+            **{name: value for name, value in parent.items() if name != "tier"},
+            **{**level, **named},
+            "appEntitlementId": _uuid(random),
+            "appEntitlementNumber": _number(random),
+            "cloudId": site.cloud_id,
+            "cloudSiteHostname": site.hostname,
+        }
+        for site in sites
+    ]
+    return [*children, whole]
 
 
 def add_oddity(record: Record, kind: str) -> Record:

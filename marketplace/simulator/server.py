@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
-from marketplace.simulator.endpoints import Marketplace
+from marketplace.simulator.endpoints import CONTROL_PREFIX, Marketplace
 from marketplace.simulator.faults import SimulatedResponse
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.records import generate_licenses
@@ -109,7 +109,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        self._send(self.server.marketplace.control(self.path, body))
+        marketplace = self.server.marketplace
+        if self.path.startswith(CONTROL_PREFIX):
+            self._send(marketplace.control(self.path, body))
+        else:
+            self._send(marketplace.respond(self.path, dict(self.headers.items()), "POST"))
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: a sync reads a thousand pages."""

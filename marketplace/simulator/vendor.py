@@ -31,6 +31,13 @@ class SimulatedVendor:
     vendor_id: str
     developer_id: str
     apps: tuple[SimulatedApp, ...]
+    # What kind of vendor it is. A large one gets 500 for each list of more than this many licenses
+    # (-1: for each list), an older report requires a start date for data insights.
+    max_report_rows: int | None = None
+    has_exports: bool = True
+    has_date_filter: bool = True
+    insights_need_start: bool = False
+    reports_totals: bool = False
 
     @property
     def app(self) -> SimulatedApp:

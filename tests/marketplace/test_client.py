@@ -24,6 +24,7 @@ from marketplace.errors import (
     UnexpectedResponse,
 )
 from marketplace.pages import LicensePage
+from marketplace.responses import parse_retry_after
 from tests.marketplace.connections import NOON
 
 ADDRESS = "https://market.example"
@@ -394,7 +395,7 @@ def test_the_minute_applies_to_all_delays_together(
     ],
 )
 def test_retry_after_is_parsed_in_both_formats(header: str | None, seconds: float | None) -> None:
-    assert client.parse_retry_after(header, NOON) == seconds
+    assert parse_retry_after(header, NOON) == seconds
 
 
 def test_a_page_gives_up_sooner_than_a_sync(settings: Settings) -> None:

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engagement.models import Product
-from marketplace import client, scheduling, sync
-from marketplace.models import Connection, License, PendingLicense, SeenLicenses
+from marketplace import client, reading, scheduling, sync
+from marketplace.models import Connection, License, PendingLicense, Report, SeenLicenses
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.server import Simulator
 from tests.marketplace.connections import (
@@ -163,9 +163,16 @@ def stored(product: Product) -> tuple[Any, Any]:
     rows=st.lists(ROWS, min_size=1, max_size=7),
     orders=st.lists(st.randoms(use_true_random=False), min_size=3, max_size=3),
     sizes=st.lists(st.integers(1, 4), min_size=4, max_size=4),
+    reports=st.lists(st.sampled_from([Report.PAGES, Report.EXPORT]), min_size=4, max_size=4),
 )
-def test_syncing_an_unchanged_feed_changes_nothing_in_any_order_and_page_split(
-    db: None, simulator: Simulator, before: Any, rows: Any, orders: Any, sizes: Any
+def test_syncing_an_unchanged_feed_changes_nothing_in_any_order_page_split_and_report(
+    db: None,
+    simulator: Simulator,
+    before: Any,
+    rows: Any,
+    orders: Any,
+    sizes: Any,
+    reports: Any,
 ) -> None:
     """The feed holds other rows before: what is stored then must not matter."""
     product = Product.create_with_workspace("Initech")
@@ -178,13 +185,17 @@ def test_syncing_an_unchanged_feed_changes_nothing_in_any_order_and_page_split(
         if order is not None:
             order.shuffle(rows)
             simulator.feed = Feed(records_for(simulator, rows))
+        Connection.objects.filter(pk=connection.pk).update(report=reports[turn])
+        # The file of an export stays as it is.
+        simulator.exports.clear()
         with (
             mock.patch.object(client, "PAGE_SIZE", size),
+            mock.patch.object(reading, "PAGE_SIZE", size),
             mock.patch.object(sync, "PAGE_SIZE", size),
         ):
             run = sync_now(connection, NOON + turn * HOUR, Kind.FULL)
         assert run.state == RunState.SUCCEEDED
-        assert turn == 0 or run.imported == 0
+        assert turn == 0 or (run.imported, run.unlisted) == (0, 0)
         assert outcome in (None, stored(product))
         outcome = stored(product)
 

@@ -1,5 +1,6 @@
 """A sync that cannot finish fails, and later syncs continue from what is known."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -52,11 +53,17 @@ def work_to_the_end(connection: Connection, now: datetime) -> SyncRun:
     raise AssertionError("It never ends.")
 
 
+def offer_only_pages(simulator: Simulator) -> None:
+    """Leave no other way to read the lists."""
+    simulator.vendor = replace(simulator.vendor, has_exports=False, has_date_filter=False)
+
+
 @pytest.fixture
 def stuck(simulator: Simulator, connection: Connection) -> Connection:
     """A connection whose weekly full sync reaches a page that always fails."""
     simulator.feed.add(*licenses(simulator, 120))
     work(connection)
+    offer_only_pages(simulator)
     simulator.add_faults(ErrorStatus(on=LICENSES, status=500, offset=100))
     assert scheduling.request_all_syncs(NOON + WEEK) == 1
     return connection
@@ -84,6 +91,7 @@ def test_a_page_that_always_fails_fails_the_sync_with_its_number_and_what_to_do(
 def test_the_error_mentions_the_list_of_the_page(
     simulator: Simulator, connection: Connection
 ) -> None:
+    offer_only_pages(simulator)
     simulator.add_faults(ErrorStatus(on=LICENSES, status=503, after=1))
     run = work_to_the_end(connection, NOON)
     assert run.error.startswith(

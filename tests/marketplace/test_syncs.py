@@ -370,6 +370,8 @@ def test_an_extra_list_that_the_marketplace_rejects_is_noted_and_left_out(
 
 def test_a_rejected_main_list_fails_the_sync(simulator: Simulator, connection: Connection) -> None:
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=400))
+    work(connection)
+    # Nor is it accepted in two parts, from before and after the first day of data insights.
     assert work(connection).state == RunState.FAILED
 
 
