@@ -281,7 +281,8 @@ CELERY_BEAT_SCHEDULE = {
     "move events to other accounts": _every(10, "engagement.tasks.reattribute"),
     "delete what people asked to delete": _every(30, "engagement.tasks.clear"),
     "maintain the inbox": _every(600, "ingestion.tasks.maintain"),
-    # The sync itself, every six hours, is an entry that superusers edit.
+    # It starts and resumes the syncs that are due. How far apart they are says an entry of its own
+    # (marketplace.timetable).
     "resume marketplace syncs": _every(60, "marketplace.tasks.resume"),
     "maintain events": _every(600, "engagement.tasks.maintain"),
 }

@@ -35,15 +35,18 @@ def sync(connection_id: int) -> None:
 @shared_task
 @leave_retry_to_beat("sync the marketplace connections")
 def sync_all() -> None:
-    """Have each active connection sync."""
-    scheduling.request_all_syncs(timezone.now())
+    """Have the connections sync whose time has come. Its schedule is the timetable of syncs."""
+    scheduling.request_due_syncs(timezone.now())
 
 
 @shared_task
-@leave_retry_to_beat("resume marketplace syncs")
+@leave_retry_to_beat("start marketplace syncs")
 def resume() -> None:
-    """Wake workers for the syncs that are due or whose worker died."""
-    scheduling.wake_workers(scheduling.due_connection_ids(timezone.now()))
+    """Have the connections sync whose time has come, and wake workers for the syncs that are due
+    again or whose worker died."""
+    now = timezone.now()
+    scheduling.request_due_syncs(now)
+    scheduling.wake_workers(scheduling.due_connection_ids(now))
 
 
 def _create_client(credentials: Credentials) -> MarketplaceClient:

@@ -169,7 +169,7 @@ def test_the_schedule_leaves_a_waiting_sync_alone(
 ) -> None:
     simulator.add_faults(ErrorStatus(status=503))
     waiting = work(connection)
-    assert scheduling.request_all_syncs(NOON + MINUTES) == 0
+    assert scheduling.request_due_syncs(NOON + MINUTES) == 0
     assert latest(connection) == waiting
 
 
@@ -201,7 +201,7 @@ def test_while_authentication_is_required_nothing_syncs(
     simulator.add_faults(ErrorStatus(on=LICENSES, status=401, times=1))
     run = work(connection)
     simulator.requests.clear()
-    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 0
+    assert scheduling.request_due_syncs(NOON + 6 * HOUR) == 0
     assert scheduling.due_connection_ids(NOON + 6 * HOUR) == []
     with pytest.raises(scheduling.ConnectionInactive, match="Enter its details again"):
         scheduling.request_sync(connection, Kind.RECENT, NOON + 6 * HOUR)
@@ -267,7 +267,7 @@ def test_a_permanent_failure_ends_the_sync_and_leaves_the_connection_active(
     connection.refresh_from_db()
     assert (connection.state, connection.last_error) == (State.ACTIVE, sentence)
     assert connection.last_error_at == NOON
-    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
+    assert scheduling.request_due_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
 
 
 def test_a_forbidden_extra_list_fails_the_sync(
