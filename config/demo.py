@@ -30,6 +30,7 @@ from marketplace.models import Connection
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import LOOPBACK
 from marketplace.simulator.vendor import create_vendor
+from marketplace.user_names import mask
 
 PRODUCT_NAME = "Board Lens (demo)"
 # Some sites have two licenses, and some customers do not use theirs.
@@ -182,7 +183,9 @@ def disconnect(now: datetime) -> None:
 
 
 def _ours() -> QuerySet[Connection]:
-    return Connection.objects.filter(user_name=VENDOR.user_name, vendor_id=VENDOR.vendor_id)
+    # Earlier releases stored the whole user name.
+    stored = (mask(VENDOR.user_name), VENDOR.user_name)
+    return Connection.objects.filter(user_name__in=stored, vendor_id=VENDOR.vendor_id)
 
 
 def _details() -> connecting.ConnectionDetails:

@@ -48,9 +48,9 @@ Decode: TypeAlias = Callable[[bytes], ResponseT]
 
 @dataclass(frozen=True)
 class Credentials:
-    """User name and API token, sent as HTTP Basic authentication. ``repr`` hides the token."""
+    """User name and API token, sent as HTTP Basic authentication. ``repr`` hides both."""
 
-    user_name: str
+    user_name: str = field(repr=False)
     token: str = field(repr=False)
 
     def header(self) -> str:

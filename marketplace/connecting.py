@@ -24,15 +24,16 @@ from marketplace.errors import (
     UnexpectedResponse,
 )
 from marketplace.models import Connection, License
+from marketplace.user_names import USER_NAME_FIELDS, full_user_name, set_user_name
 
 USER_NAME, API_TOKEN, VENDOR_ID, PRODUCT_ID = "user_name", "api_token", "vendor_id", "product_id"
 
 
 @dataclass(frozen=True)
 class ConnectionDetails:
-    """The four values as entered. ``repr`` hides the token."""
+    """The four values as entered. ``repr`` hides the credentials."""
 
-    user_name: str
+    user_name: str = field(repr=False)
     api_token: str = field(repr=False)
     vendor_id: str
     product_id: str
@@ -148,13 +149,14 @@ def verify_stored_details(connection: Connection, create_client: ClientFactory) 
     Returns a message for people. Raises DetailsRejected.
     """
     try:
-        token = Connection.objects.defer(None).get(pk=connection.pk).api_token
+        stored = Connection.objects.defer(None).get(pk=connection.pk)
+        user_name, token = full_user_name(stored), stored.api_token
     except DecryptionError:
         raise DetailsRejected(API_TOKEN, texts.UNDECRYPTABLE) from None
     if token is None:
         raise DetailsRejected(None, texts.NOT_CONNECTED)
     product_id = str(connection.app_product_id)
-    details = ConnectionDetails(connection.user_name, token, connection.vendor_id, product_id)
+    details = ConnectionDetails(user_name, token, connection.vendor_id, product_id)
     app = verify_details(details, create_client).app
     return texts.details_verified(app, connection.vendor_id)
 
@@ -189,7 +191,7 @@ def _activate(connection: Connection, verified: VerifiedDetails, now: datetime) 
     connection.state_reason = ""
     connection.state_changed_at = now
     connection.generation += 1
-    connection.user_name = details.user_name
+    set_user_name(connection, details.user_name)
     connection.api_token = details.api_token
     connection.vendor_id = details.vendor_id
     connection.app_product_id = UUID(app.product_id)
@@ -202,14 +204,14 @@ def _activate(connection: Connection, verified: VerifiedDetails, now: datetime) 
 
 
 _ACTIVATED_FIELDS = [
-    *("state", "state_reason", "state_changed_at", "generation", "user_name", "api_token"),
+    *("state", "state_reason", "state_changed_at", "generation", *USER_NAME_FIELDS, "api_token"),
     *("vendor_id", "app_product_id", "developer_id", "app_name", "app_key"),
     *("last_error", "last_error_at", "full_synced_at", "lists"),
 ]
 
 
 def disconnect(connection: Connection, now: datetime) -> Connection:
-    """Stop syncing and delete the stored token. Imported traits stay."""
+    """Stop syncing and delete the stored credentials. Imported traits stay."""
     with transaction.atomic():
         locked = Connection.objects.select_for_update().get(pk=connection.pk)
         if locked.state == Connection.State.DISCONNECTED:
@@ -219,6 +221,7 @@ def disconnect(connection: Connection, now: datetime) -> Connection:
         locked.state_changed_at = now
         locked.generation += 1
         locked.api_token = None
+        set_user_name(locked, None)
         # A new connection starts with all licenses.
         locked.full_synced_at = None
         locked.save(update_fields=_DISCONNECTED_FIELDS)
@@ -227,7 +230,8 @@ def disconnect(connection: Connection, now: datetime) -> Connection:
 
 
 _DISCONNECTED_FIELDS = [
-    *("state", "state_reason", "state_changed_at", "generation", "api_token", "full_synced_at"),
+    *("state", "state_reason", "state_changed_at", "generation", *USER_NAME_FIELDS, "api_token"),
+    "full_synced_at",
 ]
 
 

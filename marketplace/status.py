@@ -8,6 +8,7 @@ from django.utils.timesince import timesince, timeuntil
 
 from marketplace import scheduling
 from marketplace.models import Connection, FailedRecord, SyncRun
+from marketplace.user_names import mask
 
 State = Connection.State
 # Syncs on the page: five days, at four syncs a day.
@@ -71,6 +72,7 @@ class ConnectionStatus:
     """The health of a connection, and its syncs."""
 
     connection: Connection
+    user_name: str
     level: str
     title: str
     reason: str
@@ -100,6 +102,7 @@ def connection_status(connection: Connection, now: datetime) -> ConnectionStatus
     recent_runs = list(connection.runs.prefetch_related("failed_records")[:HISTORY_LENGTH])
     return ConnectionStatus(
         connection=connection,
+        user_name=mask(connection.user_name),
         **vars(_with_full_syncs(health(connection), recent_runs)),
         progress=_progress(recent_runs, now),
         last_success=_moment(connection.last_success_at, now),

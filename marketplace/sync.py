@@ -28,6 +28,7 @@ from marketplace.licenses import ParsedRecord
 from marketplace.models import Connection, SyncRun
 from marketplace.prefetch import Prefetcher
 from marketplace.runs import Position, Step
+from marketplace.user_names import full_user_name
 
 logger = logging.getLogger(__name__)
 
@@ -160,7 +161,7 @@ def _create_reader(run: SyncRun, create_client: ClientFactory) -> PageReader:
     if connection.generation != run.generation or connection.api_token is None:
         raise runs.Superseded
     return PageReader(
-        create_client(Credentials(connection.user_name, connection.api_token)),
+        create_client(Credentials(full_user_name(connection), connection.api_token)),
         connection.developer_id,
         str(connection.app_product_id),
         run.kind,

@@ -8,7 +8,7 @@ from django.utils import timezone
 from engagement import telemetry
 from engagement.database.retries import leave_retry_to_beat
 from engagement.tasks import request_rescore
-from marketplace import client, scheduling
+from marketplace import client, scheduling, user_names
 from marketplace.client import Credentials, MarketplaceClient
 from marketplace.prometheus import SYNC_COUNTER
 from marketplace.sync import SyncEnvironment, run_sync
@@ -45,6 +45,7 @@ def resume() -> None:
     """Have the connections sync whose time has come, and wake workers for the syncs that are due
     again or whose worker died."""
     now = timezone.now()
+    user_names.encrypt_plain_user_names(now)
     scheduling.request_due_syncs(now)
     scheduling.wake_workers(scheduling.due_connection_ids(now))
 

@@ -18,8 +18,8 @@ from marketplace.errors import (
 MAX_LISTED_APPS = 20
 
 UNDECRYPTABLE = (
-    "The stored API token cannot be decrypted: its key is not in EDS_ENCRYPTION_KEYS. Add that key "
-    "again, or enter the connection’s details again."
+    "The stored credentials cannot be decrypted: their key is not in EDS_ENCRYPTION_KEYS. Add that "
+    "key again, or enter the connection’s details again."
 )
 LIST_LABELS = {
     "all": "licenses",

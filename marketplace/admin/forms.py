@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django import forms
 
-from marketplace import client, connecting
+from marketplace import client, connecting, user_names
 from marketplace.connecting import ConnectionDetails, DetailsRejected, VerifiedDetails
 from marketplace.models import Connection
 
@@ -22,7 +22,7 @@ class ConnectionForm(ModelForm):
     """Validates the details with the marketplace; ``verified_details`` is the result.
 
     Every change needs all four values: only syncs use the stored token, and nobody can combine it
-    with other details. The token is never rendered.
+    with other details. The credentials are never rendered.
     """
 
     user_name = forms.CharField(
@@ -61,10 +61,11 @@ class ConnectionForm(ModelForm):
             self.fields["product"].disabled = True
         if self.instance.state == Connection.State.ACTIVE:
             self.initial.update(
-                user_name=self.instance.user_name,
                 vendor_id=self.instance.vendor_id,
                 product_id=str(self.instance.app_product_id),
             )
+            shown = user_names.mask(self.instance.user_name)
+            self.fields["user_name"].widget.attrs["placeholder"] = shown
         if self.is_bound:
             self.fields["api_token"].help_text = "Enter the token again: it is never shown."
         for name in ("user_name", "vendor_id", "product_id"):

@@ -283,7 +283,7 @@ def test_a_token_that_cannot_be_decrypted_fails_the_sync(
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     run = work(connection)
     assert run.state == RunState.FAILED
-    assert run.error.startswith("The stored API token cannot be decrypted")
+    assert run.error.startswith("The stored credentials cannot be decrypted")
     assert license_requests(simulator) == []
 
 
