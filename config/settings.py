@@ -304,7 +304,16 @@ QUARANTINE_RETENTION_DAYS = environment.integer("EDS_QUARANTINE_RETENTION_DAYS",
 
 # --- The marketplace --------------------------------------------------------------------------
 
-MARKETPLACE_API_URL = environment.http_url("MARKETPLACE_API_URL", "https://api.atlassian.com")
+MARKETPLACE_API_URL = environment.marketplace_url(
+    "MARKETPLACE_API_URL",
+    "https://api.atlassian.com",
+    is_http_allowed=environment.flag("EDS_MARKETPLACE_ALLOW_HTTP"),
+)
+# The service sends requests to nobody else.
+MARKETPLACE_PROXIES = environment.proxies(MARKETPLACE_API_URL)
+MARKETPLACE_CA_BUNDLE = environment.file_path("REQUESTS_CA_BUNDLE") or environment.file_path(
+    "SSL_CERT_FILE"
+)
 
 # --- Logs -------------------------------------------------------------------------------------
 

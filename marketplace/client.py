@@ -1,12 +1,13 @@
 """HTTP client for the three marketplace endpoints that the connection uses.
 
-Source: the Marketplace REST API v3, https://developer.atlassian.com/platform/marketplace/rest/v3/.
+Source: edition 4 of the Marketplace REST API's documentation, whose paths begin with /rest/3:
+https://developer.atlassian.com/platform/marketplace/rest/v4/.
 """
 
 import base64
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
@@ -77,6 +78,7 @@ class LicenseQuery:
     updated_since: date | None = None
     always_free: bool = False
     boundary: str | None = None
+    includes_staff: bool = False
 
     @property
     def list_name(self) -> str:
@@ -90,6 +92,7 @@ class LicenseQuery:
             "lastUpdated": self.updated_since.isoformat() if self.updated_since else None,
             "showLifeTimeFreeLicenses": "true" if self.always_free else None,
             "cloudComplianceBoundaries": self.boundary,
+            "includeAtlassianLicenses": "true" if self.includes_staff else None,
         }
         return {name: value for name, value in parameters.items() if value is not None}
 
@@ -283,7 +286,7 @@ class MarketplaceClient:
         if status in (408, 429) or status >= 500:
             header = response.headers.get("Retry-After")
             retry_after = parse_retry_after(header, self._retry_policy.now())
-            raise MarketplaceUnavailable(f"it returned {status}", retry_after)
+            raise MarketplaceUnavailable(f"it returned {status}", retry_after, status)
         if status == 400:
             raise MarketplaceBadRequest
         if 300 <= status < 400:
@@ -291,10 +294,13 @@ class MarketplaceClient:
         raise UnexpectedResponse(f"its status is {status}")
 
 
-def new_session() -> requests.Session:
-    """A session with deadlines that ignores environment variables and cookies."""
+def new_session(proxies: Mapping[str, str] | None = None, ca_bundle: str = "") -> requests.Session:
+    """A session with deadlines that ignores cookies and the environment, credentials in .netrc
+    included. *proxies* are by scheme; *ca_bundle* is the path of certificates to trust."""
     session = requests.Session()
     session.trust_env = False
+    session.proxies.update(proxies or {})
+    session.verify = ca_bundle or True
     for scheme in ("http://", "https://"):
         session.mount(scheme, deadlines.DeadlineAdapter())
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
@@ -305,7 +311,8 @@ def create_client(
     credentials: Credentials, retry_policy: RetryPolicy = INTERACTIVE_RETRY_POLICY
 ) -> MarketplaceClient:
     """A client for the marketplace at the setting MARKETPLACE_API_URL."""
-    return MarketplaceClient(new_session(), settings.MARKETPLACE_API_URL, credentials, retry_policy)
+    session = new_session(settings.MARKETPLACE_PROXIES, settings.MARKETPLACE_CA_BUNDLE)
+    return MarketplaceClient(session, settings.MARKETPLACE_API_URL, credentials, retry_policy)
 
 
 # Creates a client for the credentials, as ``create_client`` does.

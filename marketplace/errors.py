@@ -31,12 +31,16 @@ class MarketplaceBadRequest(MarketplaceError):
 
 class MarketplaceUnavailable(MarketplaceError):
     """429, 5xx, or no response: the same request may succeed later, after *retry_after* seconds if
-    the marketplace says so. *reason* ends a sentence: "it returned 503"."""
+    the marketplace says so. *reason* ends a sentence: "it returned 503". *status* is None without
+    a response."""
 
-    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self, reason: str, retry_after: float | None = None, status: int | None = None
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.retry_after = retry_after
+        self.status = status
 
 
 class UnexpectedResponse(MarketplaceError):
