@@ -65,6 +65,10 @@ class Connection(models.Model):
         null=True, editable=False
     )
     plain_user_name_until = models.DateTimeField(null=True, editable=False)
+    # As entered with the token; None if nobody said.
+    token_expires_on = models.DateField(null=True, editable=False)
+    # Whether the licenses of the marketplace's own staff are imported, too.
+    includes_staff_licenses = models.BooleanField(default=False, db_default=False, editable=False)
 
     objects: ClassVar[ConnectionManager] = ConnectionManager()
 

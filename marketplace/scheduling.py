@@ -207,12 +207,13 @@ def _wake_after_commit(connection_id: int) -> None:
 # --- The next sync --------------------------------------------------------------------------
 
 
-def next_sync_at(connection: Connection, now: datetime) -> datetime | None:
-    """When the connection syncs next: *now* or earlier if a run is due or running; None if the
-    connection or the timetable is off."""
+def next_sync_at(
+    connection: Connection, last_run: SyncRun | None, timetable: Timetable, now: datetime
+) -> datetime | None:
+    """When the connection, whose latest run is *last_run*, syncs next: *now* or earlier if a run is
+    due or running; None if the connection or the timetable is off."""
     if connection.state != Connection.State.ACTIVE:
         return None
-    unfinished = unfinished_runs(connection).first()
-    if unfinished is not None:
-        return now if unfinished.state == State.RUNNING else unfinished.due_at
-    return load_timetable().next_after(last_requested_at(connection), now)
+    if last_run is None or last_run.is_over:
+        return timetable.next_after(last_run and last_run.requested_at, now)
+    return now if last_run.state == State.RUNNING else last_run.due_at

@@ -20,6 +20,7 @@ from marketplace.errors import (
     CredentialsRejected,
     MarketplaceBadRequest,
     MarketplaceError,
+    MarketplaceForbidden,
     MarketplaceUnavailable,
     UnexpectedResponse,
 )
@@ -129,7 +130,7 @@ class PageReader:
         query = self.queries[position.pass_number]
         try:
             page = self.client.licenses(self.developer_id, query, position.offset)
-        except MarketplaceBadRequest:
+        except (MarketplaceBadRequest, MarketplaceForbidden):
             if position.pass_number == 0:
                 raise
             after = Position(position.pass_number + 1, 0)
@@ -175,7 +176,12 @@ def queries_for(run: SyncRun, connection: Connection) -> list[LicenseQuery]:
     A full sync reads all of them. A sync of recent changes reads those in which the last full sync
     found licenses, and the always free licenses unless the marketplace rejected that list.
     """
-    make_query = partial(LicenseQuery, str(connection.app_product_id), updated_since=run.since)
+    make_query = partial(
+        LicenseQuery,
+        str(connection.app_product_id),
+        updated_since=run.since,
+        includes_staff=connection.includes_staff_licenses,
+    )
     queries = [
         make_query(),
         make_query(always_free=True),

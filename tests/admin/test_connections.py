@@ -159,7 +159,8 @@ def test_a_missing_permission_is_an_error(
 ) -> None:
     simulator.add_faults(ErrorStatus(status=403, on=endpoint))
     found = errors(connect(root, acme, simulator))
-    assert "permission" in " ".join(found.values())
+    said = " ".join(found.values())
+    assert "permission" in said or ("may not view" in said and list(found) == ["vendor_id"])
     assert not Connection.objects.exists()
 
 
@@ -329,12 +330,23 @@ def test_a_connection_is_tested(root: Client, connection: Connection) -> None:
     assert "Board Lens for Jira" in told(root, connection)
 
 
-def test_a_failed_test_says_why_and_changes_nothing(
+def test_a_rejected_token_shows_above_no_green_state(
     root: Client, connection: Connection, simulator: Simulator
 ) -> None:
     simulator.replace_token("another")
     root.post(url("test", connection))
-    assert "token" in told(root, connection)
+    html = page(root, connection)
+    assert "The marketplace rejects this user name and API token." in html
+    assert "<strong>Requires authentication.</strong>" in html and "Connected." not in html
+    assert buttons(html) == ["Enter details", "Disconnect", "History"]
+
+
+def test_another_failed_test_says_why_and_changes_nothing(
+    root: Client, connection: Connection, simulator: Simulator
+) -> None:
+    simulator.add_faults(ErrorStatus(status=403))
+    root.post(url("test", connection))
+    assert "may not view the vendor" in told(root, connection)
     connection.refresh_from_db()
     assert connection.state == State.ACTIVE
 

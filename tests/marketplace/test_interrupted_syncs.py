@@ -9,7 +9,7 @@ from cryptography.fernet import Fernet
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import runs, scheduling
+from marketplace import runs, scheduling, texts
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import (
     ConnectionDrop,
@@ -218,7 +218,8 @@ INTERFACE_CHANGED = "If this persists, the marketplace’s API has changed: upda
         (
             ErrorStatus(on=LICENSES, status=403),
             "The marketplace account lacks the permission to view the vendor’s license reports "
-            "(403). Ask for this permission, or connect with another account.",
+            "(403). Ask for this permission, or connect with another account. "
+            f"{texts.WITHOUT_SCOPES}",
         ),
         (
             ErrorStatus(on=LICENSES, status=404),
@@ -227,8 +228,7 @@ INTERFACE_CHANGED = "If this persists, the marketplace’s API has changed: upda
         ),
         (
             ErrorStatus(on=LICENSES, status=410),
-            "The marketplace has no license reports for this vendor and app (410). If the vendor "
-            "or the app has moved, enter the details again.",
+            texts.API_GONE,
         ),
         (
             ErrorStatus(on=LICENSES, status=400),
@@ -270,11 +270,15 @@ def test_a_permanent_failure_ends_the_sync_and_leaves_the_connection_active(
     assert scheduling.request_due_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
 
 
-def test_a_forbidden_extra_list_fails_the_sync(
+def test_a_forbidden_extra_list_is_left_out_with_a_note(
     simulator: Simulator, connection: Connection
 ) -> None:
-    simulator.add_faults(ErrorStatus(on=LICENSES, status=403, after=1))
-    assert work(connection).state == RunState.FAILED
+    simulator.feed.add(*licenses(simulator, 3))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=403, after=2, times=1))
+    run = work(connection)
+    assert (run.state, run.imported) == (RunState.SUCCEEDED, 3)
+    assert run.note == texts.LIST_REJECTED["fedramp_moderate"]
+    assert run.lists is not None and run.lists["fedramp_moderate"] == "refused"
 
 
 def test_a_token_that_cannot_be_decrypted_fails_the_sync(

@@ -91,7 +91,7 @@ def test_a_plain_user_name_works_and_is_encrypted_after_a_day(
     assert user_names.encrypt_plain_user_names(NOON + DAY) == 1
     assert user_names.encrypt_plain_user_names(NOON + DAY) == 0
     assert places_of(simulator.vendor.user_name) == set()
-    assert "works" in connecting.verify_stored_details(old_row, fast_client)
+    assert "works" in connecting.verify_stored_details(old_row, fast_client, NOON)
 
 
 def test_a_user_name_that_old_code_replaces_counts(acme: Product, simulator: Simulator) -> None:
