@@ -83,6 +83,7 @@ class ConnectionForm(ModelForm):
         super().__init__(*args, **kwargs)
         if self.instance.pk:
             self.fields["product"].disabled = True
+            self.initial["includes_staff_licenses"] = self.instance.includes_staff_licenses
         else:
             self._offer_unconnected_products()
         if self.instance.state == Connection.State.ACTIVE:
@@ -90,7 +91,6 @@ class ConnectionForm(ModelForm):
                 vendor_id=self.instance.vendor_id,
                 product_id=str(self.instance.app_product_id),
                 token_expires_on=self._unexpired_date(),
-                includes_staff_licenses=self.instance.includes_staff_licenses,
             )
             shown = user_names.mask(self.instance.user_name)
             self.fields["user_name"].widget.attrs["placeholder"] = shown

@@ -26,9 +26,12 @@ and connect a product in the admin, under Marketplace, with these values:
   Vendor ID   {vendor_id}
   Product ID  {product_id}
 
-To let the token expire, simulate a fault, and remove all faults:
+To let the token expire, get one with scopes, delay the reports, simulate a fault, and remove all
+faults:
 
   curl -X POST {url}/simulator/replace-token
+  curl -X POST {url}/simulator/scoped-token
+  curl -X POST {url}/simulator/delay-reports
   curl {url}/simulator/misbehave -d '{{"fault": "status", "status": 503, "on": "licenses"}}'
   curl -X POST {url}/simulator/behave
 """
