@@ -286,7 +286,7 @@ class MarketplaceClient:
         if status in (408, 429) or status >= 500:
             header = response.headers.get("Retry-After")
             retry_after = parse_retry_after(header, self._retry_policy.now())
-            raise MarketplaceUnavailable(f"it returned {status}", retry_after, status)
+            raise MarketplaceUnavailable(f"it returned {status}", retry_after, status=status)
         if status == 400:
             raise MarketplaceBadRequest
         if 300 <= status < 400:

@@ -35,7 +35,7 @@ class MarketplaceUnavailable(MarketplaceError):
     a response."""
 
     def __init__(
-        self, reason: str, retry_after: float | None = None, status: int | None = None
+        self, reason: str, retry_after: float | None = None, *, status: int | None = None
     ) -> None:
         super().__init__(reason)
         self.reason = reason

@@ -20,7 +20,6 @@ from marketplace.errors import (
     CredentialsRejected,
     MarketplaceBadRequest,
     MarketplaceError,
-    MarketplaceForbidden,
     MarketplaceUnavailable,
     UnexpectedResponse,
 )
@@ -130,7 +129,7 @@ class PageReader:
         query = self.queries[position.pass_number]
         try:
             page = self.client.licenses(self.developer_id, query, position.offset)
-        except (MarketplaceBadRequest, MarketplaceForbidden):
+        except MarketplaceBadRequest:
             if position.pass_number == 0:
                 raise
             after = Position(position.pass_number + 1, 0)

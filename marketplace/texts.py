@@ -30,7 +30,7 @@ LIST_LABELS = {
 }
 # By the name of the rejected list.
 LIST_REJECTED = {
-    name: f"The marketplace does not list {licenses} to this account, so they are not synced."
+    name: f"The marketplace does not list {licenses} (400), so they are not synced."
     for name, licenses in LIST_LABELS.items()
 }
 

@@ -59,7 +59,8 @@ def encrypt_plain_user_names(now: datetime) -> int:
         with transaction.atomic():
             connection = Connection.objects.select_for_update().get(pk=pk)
             if not is_masked(connection.user_name):
-                set_user_name(connection, connection.user_name)
+                is_used = connection.state != Connection.State.DISCONNECTED
+                set_user_name(connection, connection.user_name if is_used else None)
                 connection.save(update_fields=USER_NAME_FIELDS)
                 encrypted += 1
     return encrypted

@@ -114,9 +114,8 @@ def test_rejected_lists_are_noted_once_and_not_counted_as_pages(
     run = SlowWriter(connection, answers=4).work()
     assert (run.state, run.pages) == (RunState.SUCCEEDED, 1)
     assert run.note == (
-        "The marketplace does not list always free licenses to this account, so they are not "
-        "synced. The marketplace does not list licenses of government clouds to this account, so "
-        "they are not synced. The marketplace does not list licenses of isolated clouds to this "
-        "account, so they are not "
+        "The marketplace does not list always free licenses (400), so they are not synced. "
+        "The marketplace does not list licenses of government clouds (400), so they are not "
+        "synced. The marketplace does not list licenses of isolated clouds (400), so they are not "
         "synced."
     )

@@ -270,15 +270,11 @@ def test_a_permanent_failure_ends_the_sync_and_leaves_the_connection_active(
     assert scheduling.request_due_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
 
 
-def test_a_forbidden_extra_list_is_left_out_with_a_note(
+def test_a_forbidden_extra_list_fails_the_sync(
     simulator: Simulator, connection: Connection
 ) -> None:
-    simulator.feed.add(*licenses(simulator, 3))
-    simulator.add_faults(ErrorStatus(on=LICENSES, status=403, after=2, times=1))
-    run = work(connection)
-    assert (run.state, run.imported) == (RunState.SUCCEEDED, 3)
-    assert run.note == texts.LIST_REJECTED["fedramp_moderate"]
-    assert run.lists is not None and run.lists["fedramp_moderate"] == "refused"
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=403, after=1))
+    assert work(connection).state == RunState.FAILED
 
 
 def test_a_token_that_cannot_be_decrypted_fails_the_sync(

@@ -360,10 +360,9 @@ def test_an_extra_list_that_the_marketplace_rejects_is_noted_and_left_out(
     run = work(connection)
     assert run.state == RunState.SUCCEEDED
     assert run.note == (
-        "The marketplace does not list always free licenses to this account, so they are not "
-        "synced. The marketplace does not list licenses of government clouds to this account, so "
-        "they are not synced. The marketplace does not list licenses of isolated clouds to this "
-        "account, so they are not "
+        "The marketplace does not list always free licenses (400), so they are not synced. "
+        "The marketplace does not list licenses of government clouds (400), so they are not "
+        "synced. The marketplace does not list licenses of isolated clouds (400), so they are not "
         "synced."
     )
     assert accounts(acme) == {"site-0001"}

@@ -11,7 +11,16 @@ from marketplace.models import Connection
 from marketplace.simulator.server import Simulator
 from tests.admin.conftest import logged_in
 from tests.admin.rows import a_connection
-from tests.marketplace.connections import DAY, HOUR, NOON, RunState, connect, fast_client, work
+from tests.marketplace.connections import (
+    DAY,
+    HOUR,
+    NOON,
+    RunState,
+    State,
+    connect,
+    fast_client,
+    work,
+)
 from tests.pipeline.waiting import places_of
 
 pytestmark = pytest.mark.django_db
@@ -101,6 +110,14 @@ def test_a_user_name_that_old_code_replaces_counts(acme: Product, simulator: Sim
     user_names.encrypt_plain_user_names(NOON)
     user_names.encrypt_plain_user_names(NOON + DAY)
     assert user_names.full_user_name(read(connection)) == "new@example.com"
+
+
+def test_the_user_name_of_a_disconnected_row_is_forgotten(acme: Product) -> None:
+    connection = a_connection(acme, state=State.DISCONNECTED, api_token=None)
+    user_names.encrypt_plain_user_names(NOON)
+    user_names.encrypt_plain_user_names(NOON + DAY)
+    left = read(connection)
+    assert (left.user_name, left.secret_user_name) == ("r…@acme.example", None)
 
 
 def test_the_minutely_task_encrypts_them(acme: Product) -> None:
