@@ -83,9 +83,9 @@ def _idle_connections() -> list[tuple[int, datetime | None]]:
 def _request_if_idle(connection_id: int, timetable: Timetable, now: datetime) -> bool:
     """Create the connection's run, unless somebody else was faster; return whether it did."""
     with transaction.atomic():
-        connection = Connection.objects.select_for_update().get(pk=connection_id)
-        is_active = connection.state == Connection.State.ACTIVE
-        if not is_active or unfinished_runs(connection).exists():
+        active = Connection.objects.filter(pk=connection_id, state=Connection.State.ACTIVE)
+        connection = active.select_for_update().first()
+        if connection is None or unfinished_runs(connection).exists():
             return False
         if not timetable.is_due(last_requested_at(connection), now):
             return False

@@ -57,8 +57,8 @@ def encrypt_plain_user_names(now: datetime) -> int:
     encrypted = 0
     for pk in plain.filter(plain_user_name_until__lte=now).values_list("pk", flat=True):
         with transaction.atomic():
-            connection = Connection.objects.select_for_update().get(pk=pk)
-            if not is_masked(connection.user_name):
+            connection = Connection.objects.select_for_update().filter(pk=pk).first()
+            if connection is not None and not is_masked(connection.user_name):
                 is_used = connection.state != Connection.State.DISCONNECTED
                 set_user_name(connection, connection.user_name if is_used else None)
                 connection.save(update_fields=USER_NAME_FIELDS)
