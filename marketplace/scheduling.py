@@ -215,5 +215,5 @@ def next_sync_at(
     if connection.state != Connection.State.ACTIVE:
         return None
     if last_run is None or last_run.is_over:
-        return timetable.next_after(last_run and last_run.requested_at, now)
+        return timetable.next_after(None if last_run is None else last_run.requested_at, now)
     return now if last_run.state == State.RUNNING else last_run.due_at
