@@ -1,4 +1,4 @@
-"""Licenses for the demo: among generated ones, kinds that a newcomer should see.
+"""Licenses for the demo: kinds that everybody should see once, among generated ones.
 
 Each kind is on sites that otherwise have one ordinary license, in place of that license.
 """
