@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import IO
 
@@ -22,14 +22,16 @@ from engagement.core.progress import ProgressReporter
 from engagement.demo import loading, vocabulary
 from engagement.demo.population import Size
 from engagement.demo.vocabulary import Company
-from engagement.models import Product, User
+from engagement.models import Product, Segment, User
 from ingestion.demo import fill_last_24h
 from marketplace import connecting
 from marketplace.client import INTERACTIVE_RETRY_POLICY, Credentials, MarketplaceClient, new_session
+from marketplace.connecting import ConnectionOptions
 from marketplace.models import Connection
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import LOOPBACK
 from marketplace.simulator.vendor import create_vendor
+from marketplace.user_names import mask
 
 PRODUCT_NAME = "Board Lens (demo)"
 # Some sites have two licenses, and some customers do not use theirs.
@@ -45,6 +47,7 @@ OTHER_PRODUCTS = {
     "Fieldnote (demo)": (vocabulary.NOTES, Size(50, 700, DAYS, EVENT_DAYS)),
 }
 USER_COUNT = CONNECTED_SIZE.users + sum(size.users for _, size in OTHER_PRODUCTS.values())
+TOKEN_LIFE = timedelta(days=20)
 # Seconds within which the simulated marketplace must listen.
 START_TIMEOUT = 30.0
 
@@ -65,7 +68,7 @@ class DemoMarketplace:
     def command(self) -> list[str]:
         options = {"licenses": LICENSES, "seed": SEED, "port": self.port, "verbosity": 0}
         arguments = [f"--{name}={value}" for name, value in options.items()]
-        return [sys.executable, "manage.py", "marketplace_simulator", *arguments]
+        return [sys.executable, "manage.py", "marketplace_simulator", "--showcase", *arguments]
 
     def wait_until_ready(self, process: "subprocess.Popen[bytes]") -> None:
         """Return when *process*, which runs the command, listens. CommandError if it ended."""
@@ -95,13 +98,17 @@ def require_no_real_connections() -> None:
 
 def connect_product(marketplace_url: str, now: datetime) -> Product:
     """Connect the demo's product to its marketplace. Create the product if there is none."""
+    # Soon, so that the notice about it shows.
+    token_expires_on = now.date() + TOKEN_LIFE
     connection = _ours().select_related("product").first()
     if connection is not None and connection.state == Connection.State.ACTIVE:
+        _ours().update(token_expires_on=token_expires_on)
         return connection.product
     checked = connecting.verify_details(_details(), partial(_client, marketplace_url))
     with transaction.atomic():
         product = connection.product if connection else Product.create_with_workspace(PRODUCT_NAME)
-        connecting.save_connection(product, checked, now)
+        options = ConnectionOptions(token_expires_on=token_expires_on)
+        connecting.save_connection(product, checked, now, options)
     return product
 
 
@@ -152,6 +159,7 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
     connected, *others = products
     for product in products:
         loading.add_workspaces(product)
+    _add_license_segments(connected)
     yield from loading.populate(connected, vocabulary.BOARDS, CONNECTED_SIZE, now, company=_site)
     for seed, product in enumerate(others):
         catalog, size = OTHER_PRODUCTS[product.name]
@@ -160,6 +168,26 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
         )
     for seed, product in enumerate(products):
         fill_last_24h(product.pk, now, seed=seed)
+
+
+def _add_license_segments(product: Product) -> None:
+    """Add a segment about licenses to each workspace."""
+    Segment.objects.bulk_create(
+        Segment(
+            workspace=workspace,
+            scope=Segment.Scope.ACCOUNT,
+            name="Evaluating",
+            conditions=[
+                {
+                    "kind": "trait",
+                    "trait": "am.licenseType",
+                    "operator": "is",
+                    "value": "EVALUATION",
+                }
+            ],
+        )
+        for workspace in product.workspaces.all()
+    )
 
 
 def _site(number: int) -> Company:
@@ -182,7 +210,9 @@ def disconnect(now: datetime) -> None:
 
 
 def _ours() -> QuerySet[Connection]:
-    return Connection.objects.filter(user_name=VENDOR.user_name, vendor_id=VENDOR.vendor_id)
+    # Earlier releases stored the whole user name.
+    stored = (mask(VENDOR.user_name), VENDOR.user_name)
+    return Connection.objects.filter(user_name__in=stored, vendor_id=VENDOR.vendor_id)
 
 
 def _details() -> connecting.ConnectionDetails:

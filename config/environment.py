@@ -8,9 +8,14 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import (
+    getproxies_environment,
+    proxy_bypass_environment,  # type: ignore[attr-defined]
+)
 
 import dj_database_url
 from cryptography.fernet import Fernet
@@ -74,6 +79,44 @@ def http_url(name: str, default: str) -> str:
             f"{name} must look like https://host or https://host/path, without a user name."
         )
     return value.rstrip("/")
+
+
+def marketplace_url(name: str, default: str, *, is_http_allowed: bool) -> str:
+    """Return the address of the marketplace. The token is sent there, so it must be HTTPS, except
+    on this machine or if *is_http_allowed*."""
+    url = http_url(name, default)
+    parts = urlsplit(url)
+    if parts.scheme == "http" and not is_loopback(parts.hostname or "") and not is_http_allowed:
+        raise ImproperlyConfigured(
+            f"{name} begins with http://, so everybody on the way could read the API tokens. Use "
+            "https://, or set EDS_MARKETPLACE_ALLOW_HTTP=true if the network is yours."
+        )
+    return url
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def proxies(url: str) -> dict[str, str]:
+    """Return the proxies for requests to *url* by their scheme, from the usual variables:
+    HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, and NO_PROXY, in capitals or not."""
+    variables: dict[str, str] = getproxies_environment()
+    parts = urlsplit(url)
+    if is_loopback(parts.hostname or "") or proxy_bypass_environment(parts.netloc, variables):
+        return {}
+    return {scheme: variables[scheme] for scheme in ("http", "https", "all") if scheme in variables}
+
+
+def file_path(name: str) -> str:
+    """Return the path of an existing file or folder, or ""."""
+    path = text(name)
+    if path and not Path(path).exists():
+        raise ImproperlyConfigured(f"{name} names a file that cannot be found: {path}.")
+    return path
 
 
 def report_url(name: str) -> str:

@@ -281,7 +281,8 @@ CELERY_BEAT_SCHEDULE = {
     "move events to other accounts": _every(10, "engagement.tasks.reattribute"),
     "delete what people asked to delete": _every(30, "engagement.tasks.clear"),
     "maintain the inbox": _every(600, "ingestion.tasks.maintain"),
-    # The sync itself, every six hours, is an entry that superusers edit.
+    # It starts and resumes the syncs that are due. How far apart they are says an entry of its own
+    # (marketplace.timetable).
     "resume marketplace syncs": _every(60, "marketplace.tasks.resume"),
     "maintain events": _every(600, "engagement.tasks.maintain"),
 }
@@ -303,7 +304,16 @@ QUARANTINE_RETENTION_DAYS = environment.integer("EDS_QUARANTINE_RETENTION_DAYS",
 
 # --- The marketplace --------------------------------------------------------------------------
 
-MARKETPLACE_API_URL = environment.http_url("MARKETPLACE_API_URL", "https://api.atlassian.com")
+MARKETPLACE_API_URL = environment.marketplace_url(
+    "MARKETPLACE_API_URL",
+    "https://api.atlassian.com",
+    is_http_allowed=environment.flag("EDS_MARKETPLACE_ALLOW_HTTP"),
+)
+# The service sends requests to nobody else.
+MARKETPLACE_PROXIES = environment.proxies(MARKETPLACE_API_URL)
+MARKETPLACE_CA_BUNDLE = environment.file_path("REQUESTS_CA_BUNDLE") or environment.file_path(
+    "SSL_CERT_FILE"
+)
 
 # --- Logs -------------------------------------------------------------------------------------
 

@@ -17,4 +17,4 @@ class MarketplaceConfig(AppConfig):
 
 def _schedule_syncs(**_: Any) -> None:
     # Models cannot be imported earlier.
-    import_module("marketplace.scheduling").ensure_scheduled()
+    import_module("marketplace.timetable").ensure_scheduled()

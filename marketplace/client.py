@@ -1,12 +1,13 @@
 """HTTP client for the marketplace endpoints that the connection uses.
 
-Source: the Marketplace REST API v3, https://developer.atlassian.com/platform/marketplace/rest/v3/.
+Source: edition 4 of the Marketplace REST API's documentation, whose paths begin with /rest/3:
+https://developer.atlassian.com/platform/marketplace/rest/v4/.
 """
 
 import base64
 import random
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -51,9 +52,9 @@ Decode: TypeAlias = Callable[[bytes], ResponseT]
 
 @dataclass(frozen=True)
 class Credentials:
-    """User name and API token, sent as HTTP Basic authentication. ``repr`` hides the token."""
+    """User name and API token, sent as HTTP Basic authentication. ``repr`` hides both."""
 
-    user_name: str
+    user_name: str = field(repr=False)
     token: str = field(repr=False)
 
     def header(self) -> str:
@@ -84,6 +85,7 @@ class LicenseQuery:
     first_day: date | None = None
     last_day: date | None = None
     with_insights: bool = True
+    includes_staff: bool = False
 
     @property
     def list_name(self) -> str:
@@ -98,6 +100,7 @@ class LicenseQuery:
             "cloudComplianceBoundaries": self.boundary,
             "startDate": _iso(self.first_day),
             "endDate": _iso(self.last_day),
+            "includeAtlassianLicenses": "true" if self.includes_staff else None,
         }
         return {name: value for name, value in parameters.items() if value is not None}
 
@@ -352,10 +355,13 @@ class MarketplaceClient:
                     yield chunk
 
 
-def new_session() -> requests.Session:
-    """A session with deadlines that ignores environment variables and cookies."""
+def new_session(proxies: Mapping[str, str] | None = None, ca_bundle: str = "") -> requests.Session:
+    """A session with deadlines that ignores cookies and the environment, credentials in .netrc
+    included. *proxies* are by scheme; *ca_bundle* is the path of certificates to trust."""
     session = requests.Session()
     session.trust_env = False
+    session.proxies.update(proxies or {})
+    session.verify = ca_bundle or True
     for scheme in ("http://", "https://"):
         session.mount(scheme, deadlines.DeadlineAdapter())
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
@@ -366,7 +372,8 @@ def create_client(
     credentials: Credentials, retry_policy: RetryPolicy = INTERACTIVE_RETRY_POLICY
 ) -> MarketplaceClient:
     """A client for the marketplace at the setting MARKETPLACE_API_URL."""
-    return MarketplaceClient(new_session(), settings.MARKETPLACE_API_URL, credentials, retry_policy)
+    session = new_session(settings.MARKETPLACE_PROXIES, settings.MARKETPLACE_CA_BUNDLE)
+    return MarketplaceClient(session, settings.MARKETPLACE_API_URL, credentials, retry_policy)
 
 
 # Creates a client for the credentials, as ``create_client`` does.

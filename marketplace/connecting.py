@@ -6,7 +6,7 @@ details notices and writes nothing more.
 
 import re
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from uuid import UUID
 
 from django.db import transaction
@@ -18,21 +18,23 @@ from marketplace.client import App, ClientFactory, Credentials, MarketplaceClien
 from marketplace.errors import (
     CredentialsRejected,
     MarketplaceBadRequest,
+    MarketplaceError,
     MarketplaceForbidden,
     MarketplaceNotFound,
     MarketplaceUnavailable,
     UnexpectedResponse,
 )
 from marketplace.models import Connection, License
+from marketplace.user_names import USER_NAME_FIELDS, full_user_name, set_user_name
 
 USER_NAME, API_TOKEN, VENDOR_ID, PRODUCT_ID = "user_name", "api_token", "vendor_id", "product_id"
 
 
 @dataclass(frozen=True)
 class ConnectionDetails:
-    """The four values as entered. ``repr`` hides the token."""
+    """The four values as entered. ``repr`` hides the credentials."""
 
-    user_name: str
+    user_name: str = field(repr=False)
     api_token: str = field(repr=False)
     vendor_id: str
     product_id: str
@@ -40,11 +42,23 @@ class ConnectionDetails:
 
 @dataclass(frozen=True)
 class VerifiedDetails:
-    """Details that the marketplace accepts, and what it returned for them."""
+    """Details that the marketplace accepts, and what it returned for them.
+
+    ``report_problem`` is a sentence if the license report is unavailable at the moment.
+    """
 
     details: ConnectionDetails
     developer_id: str
     app: App
+    report_problem: str = ""
+
+
+@dataclass(frozen=True)
+class ConnectionOptions:
+    """What people may say beside the four values."""
+
+    token_expires_on: date | None = None
+    includes_staff_licenses: bool = False
 
 
 class DetailsRejected(Exception):
@@ -55,6 +69,13 @@ class DetailsRejected(Exception):
         super().__init__(message)
         self.field = field
         self.message = message
+
+
+class CredentialsRefused(DetailsRejected):
+    """The marketplace rejects the user name and the token (401)."""
+
+    def __init__(self) -> None:
+        super().__init__(API_TOKEN, texts.CREDENTIALS_REJECTED)
 
 
 # --- Verifying ------------------------------------------------------------------------------
@@ -70,7 +91,7 @@ def verify_details(details: ConnectionDetails, create_client: ClientFactory) -> 
     try:
         return _verify(client, details, vendor_id)
     except CredentialsRejected:
-        raise DetailsRejected(API_TOKEN, texts.CREDENTIALS_REJECTED) from None
+        raise CredentialsRefused from None
     except MarketplaceUnavailable as failure:
         raise DetailsRejected(None, texts.unreachable(failure)) from None
     except UnexpectedResponse as failure:
@@ -94,17 +115,23 @@ def _verify(
 ) -> VerifiedDetails:
     try:
         developer_id = client.developer_id(vendor_id)
-    except (MarketplaceNotFound, MarketplaceBadRequest):
-        raise DetailsRejected(VENDOR_ID, texts.unknown_vendor(vendor_id)) from None
     except MarketplaceForbidden:
-        message = texts.forbidden(f"the vendor {vendor_id}")
-        raise DetailsRejected(USER_NAME, message) from None
+        raise DetailsRejected(VENDOR_ID, texts.forbidden_vendor(vendor_id)) from None
+    except (MarketplaceNotFound, MarketplaceBadRequest) as failure:
+        _raise_if_gone(failure)
+        raise DetailsRejected(VENDOR_ID, texts.unknown_vendor(vendor_id)) from None
     app = _find_app(client, developer_id, details.product_id.strip())
-    _check_license_reports(client, developer_id, app)
+    report_problem = _check_license_report(client, developer_id, app)
     canonical = ConnectionDetails(
         details.user_name.strip(), details.api_token.strip(), vendor_id, app.product_id
     )
-    return VerifiedDetails(canonical, developer_id, app)
+    return VerifiedDetails(canonical, developer_id, app, report_problem)
+
+
+def _raise_if_gone(failure: MarketplaceError) -> None:
+    """Raise DetailsRejected if no value is wrong: the marketplace has retired the address."""
+    if isinstance(failure, MarketplaceNotFound) and failure.status == 410:
+        raise DetailsRejected(None, texts.API_GONE) from None
 
 
 def _find_app(client: MarketplaceClient, developer_id: str, entered: str) -> App:
@@ -114,7 +141,8 @@ def _find_app(client: MarketplaceClient, developer_id: str, entered: str) -> App
     except MarketplaceForbidden:
         message = texts.forbidden("the list of the vendor’s apps")
         raise DetailsRejected(USER_NAME, message) from None
-    except (MarketplaceNotFound, MarketplaceBadRequest):
+    except (MarketplaceNotFound, MarketplaceBadRequest) as failure:
+        _raise_if_gone(failure)
         raise UnexpectedResponse("the list of the vendor’s apps is missing") from None
     apps_by_id = {product_id: app for app in apps if (product_id := _uuid(app.product_id))}
     app_product_id = _uuid(entered)
@@ -124,15 +152,25 @@ def _find_app(client: MarketplaceClient, developer_id: str, entered: str) -> App
     return apps_by_id[app_product_id]
 
 
-def _check_license_reports(client: MarketplaceClient, developer_id: str, app: App) -> None:
-    """Read a page of licenses, as a sync does."""
+def _check_license_report(client: MarketplaceClient, developer_id: str, app: App) -> str:
+    """Read a page of licenses, as a sync does.
+
+    Returns a sentence if the marketplace answers that the report is unavailable at the moment:
+    the details are right then, and the first sync can wait. No answer in time is a failure.
+    """
     try:
         queries.probe(client, developer_id, app.product_id)
     except MarketplaceForbidden:
         message = texts.forbidden("the vendor’s license reports")
         raise DetailsRejected(USER_NAME, message) from None
-    except (MarketplaceNotFound, MarketplaceBadRequest):
+    except (MarketplaceNotFound, MarketplaceBadRequest) as failure:
+        _raise_if_gone(failure)
         raise UnexpectedResponse("the license reports of the app are missing") from None
+    except MarketplaceUnavailable as failure:
+        if failure.status is None:
+            raise
+        return texts.report_unavailable(failure)
+    return ""
 
 
 def _uuid(text: str) -> UUID | None:
@@ -142,27 +180,59 @@ def _uuid(text: str) -> UUID | None:
         return None
 
 
-def verify_stored_details(connection: Connection, create_client: ClientFactory) -> str:
-    """Verify the stored details with the marketplace, without changing anything.
+def verify_stored_details(
+    connection: Connection, create_client: ClientFactory, now: datetime
+) -> str:
+    """Verify the stored details with the marketplace; return a message for people.
 
-    Returns a message for people. Raises DetailsRejected.
+    Raises DetailsRejected. If the marketplace rejects the credentials, the connection requires
+    authentication from now on, as after a sync.
     """
     try:
-        token = Connection.objects.defer(None).get(pk=connection.pk).api_token
+        stored = Connection.objects.defer(None).get(pk=connection.pk)
+        user_name, token = full_user_name(stored), stored.api_token
     except DecryptionError:
         raise DetailsRejected(API_TOKEN, texts.UNDECRYPTABLE) from None
     if token is None:
         raise DetailsRejected(None, texts.NOT_CONNECTED)
     product_id = str(connection.app_product_id)
-    details = ConnectionDetails(connection.user_name, token, connection.vendor_id, product_id)
-    app = verify_details(details, create_client).app
-    return texts.details_verified(app, connection.vendor_id)
+    details = ConnectionDetails(user_name, token, stored.vendor_id, product_id)
+    try:
+        verified = verify_details(details, create_client)
+    except CredentialsRefused:
+        _require_authentication(stored, now)
+        raise
+    message = texts.details_verified(verified.app, stored.vendor_id)
+    return " ".join(filter(None, (message, verified.report_problem)))
+
+
+def _require_authentication(stored: Connection, now: datetime) -> None:
+    """Pause the connection and end its sync, unless it has other details by now."""
+    reason = texts.sync_error(CredentialsRejected())
+    with transaction.atomic():
+        connection = Connection.objects.select_for_update().get(pk=stored.pk)
+        is_active = connection.state == Connection.State.ACTIVE
+        if not is_active or connection.generation != stored.generation:
+            return
+        connection.state = Connection.State.REQUIRES_AUTHENTICATION
+        connection.state_reason = connection.last_error = reason
+        connection.state_changed_at = connection.last_error_at = now
+        connection.save(update_fields=_PAUSED_FIELDS)
+        runs.stop_unfinished(connection, reason, now)
+
+
+_PAUSED_FIELDS = ["state", "state_reason", "state_changed_at", "last_error", "last_error_at"]
 
 
 # --- Changes of state -----------------------------------------------------------------------
 
 
-def save_connection(product: Product, verified: VerifiedDetails, now: datetime) -> Connection:
+def save_connection(
+    product: Product,
+    verified: VerifiedDetails,
+    now: datetime,
+    options: ConnectionOptions = ConnectionOptions(),
+) -> Connection:
     """Activate the product's connection with these details, whatever its state, and start a sync.
 
     A sync with older details ends. If the product was connected to another app, that app's licenses
@@ -177,9 +247,17 @@ def save_connection(product: Product, verified: VerifiedDetails, now: datetime) 
             License.objects.filter(product=product).delete()
             connection.full_synced_at = None
             connection.lists = None
+        if connection.includes_staff_licenses != options.includes_staff_licenses:
+            # Other licenses are listed from now on.
+            connection.full_synced_at = None
+        connection.token_expires_on = options.token_expires_on
+        connection.includes_staff_licenses = options.includes_staff_licenses
         _activate(connection, verified, now)
         runs.stop_unfinished(connection, "The connection’s details were replaced.", now)
-        scheduling.create_run(connection, scheduling.due_kind(connection, now), now)
+        run = scheduling.create_run(connection, scheduling.due_kind(connection, now), now)
+        if verified.report_problem:
+            run.error = verified.report_problem
+            run.save(update_fields=["error"])
     return connection
 
 
@@ -189,7 +267,7 @@ def _activate(connection: Connection, verified: VerifiedDetails, now: datetime) 
     connection.state_reason = ""
     connection.state_changed_at = now
     connection.generation += 1
-    connection.user_name = details.user_name
+    set_user_name(connection, details.user_name)
     connection.api_token = details.api_token
     connection.vendor_id = details.vendor_id
     connection.app_product_id = UUID(app.product_id)
@@ -202,14 +280,15 @@ def _activate(connection: Connection, verified: VerifiedDetails, now: datetime) 
 
 
 _ACTIVATED_FIELDS = [
-    *("state", "state_reason", "state_changed_at", "generation", "user_name", "api_token"),
+    *("state", "state_reason", "state_changed_at", "generation", *USER_NAME_FIELDS, "api_token"),
     *("vendor_id", "app_product_id", "developer_id", "app_name", "app_key"),
     *("last_error", "last_error_at", "full_synced_at", "lists"),
+    *("token_expires_on", "includes_staff_licenses"),
 ]
 
 
 def disconnect(connection: Connection, now: datetime) -> Connection:
-    """Stop syncing and delete the stored token. Imported traits stay."""
+    """Stop syncing and delete the stored credentials. Imported traits stay."""
     with transaction.atomic():
         locked = Connection.objects.select_for_update().get(pk=connection.pk)
         if locked.state == Connection.State.DISCONNECTED:
@@ -219,6 +298,8 @@ def disconnect(connection: Connection, now: datetime) -> Connection:
         locked.state_changed_at = now
         locked.generation += 1
         locked.api_token = None
+        set_user_name(locked, None)
+        locked.token_expires_on = None
         # A new connection starts with all licenses.
         locked.full_synced_at = None
         locked.save(update_fields=_DISCONNECTED_FIELDS)
@@ -227,7 +308,8 @@ def disconnect(connection: Connection, now: datetime) -> Connection:
 
 
 _DISCONNECTED_FIELDS = [
-    *("state", "state_reason", "state_changed_at", "generation", "api_token", "full_synced_at"),
+    *("state", "state_reason", "state_changed_at", "generation", *USER_NAME_FIELDS, "api_token"),
+    *("token_expires_on", "full_synced_at"),
 ]
 
 

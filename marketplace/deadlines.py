@@ -145,9 +145,17 @@ class _TLSPool(HTTPSConnectionPool):
     ConnectionCls = _TLSConnection
 
 
+_POOL_CLASSES: dict[str, type[HTTPConnectionPool]] = {"http": _Pool, "https": _TLSPool}
+
+
 class DeadlineAdapter(HTTPAdapter):
     """Opens connections that a ``DeadlineRunner`` can shut down."""
 
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TLSPool}
+        self.poolmanager.pool_classes_by_scheme = _POOL_CLASSES
+
+    def proxy_manager_for(self, *args: Any, **kwargs: Any) -> Any:
+        manager = super().proxy_manager_for(*args, **kwargs)
+        manager.pool_classes_by_scheme = _POOL_CLASSES
+        return manager

@@ -24,10 +24,10 @@ class Report(models.TextChoices):
 
 
 class ConnectionManager(models.Manager["Connection"]):
-    """Defers the token: pages need not decrypt what they must not show."""
+    """Defers the credentials: pages need not decrypt what they must not show."""
 
     def get_queryset(self) -> models.QuerySet["Connection"]:
-        return super().get_queryset().defer("api_token")
+        return super().get_queryset().defer("api_token", "secret_user_name")
 
 
 class Connection(models.Model):
@@ -68,6 +68,16 @@ class Connection(models.Model):
     # The last full sync's ``SyncRun.Finding`` for each list; None before the first one.
     lists = models.JSONField(null=True, editable=False)
     created_at = models.DateTimeField(db_default=Now(), editable=False)
+    # ``user_name`` is the part that pages show. A row of an earlier release has all of it there,
+    # at least until this time (``marketplace.user_names``).
+    secret_user_name: "models.TextField[str | None, str | None]" = EncryptedTextField(
+        null=True, editable=False
+    )
+    plain_user_name_until = models.DateTimeField(null=True, editable=False)
+    # As entered with the token; None if nobody said.
+    token_expires_on = models.DateField(null=True, editable=False)
+    # Whether the licenses of the marketplace's own staff are imported, too.
+    includes_staff_licenses = models.BooleanField(default=False, db_default=False, editable=False)
 
     # How the last successful sync read the lists, and whether it had to request licenses from
     # before and after the first day of data insights separately.

@@ -45,7 +45,12 @@ def queries_for(run: SyncRun, connection: Connection) -> list[LicenseQuery]:
 
 
 def _lists(run: SyncRun, connection: Connection) -> list[LicenseQuery]:
-    make_query = partial(LicenseQuery, str(connection.app_product_id), updated_since=run.since)
+    make_query = partial(
+        LicenseQuery,
+        str(connection.app_product_id),
+        updated_since=run.since,
+        includes_staff=connection.includes_staff_licenses,
+    )
     queries = [
         make_query(),
         make_query(always_free=True),

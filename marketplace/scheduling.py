@@ -7,19 +7,17 @@ from typing import LiteralString
 
 from celery import signature
 from django.db import transaction
-from django.utils import timezone
-from django_celery_beat.models import IntervalSchedule, PeriodicTask
+from django.db.models import Exists, OuterRef, Subquery
 
 from engagement.core import wakeups
 from engagement.database import sql
 from marketplace import locks
 from marketplace.models import Connection, SyncRun
 from marketplace.runs import stop_unfinished, unfinished_runs
+from marketplace.timetable import Timetable, load_timetable
 
 Kind, State = SyncRun.Kind, SyncRun.State
 
-TASK, QUEUE = "marketplace.tasks.sync_all", "marketplace"
-INTERVAL_HOURS = 6
 # A sync of recent changes requests licenses that were updated in this time.
 RECENT_WINDOW = timedelta(days=5)
 FULL_SYNC_INTERVAL = timedelta(days=7)
@@ -59,18 +57,46 @@ def request_sync(connection: Connection, kind: SyncRun.Kind, now: datetime) -> S
         return create_run(locked, kind, now)
 
 
-def request_all_syncs(now: datetime) -> int:
-    """Have each active connection without an unfinished run sync; return how many do."""
-    active = Connection.objects.filter(state=Connection.State.ACTIVE)
+def request_due_syncs(now: datetime) -> int:
+    """Have each active connection sync whose time has come; return how many do.
+
+    A time that passes while a run is unfinished counts as soon as that run has ended.
+    """
+    timetable = load_timetable()
     requested = 0
-    for pk in active.values_list("pk", flat=True).iterator():
-        with transaction.atomic():
-            connection = Connection.objects.select_for_update().get(pk=pk)
-            is_active = connection.state == Connection.State.ACTIVE
-            if is_active and not unfinished_runs(connection).exists():
-                create_run(connection, scheduled_kind(connection, now), now)
-                requested += 1
+    for pk, last in _idle_connections():
+        if timetable.is_due(last, now):
+            requested += _request_if_idle(pk, timetable, now)
     return requested
+
+
+def _idle_connections() -> list[tuple[int, datetime | None]]:
+    """The active connections without an unfinished run, and when their last sync was requested."""
+    runs = SyncRun.objects.filter(connection=OuterRef("pk"))
+    idle = Connection.objects.filter(
+        ~Exists(runs.filter(state__in=SyncRun.UNFINISHED)), state=Connection.State.ACTIVE
+    )
+    last = Subquery(runs.order_by("-id").values("requested_at")[:1])
+    return list(idle.order_by("pk").values_list("pk", last))
+
+
+def _request_if_idle(connection_id: int, timetable: Timetable, now: datetime) -> bool:
+    """Create the connection's run, unless somebody else was faster; return whether it did."""
+    with transaction.atomic():
+        active = Connection.objects.filter(pk=connection_id, state=Connection.State.ACTIVE)
+        connection = active.select_for_update().first()
+        if connection is None or unfinished_runs(connection).exists():
+            return False
+        if not timetable.is_due(last_requested_at(connection), now):
+            return False
+        create_run(connection, scheduled_kind(connection, now), now)
+        return True
+
+
+def last_requested_at(connection: Connection) -> datetime | None:
+    """When the connection's last sync was requested, which its next one is counted from."""
+    last = SyncRun.objects.filter(connection=connection).values_list("requested_at", flat=True)
+    return last.first()
 
 
 def create_run(connection: Connection, kind: SyncRun.Kind, now: datetime) -> SyncRun:
@@ -178,45 +204,16 @@ def _wake_after_commit(connection_id: int) -> None:
     transaction.on_commit(partial(wake_workers, [connection_id]))
 
 
-# --- The schedule ---------------------------------------------------------------------------
+# --- The next sync --------------------------------------------------------------------------
 
 
-def ensure_scheduled() -> None:
-    """Create the periodic task that starts the syncs, unless it exists: it may have been edited."""
-    if PeriodicTask.objects.filter(task=TASK).exists():
-        return
-    interval, _ = IntervalSchedule.objects.get_or_create(
-        every=INTERVAL_HOURS, period=IntervalSchedule.HOURS
-    )
-    PeriodicTask.objects.create(
-        name="sync marketplace licenses",
-        task=TASK,
-        interval=interval,
-        queue=QUEUE,
-        # Without it beat counts from each of its own starts, and if it starts often, the task
-        # never runs.
-        last_run_at=timezone.now(),
-        description="Starts a sync of each active marketplace connection.",
-    )
-
-
-def next_sync_at(connection: Connection, now: datetime) -> datetime | None:
-    """When the connection syncs next: *now* or earlier if a run is due or running; None if the
-    connection or the schedule is off."""
+def next_sync_at(
+    connection: Connection, last_run: SyncRun | None, timetable: Timetable, now: datetime
+) -> datetime | None:
+    """When the connection, whose latest run is *last_run*, syncs next: *now* or earlier if a run is
+    due or running; None if the connection or the timetable is off."""
     if connection.state != Connection.State.ACTIVE:
         return None
-    unfinished = unfinished_runs(connection).first()
-    if unfinished is not None:
-        return now if unfinished.state == State.RUNNING else unfinished.due_at
-    return next_run_at(now)
-
-
-def next_run_at(now: datetime) -> datetime | None:
-    """When the periodic task is due next; None if it is disabled or deleted."""
-    task = PeriodicTask.objects.filter(task=TASK, enabled=True).first()
-    if task is None:
-        return None
-    schedule = task.schedule
-    schedule.nowfun = lambda: now
-    remaining: timedelta = schedule.remaining_estimate(task.last_run_at or task.date_changed)
-    return now + remaining
+    if last_run is None or last_run.is_over:
+        return timetable.next_after(None if last_run is None else last_run.requested_at, now)
+    return now if last_run.state == State.RUNNING else last_run.due_at

@@ -7,24 +7,18 @@ from datetime import datetime, timedelta
 from django.utils.timesince import timesince, timeuntil
 
 from marketplace import scheduling
+from marketplace.health import (
+    ExpiryNotice,
+    connection_health,
+    expiry_notice,
+    load_last_runs,
+)
 from marketplace.models import Connection, FailedRecord, SyncRun
+from marketplace.timetable import load_timetable
+from marketplace.user_names import mask
 
-State = Connection.State
 # Syncs on the page: five days, at four syncs a day.
 HISTORY_LENGTH = 20
-
-TITLES = {
-    State.ACTIVE: "Connected.",
-    State.REQUIRES_AUTHENTICATION: "Requires authentication.",
-    State.DISCONNECTED: "Disconnected.",
-}
-ADVICE = {
-    State.REQUIRES_AUTHENTICATION: "Create a new API token in the account’s security settings and "
-    "enter all four details again. A sync then starts at once. Until then nothing is synced, and "
-    "imported traits stay.",
-    State.DISCONNECTED: "Nothing is synced. Imported traits stay on their accounts, and the API "
-    "token was deleted. Enter all four details to connect again.",
-}
 
 
 @dataclass(frozen=True)
@@ -57,24 +51,17 @@ class HistoryRow:
 
 
 @dataclass(frozen=True)
-class ConnectionHealth:
-    """The state of a connection in words. *level* sets its color: good, warning, bad, or quiet."""
-
-    level: str
-    title: str
-    reason: str
-    advice: str
-
-
-@dataclass(frozen=True)
 class ConnectionStatus:
-    """The health of a connection, and its syncs."""
+    """The health of a connection, and its syncs. *interval* says how often it syncs."""
 
     connection: Connection
+    user_name: str
     level: str
     title: str
     reason: str
     advice: str
+    expiry: ExpiryNotice | None
+    interval: str
     progress: SyncProgress | None
     last_success: Moment | None
     last_error: Moment | None
@@ -82,45 +69,26 @@ class ConnectionStatus:
     history: list[HistoryRow]
 
 
-def health(connection: Connection) -> ConnectionHealth:
-    state = State(connection.state)
-    title = TITLES[state]
-    if state == State.REQUIRES_AUTHENTICATION:
-        return ConnectionHealth("bad", title, connection.state_reason, ADVICE[state])
-    if state == State.DISCONNECTED:
-        return ConnectionHealth("quiet", title, connection.state_reason, ADVICE[state])
-    if _has_failed_last(connection):
-        return ConnectionHealth("warning", title, "The last sync failed.", connection.last_error)
-    if connection.last_success_at is None:
-        return ConnectionHealth("good", title, "The first sync imports all licenses.", "")
-    return ConnectionHealth("good", title, "Licenses are updated every six hours.", "")
-
-
-def connection_status(connection: Connection, now: datetime) -> ConnectionStatus:
+def connection_status(
+    connection: Connection, now: datetime, *, may_manage: bool = True
+) -> ConnectionStatus:
     recent_runs = list(connection.runs.prefetch_related("failed_records")[:HISTORY_LENGTH])
+    last_runs = load_last_runs([connection.pk])[connection.pk]
+    timetable = load_timetable()
+    latest = next(iter(recent_runs), None)
+    next_at = scheduling.next_sync_at(connection, latest, timetable, now)
     return ConnectionStatus(
         connection=connection,
-        **vars(_with_full_syncs(health(connection), recent_runs)),
+        user_name=mask(connection.user_name),
+        **vars(connection_health(connection, last_runs, timetable, may_manage=may_manage)),
+        expiry=expiry_notice(connection, now.date(), may_manage=may_manage),
+        interval=timetable.describe(),
         progress=_progress(recent_runs, now),
         last_success=_moment(connection.last_success_at, now),
         last_error=_moment(connection.last_error_at, now),
-        next_sync=_moment(scheduling.next_sync_at(connection, now), now),
+        next_sync=_moment(next_at and max(next_at, now), now),
         history=[_row(run, now) for run in recent_runs],
     )
-
-
-def _has_failed_last(connection: Connection) -> bool:
-    succeeded, failed = connection.last_success_at, connection.last_error_at
-    return failed is not None and (succeeded is None or succeeded < failed)
-
-
-def _with_full_syncs(health: ConnectionHealth, recent_runs: Sequence[SyncRun]) -> ConnectionHealth:
-    """The health, with a warning if the last full sync failed while recent changes still arrive."""
-    full_runs = (run for run in recent_runs if run.is_over and run.kind != SyncRun.Kind.RECENT)
-    last = next(full_runs, None)
-    if health.level != "good" or last is None or last.state != SyncRun.State.FAILED:
-        return health
-    return ConnectionHealth("warning", health.title, "The last full sync failed.", last.error)
 
 
 def _progress(recent_runs: Sequence[SyncRun], now: datetime) -> SyncProgress | None:

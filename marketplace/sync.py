@@ -30,6 +30,7 @@ from marketplace.prefetch import Prefetcher
 from marketplace.queries import queries_for
 from marketplace.reading import ExportReader, PageReader, ParsedPage, RequestedExport, RunLists
 from marketplace.runs import ListTotal, PageMarker, Position, Step
+from marketplace.user_names import full_user_name
 
 logger = logging.getLogger(__name__)
 
@@ -145,7 +146,7 @@ def _run_lists(run: SyncRun, create_client: ClientFactory) -> RunLists:
     if connection.generation != run.generation or connection.api_token is None:
         raise runs.Superseded
     return RunLists(
-        create_client(Credentials(connection.user_name, connection.api_token)),
+        create_client(Credentials(full_user_name(connection), connection.api_token)),
         connection.developer_id,
         str(connection.app_product_id),
         run.kind,

@@ -8,7 +8,7 @@ from django.utils import timezone
 from engagement import telemetry
 from engagement.database.retries import leave_retry_to_beat
 from engagement.tasks import request_rescore
-from marketplace import client, scheduling
+from marketplace import client, scheduling, user_names
 from marketplace.client import Credentials, MarketplaceClient
 from marketplace.prometheus import SYNC_COUNTER
 from marketplace.sync import SyncEnvironment, run_sync
@@ -35,15 +35,19 @@ def sync(connection_id: int) -> None:
 @shared_task
 @leave_retry_to_beat("sync the marketplace connections")
 def sync_all() -> None:
-    """Have each active connection sync."""
-    scheduling.request_all_syncs(timezone.now())
+    """Have the connections sync whose time has come. Its schedule is the timetable of syncs."""
+    scheduling.request_due_syncs(timezone.now())
 
 
 @shared_task
-@leave_retry_to_beat("resume marketplace syncs")
+@leave_retry_to_beat("start marketplace syncs")
 def resume() -> None:
-    """Wake workers for the syncs that are due or whose worker died."""
-    scheduling.wake_workers(scheduling.due_connection_ids(timezone.now()))
+    """Have the connections sync whose time has come, and wake workers for the syncs that are due
+    again or whose worker died."""
+    now = timezone.now()
+    user_names.encrypt_plain_user_names(now)
+    scheduling.request_due_syncs(now)
+    scheduling.wake_workers(scheduling.due_connection_ids(now))
 
 
 def _create_client(credentials: Credentials) -> MarketplaceClient:

@@ -17,11 +17,12 @@ from marketplace.errors import (
 )
 from marketplace.models import Report, SyncRun
 
-MAX_LISTED_APPS = 20
+# More than vendors have.
+MAX_LISTED_APPS = 500
 
 UNDECRYPTABLE = (
-    "The stored API token cannot be decrypted: its key is not in EDS_ENCRYPTION_KEYS. Add that key "
-    "again, or enter the connection’s details again."
+    "The stored credentials cannot be decrypted: their key is not in EDS_ENCRYPTION_KEYS. Add that "
+    "key again, or enter the connection’s details again."
 )
 LIST_LABELS = {
     "all": "licenses",
@@ -47,8 +48,11 @@ def sync_error(failure: MarketplaceError) -> str:
         case MarketplaceForbidden():
             return (
                 "The marketplace account lacks the permission to view the vendor’s license "
-                "reports (403). Ask for this permission, or connect with another account."
+                f"reports (403). Ask for this permission, or connect with another account. "
+                f"{WITHOUT_SCOPES}"
             )
+        case MarketplaceNotFound(status=410):
+            return API_GONE
         case MarketplaceNotFound():
             return (
                 f"The marketplace has no license reports for this vendor and app "
@@ -63,6 +67,14 @@ def sync_error(failure: MarketplaceError) -> str:
     raise AssertionError(failure)
 
 
+API_GONE = (
+    "The marketplace no longer serves this address of its API (410). Update this service: a newer "
+    "release knows the new address."
+)
+WITHOUT_SCOPES = (
+    "A token with scopes, or of a service account, does not work even while it is valid: choose "
+    "“Create API token”, not “Create API token with scopes”."
+)
 _UPDATE_NEEDED = "If this persists, the marketplace’s API has changed: update this service."
 
 
@@ -88,7 +100,7 @@ SYNC_CRASHED = "The worker stopped unexpectedly several times at the same page. 
 CREDENTIALS_REJECTED = (
     "The marketplace rejects this user name and API token. Check both. The token may have expired "
     "or been revoked. The account’s password does not work: create an API token in the account’s "
-    "security settings."
+    f"security settings. {WITHOUT_SCOPES}"
 )
 NOT_CONNECTED = "The product is not connected. Enter the details first."
 VENDOR_ID_MISSING = (
@@ -115,7 +127,23 @@ def unexpected(failure: UnexpectedResponse) -> str:
 def forbidden(what: str) -> str:
     return (
         f"This account lacks the permission to view {what}. Ask an administrator of the vendor for "
-        "it, or use an account that has it."
+        f"it, or use an account that has it. {WITHOUT_SCOPES}"
+    )
+
+
+def forbidden_vendor(vendor_id: str) -> str:
+    return (
+        f"This account may not view the vendor {vendor_id}. Check the number first: a mistyped "
+        "one has the same effect. If it is right, ask an administrator of the vendor to add the "
+        f"account. {WITHOUT_SCOPES}"
+    )
+
+
+def report_unavailable(failure: MarketplaceUnavailable) -> str:
+    """Why the first sync of verified details has to wait."""
+    return (
+        f"The license report is unavailable at the moment: {failure.reason}. The sync is pending "
+        "and starts by itself once the report is back."
     )
 
 
@@ -136,9 +164,10 @@ def not_an_app(entered: str, apps: Sequence[App]) -> str:
             )
     if not apps:
         return "This account cannot see any app of the vendor. Use an account that can."
-    listed = "; ".join(f"{app.name or app.key}: {app.product_id}" for app in apps[:MAX_LISTED_APPS])
-    more = f"; and {len(apps) - MAX_LISTED_APPS} more" if len(apps) > MAX_LISTED_APPS else ""
-    return f"The vendor has no app with this product ID. Its apps are {listed}{more}."
+    lines = [f"{app.name or app.key}: {app.product_id}" for app in apps[:MAX_LISTED_APPS]]
+    if len(apps) > MAX_LISTED_APPS:
+        lines.append(f"and {len(apps) - MAX_LISTED_APPS:,} more")
+    return "\n".join(["The vendor has no app with this product ID. Its apps:", *lines])
 
 
 def details_verified(app: App, vendor_id: str) -> str:

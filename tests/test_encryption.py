@@ -132,10 +132,12 @@ def test_dumpdata_leaves_secrets_out(acme: Product) -> None:
 @pytest.fixture
 def secrets(acme: Product, globex: Product) -> dict[str, str]:
     """One stored secret of each kind, by column."""
+    marketplace = a_connection(acme, secret_user_name="me@example.com")
     return {
         "ingestion.IngestionKey.secret": IngestionKey.create(acme, "web").secret,
         "readapi.ApiToken.secret": ApiToken.create(acme, "crm").secret,
-        "marketplace.Connection.api_token": str(token_of(a_connection(acme))),
+        "marketplace.Connection.api_token": str(token_of(marketplace)),
+        "marketplace.Connection.secret_user_name": "me@example.com",
     }
 
 
@@ -219,7 +221,7 @@ def test_secrets_whose_key_is_lost_are_reported_and_kept(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
-    with pytest.raises(CommandError, match="3 secrets cannot be decrypted"):
+    with pytest.raises(CommandError, match="4 secrets cannot be decrypted"):
         rotate()
     settings.ENCRYPTION_KEYS = right
     assert read_all() == secrets

@@ -26,8 +26,9 @@ from ingestion.log.texts import (
     tone,
 )
 from ingestion.models import DropReason, IngestionKey
-from marketplace import status
+from marketplace.health import LastRuns, connection_health, expiry_notice
 from marketplace.models import Connection
+from marketplace.timetable import Timetable
 
 # The card mentions a longer wait. Draining takes one or two seconds.
 LONG_WAIT_SECONDS = 60
@@ -52,6 +53,8 @@ class ProductSummary:
     last_24h: Last24Hours
     keys: Sequence[IngestionKey]
     connection: Connection | None
+    last_syncs: LastRuns
+    timetable: Timetable
 
     @property
     def is_new(self) -> bool:
@@ -129,8 +132,10 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
         return Card(product, url, notices=[Notice("warning", text)])
     may_manage = product.pk in access.managed
     connection = _connection(summary, may_connect=product.pk in access.connectable)
-    urgent = [connection] if connection and connection.level in ("bad", "warning") else []
+    is_urgent = connection is not None and connection.level in ("bad", "warning")
+    urgent = [connection] if connection and is_urgent else []
     calm = None if urgent else connection
+    urgent += _expiry_notices(summary, now, may_connect=product.pk in access.connectable)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)
         return Card(product, url, urgent, first_event=first, connection=calm, links=links)
@@ -393,7 +398,21 @@ def _connection(summary: ProductSummary, *, may_connect: bool) -> Notice | None:
             return None
         add_url = _add_url("marketplace_connection", summary.product)
         return Notice("quiet", "Not connected to a marketplace.", Link("Connect", add_url))
-    health = status.health(summary.connection)
-    page = Link("Connection", _admin_url("marketplace_connection_change", summary.connection.pk))
+    health = connection_health(summary.connection, summary.last_syncs, summary.timetable)
     text = " ".join(part for part in (health.title, health.reason) if part)
-    return Notice(health.level, f"Marketplace: {text}", page)
+    return Notice(health.level, f"Marketplace: {text}", _connection_link(summary.connection))
+
+
+def _expiry_notices(
+    summary: ProductSummary, now: datetime, *, may_connect: bool
+) -> Iterator[Notice]:
+    if summary.connection is None:
+        return
+    notice = expiry_notice(summary.connection, now.date(), may_manage=may_connect)
+    if notice is not None:
+        link = _connection_link(summary.connection)
+        yield Notice(notice.level, f"Marketplace: {notice.text}", link)
+
+
+def _connection_link(connection: Connection) -> Link:
+    return Link("Connection", _admin_url("marketplace_connection_change", connection.pk))

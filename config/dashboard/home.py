@@ -22,7 +22,9 @@ from engagement.segments.movers import NO_MOVERS
 from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.log import last_24h, status
 from ingestion.models import IngestionKey
+from marketplace.health import LastRuns, load_last_runs
 from marketplace.models import Connection
+from marketplace.timetable import load_timetable
 
 # The list of products has all of them.
 MAX_CARDS = 12
@@ -68,6 +70,8 @@ def product_summaries(products: Sequence[Product], now: datetime) -> list[Produc
     with_users = _products_with_users(ids)
     rows = Connection.objects.filter(product__in=ids)
     connections = {connection.product_id: connection for connection in rows}
+    last_syncs = load_last_runs([connection.pk for connection in connections.values()])
+    timetable = load_timetable()
     return [
         ProductSummary(
             product=product,
@@ -79,7 +83,9 @@ def product_summaries(products: Sequence[Product], now: datetime) -> list[Produc
             else NO_MOVERS,
             last_24h=messages[product.pk],
             keys=keys[product.pk],
-            connection=connections.get(product.pk),
+            connection=(connection := connections.get(product.pk)),
+            last_syncs=last_syncs[connection.pk] if connection else LastRuns(),
+            timetable=timetable,
         )
         for product in products
     ]

@@ -1,6 +1,6 @@
 """Users and accounts: their traits, events, and scores. All read-only."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin
@@ -243,6 +243,13 @@ class AccountAdmin(SubjectAdmin):
     )
     search_trait = "domain"
     file_name = "accounts"
+    # Added by other apps: each returns a sentence about the account's licenses, or "".
+    license_notes: ClassVar[Sequence[Callable[[Account], str]]] = ()
+
+    @classmethod
+    def add_license_note(cls, note: Callable[[Account], str]) -> None:
+        """Show another app's sentence above the traits of an account's license."""
+        cls.license_notes = [*cls.license_notes, note]
 
     @admin.display(description="name")
     def shown_name(self, account: Account) -> str | None:
@@ -261,4 +268,5 @@ class AccountAdmin(SubjectAdmin):
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),
             "users": subject_details.user_table(obj, workspace and workspace.scores),
             "users_shown": subject_details.USERS_SHOWN,
+            "license_notes": [text for note in self.license_notes if (text := note(obj))],
         }

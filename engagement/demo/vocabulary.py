@@ -188,9 +188,9 @@ FAMILY_NAMES = [(name, _plain(name)) for name in _FAMILY.split()]
 SEGMENTS: tuple[tuple[Scope, str, list[dict[str, Any]]], ...] = (
     (
         "account",
-        "Large plans losing interest",
+        "Paid plans losing interest",
         [
-            {"kind": "trait", "trait": "plan", "operator": "is", "value": "Enterprise"},
+            {"kind": "trait", "trait": "plan", "operator": "is_not", "value": "Free"},
             {"kind": "metric", "metric": "score_change", "operator": "at_most", "value": -5},
         ],
     ),

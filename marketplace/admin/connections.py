@@ -18,6 +18,7 @@ from engagement.admin.products import LinkedInline, ProductAdmin
 from engagement.admin.scoping import ProductFilter, ProductSet, request_access
 from marketplace import client, connecting, scheduling, status
 from marketplace.admin.forms import ConnectionForm
+from marketplace.connecting import VerifiedDetails
 from marketplace.models import Connection, SyncRun
 
 State = Connection.State
@@ -41,7 +42,8 @@ ProductAdmin.add_inline(ConnectionInline)
 @admin.register(Connection)
 class ConnectionAdmin(RowPageAdmin):
     form = ConnectionForm
-    fields = ["product", "user_name", "api_token", "vendor_id", "product_id"]
+    fields = ["product", "user_name", "api_token", "token_expires_on", "vendor_id", "product_id"]
+    fields += ["includes_staff_licenses"]
     add_form_template = change_form_template = "admin/marketplace/details.html"
     list_display = ["product", "app_name", "state", "last_success_at", "last_error_at"]
     list_display_links = ["product", "app_name"]
@@ -75,7 +77,7 @@ class ConnectionAdmin(RowPageAdmin):
     def get_form(
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
-        # The form declares the four values itself; only the product comes from the model.
+        # The form declares the values itself; only the product comes from the model.
         return super().get_form(request, obj, change, **{**kwargs, "fields": ["product"]})
 
     @method_decorator(sensitive_post_parameters("api_token"))
@@ -99,8 +101,20 @@ class ConnectionAdmin(RowPageAdmin):
         self, request: HttpRequest, obj: Connection, form: "ModelForm[Any]", change: bool
     ) -> None:
         assert isinstance(form, ConnectionForm)
-        saved = connecting.save_connection(obj.product, form.verified_details, timezone.now())
+        saved = connecting.save_connection(
+            obj.product, form.verified_details, timezone.now(), form.options()
+        )
         obj.pk, obj.app_name = saved.pk, saved.app_name
+        self._announce(request, obj, form.verified_details)
+
+    def _announce(
+        self, request: HttpRequest, connection: Connection, verified: VerifiedDetails
+    ) -> None:
+        message = f"{connection.product} is connected to {connection.app_name}."
+        if verified.report_problem:
+            self.message_user(request, f"{message} {verified.report_problem}", messages.WARNING)
+        else:
+            self.message_user(request, f"{message} A sync is starting.", messages.SUCCESS)
 
     def response_add(
         self, request: HttpRequest, obj: Connection, post_url_continue: str | None = None
@@ -108,8 +122,6 @@ class ConnectionAdmin(RowPageAdmin):
         return self.response_change(request, obj)
 
     def response_change(self, request: HttpRequest, obj: Connection) -> HttpResponse:
-        message = f"{obj.product} is connected to {obj.app_name}. A sync is starting."
-        self.message_user(request, message, messages.SUCCESS)
         return redirect(self.view_url("change", obj))
 
     # --- Status -------------------------------------------------------------------------------
@@ -131,9 +143,10 @@ class ConnectionAdmin(RowPageAdmin):
         return TemplateResponse(request, "admin/marketplace/status.html", context)
 
     def _status_context(self, request: HttpRequest, connection: Connection) -> dict[str, Any]:
+        may_manage = self.has_change_permission(request, connection)
         return {
-            "status": status.connection_status(connection, timezone.now()),
-            "may_manage": self.has_change_permission(request, connection),
+            "status": status.connection_status(connection, timezone.now(), may_manage=may_manage),
+            "may_manage": may_manage,
             "details_url": self.view_url("details", connection),
         }
 
@@ -162,7 +175,8 @@ class ConnectionAdmin(RowPageAdmin):
 
     def test_view(self, request: HttpRequest, connection: Connection) -> HttpResponseBase:
         try:
-            message = connecting.verify_stored_details(connection, client.create_client)
+            now = timezone.now()
+            message = connecting.verify_stored_details(connection, client.create_client, now)
         except connecting.DetailsRejected as rejected:
             self.message_user(request, rejected.message, messages.ERROR)
         else:

@@ -1,11 +1,18 @@
 """The form for the four values that connect a product."""
 
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from django import forms
+from django.utils import timezone
 
-from marketplace import client, connecting
-from marketplace.connecting import ConnectionDetails, DetailsRejected, VerifiedDetails
+from marketplace import client, connecting, user_names
+from marketplace.connecting import (
+    ConnectionDetails,
+    ConnectionOptions,
+    DetailsRejected,
+    VerifiedDetails,
+)
 from marketplace.models import Connection
 
 if TYPE_CHECKING:
@@ -16,26 +23,37 @@ else:
 
 # Longer than anything the marketplace issues, and short enough for a header.
 MAX_LENGTH = 2000
+MAX_TOKEN_DAYS = 366
 
 
 class ConnectionForm(ModelForm):
     """Validates the details with the marketplace; ``verified_details`` is the result.
 
     Every change needs all four values: only syncs use the stored token, and nobody can combine it
-    with other details. The token is never rendered.
+    with other details. The credentials are never rendered.
     """
 
     user_name = forms.CharField(
         label="User name",
         max_length=254,
-        help_text="The email address of the marketplace account.",
+        help_text="The email address of the marketplace account. Use an account of its own for "
+        "this service. Of the vendor’s permissions, give it only “View sales reports” and “View "
+        "all other reports”.",
     )
     api_token = forms.CharField(
         label="API token",
         max_length=MAX_LENGTH,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "vTextField"}),
-        help_text="Create it in the account’s security settings. The account’s password does not "
-        "work. The token is stored encrypted and never shown again.",
+        help_text="Create it in the account’s security settings, without scopes: tokens with "
+        "scopes or of a service account do not work, and neither does the account’s password. The "
+        "token is stored encrypted and never shown again.",
+    )
+    token_expires_on = forms.DateField(
+        label="Token expires on",
+        required=False,
+        widget=forms.DateInput(format="%Y-%m-%d", attrs={"type": "date"}),
+        help_text="Optional. A notice reminds you 30 and 7 days before. The marketplace shows the "
+        "date when you create the token: 1 to 365 days later.",
     )
     vendor_id = forms.CharField(
         label="Vendor ID",
@@ -48,6 +66,12 @@ class ConnectionForm(ModelForm):
         help_text="The app’s productId in the marketplace, such as "
         "9d71209f-f2d4-5522-8742-716b66c6574f. Its key or name does not work.",
     )
+    includes_staff_licenses = forms.BooleanField(
+        label="Include Atlassian’s own licenses",
+        required=False,
+        help_text="Licenses that Atlassian uses itself. They are no customers, so they are left "
+        "out by default.",
+    )
 
     verified_details: VerifiedDetails
 
@@ -59,16 +83,50 @@ class ConnectionForm(ModelForm):
         super().__init__(*args, **kwargs)
         if self.instance.pk:
             self.fields["product"].disabled = True
+            self.initial["includes_staff_licenses"] = self.instance.includes_staff_licenses
+        else:
+            self._offer_unconnected_products()
         if self.instance.state == Connection.State.ACTIVE:
             self.initial.update(
-                user_name=self.instance.user_name,
                 vendor_id=self.instance.vendor_id,
                 product_id=str(self.instance.app_product_id),
+                token_expires_on=self._unexpired_date(),
             )
+            shown = user_names.mask(self.instance.user_name)
+            self.fields["user_name"].widget.attrs["placeholder"] = shown
         if self.is_bound:
             self.fields["api_token"].help_text = "Enter the token again: it is never shown."
         for name in ("user_name", "vendor_id", "product_id"):
             self.fields[name].widget.attrs.update({"class": "vTextField", "autocomplete": "off"})
+
+    def _offer_unconnected_products(self) -> None:
+        field = self.fields["product"]
+        assert isinstance(field, forms.ModelChoiceField) and field.queryset is not None
+        field.queryset = field.queryset.filter(marketplace_connection=None)
+        if not field.queryset.exists():
+            field.help_text = "Each of your products has a connection. Open it to change it."
+
+    def _unexpired_date(self) -> date | None:
+        stored = self.instance.token_expires_on
+        return stored if stored is not None and stored >= timezone.now().date() else None
+
+    def clean_token_expires_on(self) -> date | None:
+        expires_on: date | None = self.cleaned_data["token_expires_on"]
+        if expires_on is None:
+            return None
+        days = (expires_on - timezone.now().date()).days
+        if days < 0:
+            raise forms.ValidationError("This day is over. Create a new token and enter its date.")
+        if days > MAX_TOKEN_DAYS:
+            raise forms.ValidationError(
+                "A token is valid for a year at most. Check the year of the date."
+            )
+        return expires_on
+
+    def options(self) -> ConnectionOptions:
+        return ConnectionOptions(
+            self.cleaned_data["token_expires_on"], self.cleaned_data["includes_staff_licenses"]
+        )
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data

@@ -56,6 +56,8 @@ class Marketplace:
         self.vendor = vendor
         # Whether the list of always free licenses contains all others, too.
         self.mixes_passes = mixes_passes
+        # Tokens that are alive and refused, with the status of the refusal.
+        self.scoped_tokens: dict[str, int] = {}
         self.faults = Faults()
         # The rows of each export by its id.
         self.exports: dict[str, list[bytes]] = {}
@@ -67,6 +69,25 @@ class Marketplace:
         """Accept only this token from now on (None: a new random one), and return it."""
         self.vendor = replace(self.vendor, token=token or f"simulated-token-{secrets.token_hex(6)}")
         return self.vendor.token
+
+    def expire_token(self) -> None:
+        """Accept no token until there is a new one."""
+        self.replace_token()
+
+    def create_scoped_token(self, status: int = 401) -> str:
+        """A new token with scopes: alive, and refused with 401 or 403 by these endpoints."""
+        token = f"scoped-token-{secrets.token_hex(6)}"
+        self.scoped_tokens[token] = status
+        return token
+
+    def delay_reports(self) -> None:
+        """Answer with the licenses as they are now, until the reports are refreshed. Real reports
+        lag behind by up to a day."""
+        self.feed.hold()
+
+    def refresh_reports(self) -> None:
+        """Answer with the licenses as they are."""
+        self.feed.release()
 
     def add_faults(self, *faults: Fault) -> None:
         """Apply these faults, in addition to the current ones."""
@@ -87,17 +108,28 @@ class Marketplace:
         endpoint, view = self._route(method, parts.path, parameters)
         request = RecordedRequest(endpoint, parts.path, parameters, _without_credentials(headers))
         faults = self.faults.matching(endpoint, request.offset)
-        if self._is_authorized(headers.get("Authorization", "")):
+        refusal = self._refusal(headers.get("Authorization", ""))
+        if refusal is None:
             response = view(sum(fault.shift(request.offset // PAGE_SIZE) for fault in faults))
         else:
-            response = error_response(401)
+            response = refusal
         for fault in faults:
             response = fault.apply(response)
         self.requests.append(replace(request, status=response.status))
         return response
 
-    def _is_authorized(self, authorization: str) -> bool:
-        credentials = f"{self.vendor.user_name}:{self.vendor.token}"
+    def _refusal(self, authorization: str) -> SimulatedResponse | None:
+        """The response to credentials that are not accepted; None if they are."""
+        if self._is_sent(authorization, self.vendor.token):
+            return None
+        for token, status in self.scoped_tokens.items():
+            if self._is_sent(authorization, token):
+                message = {"code": status, "message": "Unauthorized; scope does not match"}
+                return SimulatedResponse.from_value(message, status)
+        return error_response(401)
+
+    def _is_sent(self, authorization: str, token: str) -> bool:
+        credentials = f"{self.vendor.user_name}:{token}"
         expected = "Basic " + base64.b64encode(credentials.encode()).decode()
         return secrets.compare_digest(authorization.encode(), expected.encode())
 
@@ -164,6 +196,8 @@ class Marketplace:
             return error_response(400, str(error))
         if offset < 0 or not 1 <= limit <= PAGE_SIZE:
             return error_response(400, f"limit: must be between 1 and {PAGE_SIZE}")
+        if parameters.get("includeAtlassianLicenses") == "true":
+            query = query._replace(with_staff=True)
         rows = self.feed.matching(query)
         if query.always_free and self.mixes_passes:
             rows = [*self.feed.matching(query._replace(always_free=False)), *rows]
@@ -244,6 +278,14 @@ class Marketplace:
                     return SimulatedResponse.from_value(
                         {"token": self.replace_token(body.decode().strip() or None)}
                     )
+                case "/scoped-token":
+                    return SimulatedResponse.from_value({"token": self.create_scoped_token()})
+                case "/expire-token":
+                    self.expire_token()
+                case "/delay-reports":
+                    self.delay_reports()
+                case "/refresh-reports":
+                    self.refresh_reports()
                 case "/touch":
                     touch = msgspec.json.decode(body, type=_Touch)
                     self.feed.touch(touch.licenses, touch.on, **touch.fields)

@@ -22,6 +22,7 @@ class FeedQuery(NamedTuple):
     boundary: str = COMMERCIAL
     first_day: date | None = None
     last_day: date | None = None
+    with_staff: bool = False
 
 
 class _Row(NamedTuple):
@@ -33,6 +34,8 @@ class _Row(NamedTuple):
     is_free: bool
     boundaries: frozenset[str] | None
     started: str | None = None
+    # A license of the marketplace's own staff.
+    is_staff: bool = False
 
     def matches(self, query: FeedQuery) -> bool:
         since = query.updated_since.isoformat() if query.updated_since else None
@@ -40,6 +43,7 @@ class _Row(NamedTuple):
             (query.product_id is None or self.product_id in (None, query.product_id))
             and (since is None or self.updated is None or self.updated >= since)
             and self.is_free == query.always_free
+            and (query.with_staff or not self.is_staff)
             and (self.boundaries is None or query.boundary in self.boundaries)
             and self._started_within(query)
         )
@@ -58,6 +62,8 @@ class Feed:
     def __init__(self, records: Iterable[Any]) -> None:
         self._rows = [_row(record) for record in records]
         self._rows_by_query: dict[FeedQuery, list[bytes]] = {}
+        # What requests see while the reports are delayed.
+        self._held_rows: list[_Row] | None = None
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -67,7 +73,8 @@ class Feed:
         """The encoded records of the query."""
         with self._lock:
             if query not in self._rows_by_query:
-                self._rows_by_query[query] = [row.body for row in self._rows if row.matches(query)]
+                rows = self._rows if self._held_rows is None else self._held_rows
+                self._rows_by_query[query] = [row.body for row in rows if row.matches(query)]
             return self._rows_by_query[query]
 
     def add(self, *records: Any, at: int | None = None, leaks: bool = False) -> None:
@@ -91,6 +98,16 @@ class Feed:
             self.change(index, lastUpdated=today.isoformat(), **fields)
             for index in range(min(number, len(self)))
         ]
+
+    def hold(self) -> None:
+        """Let requests see the records as they are now, whatever changes."""
+        with self._lock:
+            self._held_rows = self._rows
+
+    def release(self) -> None:
+        with self._lock:
+            self._held_rows = None
+            self._rows_by_query = {}
 
     def remove(self, index: int) -> None:
         self._replace([*self._rows[:index], *self._rows[index + 1 :]])
@@ -127,6 +144,7 @@ def _row(record: Any) -> _Row:
         fields.get("licenseType") == "FREE",
         frozenset(boundaries) if isinstance(boundaries, list) else None,
         _text(fields.get("maintenanceStartDate")),
+        fields.get("licenseSourceType") == "Atlassian",
     )
 
 

@@ -159,7 +159,8 @@ def test_a_missing_permission_is_an_error(
 ) -> None:
     simulator.add_faults(ErrorStatus(status=403, on=endpoint))
     found = errors(connect(root, acme, simulator))
-    assert "permission" in " ".join(found.values())
+    said = " ".join(found.values())
+    assert "permission" in said or ("may not view" in said and list(found) == ["vendor_id"])
     assert not Connection.objects.exists()
 
 
@@ -185,14 +186,15 @@ def test_a_product_has_one_connection(root: Client, acme: Product, simulator: Si
     assert "product" in errors(connect(root, acme, simulator))
 
 
-def test_the_form_for_a_live_connection_knows_everything_but_the_token(
+def test_the_form_for_a_live_connection_knows_everything_but_the_credentials(
     root: Client, acme: Product, simulator: Simulator
 ) -> None:
     connect(root, acme, simulator)
     html = root.get(url("details", Connection.objects.get())).content.decode()
     for name, value in details(simulator).items():
-        assert (f'value="{value}"' in html) is (name != "api_token")
-    assert PLANTED not in html
+        assert (f'value="{value}"' in html) is (name not in ("user_name", "api_token"))
+    assert PLANTED not in html and simulator.vendor.user_name not in html
+    assert 'placeholder="r…@lumenworks.example"' in html
 
 
 @pytest.mark.parametrize("state", [State.REQUIRES_AUTHENTICATION, State.DISCONNECTED])
@@ -250,7 +252,7 @@ def test_each_state_offers_its_buttons(
 
 def test_the_page_shows_the_facts_and_what_each_sync_did(root: Client, acme: Product) -> None:
     html = page(root, a_connection(acme))
-    for shown in ("acme lens", "com.acme.lens", "reports@acme.example", "1234567", "Not yet"):
+    for shown in ("acme lens", "com.acme.lens", "r…@acme.example", "1234567", "Not yet"):
         assert (shown in html) is (shown != "Not yet")
     row = html.split("<tbody>")[1]
     assert [int(number) for number in re.findall(r'data-label="[^"]*">(\d+)<', row)] == [
@@ -328,12 +330,23 @@ def test_a_connection_is_tested(root: Client, connection: Connection) -> None:
     assert "Board Lens for Jira" in told(root, connection)
 
 
-def test_a_failed_test_says_why_and_changes_nothing(
+def test_a_rejected_token_shows_above_no_green_state(
     root: Client, connection: Connection, simulator: Simulator
 ) -> None:
     simulator.replace_token("another")
     root.post(url("test", connection))
-    assert "token" in told(root, connection)
+    html = page(root, connection)
+    assert "The marketplace rejects this user name and API token." in html
+    assert "<strong>Requires authentication.</strong>" in html and "Connected." not in html
+    assert buttons(html) == ["Enter details", "Disconnect", "History"]
+
+
+def test_another_failed_test_says_why_and_changes_nothing(
+    root: Client, connection: Connection, simulator: Simulator
+) -> None:
+    simulator.add_faults(ErrorStatus(status=403))
+    root.post(url("test", connection))
+    assert "may not view the vendor" in told(root, connection)
     connection.refresh_from_db()
     assert connection.state == State.ACTIVE
 
@@ -460,7 +473,7 @@ def test_the_history_says_who_did_what_without_secrets(
     rows = re.findall(r"<td>([^<]*)</td>\s*<td>([^<]*)</td>", html)
     assert [(who, what) for who, what in rows] == [
         ("maya", "Added."),
-        ("root", "Changed API token."),
+        ("root", "Changed User name and API token."),
         ("root", "Requested a sync (first)."),
         ("root", "Disconnected."),
     ]

@@ -21,7 +21,9 @@ from ingestion.admin.snippets import KEY_PLACEHOLDER
 from ingestion.log.hours import start_of_hour
 from ingestion.log.last_24h import HOURS, Backlog, Last24Hours
 from ingestion.models import DropCount, DropReason, HourCount, IngestionKey
+from marketplace.health import LastRuns
 from marketplace.models import Connection
+from marketplace.timetable import load_timetable
 from tests.admin.conftest import logged_in
 from tests.admin.rows import Rows, a_connection, fill
 from tests.engagement.history import identify
@@ -326,6 +328,8 @@ def made(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards.Ca
         last_24h=case.known.get("last_24h", sent()),
         keys=[key],
         connection=case.known.get("connection"),
+        last_syncs=case.known.get("last_syncs", LastRuns()),
+        timetable=load_timetable(),
     )
     return cards.build_card(facts, allowed, NOW)
 
@@ -425,7 +429,7 @@ def test_charts_of_products_with_the_same_name_have_different_titles(acme: Produ
 
 State = Connection.State
 CONNECTIONS = {
-    "active": ({}, "good", "Marketplace: Connected. Licenses are updated every six hours."),
+    "active": ({}, "good", "Marketplace: Connected. Licenses are updated every 6 hours."),
     "requires authentication": (
         {
             "state": State.REQUIRES_AUTHENTICATION,
@@ -510,5 +514,5 @@ def test_queries_do_not_grow_with_products_but_for_their_movers(
         if number <= home.MAX_CARDS:
             fill(one, number)
     # Two queries for movers for each scored product with a card.
-    with django_assert_max_num_queries(21 + 2 * min(products + 1, home.MAX_CARDS)):
+    with django_assert_max_num_queries(23 + 2 * min(products + 1, home.MAX_CARDS)):
         page(member)

@@ -100,6 +100,8 @@ def test_no_form_offers_or_takes_another_product(
             "product_id": "mine",
         },
     }
+    # Only products without a connection are offered one.
+    acme_rows.connection.delete()
     for name, data in forms.items():
         address = reverse(f"admin:{name}_add")
         offered = member.get(address, {"product": globex_rows.product.pk}).content.decode()
@@ -108,7 +110,7 @@ def test_no_form_offers_or_takes_another_product(
         assert "Select a valid choice" in answer.content.decode()
     for model in (IngestionKey, ApiToken, Workspace):
         assert not model._default_manager.filter(name="mine").exists()
-    assert not Connection.objects.filter(user_name="mine").exists()
+    assert list(Connection.objects.all()) == [globex_rows.connection]
 
 
 def test_no_weight_form_reaches_another_products_weight(

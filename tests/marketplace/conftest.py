@@ -16,7 +16,7 @@ from tests.marketplace import connections
 @pytest.fixture
 def simulator(settings: Settings) -> Iterator[Simulator]:
     with Simulator(Feed([]), create_vendor()) as running:
-        settings.MARKETPLACE_API_URL = running.url
+        settings.MARKETPLACE_API_URL, settings.MARKETPLACE_PROXIES = running.url, {}
         yield running
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from marketplace import connecting
+from marketplace import connecting, texts
 from marketplace.connecting import DetailsRejected
 from marketplace.simulator.faults import (
     AnyFault,
@@ -23,14 +23,17 @@ from tests.start.running import free_port
 
 OWNER = create_vendor()
 BOARD, PAGE, QUEUE = OWNER.apps
-ALL_APPS = "; ".join(f"{app.name}: {app.product_id}" for app in OWNER.apps)
+ALL_APPS = "\n".join(f"{app.name}: {app.product_id}" for app in OWNER.apps)
 
 REJECTED = (
     "The marketplace rejects this user name and API token. Check both. The token may have expired "
     "or been revoked. The account’s password does not work: create an API token in the account’s "
-    "security settings."
+    f"security settings. {texts.WITHOUT_SCOPES}"
 )
-PERMISSION = "Ask an administrator of the vendor for it, or use an account that has it."
+PERMISSION = (
+    "Ask an administrator of the vendor for it, or use an account that has it. "
+    f"{texts.WITHOUT_SCOPES}"
+)
 NO_VENDOR_ID = (
     "Enter the vendor ID: the number at the end of the vendor management page’s URL, or the URL "
     "itself."
@@ -102,7 +105,6 @@ def test_an_unknown_vendor(simulator: Simulator) -> None:
 @pytest.mark.parametrize(
     ("endpoint", "what"),
     [
-        (Endpoint.VENDOR, "the vendor 1234567"),
         (Endpoint.LISTING, "the list of the vendor’s apps"),
         (Endpoint.LICENSES, "the vendor’s license reports"),
     ],
@@ -115,14 +117,41 @@ def test_an_account_without_a_permission(
     assert refusal(simulator) == ("user_name", sentence)
 
 
+def test_a_vendor_that_the_account_may_not_view_may_be_a_mistyped_one(simulator: Simulator) -> None:
+    simulator.add_faults(ErrorStatus(on=Endpoint.VENDOR, status=403))
+    field, sentence = refusal(simulator)
+    assert field == "vendor_id"
+    assert sentence.startswith("This account may not view the vendor 1234567. Check the number")
+
+
+@pytest.mark.parametrize("endpoint", list(Endpoint))
+def test_an_address_that_is_gone_is_nobodys_mistake(
+    simulator: Simulator, endpoint: Endpoint
+) -> None:
+    simulator.add_faults(ErrorStatus(on=endpoint, status=410))
+    assert refusal(simulator) == (None, texts.API_GONE)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_an_unavailable_report_does_not_refuse_the_details(
+    simulator: Simulator, status: int
+) -> None:
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=status))
+    verified = connecting.verify_details(details_of(simulator), fast_client)
+    assert verified.app.product_id == BOARD.product_id
+    assert verified.report_problem.startswith(
+        f"The license report is unavailable at the moment: it returned {status}. The sync is"
+    )
+
+
 @pytest.mark.parametrize(
     ("entered", "sentence"),
     [
         (
             "9d71209f-f2d4-5522-8742-716b66c6574f",
-            f"The vendor has no app with this product ID. Its apps are {ALL_APPS}.",
+            f"The vendor has no app with this product ID. Its apps:\n{ALL_APPS}",
         ),
-        ("nonsense", f"The vendor has no app with this product ID. Its apps are {ALL_APPS}."),
+        ("nonsense", f"The vendor has no app with this product ID. Its apps:\n{ALL_APPS}"),
         (
             PAGE.key,
             f"This is the app key of {PAGE.name}. Its product ID is {PAGE.product_id}.",
@@ -147,13 +176,12 @@ def test_a_vendor_without_apps(simulator: Simulator) -> None:
     )
 
 
-def test_the_message_lists_at_most_twenty_apps(simulator: Simulator) -> None:
-    items = [{"productId": f"{number:032x}", "appName": f"App {number}"} for number in range(25)]
+def test_the_message_lists_all_apps(simulator: Simulator) -> None:
+    items = [{"productId": f"{number:032x}", "appName": f"App {number}"} for number in range(60)]
     simulator.add_faults(UnexpectedJson(on=Endpoint.LISTING, value={"items": items}))
     field, sentence = refusal(simulator)
     assert field == "product_id"
-    assert "App 19:" in sentence and "App 20:" not in sentence
-    assert sentence.endswith("; and 5 more.")
+    assert [f"App {number}: {number:032x}" for number in range(60)] == sentence.splitlines()[1:]
 
 
 @pytest.mark.parametrize(

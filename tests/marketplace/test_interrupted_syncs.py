@@ -9,7 +9,7 @@ from cryptography.fernet import Fernet
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import runs, scheduling
+from marketplace import runs, scheduling, texts
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import (
     ConnectionDrop,
@@ -171,7 +171,7 @@ def test_the_schedule_leaves_a_waiting_sync_alone(
 ) -> None:
     simulator.add_faults(ErrorStatus(status=503))
     waiting = work(connection)
-    assert scheduling.request_all_syncs(NOON + MINUTES) == 0
+    assert scheduling.request_due_syncs(NOON + MINUTES) == 0
     assert latest(connection) == waiting
 
 
@@ -203,7 +203,7 @@ def test_while_authentication_is_required_nothing_syncs(
     simulator.add_faults(ErrorStatus(on=LICENSES, status=401, times=1))
     run = work(connection)
     simulator.requests.clear()
-    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 0
+    assert scheduling.request_due_syncs(NOON + 6 * HOUR) == 0
     assert scheduling.due_connection_ids(NOON + 6 * HOUR) == []
     with pytest.raises(scheduling.ConnectionInactive, match="Enter its details again"):
         scheduling.request_sync(connection, Kind.RECENT, NOON + 6 * HOUR)
@@ -220,7 +220,8 @@ INTERFACE_CHANGED = "If this persists, the marketplace’s API has changed: upda
         (
             ErrorStatus(on=LICENSES, status=403),
             "The marketplace account lacks the permission to view the vendor’s license reports "
-            "(403). Ask for this permission, or connect with another account.",
+            "(403). Ask for this permission, or connect with another account. "
+            f"{texts.WITHOUT_SCOPES}",
         ),
         (
             ErrorStatus(on=LICENSES, status=404),
@@ -229,8 +230,7 @@ INTERFACE_CHANGED = "If this persists, the marketplace’s API has changed: upda
         ),
         (
             ErrorStatus(on=LICENSES, status=410),
-            "The marketplace has no license reports for this vendor and app (410). If the vendor "
-            "or the app has moved, enter the details again.",
+            texts.API_GONE,
         ),
         (
             ErrorStatus(on=LICENSES, status=400),
@@ -273,7 +273,7 @@ def test_a_permanent_failure_ends_the_sync_and_leaves_the_connection_active(
     connection.refresh_from_db()
     assert (connection.state, connection.last_error) == (State.ACTIVE, sentence)
     assert connection.last_error_at == NOON
-    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
+    assert scheduling.request_due_syncs(NOON + 6 * HOUR) == 1, "the schedule tries again"
 
 
 def test_a_forbidden_extra_list_fails_the_sync(
@@ -289,7 +289,7 @@ def test_a_token_that_cannot_be_decrypted_fails_the_sync(
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     run = work(connection)
     assert run.state == RunState.FAILED
-    assert run.error.startswith("The stored API token cannot be decrypted")
+    assert run.error.startswith("The stored credentials cannot be decrypted")
     assert license_requests(simulator) == []
 
 

@@ -200,7 +200,7 @@ def test_two_simultaneous_requests_create_one_sync(
         return scheduling.request_sync(connection, Kind.FULL, NOON).pk
 
     def ask_by_schedule() -> int:
-        scheduling.request_all_syncs(NOON)
+        scheduling.request_due_syncs(NOON)
         return latest(connection).pk
 
     assert len(set(at_once(ask, ask, ask_by_schedule, ask))) <= 2

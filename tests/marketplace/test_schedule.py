@@ -1,6 +1,6 @@
-"""A periodic task starts syncs every six hours, on a queue of their own."""
+"""A periodic task says how far apart syncs are. Each connection counts from its own last one."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,9 @@ from django_celery_beat.schedulers import ModelEntry
 from engagement.models import Product
 from marketplace import connecting, scheduling, tasks
 from marketplace.models import Connection, SyncRun
+from marketplace.simulator.faults import ErrorStatus
 from marketplace.simulator.server import Simulator
+from marketplace.timetable import load_timetable
 from tests.marketplace.connections import HOUR, NOON, Kind, RunState, connect, latest, work
 
 pytestmark = pytest.mark.django_db
@@ -23,6 +25,11 @@ pytestmark = pytest.mark.django_db
 def entry() -> PeriodicTask:
     task: PeriodicTask = PeriodicTask.objects.get(task="marketplace.tasks.sync_all")
     return task
+
+
+def next_sync_at(connection: Connection, now: datetime) -> datetime | None:
+    connection.refresh_from_db()
+    return scheduling.next_sync_at(connection, connection.runs.first(), load_timetable(), now)
 
 
 # --- The entry ------------------------------------------------------------------------------
@@ -87,28 +94,34 @@ def test_a_worker_takes_all_queues_by_default() -> None:
 # --- When it says next ----------------------------------------------------------------------
 
 
-def test_the_next_sync_is_six_hours_after_the_last() -> None:
-    PeriodicTask.objects.filter(pk=entry().pk).update(last_run_at=NOON)
-    assert scheduling.next_run_at(NOON + HOUR) == NOON + 6 * HOUR
-
-
-def test_the_next_sync_follows_an_edited_schedule() -> None:
+def test_the_next_sync_follows_an_edited_schedule(connection: Connection) -> None:
+    work(connection)
+    assert next_sync_at(connection, NOON + HOUR) == NOON + 6 * HOUR
     midnight = CrontabSchedule.objects.create(minute="0", hour="0")
-    now = timezone.now()
-    PeriodicTask.objects.filter(pk=entry().pk).update(
-        interval=None, crontab=midnight, last_run_at=now
-    )
-    at = scheduling.next_run_at(now)
-    assert at is not None
-    assert now < at <= now + timedelta(days=1, minutes=1)
+    PeriodicTask.objects.filter(pk=entry().pk).update(interval=None, crontab=midnight)
+    next_at = next_sync_at(connection, NOON + HOUR)
+    assert next_at is not None and next_at - NOON == 12 * HOUR
+    assert "12:00 AM" in load_timetable().describe()
+
+
+@pytest.mark.parametrize(
+    ("every", "period", "text"),
+    [(6, "hours", "every 6 hours"), (1, "days", "every day"), (90, "minutes", "every 90 minutes")],
+)
+def test_the_interval_is_said_as_it_is_set(every: int, period: str, text: str) -> None:
+    interval, _ = IntervalSchedule.objects.get_or_create(every=every, period=period)
+    PeriodicTask.objects.filter(pk=entry().pk).update(interval=interval)
+    assert load_timetable().describe() == text
 
 
 def test_there_is_no_next_sync_if_the_task_is_disabled(connection: Connection) -> None:
     work(connection)
     PeriodicTask.objects.filter(pk=entry().pk).update(enabled=False)
-    assert scheduling.next_sync_at(connection, NOON) is None
+    assert next_sync_at(connection, NOON) is None
+    assert scheduling.request_due_syncs(NOON + 30 * HOUR) == 0
     entry().delete()
-    assert scheduling.next_sync_at(connection, NOON) is None
+    assert next_sync_at(connection, NOON) is None
+    assert scheduling.request_due_syncs(NOON + 30 * HOUR) == 0
 
 
 # --- What it starts -------------------------------------------------------------------------
@@ -134,6 +147,51 @@ def test_one_task_is_started_for_each_active_connection(
         tasks.sync_all()
     assert woken == [connection.pk, other.pk]
     assert latest(other).state == RunState.WAITING
+
+
+def test_each_connection_syncs_by_its_own_clock(
+    globex: Product, simulator: Simulator, connection: Connection
+) -> None:
+    other = connect(globex, simulator, NOON + 2 * HOUR)
+    work(connection)
+    work(other, NOON + 2 * HOUR)
+    started = {connection.pk: [NOON], other.pk: [NOON + 2 * HOUR]}
+    for minutes in range(0, 15 * 60, 30):
+        now = NOON + timedelta(minutes=minutes)
+        scheduling.request_due_syncs(now)
+        for pk in scheduling.due_connection_ids(now):
+            started[pk].append(now)
+            work(Connection.objects.get(pk=pk), now)
+    assert started[connection.pk] == [NOON, NOON + 6 * HOUR, NOON + 12 * HOUR]
+    assert started[other.pk] == [NOON + 2 * HOUR, NOON + 8 * HOUR, NOON + 14 * HOUR]
+
+
+def test_a_time_that_passes_while_a_sync_is_unfinished_is_made_up_at_its_end(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.add_faults(ErrorStatus(status=503, retry_after=str(6 * 3600)))
+    assert work(connection).due_at == NOON + 6 * HOUR
+    simulator.clear_faults()
+    late = NOON + 6 * HOUR + timedelta(minutes=30)
+    assert scheduling.request_due_syncs(late) == 0, "one sync at a time"
+    assert work(connection, late).state == RunState.SUCCEEDED
+    assert next_sync_at(connection, late) == NOON + 6 * HOUR, "since then"
+    assert scheduling.request_due_syncs(late) == 1
+    assert scheduling.request_due_syncs(late) == 0
+
+
+def test_a_sync_that_a_person_starts_moves_the_next_one(connection: Connection) -> None:
+    work(connection)
+    scheduling.request_sync(connection, Kind.RECENT, NOON + 4 * HOUR)
+    work(connection, NOON + 4 * HOUR)
+    assert scheduling.request_due_syncs(NOON + 9 * HOUR) == 0
+    assert scheduling.request_due_syncs(NOON + 10 * HOUR) == 1
+
+
+def test_the_minutely_task_starts_what_is_due(connection: Connection) -> None:
+    work(connection)
+    tasks.resume()
+    assert latest(connection).kind == Kind.FULL, "weeks after the first one"
 
 
 def test_waking_sends_the_connections_id_and_nothing_else(
@@ -177,5 +235,5 @@ def test_the_resume_task_wakes_workers_for_due_syncs(
 
 def test_the_schedule_does_not_request_an_unfinished_sync_again(connection: Connection) -> None:
     assert latest(connection).kind == Kind.FIRST
-    assert scheduling.request_all_syncs(NOON) == 0
+    assert scheduling.request_due_syncs(NOON) == 0
     assert SyncRun.objects.count() == 1

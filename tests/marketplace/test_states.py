@@ -7,9 +7,11 @@ from django.db import IntegrityError, transaction
 
 from engagement.models import Product
 from marketplace import connecting, runs, scheduling
+from marketplace.client import Credentials, MarketplaceClient
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import Endpoint, ErrorStatus
 from marketplace.simulator.server import Simulator
+from marketplace.timetable import load_timetable
 from tests.marketplace.connections import (
     DAY,
     HOUR,
@@ -46,6 +48,11 @@ def expire(simulator: Simulator, connection: Connection, now: datetime = NOON) -
     scheduling.request_sync(connection, Kind.RECENT, now)
     work(connection, now)
     assert read(connection).state == State.REQUIRES_AUTHENTICATION
+
+
+def next_sync_at(connection: Connection, now: datetime) -> datetime | None:
+    connection.refresh_from_db()
+    return scheduling.next_sync_at(connection, connection.runs.first(), load_timetable(), now)
 
 
 # --- Saving valid details -------------------------------------------------------------------
@@ -150,7 +157,7 @@ def test_disconnecting_stops_syncs_keeps_traits_and_deletes_the_token(
     assert read(connection).state == State.DISCONNECTED
     assert not token_is_stored(connection)
     assert runs.unfinished_runs(connection).count() == 0
-    assert scheduling.request_all_syncs(NOON + 6 * HOUR) == 0
+    assert scheduling.request_due_syncs(NOON + 6 * HOUR) == 0
     with pytest.raises(scheduling.ConnectionInactive):
         scheduling.request_sync(connection, Kind.FULL, NOON + 6 * HOUR)
     assert traits(acme, "site-0001")["am.tier"] == "10 Users"
@@ -210,26 +217,41 @@ def test_a_product_has_one_connection(
 
 
 def test_the_time_of_the_next_sync(simulator: Simulator, connection: Connection) -> None:
-    assert scheduling.next_sync_at(connection, NOON + HOUR) == NOON, "due since then"
+    assert next_sync_at(connection, NOON + HOUR) == NOON, "due since then"
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=503, times=4))
     work(connection)
-    assert scheduling.next_sync_at(connection, NOON) == NOON + timedelta(minutes=10)
+    assert next_sync_at(connection, NOON) == NOON + timedelta(minutes=10)
     work(connection, NOON + HOUR)
-    scheduled = scheduling.next_sync_at(connection, NOON + HOUR)
+    scheduled = next_sync_at(connection, NOON + HOUR)
     assert scheduled is not None
     connecting.disconnect(connection, NOON + HOUR)
-    connection.refresh_from_db()
-    assert scheduling.next_sync_at(connection, NOON + HOUR) is None
+    assert next_sync_at(connection, NOON + HOUR) is None
 
 
 def test_testing_the_connection_uses_the_stored_token(
     simulator: Simulator, connection: Connection
 ) -> None:
-    assert connecting.verify_stored_details(connection, fast_client) == (
+    assert connecting.verify_stored_details(connection, fast_client, NOON) == (
         "The connection works: this account can read the licenses of Board Lens for Jira, vendor "
         "1234567."
     )
     simulator.replace_token()
     with pytest.raises(connecting.DetailsRejected, match="rejects this user name"):
-        connecting.verify_stored_details(connection, fast_client)
-    assert read(connection).state == State.ACTIVE, "a sync finds out"
+        connecting.verify_stored_details(connection, fast_client, NOON + HOUR)
+    paused = read(connection)
+    assert (paused.state, paused.state_changed_at) == (State.REQUIRES_AUTHENTICATION, NOON + HOUR)
+    assert latest(connection).state == RunState.STOPPED, "nothing is left to wake workers for"
+    assert scheduling.due_connection_ids(NOON + DAY) == []
+
+
+def test_a_late_rejection_of_old_details_leaves_the_new_ones_alone(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    def replaced_meanwhile(credentials: Credentials) -> MarketplaceClient:
+        connect(acme, simulator, NOON + HOUR)
+        simulator.replace_token("another")
+        return fast_client(credentials)
+
+    with pytest.raises(connecting.CredentialsRefused):
+        connecting.verify_stored_details(connection, replaced_meanwhile, NOON + HOUR)
+    assert read(connection).state == State.ACTIVE

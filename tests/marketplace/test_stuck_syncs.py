@@ -39,7 +39,7 @@ WEEK = 7 * DAY
 
 def scheduled(connection: Connection, now: datetime) -> SyncRun:
     """The run that the schedule starts at that time, after a worker's turn."""
-    assert scheduling.request_all_syncs(now) == 1
+    assert scheduling.request_due_syncs(now) == 1
     return work(connection, now)
 
 
@@ -65,7 +65,7 @@ def stuck(simulator: Simulator, connection: Connection) -> Connection:
     work(connection)
     offer_only_pages(simulator)
     simulator.add_faults(ErrorStatus(on=LICENSES, status=500, offset=100))
-    assert scheduling.request_all_syncs(NOON + WEEK) == 1
+    assert scheduling.request_due_syncs(NOON + WEEK) == 1
     return connection
 
 
@@ -141,7 +141,7 @@ def test_changes_arrive_while_full_syncs_fail(
     for turn in range(6):
         now += 6 * HOUR
         simulator.feed.touch(1, now.date(), tier=f"{turn + 2} Users")
-        assert scheduling.request_all_syncs(now) == 1
+        assert scheduling.request_due_syncs(now) == 1
         run = work_to_the_end(stuck, now)
         kinds.append((run.kind, run.state))
         if run.state == RunState.SUCCEEDED:

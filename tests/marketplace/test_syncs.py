@@ -436,7 +436,7 @@ def test_a_scheduled_sync_is_full_every_week_and_after_a_gap(
     connection.full_synced_at = NOON - full if full else None
     connection.last_success_at = NOON - success if success else None
     connection.save(update_fields=["full_synced_at", "last_success_at"])
-    assert scheduling.request_all_syncs(NOON) == 1
+    assert scheduling.request_due_syncs(NOON) == 1
     assert latest(connection).kind == kind
     assert (latest(connection).since is None) == (kind != Kind.RECENT)
 

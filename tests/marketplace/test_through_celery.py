@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from datetime import timedelta
 from io import StringIO
 
 import pytest
@@ -89,6 +90,7 @@ def test_licenses_are_synced_when_the_details_are_saved_and_again_on_schedule(
     assert len(accounts(acme)) == 120
 
     simulator.feed.touch(1, timezone.now().date(), tier="25 Users")
+    connection.runs.update(requested_at=timezone.now() - timedelta(hours=6))
     tasks.sync_all.delay()
     until_over(connection, 2)
     assert traits(acme, "site-0001")["am.tier.number"] == 25
@@ -101,6 +103,7 @@ def test_a_token_that_expires_pauses_syncs_until_a_new_one_is_saved(
     connection = save(acme, simulator)
     until_over(connection)
     simulator.replace_token()
+    connection.runs.update(requested_at=timezone.now() - timedelta(hours=6))
     tasks.sync_all.delay()
     until_over(connection, 2)
     assert Connection.objects.get().state == State.REQUIRES_AUTHENTICATION

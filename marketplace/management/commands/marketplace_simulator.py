@@ -2,12 +2,16 @@
 
 from argparse import ArgumentParser
 from contextlib import closing, suppress
+from datetime import date
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
+from marketplace.simulator.feed import Feed
 from marketplace.simulator.server import Simulator
+from marketplace.simulator.showcase import showcase_licenses
+from marketplace.simulator.vendor import create_vendor
 
 INSTRUCTIONS = """
 A simulated marketplace with {licenses} licenses is running at {url}. Press Ctrl-C to stop it.
@@ -22,9 +26,12 @@ and connect a product in the admin, under Marketplace, with these values:
   Vendor ID   {vendor_id}
   Product ID  {product_id}
 
-To let the token expire, simulate a fault, and remove all faults:
+To let the token expire, get one with scopes, delay the reports, simulate a fault, and remove all
+faults:
 
   curl -X POST {url}/simulator/replace-token
+  curl -X POST {url}/simulator/scoped-token
+  curl -X POST {url}/simulator/delay-reports
   curl {url}/simulator/misbehave -d '{{"fault": "status", "status": 503, "on": "licenses"}}'
   curl -X POST {url}/simulator/behave
 """
@@ -40,6 +47,11 @@ class Command(BaseCommand):
             "--port", type=int, default=8010, help="port to listen on (0 for any free port)"
         )
         parser.add_argument("--seed", type=int, default=1, help="each seed gives another vendor")
+        parser.add_argument(
+            "--showcase",
+            action="store_true",
+            help="include running evaluations and a customer with a license for several sites",
+        )
 
     def handle(
         self,
@@ -47,12 +59,17 @@ class Command(BaseCommand):
         licenses: int,
         port: int,
         seed: int,
+        showcase: bool,
         verbosity: int,
         **options: Any,
     ) -> None:
         today = timezone.now().date()
         try:
-            simulator = Simulator.with_licenses(licenses, today=today, seed=seed, port=port)
+            simulator = (
+                _showcase(licenses, today, seed, port)
+                if showcase
+                else Simulator.with_licenses(licenses, today=today, seed=seed, port=port)
+            )
         except (OSError, OverflowError) as error:
             raise CommandError(
                 f"Cannot listen on port {port} ({error}). Choose another one with --port."
@@ -62,6 +79,12 @@ class Command(BaseCommand):
                 self.stdout.write(instructions(simulator))
                 self.stdout.flush()
             simulator.serve_forever()
+
+
+def _showcase(licenses: int, today: date, seed: int, port: int) -> Simulator:
+    vendor = create_vendor(seed)
+    records = showcase_licenses(vendor, seed, licenses, today)
+    return Simulator(Feed(records), vendor, port=port)
 
 
 def instructions(simulator: Simulator) -> str:

@@ -1,0 +1,48 @@
+"""Says on an account's page how many licenses it has, and why one of them gives it its traits."""
+
+from engagement.admin.subjects import AccountAdmin
+from engagement.models import Account
+from marketplace.licenses import Fields, best_key
+from marketplace.models import License
+
+# Nobody has more sites' licenses than that on one account; a longer list is not compared.
+MAX_COMPARED = 1000
+# What decides between two licenses, in this order.
+_LABELS = {
+    "status": "status",
+    "licenseType": "license type",
+    "installedOnSandbox": "sandbox",
+    "maintenanceEndDate": "end of maintenance",
+    "lastUpdated": "last update",
+}
+
+
+def license_note(account: Account) -> str:
+    """The number of the account's licenses, and which one counts; "" without any."""
+    stored = License.objects.filter(product=account.product_id, cloud_id=account.external_id)
+    rows: dict[str, Fields] = dict(stored.values_list("key", "fields")[:MAX_COMPARED])
+    if not rows:
+        return ""
+    best = best_key(rows)
+    if len(rows) == 1:
+        return f"This account has one license: {best}."
+    others = {key: fields for key, fields in rows.items() if key != best}
+    second = best_key(others)
+    return (
+        f"This account has {len(rows):,} licenses. {best} gives it these traits: "
+        f"{_reason(rows[best], second, others[second])}."
+    )
+
+
+def _reason(best: Fields, second: str, other: Fields) -> str:
+    """Why *best* counts and not the *other* license, whose key is *second*."""
+    for name, label in _LABELS.items():
+        alone = {"a": {name: other.get(name)}, "b": {name: best.get(name)}}
+        # A tie goes to the first key.
+        if best_key(alone) == "b":
+            ours, theirs = (fields.get(name) or "missing" for fields in (best, other))
+            return f"its {label} is {ours}, and that of {second} is {theirs}"
+    return f"it is like {second}, and its number comes first"
+
+
+AccountAdmin.add_license_note(license_note)

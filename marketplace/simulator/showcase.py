@@ -1,0 +1,84 @@
+"""Licenses for the demo: kinds that everybody should see once, among generated ones.
+
+Each kind is on sites that otherwise have one ordinary license, in place of that license.
+"""
+
+from datetime import date, timedelta
+from random import Random
+
+from marketplace.simulator.records import Record, create_license, create_site, generate_licenses
+from marketplace.simulator.vendor import SimulatedApp, SimulatedVendor
+
+# Days until the evaluations of these sites end.
+EVALUATIONS = {2: 5, 12: 9, 22: 24}
+EVALUATION_DAYS = 30
+# The sites of one customer with a license for all of them.
+MULTI_INSTANCE_SITES = (4, 6)
+MULTI_INSTANCE_TIER = "800 Users"
+
+
+def showcase_licenses(vendor: SimulatedVendor, seed: int, number: int, today: date) -> list[Record]:
+    """As many licenses of the vendor's app as of a day, the same for the same seed and day."""
+    random = Random(f"showcase {seed}")
+    shown = _evaluations(vendor.app, seed, random, today)
+    shown += _multi_instance(vendor.app, seed, random, today)
+    replaced = {create_site(seed, site).cloud_id for site in (*EVALUATIONS, *MULTI_INSTANCE_SITES)}
+    others = (
+        record
+        for record in generate_licenses(vendor, seed, number, today)
+        if record.get("cloudId") not in replaced
+    )
+    return [*shown, *others][:number]
+
+
+def _evaluations(app: SimulatedApp, seed: int, random: Random, today: date) -> list[Record]:
+    """Active evaluations, on sites that have not paid yet."""
+    return [
+        _evaluation(create_license(app, create_site(seed, site), random, today), today, days)
+        for site, days in EVALUATIONS.items()
+    ]
+
+
+def _evaluation(license: Record, today: date, days: int) -> Record:
+    ends = today + timedelta(days=days)
+    starts = ends - timedelta(days=EVALUATION_DAYS)
+    return {
+        **license,
+        "licenseType": "EVALUATION",
+        "status": "active",
+        "tier": "Evaluation",
+        "lastUpdated": starts.isoformat(),
+        "maintenanceStartDate": starts.isoformat(),
+        "maintenanceEndDate": ends.isoformat(),
+        "latestEvaluationStartDate": starts.isoformat(),
+        "evaluationStartDate": starts.isoformat(),
+        "evaluationEndDate": ends.isoformat(),
+        "evaluationOpportunitySize": "100",
+    }
+
+
+def _multi_instance(app: SimulatedApp, seed: int, random: Random, today: date) -> list[Record]:
+    """A license without a site, with the tier, and the licenses of its sites."""
+    licenses = [
+        create_license(app, create_site(seed, site), random, today)
+        for site in (MULTI_INSTANCE_SITES[0], *MULTI_INSTANCE_SITES)
+    ]
+    parent, *sites = [
+        {**license, "status": "active", "licenseLevel": "multi-instance"} for license in licenses
+    ]
+    link = {
+        "multiInstanceEntitlementId": parent["appEntitlementId"],
+        "multiInstanceEntitlementNumber": parent["appEntitlementNumber"],
+    }
+    return [_without_site(parent), *(_with_link(site, link, parent) for site in sites)]
+
+
+def _without_site(license: Record) -> Record:
+    left_out = ("cloudId", "cloudSiteHostname")
+    fields = {name: value for name, value in license.items() if name not in left_out}
+    return {**fields, "tier": MULTI_INSTANCE_TIER}
+
+
+def _with_link(license: Record, link: Record, parent: Record) -> Record:
+    fields = {name: value for name, value in license.items() if name != "tier"}
+    return {**fields, **link, "contactDetails": parent["contactDetails"]}

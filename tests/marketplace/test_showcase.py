@@ -1,0 +1,49 @@
+"""The demo's licenses: evaluations, and a customer with one license for several sites."""
+
+from datetime import date
+
+import pytest
+
+from engagement.models import Product
+from marketplace.models import Connection
+from marketplace.simulator.records import create_site
+from marketplace.simulator.server import Simulator
+from marketplace.simulator.showcase import (
+    EVALUATIONS,
+    MULTI_INSTANCE_SITES,
+    MULTI_INSTANCE_TIER,
+    showcase_licenses,
+)
+from marketplace.simulator.vendor import create_vendor
+from tests.marketplace.connections import NOON, RunState, traits, work
+
+SEED = 1
+TODAY = date(2026, 9, 24)
+
+
+def test_the_same_seed_and_day_give_the_same_licenses() -> None:
+    vendor = create_vendor(SEED)
+    records = showcase_licenses(vendor, SEED, 60, TODAY)
+    assert records == showcase_licenses(vendor, SEED, 60, TODAY)
+    assert len(records) == 60
+    parents = [record for record in records if record.get("tier") == MULTI_INSTANCE_TIER]
+    assert len(parents) == 1 and "cloudId" not in parents[0]
+    links = [record["multiInstanceEntitlementNumber"] for record in records if _is_linked(record)]
+    assert links == [parents[0]["appEntitlementNumber"]] * len(MULTI_INSTANCE_SITES)
+
+
+def _is_linked(record: dict[str, str]) -> bool:
+    return "multiInstanceEntitlementNumber" in record
+
+
+@pytest.mark.django_db
+def test_an_account_has_an_evaluation_that_ends_soon(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*showcase_licenses(simulator.vendor, SEED, 60, NOON.date()))
+    assert work(connection).state == RunState.SUCCEEDED
+    for number, days in EVALUATIONS.items():
+        account = traits(acme, create_site(SEED, number).cloud_id)
+        assert (account["am.licenseType"], account["am.status"]) == ("EVALUATION", "active")
+        ends = date.fromisoformat(account["am.evaluationEndDate"])
+        assert (ends - NOON.date()).days == days

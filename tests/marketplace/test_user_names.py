@@ -1,0 +1,126 @@
+"""The user name is half of a credential: encrypted in the database, and shown in part."""
+
+import pytest
+from django.contrib.auth.models import User as AdminUser
+from django.test import Client
+from django.urls import reverse
+
+from engagement.models import Product
+from marketplace import connecting, tasks, user_names
+from marketplace.models import Connection
+from marketplace.simulator.server import Simulator
+from tests.admin.conftest import logged_in
+from tests.admin.rows import a_connection
+from tests.marketplace.connections import (
+    DAY,
+    HOUR,
+    NOON,
+    RunState,
+    State,
+    connect,
+    fast_client,
+    work,
+)
+from tests.pipeline.waiting import places_of
+
+pytestmark = pytest.mark.django_db
+
+
+def read(connection: Connection) -> Connection:
+    return Connection.objects.defer(None).get(pk=connection.pk)
+
+
+@pytest.mark.parametrize(
+    ("user_name", "shown"),
+    [
+        ("ida@example.com", "i…@example.com"),
+        ("ida.b@x@example.com", "i…@example.com"),
+        ("i…@example.com", "i…@example.com"),
+        ("söhne", "s…"),
+        ("", "…"),
+    ],
+)
+def test_pages_show_the_first_letter_and_the_domain(user_name: str, shown: str) -> None:
+    assert user_names.mask(user_name) == shown
+
+
+def test_a_long_user_name_fits_its_column() -> None:
+    longest = f"i@{'d' * 252}"
+    assert len(user_names.mask(longest)) == 254
+
+
+@pytest.fixture
+def root() -> Client:
+    return logged_in(AdminUser.objects.create_superuser("root"))
+
+
+def test_the_whole_user_name_is_nowhere_but_encrypted(
+    root: Client, acme: Product, simulator: Simulator
+) -> None:
+    connection = connect(acme, simulator)
+    assert work(connection).state == RunState.SUCCEEDED
+    user_name = simulator.vendor.user_name
+    assert places_of(user_name) == set()
+    assert user_names.full_user_name(read(connection)) == user_name
+    for view in ("change", "details", "status", "history"):
+        address = reverse(f"admin:marketplace_connection_{view}", args=[connection.pk])
+        assert user_name not in root.get(address).content.decode(), view
+    page = root.get(reverse("admin:marketplace_connection_change", args=[connection.pk]))
+    assert "r…@lumenworks.example" in page.content.decode()
+
+
+def test_disconnecting_deletes_both_halves(acme: Product, simulator: Simulator) -> None:
+    connection = connect(acme, simulator)
+    connecting.disconnect(connection, NOON)
+    left = read(connection)
+    assert (left.secret_user_name, left.api_token) == (None, None)
+    assert left.user_name == "r…@lumenworks.example"
+
+
+# --- Rows of earlier releases -----------------------------------------------------------------
+
+
+@pytest.fixture
+def old_row(acme: Product, simulator: Simulator) -> Connection:
+    """A connection as the last release stores it."""
+    connection = connect(acme, simulator)
+    Connection.objects.filter(pk=connection.pk).update(
+        user_name=simulator.vendor.user_name, secret_user_name=None
+    )
+    return read(connection)
+
+
+def test_a_plain_user_name_works_and_is_encrypted_after_a_day(
+    old_row: Connection, simulator: Simulator
+) -> None:
+    assert work(old_row).state == RunState.SUCCEEDED
+    assert user_names.encrypt_plain_user_names(NOON) == 0, "old code may still run"
+    assert user_names.encrypt_plain_user_names(NOON + 23 * HOUR) == 0
+    assert read(old_row).user_name == simulator.vendor.user_name
+    assert user_names.encrypt_plain_user_names(NOON + DAY) == 1
+    assert user_names.encrypt_plain_user_names(NOON + DAY) == 0
+    assert places_of(simulator.vendor.user_name) == set()
+    assert "works" in connecting.verify_stored_details(old_row, fast_client, NOON)
+
+
+def test_a_user_name_that_old_code_replaces_counts(acme: Product, simulator: Simulator) -> None:
+    connection = connect(acme, simulator)
+    Connection.objects.filter(pk=connection.pk).update(user_name="new@example.com")
+    assert user_names.full_user_name(read(connection)) == "new@example.com"
+    user_names.encrypt_plain_user_names(NOON)
+    user_names.encrypt_plain_user_names(NOON + DAY)
+    assert user_names.full_user_name(read(connection)) == "new@example.com"
+
+
+def test_the_user_name_of_a_disconnected_row_is_forgotten(acme: Product) -> None:
+    connection = a_connection(acme, state=State.DISCONNECTED, api_token=None)
+    user_names.encrypt_plain_user_names(NOON)
+    user_names.encrypt_plain_user_names(NOON + DAY)
+    left = read(connection)
+    assert (left.user_name, left.secret_user_name) == ("r…@acme.example", None)
+
+
+def test_the_minutely_task_encrypts_them(acme: Product) -> None:
+    connection = a_connection(acme, plain_user_name_until=NOON)
+    tasks.resume()
+    assert user_names.is_masked(read(connection).user_name)
