@@ -121,11 +121,14 @@ def without_editing_scripts(media: Media) -> Media:
     return _without_scripts(media, ("admin/js/",))
 
 
-def _without_scripts(media: Media, prefixes: tuple[str, ...]) -> Media:
-    def is_kept(script: Any) -> bool:
-        return not str(getattr(script, "path", script)).startswith(prefixes)
-
-    return Media(css=media._css, js=list(filter(is_kept, media._js)))
+def _without_scripts(media: Any, prefixes: tuple[str, ...]) -> Media:
+    # A script is its path, or an object that has one.
+    scripts = [
+        script
+        for script in media._js
+        if not str(getattr(script, "path", script)).startswith(prefixes)
+    ]
+    return Media(css=media._css, js=scripts)
 
 
 class ProductScopedAdmin(BoundedLookups):
