@@ -180,7 +180,7 @@ class ProductAdmin(PageAdmin):
     def delete_view(
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Lead those who may delete a product to the page that does it in the background."""
+        """Redirect to the page that deletes the product in the background."""
         product = self.get_object(request, unquote(object_id))
         if product is not None and self.has_delete_all_permission(request, product):
             return redirect(self.view_url("delete_all", product))
