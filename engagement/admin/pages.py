@@ -10,16 +10,18 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from engagement.admin.scoping import ProductScopedAdmin
+from engagement.admin.scoping import ProductScopedAdmin, without_editing_scripts
 
 
 @dataclass(frozen=True)
 class PageAction:
-    """A button at the top of a row's page: a link or, with *post*, a form."""
+    """A button at the top of a row's page: a link or, with *post*, a form. ``is_danger`` marks what
+    cannot be undone."""
 
     label: str
     url: str
     post: bool = False
+    is_danger: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,12 @@ class PageAdmin(ProductScopedAdmin):
         obj: Any | None = None,
     ) -> HttpResponse:
         if obj is not None:
+            # The breadcrumbs say what kind of row it is.
+            context |= {"title": getattr(obj, "name", None) or str(obj), "subtitle": None}
             context["page_actions"] = self.page_actions(request, obj)
             context.update(self.page_context(request, obj))
+            if not self.has_change_permission(request, obj):
+                context["media"] = without_editing_scripts(context["media"])
         return super().render_change_form(request, context, add, change, form_url, obj)
 
     def get_urls(self) -> list[URLPattern]:
@@ -112,7 +118,7 @@ class PageAdmin(ProductScopedAdmin):
             **self.admin_site.each_context(request),
             "title": title,
             "opts": self.opts,
-            "media": self.media,
+            "media": without_editing_scripts(self.media),
         }
         return TemplateResponse(request, template, frame | context)
 

@@ -253,7 +253,7 @@ def test_a_workspace_goes_with_its_scores_and_without_listing_them(
     root: Client, acme_rows: Rows, django_assert_max_num_queries: Any
 ) -> None:
     address = reverse("admin:engagement_workspace_delete", args=[acme_rows.workspace.pk])
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(11):
         question = root.get(address).content.decode()
     assert "its 26 segments, 1 of them custom: acme segment" in question
     assert "Type the workspace's name to continue:" in question
