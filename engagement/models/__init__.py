@@ -17,6 +17,7 @@ from engagement.models.scores import (
     ScoreSet,
     UserEngagement,
 )
+from engagement.models.search import SearchBacklog, SearchEntry
 from engagement.models.segments import Segment
 from engagement.models.subjects import Account, Membership, ReattributionRequest, User
 
@@ -41,6 +42,8 @@ __all__ = [
     "RescoreRequest",
     "ScoreSet",
     "ScoredEvent",
+    "SearchBacklog",
+    "SearchEntry",
     "Segment",
     "User",
     "UserEngagement",
