@@ -41,8 +41,8 @@ MAX_OTHER_WORKSPACES = 5
 
 @dataclass(frozen=True)
 class ProductSummary:
-    """The data of a product's card. ``totals`` and ``movers`` are from its first workspace.
-    ``totals`` is None if that has no scores yet."""
+    """The data of a product's card. ``totals`` and ``movers`` are from the first of
+    ``workspaces``. ``totals`` is None if that has no scores yet."""
 
     product: Product
     has_users: bool
@@ -123,7 +123,7 @@ class Card:
 
 def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     product = summary.product
-    url = _admin_url("engagement_product_change", product.pk)
+    url = f"{_admin_url('index')}?{urlencode({'product': product.pk})}"
     if product.deletion_requested_at is not None:
         text = f"Being deleted: {product.deleted_rows:,} rows so far."
         return Card(product, url, notices=[Notice("warning", text)])

@@ -1,4 +1,4 @@
-"""The admin's home page: a card for each product that the login may see.
+"""The admin's home page: a card for each product that the login may see, or one of them.
 
 Each query serves all cards, except for the accounts that moved most, which take one per score set.
 """
@@ -9,11 +9,12 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import Exists, OuterRef
-from django.http import HttpRequest
+from django.http import Http404, HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
 from config.dashboard.cards import ProductSummary, build_card
+from engagement.admin.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from engagement.admin.scoping import request_access, sees_all_products, visible_products
 from engagement.models import Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets
@@ -30,20 +31,28 @@ MAX_CARDS = 12
 
 def home_context(request: HttpRequest) -> dict[str, Any]:
     """The context of ``config/home.html``."""
+    place = _requested_place(request)
     visible = visible_products(request.user)
+    if place.product_id is not None:
+        visible = visible.filter(pk=place.product_id)
     products = list(visible[: MAX_CARDS + 1])
+    overview = products[0] if place.product_id is not None or len(products) == 1 else None
     now, access = timezone.now(), request_access(request)
     is_superuser = sees_all_products(request.user)
     return {
+        "title": overview.name if overview else "Your products",
+        "overview": overview,
         "cards": [
             build_card(summary, access, now)
-            for summary in product_summaries(products[:MAX_CARDS], now)
+            for summary in product_summaries(products[:MAX_CARDS], now, place.workspace_id)
         ],
         "more": visible.count() - MAX_CARDS if len(products) > MAX_CARDS else 0,
         "may_add": request.user.has_perm("engagement.add_product"),
         "is_superuser": is_superuser,
         # For superusers only: they belong to no product.
-        "unknown_key_count": status.daily_drops(None, now).today if is_superuser else 0,
+        "unknown_key_count": status.daily_drops(None, now).today
+        if is_superuser and place.product_id is None
+        else 0,
         "log_url": reverse("admin:ingestion_ingestionlog_changelist"),
         "first_event": build_snippets(request.build_absolute_uri("/"))[0].code,
         "placeholder": KEY_PLACEHOLDER,
@@ -52,11 +61,24 @@ def home_context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def product_summaries(products: Sequence[Product], now: datetime) -> list[ProductSummary]:
-    """The data for the cards of the products, in the same order."""
+def _requested_place(request: HttpRequest) -> Place:
+    """The product and workspace in the address, if any. Raises ``Http404`` for others' ones."""
+    place = find_place(request)
+    is_named = any(request.GET.get(name) for name in (*PRODUCT_PARAMS, *WORKSPACE_PARAMS))
+    if is_named and place.product_id is None:
+        raise Http404
+    return place
+
+
+def product_summaries(
+    products: Sequence[Product], now: datetime, workspace_id: int | None = None
+) -> list[ProductSummary]:
+    """The data for the cards of the products, in the same order.
+
+    A card shows the scores of the workspace, or else of the product's first one.
+    """
     ids = [product.pk for product in products]
-    workspaces = _workspaces(ids)
-    # A card shows the scores of the product's first workspace.
+    workspaces = _workspaces(ids, workspace_id)
     score_sets = {
         product_id: score_set
         for product_id, (first, *_) in workspaces.items()
@@ -85,12 +107,17 @@ def product_summaries(products: Sequence[Product], now: datetime) -> list[Produc
     ]
 
 
-def _workspaces(product_ids: Sequence[int]) -> dict[int, list[Workspace]]:
-    """The workspaces of each product, oldest first, with the progress of their scores."""
+def _workspaces(
+    product_ids: Sequence[int], chosen_id: int | None = None
+) -> dict[int, list[Workspace]]:
+    """The workspaces of each product with the progress of their scores: the chosen one first, then
+    the oldest."""
     workspaces: dict[int, list[Workspace]] = defaultdict(list)
     rows = sets.prefetch_building(Workspace.objects.filter(product__in=product_ids))
     for workspace in rows.select_related("scores__cached_counts").order_by("id"):
         workspaces[workspace.product_id].append(workspace)
+    for offered in workspaces.values():
+        offered.sort(key=lambda workspace: workspace.pk != chosen_id)
     return workspaces
 
 

@@ -83,7 +83,7 @@ class CredentialInline(CredentialColumns, LinkedInline):
             return mark_safe("")
         # The buttons belong to another form of the page, because forms cannot be nested.
         post = '<button class="eds-row-action" form="eds-row-actions" formaction="{}">{}</button>'
-        link = '<a class="eds-row-action" href="{}">{}</a>'
+        link = '<a class="eds-row-action eds-danger" href="{}">{}</a>'
         posting = [("reveal", "Reveal", post), ("rotate", "Rotate", post)]
         return format_html_join(
             " ",
@@ -131,7 +131,7 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         return [
             PageAction("Reveal", self.view_url("reveal", obj), post=True),
             PageAction("Rotate", self.view_url("rotate", obj), post=True),
-            PageAction("Revoke", self.view_url("revoke", obj)),
+            PageAction("Revoke", self.view_url("revoke", obj), is_danger=True),
         ]
 
     def usage_context(

@@ -28,7 +28,7 @@ class ForgettableAdmin(LargeTableAdmin):
     def page_actions(self, request: HttpRequest, obj: Any) -> Sequence[PageAction]:
         if not self.has_forget_permission(request, obj):
             return []
-        return [PageAction("Forget", self.view_url("forget", obj))]
+        return [PageAction("Forget", self.view_url("forget", obj), is_danger=True)]
 
     def forget_view(self, request: HttpRequest, row: Any) -> HttpResponseBase:
         if request.method != "POST":

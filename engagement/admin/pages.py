@@ -15,11 +15,13 @@ from engagement.admin.scoping import ProductScopedAdmin
 
 @dataclass(frozen=True)
 class PageAction:
-    """A button at the top of a row's page: a link or, with *post*, a form."""
+    """A button at the top of a row's page: a link or, with *post*, a form. ``is_danger`` marks what
+    cannot be undone."""
 
     label: str
     url: str
     post: bool = False
+    is_danger: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class PageAdmin(ProductScopedAdmin):
         obj: Any | None = None,
     ) -> HttpResponse:
         if obj is not None:
+            # The breadcrumbs say what kind of row it is.
+            context |= {"title": getattr(obj, "name", None) or str(obj), "subtitle": None}
             context["page_actions"] = self.page_actions(request, obj)
             context.update(self.page_context(request, obj))
         return super().render_change_form(request, context, add, change, form_url, obj)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.contrib.auth.models import User as AdminUser
 from django.db.models import QuerySet
 from django.forms import ModelForm
@@ -20,6 +21,7 @@ from engagement import tasks
 from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.scoping import (
     Inline,
+    NamedFieldsFormSet,
     ProductScopedAdmin,
     ReadOnly,
     SuperusersOnly,
@@ -58,6 +60,11 @@ class WorkspaceInline(LinkedInline):
     fields = readonly_fields = ("name", "lookback_days", "default_weight", "created_at")
 
 
+class MemberFormSet(NamedFieldsFormSet):
+    def row_name(self, form: Any) -> str:
+        return str(form.instance.user) if form.instance.pk else ""
+
+
 class MemberInline(SuperusersOnly, TabularInline):
     """The product's members, visible to all of them.
 
@@ -67,6 +74,7 @@ class MemberInline(SuperusersOnly, TabularInline):
     model = ProductMember
     verbose_name = "member"
     autocomplete_fields = ["user"]
+    formset = MemberFormSet
     fields = ["user", "role", "may_manage_connections"]
     extra = 0
 
@@ -146,7 +154,7 @@ class ProductAdmin(PageAdmin):
     def page_actions(self, request: HttpRequest, obj: Product) -> Sequence[PageAction]:
         actions = [PageAction(label, reverse(name, args=[obj.pk])) for label, name in self.links]
         if not obj.deletion_requested_at and self.has_delete_all_permission(request, obj):
-            actions.append(PageAction("Delete", self.view_url("delete_all", obj)))
+            actions.append(PageAction("Delete", self.view_url("delete_all", obj), is_danger=True))
         return actions
 
     def page_context(self, request: HttpRequest, obj: Product) -> dict[str, Any]:
@@ -168,6 +176,15 @@ class ProductAdmin(PageAdmin):
         tasks.request_clearing()
         self.message_user(request, f"{product} is being deleted in the background.")
         return redirect("admin:engagement_product_changelist")
+
+    def delete_view(
+        self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Lead those who may delete a product to the page that does it in the background."""
+        product = self.get_object(request, unquote(object_id))
+        if product is not None and self.has_delete_all_permission(request, product):
+            return redirect(self.view_url("delete_all", product))
+        return super().delete_view(request, object_id, extra_context)
 
     def save_model(
         self, request: HttpRequest, obj: Product, form: "ModelForm[Any]", change: bool

@@ -13,7 +13,7 @@ from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.auth.models import User as AdminUser
 from django.db.models import Field, ForeignKey, QuerySet
-from django.forms import ModelChoiceField
+from django.forms import BaseInlineFormSet, ModelChoiceField
 from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse
 from django.utils.safestring import mark_safe
@@ -73,6 +73,15 @@ class Access:
     managed: ProductSet
     # Products whose marketplace connection the login may manage.
     connectable: ProductSet
+
+
+_ROW = "eds.row"
+
+
+def shown_row(request: HttpRequest) -> "tuple[Any, ProductScopedAdmin] | None":
+    """The row that the request's page is about, with its admin. None for other pages."""
+    row: tuple[Any, ProductScopedAdmin] | None = request.META.get(_ROW)
+    return row
 
 
 _FULL_ACCESS = Access(*[ProductSet(is_all=True)] * 3)
@@ -163,6 +172,13 @@ class ProductScopedAdmin(BoundedLookups):
             super().get_queryset(request), self.product_path
         )
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        """The row, which the page's navigation then knows, too."""
+        row = super().get_object(request, object_id, from_field)
+        if row is not None:
+            request.META[_ROW] = (row, self)
+        return row
+
     def filter_changeable(self, request: HttpRequest, rows: QuerySet[Any]) -> QuerySet[Any]:
         return self.changeable_products(request).filter_rows(rows, self.product_path)
 
@@ -209,8 +225,25 @@ def deferred_script(path: str) -> Script:
     return Script(path, defer=True)
 
 
+class NamedFieldsFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
+    """Names each field for screen readers: a table has a label for each column only."""
+
+    def add_fields(self, form: Any, index: int | None) -> None:
+        super().add_fields(form, index)
+        row = self.row_name(form)
+        for field in form.fields.values():
+            name = f"{field.label} of {row}" if row else str(field.label)
+            field.widget.attrs.setdefault("aria-label", name)
+
+    def row_name(self, form: Any) -> str:
+        """What the row is called. Empty for a new one."""
+        return str(form.instance) if form.instance.pk else ""
+
+
 class TabularInline(PlainInline):
     """Rows on their parent's page. The parent's permissions apply to them."""
+
+    formset = NamedFieldsFormSet
 
     def _may_change(self, request: HttpRequest, obj: Any) -> bool:
         page = self.admin_site.get_model_admin(self.parent_model)
@@ -232,6 +265,9 @@ class TabularInline(PlainInline):
 
 class ProductFilter(admin.RelatedFieldListFilter):
     """Filters a list by the products that the login may see."""
+
+    # The side bar offers the same choice.
+    is_in_navigation = True
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

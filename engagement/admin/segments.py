@@ -89,6 +89,9 @@ class SegmentForm(RuleForm):
 class SegmentWorkspaceFilter(admin.RelatedFieldListFilter):
     """Filters a list by the workspaces that the login may see."""
 
+    # The side bar offers the same choice.
+    is_in_navigation = True
+
     def field_choices(
         self, field: "Field[Any, Any]", request: HttpRequest, model_admin: Any
     ) -> list[tuple[str, Any]]:
@@ -139,6 +142,12 @@ class SegmentAdmin(PageAdmin):
         js = [deferred_script("engagement/conditions.js")]
 
     # --- The list -----------------------------------------------------------------------------
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        columns = list(super().get_list_display(request))
+        if "workspace__id__exact" in request.GET:
+            columns.remove("workspace")
+        return columns
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return SegmentChangeList

@@ -136,6 +136,9 @@ class WorkspaceFilter(_WorkspaceParamFilter):
     workspace is chosen, that is from the product's first one, in which the subject's page opens.
     """
 
+    # The side bar offers the same choice.
+    is_in_navigation = True
+
     title = "score in workspace"
     parameter_name = WORKSPACE_PARAM
 

@@ -59,6 +59,9 @@ class SubjectAdmin(ForgettableAdmin):
     def get_list_display(self, request: HttpRequest) -> list[Any]:
         name, *columns = super().get_list_display(request)
         score = ["score"] if request.GET.get(WORKSPACE_PARAM) else []
+        if score:
+            # A workspace belongs to one product.
+            columns.remove("product")
         # Next to the name, where a phone shows it.
         return [name, *score, *columns]
 
@@ -139,6 +142,8 @@ class SubjectAdmin(ForgettableAdmin):
         summary = subject_pages.score_summary(workspace, obj, timezone.now()) if workspace else None
         return {
             "title": self.display_name(obj),
+            # Nobody edits them here, so there is nothing to list.
+            "has_history": False,
             "subtitle": None,
             "events_shown": subject_details.EVENTS_SHOWN,
             # The queryset defers the stamps, so this reads them with one query.

@@ -1,12 +1,15 @@
-"""Logins, groups, and the schedule concern the whole service, so only superusers see them."""
+"""Logins concern the whole service, so only superusers see them."""
 
-from typing import Any
+from copy import copy
+from typing import Any, ClassVar
 
 from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
 from django.contrib.auth.models import User as AdminUser
 from django.db.models import Model
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django_celery_beat.models import (
     ClockedSchedule,
     CrontabSchedule,
@@ -15,47 +18,61 @@ from django_celery_beat.models import (
     SolarSchedule,
 )
 
-from engagement.admin.lookups import BoundedLookups, ModelAdmin
-from engagement.admin.scoping import ReadOnly, SuperusersOnly
+from engagement.admin.lookups import BoundedLookups
+from engagement.admin.scoping import SuperusersOnly
 
-# Types of schedules. A task's page says when it runs.
+# Memberships decide who may do what, so groups and permissions would only mislead. The page of
+# background jobs shows the schedule: one wrong click in Celery Beat's lists would stop recording
+# for every product.
 HIDDEN_MODELS: list[type[Model]] = [
+    Group,
+    PeriodicTask,
     IntervalSchedule,
     CrontabSchedule,
     SolarSchedule,
     ClockedSchedule,
 ]
-# Read-only: one wrong click in the list of tasks would stop recording for every product.
-TASK_ADMIN_OPTIONS: dict[str, Any] = {
-    "actions": None,
-    # Celery Beat's template has an inline script, which the content security policy forbids. The
-    # script describes a crontab in words, which a field of the page does, too.
-    "change_form_template": "admin/change_form.html",
-    "list_display": ["name", "enabled", "scheduler", "last_run_at", "total_run_count"],
-    "list_filter": ["enabled", "task"],
-    "date_hierarchy": None,
-}
 
 
-class LoginList(ModelAdmin):
-    """Titles the list "Logins", because users are the customers' users."""
+class LoginChangeList(ChangeList):
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        super().__init__(request, *args, **kwargs)
+        self.opts = self.model_admin.opts
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        return super().changelist_view(request, {**(extra_context or {}), "title": "Logins"})
+
+class LoginAdmin(SuperusersOnly, BoundedLookups, UserAdmin):  # type: ignore[type-arg]
+    """People who log in to the admin. "Users" are the customers' users."""
+
+    actions = None
+    list_display = ("username", "email", "first_name", "last_name", "is_superuser", "last_login")
+    list_filter = ("is_superuser", "is_active")
+    filter_horizontal = ()
+    readonly_fields = ("last_login", "date_joined")
+    fieldsets: ClassVar[Any] = (
+        (None, {"fields": ("username", "password")}),
+        ("Person", {"fields": ("first_name", "last_name", "email")}),
+        (
+            "Access",
+            {
+                "fields": ("is_active", "is_staff", "is_superuser"),
+                "description": "Staff see the products that they are members of. A product's page "
+                "has its members.",
+            },
+        ),
+        ("Times", {"fields": ("last_login", "date_joined")}),
+    )
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        # Only here: as a change of the model it would need a migration of Django's app.
+        self.opts = copy(self.opts)
+        self.opts.verbose_name, self.opts.verbose_name_plural = "login", "logins"
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return LoginChangeList
 
 
 def restrict_to_superusers() -> None:
-    """Register each of these models again, with its admin limited to superusers."""
-    for model in HIDDEN_MODELS:
-        admin.site.unregister(model)
-    _register_again(AdminUser, (LoginList, SuperusersOnly, BoundedLookups), {})
-    _register_again(Group, (SuperusersOnly, BoundedLookups), {})
-    _register_again(PeriodicTask, (ReadOnly, SuperusersOnly, BoundedLookups), TASK_ADMIN_OPTIONS)
-
-
-def _register_again(model: type[Model], mixins: tuple[type, ...], options: dict[str, Any]) -> None:
-    original = type(admin.site.get_model_admin(model))
-    admin.site.unregister(model)
-    admin.site.register(model, type(f"Closed{original.__name__}", (*mixins, original), options))
+    """Replace Django's and Celery Beat's admins of what concerns the whole service."""
+    admin.site.unregister([*HIDDEN_MODELS, AdminUser])
+    admin.site.register(AdminUser, LoginAdmin)

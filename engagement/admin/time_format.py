@@ -17,17 +17,26 @@ _UNITS = [
 
 def format_ago(at: datetime, now: datetime) -> SafeString:
     """How long ago it was, with the exact time in the tooltip."""
+    distance = _describe(now - at)
+    return _time_element(at, f"{distance} ago" if distance else "just now")
+
+
+def format_until(at: datetime, now: datetime) -> SafeString:
+    """How long it takes until then, with the exact time in the tooltip."""
+    distance = _describe(at - now)
+    return _time_element(at, f"in {distance}" if distance else "in a moment")
+
+
+def _time_element(at: datetime, text: str) -> SafeString:
     return format_html(
-        '<time datetime="{}" title="{} UTC">{}</time>',
-        at.isoformat(),
-        localize(at),
-        _describe_age(now - at),
+        '<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(), localize(at), text
     )
 
 
-def _describe_age(age: timedelta) -> str:
+def _describe(distance: timedelta) -> str:
+    """The distance in its largest unit. Empty if it is less than a minute."""
     for unit, length in _UNITS:
-        if age >= length:
-            number = age // length
-            return f"1 {unit} ago" if number == 1 else f"{number} {unit}s ago"
-    return "just now"
+        if distance >= length:
+            number = distance // length
+            return f"1 {unit}" if number == 1 else f"{number} {unit}s"
+    return ""

@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from engagement.admin.condition_forms import ADD_WEIGHT
 from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
+from engagement.admin.scoping import NamedFieldsFormSet
 from engagement.models import EventName, EventWeight
 from engagement.models.activity import EVENT_NAME_LENGTH
 
@@ -108,7 +109,10 @@ def get_or_create_event_name(product_id: int, name: str) -> EventName:
     return EventName.objects.get_or_create(product_id=product_id, name=name.strip())[0]
 
 
-class WeightFormSet(forms.BaseInlineFormSet):  # type: ignore[type-arg]
+class WeightFormSet(NamedFieldsFormSet):
+    def row_name(self, form: Any) -> str:
+        return f"“{form.instance.event_name.name}”" if form.instance.pk else ""
+
     def clean(self) -> None:
         super().clean()
         listed_names = set()

@@ -188,10 +188,10 @@ FAMILY_NAMES = [(name, _plain(name)) for name in _FAMILY.split()]
 SEGMENTS: tuple[tuple[Scope, str, list[dict[str, Any]]], ...] = (
     (
         "account",
-        "Large plans losing interest",
+        "Paying accounts losing interest",
         [
-            {"kind": "trait", "trait": "plan", "operator": "is", "value": "Enterprise"},
-            {"kind": "metric", "metric": "score_change", "operator": "at_most", "value": -5},
+            {"kind": "trait", "trait": "plan", "operator": "is_not", "value": "Free"},
+            {"kind": "metric", "metric": "score_change", "operator": "at_most", "value": -10},
         ],
     ),
     (

@@ -102,8 +102,12 @@ class InboxMessageAdmin(StoredMessageAdmin, LargeTableAdmin):
             keys = IngestionKey.objects.filter(product__in=visible_products(request.user))
             rows = rows.filter(key_digest__in=keys.values("digest"))
         key = IngestionKey.objects.filter(digest=OuterRef("key_digest"))
-        rows = rows.annotate(product_name=Subquery(key.values("product__name")[:1]))
-        return rows
+        annotated: QuerySet[Any] = rows.annotate(
+            # The navigation of a message's page needs the id.
+            product_id=Subquery(key.values("product_id")[:1]),
+            product_name=Subquery(key.values("product__name")[:1]),
+        )
+        return annotated
 
     @admin.display(description="product", empty_value="unknown")
     def product(self, message: Any) -> str | None:

@@ -6,7 +6,6 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse
 from django.test import Client
 from django.urls import reverse
-from django_celery_beat.models import CrontabSchedule, PeriodicTask
 from pytest_django import Settings
 
 from config import environment
@@ -103,15 +102,3 @@ def test_behind_https_cookies_are_bound_to_the_host() -> None:
         "True",
         "HTTP_X_FORWARDED_FOR",
     ], told.stderr
-
-
-def test_the_page_of_a_periodic_task_has_no_script_in_it(root: Client) -> None:
-    nightly = CrontabSchedule.objects.create(minute="0", hour="3")
-    task = PeriodicTask.objects.create(name="nightly", task="x", crontab=nightly)
-    every = reverse("admin:django_celery_beat_periodictask_change", args=[task.pk])
-    html = root.get(every).content.decode()
-    scripts = html.split("<script")[1:]
-    assert scripts and all(" src=" in script.split(">", 1)[0] for script in scripts)
-    # The description that the script would update is on the page anyway.
-    assert "At 03:00" in html
-    assert root.get(reverse("admin:django_celery_beat_periodictask_changelist")).status_code == 200

@@ -3,15 +3,8 @@
 from typing import Any
 
 import pytest
-from django.contrib import admin
 from django.test import Client
 from django.urls import reverse
-from django_celery_beat.models import (
-    CrontabSchedule,
-    IntervalSchedule,
-    PeriodicTask,
-    SolarSchedule,
-)
 
 from engagement import messages
 from engagement.models import Product, Workspace
@@ -230,14 +223,14 @@ def test_dropped_messages_are_filtered_by_reason_product_and_day(
 @pytest.mark.parametrize(
     ("name", "budget"),
     [
-        ("engagement_user", 6),
-        ("engagement_account", 6),
-        ("ingestion_inboxmessage", 5),
-        ("ingestion_ingestionkey", 7),
-        ("ingestion_quarantinedmessage", 7),
-        ("ingestion_droppedmessage", 9),
-        ("engagement_product", 6),
-        ("engagement_workspace", 8),
+        ("engagement_user", 8),
+        ("engagement_account", 8),
+        ("ingestion_inboxmessage", 7),
+        ("ingestion_ingestionkey", 9),
+        ("ingestion_quarantinedmessage", 9),
+        ("ingestion_droppedmessage", 11),
+        ("engagement_product", 8),
+        ("engagement_workspace", 10),
     ],
 )
 def test_a_list_costs_the_same_queries_however_long(
@@ -269,27 +262,8 @@ def test_a_long_list_is_cut_and_not_counted(
     assert "The first 2 inbox messages. There are more." in html
 
 
-def test_the_schedule_and_logins_are_for_superusers_only(root: Client, member: Client) -> None:
-    for name in ("auth_user", "auth_group", "django_celery_beat_periodictask"):
-        assert root.get(listing(name)).status_code == 200
-        assert member.get(listing(name)).status_code == 403
-        assert member.get(reverse(f"admin:{name}_add")).status_code == 403
-
-
-def test_nobody_stops_the_service_in_the_list_of_its_tasks(root: Client) -> None:
-    drain = PeriodicTask.objects.create(
-        name="drain it", task="x", interval=IntervalSchedule.objects.create(every=5)
-    )
-    tasks = listing("django_celery_beat_periodictask")
-    page = root.get(tasks).content.decode()
-    assert "drain it" in page and 'name="action"' not in page
-    for action in ("delete_selected", "disable_tasks", "toggle_tasks"):
-        root.post(tasks, {"action": action, "_selected_action": drain.pk, "post": "yes"})
-    for view in ("change", "delete"):
-        address = reverse(f"admin:django_celery_beat_periodictask_{view}", args=[drain.pk])
-        assert root.post(address, {"name": "drain it", "post": "yes"}).status_code == 403
-    assert root.post(reverse("admin:django_celery_beat_periodictask_add")).status_code == 403
-    drain.refresh_from_db()
-    assert drain.enabled
-    kinds = admin.site._registry.keys() & {IntervalSchedule, CrontabSchedule, SolarSchedule}
-    assert not kinds
+def test_logins_are_for_superusers_only(root: Client, member: Client) -> None:
+    logins = listing("auth_user")
+    assert root.get(logins).status_code == 200
+    assert member.get(logins).status_code == 403
+    assert member.get(reverse("admin:auth_user_add")).status_code == 403

@@ -1,0 +1,151 @@
+"""The page of background jobs: what runs by itself, when it ran, and a button to run it now."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from celery import current_app
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import get_object_or_404, redirect
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.safestring import SafeString
+from django_celery_beat.models import PeriodicTask
+from kombu.exceptions import OperationalError
+
+from engagement import telemetry
+from engagement.admin.scoping import sees_all_products
+from engagement.admin.time_format import format_ago, format_until
+from engagement.models import OperationCounter
+from engagement.prometheus import RESCORE
+from ingestion.prometheus import DRAIN_COUNTER
+
+# What each job does, by the name of its task.
+DESCRIPTIONS = {
+    "ingestion.tasks.drain": "Records the messages in the inbox. Messages that arrive also start "
+    "it, so this is a safety net.",
+    "ingestion.tasks.maintain": "Deletes dropped and quarantined messages, message ids, and counts "
+    "that are past their retention.",
+    "engagement.tasks.rescore": "Scores the users and accounts that have changed. Recording also "
+    "starts it.",
+    "engagement.tasks.reattribute": "Moves events to another account after a late membership.",
+    "engagement.tasks.clear": "Deletes what is left of forgotten users and accounts, and of "
+    "deleted products.",
+    "engagement.tasks.maintain": "Creates partitions ahead, drops old ones, and runs the daily "
+    "jobs.",
+    "marketplace.tasks.sync_all": "Starts a sync of each active marketplace connection.",
+    "marketplace.tasks.resume": "Continues syncs that are due or were interrupted.",
+}
+# The counters of the jobs whose durations are recorded.
+COUNTERS = {"ingestion.tasks.drain": DRAIN_COUNTER, "engagement.tasks.rescore": RESCORE}
+UNITS = [
+    ("day", timedelta(days=1)),
+    ("hour", timedelta(hours=1)),
+    ("minute", timedelta(minutes=1)),
+    ("second", timedelta(seconds=1)),
+]
+# Celery adds it to each schedule. The service stores no results.
+HIDDEN_TASK = "celery.backend_cleanup"
+# Seconds after which a request to run a job is void, so that none pile up without workers.
+EXPIRES_AFTER = 60
+
+
+@dataclass(frozen=True)
+class Job:
+    """A row of the page. ``duration`` is the average, empty if it is not recorded."""
+
+    pk: int
+    name: str
+    description: str
+    schedule: str
+    last_run: SafeString | str
+    duration: str
+    next_run: SafeString | str
+
+
+def jobs_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    """All background jobs. For superusers only."""
+    _require_superuser(request)
+    context = {**context, "title": "Background jobs", "jobs": list(list_jobs(timezone.now()))}
+    return TemplateResponse(request, "config/jobs.html", context)
+
+
+def run_view(request: HttpRequest, pk: int) -> HttpResponse:
+    """Have a worker run the job soon."""
+    _require_superuser(request)
+    if request.method != "POST":
+        return HttpResponseNotAllowed(["POST"])
+    task = get_object_or_404(_visible_tasks(), pk=pk)
+    try:
+        current_app.send_task(task.task, queue=task.queue, expires=EXPIRES_AFTER)
+    except OperationalError:
+        messages.error(request, f"{_name(task)} was not started: the queue is not available.")
+    else:
+        messages.success(request, f"{_name(task)} starts as soon as a worker is free.")
+    return redirect("admin:jobs")
+
+
+def list_jobs(now: datetime) -> Iterator[Job]:
+    counters = telemetry.get_counters(*COUNTERS.values())
+    for task in _visible_tasks():
+        counter = counters.get(COUNTERS.get(task.task, ""))
+        # Beat saves its times every few minutes.
+        runs = [at for at in (task.last_run_at, counter and counter.last_at) if at]
+        yield Job(
+            pk=task.pk,
+            name=_name(task),
+            description=DESCRIPTIONS.get(task.task, task.description),
+            schedule=_schedule(task),
+            last_run=format_ago(max(runs), now) if runs else "Not yet",
+            duration=_average(counter),
+            next_run=_next_run(task, max(runs, default=task.date_changed), now),
+        )
+
+
+def _visible_tasks() -> Any:
+    related = ("interval", "crontab", "solar", "clocked")
+    tasks = PeriodicTask.objects.exclude(task=HIDDEN_TASK)
+    return tasks.select_related(*related).order_by("name")
+
+
+def _require_superuser(request: HttpRequest) -> None:
+    if not sees_all_products(request.user):
+        raise PermissionDenied
+
+
+def _name(task: PeriodicTask) -> str:
+    name: str = task.name
+    return name[:1].upper() + name[1:]
+
+
+def _schedule(task: PeriodicTask) -> str:
+    if task.crontab:
+        text: str = task.crontab.human_readable
+        return text
+    period = getattr(task.schedule, "run_every", None)
+    if not isinstance(period, timedelta):
+        return str(task.scheduler)
+    # The largest unit in which it is a whole number.
+    for unit, length in UNITS:
+        if period >= length and not period % length:
+            number = period // length
+            return f"Every {unit}" if number == 1 else f"Every {number} {unit}s"
+    return f"Every {period.total_seconds():g} seconds"
+
+
+def _average(counter: OperationCounter | None) -> str:
+    if counter is None or not counter.runs:
+        return ""
+    seconds = counter.seconds / counter.runs
+    return f"{seconds * 1000:,.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
+
+
+def _next_run(task: PeriodicTask, last_run_at: datetime, now: datetime) -> SafeString | str:
+    if not task.enabled:
+        return "Disabled"
+    schedule = task.schedule
+    schedule.nowfun = lambda: now
+    return format_until(now + schedule.remaining_estimate(last_run_at), now)

@@ -1,0 +1,68 @@
+"""Which product, workspace, and row a page of the admin is about."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest
+
+from engagement.admin.scoping import ProductScopedAdmin, shown_row, visible_products
+from engagement.admin.subject_urls import WORKSPACE_PARAM
+from engagement.models import Product, Workspace
+
+# The parameters that name a product or a workspace, in lists and in forms that add a row.
+PRODUCT_PARAMS = ("product", "product__id__exact")
+WORKSPACE_PARAMS = (WORKSPACE_PARAM, "workspace__id__exact")
+
+
+@dataclass(frozen=True)
+class Place:
+    """``row`` is the row that the page shows. ``workspace_id`` is None unless the address or the
+    row names a workspace."""
+
+    product_id: int | None = None
+    workspace_id: int | None = None
+    row: Any = None
+    row_admin: ProductScopedAdmin | None = None
+
+
+def find_place(request: HttpRequest) -> Place:
+    """The place of the page: of its row, or else of the parameters in its address.
+
+    Products that the login may not see are no places.
+    """
+    named = _named_workspace(request)
+    shown = shown_row(request)
+    if shown is None:
+        product_id = named.product_id if named else _named_product_id(request)
+        return Place(product_id, named.pk if named else None)
+    row, admin = shown
+    product_id = admin.product_id_of(row)
+    if isinstance(row, Workspace):
+        return Place(product_id, row.pk, row, admin)
+    if workspace_id := getattr(row, "workspace_id", None):
+        return Place(product_id, workspace_id, row, admin)
+    workspace_id = named.pk if named and named.product_id == product_id else None
+    return Place(product_id, workspace_id, row, admin)
+
+
+def _named_workspace(request: HttpRequest) -> Workspace | None:
+    pk = _number(request, WORKSPACE_PARAMS)
+    if pk is None:
+        return None
+    rows = Workspace.objects.filter(pk=pk, product__in=visible_products(request.user))
+    return rows.only("product_id").first()
+
+
+def _named_product_id(request: HttpRequest) -> int | None:
+    pk = _number(request, PRODUCT_PARAMS)
+    visible = visible_products(request.user).filter(pk=pk) if pk else Product.objects.none()
+    return visible.values_list("pk", flat=True).first()
+
+
+def _number(request: HttpRequest, names: tuple[str, ...]) -> int | None:
+    """The first of the parameters that is a number. PostgreSQL's ids have at most 19 digits."""
+    for name in names:
+        value = request.GET.get(name, "")
+        if value.isascii() and value.isdecimal() and len(value) < 19:
+            return int(value)
+    return None

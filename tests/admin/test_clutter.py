@@ -1,0 +1,141 @@
+"""What nobody should meet in the admin, and what stands in its place."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from celery import current_app
+from django.contrib.auth.models import User as AdminUser
+from django.test import Client
+from django.urls import NoReverseMatch, reverse
+from django.utils import timezone
+from django.utils.html import strip_tags
+from django_celery_beat.models import IntervalSchedule, PeriodicTask
+from kombu.exceptions import OperationalError
+
+from engagement import telemetry
+from engagement.models import Product
+from ingestion.prometheus import DRAIN_COUNTER
+from tests.admin.rows import Rows
+
+
+def page(who: Client, url: str) -> str:
+    answer = who.get(url)
+    assert answer.status_code == 200, url
+    return answer.content.decode()
+
+
+def test_home_lists_no_tables_of_the_database(root: Client, acme_rows: Rows) -> None:
+    html = strip_tags(page(root, reverse("admin:index")))
+    for name in ("Drop counts", "Inbox messages", "Periodic tasks", "Groups", "Recent actions"):
+        assert name not in html
+    answer = root.get(reverse("admin:app_list", args=["engagement"]))
+    assert answer.headers["Location"] == reverse("admin:index")
+
+
+def test_logins_have_no_groups_and_no_permissions(root: Client) -> None:
+    person = AdminUser.objects.get(username="root")
+    html = page(root, reverse("admin:auth_user_change", args=[person.pk]))
+    assert 'name="user_permissions"' not in html and 'name="groups"' not in html
+    assert "<h1>Logins</h1>" in page(root, reverse("admin:auth_user_changelist"))
+    assert "Add login" in page(root, reverse("admin:auth_user_changelist"))
+    form = {"username": "root", "first_name": "Ro", "is_active": "on", "is_staff": "on"}
+    url = reverse("admin:auth_user_change", args=[person.pk])
+    assert root.post(url, {**form, "is_superuser": "on"}).status_code == 302
+    person.refresh_from_db()
+    assert person.first_name == "Ro" and person.is_superuser
+
+
+def test_deleting_a_product_leads_to_the_page_that_does_it(
+    root: Client, reader: Client, acme: Product
+) -> None:
+    url = reverse("admin:engagement_product_delete", args=[acme.pk])
+    answer = root.get(url)
+    assert answer.headers["Location"] == reverse(
+        "admin:engagement_product_delete_all", args=[acme.pk]
+    )
+    assert reader.get(url).status_code == 403
+
+
+def test_users_and_accounts_offer_no_history(member: Client, acme_rows: Rows) -> None:
+    for name in ("account", "user"):
+        pk = getattr(acme_rows, name).pk
+        html = page(member, reverse(f"admin:engagement_{name}_change", args=[pk]))
+        assert "historylink" not in html
+    product = reverse("admin:engagement_product_change", args=[acme_rows.product.pk])
+    assert "historylink" in page(member, product)
+
+
+def test_the_list_of_logs_counts_products(root: Client, acme: Product, globex: Product) -> None:
+    html = page(root, reverse("admin:ingestion_ingestionlog_changelist"))
+    assert "2 products" in html and "2 ingestion log" not in html
+
+
+# --- Background jobs ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def job(db: None) -> PeriodicTask:
+    hourly = IntervalSchedule.objects.create(every=7200, period=IntervalSchedule.SECONDS)
+    return PeriodicTask.objects.create(
+        name="drain the inbox",
+        task="ingestion.tasks.drain",
+        interval=hourly,
+        last_run_at=timezone.now() - timedelta(minutes=30),
+    )
+
+
+def cells(html: str, name: str) -> list[str]:
+    rows = re.findall(r"<tr>.*?</tr>", html, re.DOTALL)
+    (row,) = [row for row in rows if name in row]
+    return [strip_tags(cell).strip() for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)]
+
+
+def test_jobs_say_what_they_do_and_when(root: Client, job: PeriodicTask) -> None:
+    html = page(root, reverse("admin:jobs"))
+    assert "Records the messages in the inbox." in html
+    schedule, last, duration, following, button = cells(html, "Drain the inbox")
+    assert (schedule, last, duration) == ("Every 2 hours", "30 minutes ago", "–")
+    assert (following, button) == ("in 1 hour", "Run now")
+    # Runs that a worker has recorded are newer than what beat knows, and have a duration.
+    telemetry.add_run(DRAIN_COUNTER, 3, 0.25, timezone.now())
+    assert cells(page(root, reverse("admin:jobs")), "Drain the inbox")[1:3] == [
+        "just now",
+        "250 ms",
+    ]
+    # An operator's own schedule is shown as it is.
+    PeriodicTask.objects.update(enabled=False)
+    assert cells(page(root, reverse("admin:jobs")), "Drain the inbox")[3] == "Disabled"
+
+
+def test_a_superuser_runs_a_job_now(
+    root: Client, job: PeriodicTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(current_app, "send_task", lambda name, **_: sent.append(name))
+    url = reverse("admin:jobs_run", args=[job.pk])
+    assert root.get(url).status_code == 405 and not sent
+    html = root.post(url, follow=True).content.decode()
+    assert sent == ["ingestion.tasks.drain"]
+    assert "Drain the inbox starts as soon as a worker is free." in html
+    PeriodicTask.objects.get(pk=job.pk, interval__every=7200)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OperationalError("no broker")
+
+    monkeypatch.setattr(current_app, "send_task", fail)
+    assert "was not started" in root.post(url, follow=True).content.decode()
+
+
+def test_nobody_edits_a_background_job(root: Client, job: PeriodicTask) -> None:
+    with pytest.raises(NoReverseMatch):
+        reverse("admin:django_celery_beat_periodictask_change", args=[job.pk])
+    html = page(root, reverse("admin:jobs"))
+    content = html[html.index('id="content-main"') :]
+    assert "<input" not in content.replace('<input type="hidden" name="csrfmiddlewaretoken"', "")
+
+
+def test_only_superusers_see_and_run_jobs(member: Client, job: PeriodicTask) -> None:
+    assert member.get(reverse("admin:jobs")).status_code == 403
+    assert member.post(reverse("admin:jobs_run", args=[job.pk])).status_code == 403

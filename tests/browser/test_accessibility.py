@@ -1,0 +1,70 @@
+"""axe-core finds nothing on any page, light and dark. One browser, one login."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User as AdminUser
+from django.utils import timezone
+
+from engagement.models import Product, ProductMember
+from engagement.rescoring import rescore
+from ingestion.drain import processing
+from ingestion.models import DropCount, DropReason
+from tests.admin.rows import fill
+from tests.admin.test_permissions import For, addresses
+from tests.browser.browsing import Browser
+from tests.browser.conftest import PASSWORD
+from tests.browser.test_every_page import NO_PAGES
+from tests.clients.conftest import HERE, need
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+AXE = HERE / "node_modules" / "axe-core" / "axe.min.js"
+# WCAG 2.2 AA, and what axe's authors recommend besides.
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+RUN = """
+const done = arguments[arguments.length - 1];
+axe.run(document, {resultTypes: ["violations"], runOnly: arguments[0]}).then(results => done(
+    results.violations.map(rule => [rule.id, rule.nodes.map(node => node.html.slice(0, 200))])
+));
+"""
+
+
+def violations(browser: Browser, script: str) -> list[Any]:
+    browser.driver.execute_script(script)
+    found: list[Any] = browser.driver.execute_async_script(RUN, RULES)
+    return found
+
+
+def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: Product) -> None:
+    need(AXE.is_file(), "axe-core")
+    script = AXE.read_text()
+    rows = fill(acme)
+    DropCount.objects.create(
+        product=acme, day=timezone.now().date(), reason=DropReason.UNUSABLE, count=3
+    )
+    processing.drain(timezone.now)
+    rescore.rescore(timezone.now())
+    browser.open("/admin/")
+    found = [("login", *violation) for violation in violations(browser, script)]
+    root = AdminUser.objects.create_superuser("root", password=PASSWORD)
+    browser.log_in("root", PASSWORD)
+    ProductMember.objects.create(product=acme, user=root)
+    places = [f"/admin/?workspace={rows.workspace.pk}"]
+    places += [
+        address.url
+        for address in addresses(rows)
+        if address.name not in NO_PAGES | {"app_list"} and address.whom is not For.ANYBODY
+    ]
+    places += [
+        f"/admin/engagement/{kind}/?workspace={rows.workspace.pk}" for kind in ("account", "user")
+    ]
+    places.append(f"/admin/engagement/segment/add/?workspace={rows.workspace.pk}&scope=account")
+    for url in places:
+        browser.open(url)
+        if not browser.all("#container") or browser.all("input[name=username][autofocus]"):
+            continue
+        for scheme in ("light", "dark"):
+            browser.prefer(scheme)
+            found += [(url, scheme, *violation) for violation in violations(browser, script)]
+    assert found == []
