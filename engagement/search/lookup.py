@@ -1,10 +1,15 @@
 """Answers a search, best matches first."""
 
 from collections.abc import Collection
-from typing import LiteralString, NamedTuple
+from typing import NamedTuple
+
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import BigIntegerField, F, Q, QuerySet, Value
 
 from engagement.database import sql
 from engagement.metric_names import Scope
+from engagement.models import SearchEntry
+from engagement.models.search import SearchGrams
 from engagement.search.entries import KINDS
 
 # Shorter terms have no trigram: two characters match the beginnings of texts and of words, and one
@@ -23,54 +28,51 @@ class Match(NamedTuple):
     text: str
 
 
-# Every trigram of %(grams)s is in the text. The index ignores their order, LIKE does not.
-MATCHES: LiteralString = """
-    SELECT e.product_id, e.subject_id, e.text FROM engagement_searchentry e
-    WHERE e.product_id = %(product)s AND e.kind = %(kind)s
-      AND engagement_search_grams(e.product_id * 2 + e.kind, e.text)
-          @> engagement_search_grams(%(product)s::bigint * 2 + %(kind)s, %(grams)s)
-      AND e.text LIKE %(pattern)s
-    LIMIT %(limit)s
-"""
-
-
-def find(
-    product_ids: Collection[int], scope: Scope, term: str, limit: int = CANDIDATES
-) -> list[Match]:
+def find(product_ids: Collection[int], scope: Scope, term: str) -> list[Match]:
     """The products' users or accounts that match *term*: any part, in upper or lower case.
 
-    At most *limit*, best first: texts that begin with the term, then words that do, then others. If
-    more match, it is not determined which are found. Raises sql.StatementTimeout.
+    At most CANDIDATES for each product, best first: texts that begin with the term, then those with
+    a word that does, then others. If more match, it is not determined which are found. Raises
+    sql.StatementTimeout.
     """
-    term = " ".join(term.replace("\0", "").lower().split())
-    matches: dict[tuple[int, int], Match] = {}
-    if not term:
-        return []
+    matches: list[Match] = []
     for product_id in product_ids:
-        for grams in _spellings(term):
-            parameters = {
-                "product": product_id,
-                "kind": KINDS[scope].value,
-                "grams": grams,
-                "pattern": f"%{_escape(grams)}%",
-                "limit": limit,
-            }
-            with sql.statement_timeout(TIMEOUT_SECONDS):
-                rows = [Match(*row) for row in sql.fetch(MATCHES, parameters)]
-            matches |= {(match.product_id, match.subject_id): match for match in rows}
-    return sorted(matches.values(), key=lambda match: _rank(match, term))[:limit]
+        rows = matching_entries(product_id, scope, term)
+        with sql.statement_timeout(TIMEOUT_SECONDS):
+            matches += (
+                Match(*row)
+                for row in rows.values_list("product_id", "subject_id", "text")[:CANDIDATES]
+            )
+    normal = _normalize(term)
+    return sorted(matches, key=lambda match: _rank(match, normal))
+
+
+def matching_entries(product_id: int, scope: Scope, term: str) -> QuerySet[SearchEntry]:
+    """The entries of the product's users or accounts that match *term*."""
+    seed = product_id * 2 + KINDS[scope]
+    grams = SearchGrams(F("product_id") * 2 + F("kind"), F("text"), output_field=_GRAMS)
+    entries = SearchEntry.objects.filter(product=product_id, kind=KINDS[scope])
+    matches_any = Q()
+    for spelling in _spellings(_normalize(term)):
+        # Every trigram is in the text. The second condition also holds their order.
+        spelled = SearchGrams(Value(seed), Value(spelling), output_field=_GRAMS)
+        matches_any |= Q(grams__contains=spelled, text__contains=spelling)
+    return entries.alias(grams=grams).filter(matches_any) if matches_any else entries.none()
+
+
+_GRAMS = ArrayField(BigIntegerField())
+
+
+def _normalize(term: str) -> str:
+    return " ".join(term.replace("\0", "").lower().split())
 
 
 def _spellings(term: str) -> list[str]:
     """The term with what must come before it in a text, each at least a trigram long."""
-    if len(term) >= GRAM_LENGTH:
-        return [term]
+    if not term or len(term) >= GRAM_LENGTH:
+        return [term] if term else []
     beginning = f"\n\n{term}"
     return [beginning, f" {term}"] if len(term) == GRAM_LENGTH - 1 else [beginning]
-
-
-def _escape(term: str) -> str:
-    return term.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def _rank(match: Match, term: str) -> tuple[bool, bool, str]:
