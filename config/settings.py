@@ -11,7 +11,7 @@ from typing import Any
 
 from kombu import Queue
 
-from config import broker, environment, keepalive
+from config import broker, environment, keepalive, static_files
 from config.local.postgres import EmbeddedPostgres
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -171,9 +171,11 @@ TEMPLATES = [
     },
 ]
 
-STATIC_URL = "static/"
+STATIC_URL = f"static/{static_files.release_digest(BASE_DIR)}/"
 # WhiteNoise serves the packages' own files, so a first start needs no collectstatic.
 WHITENOISE_USE_FINDERS = True
+# Browsers keep all of them: the URL changes with the release.
+WHITENOISE_IMMUTABLE_FILE_TEST = r"."
 
 # The first one hashes. The others are Django's, for imported hashes.
 PASSWORD_HASHERS = [

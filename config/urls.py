@@ -5,7 +5,7 @@ from django.templatetags.static import static
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from config import health
+from config import error_pages, health, static_files
 from config.openapi import pages
 from ingestion.doors import bodies, segment, v1, v2
 from ingestion.views import IngestionView, SegmentSdkView, SegmentWebhookView
@@ -48,6 +48,10 @@ urlpatterns = [
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", health.metrics),
+    re_path(
+        rf"^static/(?:[0-9a-f]{{{static_files.DIGEST_LENGTH}}}/)?(?P<path>.+)$",
+        error_pages.other_release,
+    ),
     path("favicon.ico", RedirectView.as_view(url=static("config/favicon.svg"))),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(url="/admin/")),

@@ -105,7 +105,8 @@ class _Builder:
         self.product = self._find_product(visible)
         ids = {product.pk for product in (*self.products, self.product) if product}
         self.workspaces: dict[int, list[Workspace]] = {}
-        for workspace in Workspace.objects.filter(product__in=ids).order_by("id"):
+        rows = Workspace.objects.filter(product__in=ids).only("name", "product_id")
+        for workspace in rows.order_by("id"):
             self.workspaces.setdefault(workspace.product_id, []).append(workspace)
         self.workspace = self._find_workspace()
 

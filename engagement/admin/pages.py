@@ -10,7 +10,7 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from engagement.admin.scoping import ProductScopedAdmin
+from engagement.admin.scoping import ProductScopedAdmin, without_editing_scripts
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,8 @@ class PageAdmin(ProductScopedAdmin):
             context |= {"title": getattr(obj, "name", None) or str(obj), "subtitle": None}
             context["page_actions"] = self.page_actions(request, obj)
             context.update(self.page_context(request, obj))
+            if not self.has_change_permission(request, obj):
+                context["media"] = without_editing_scripts(context["media"])
         return super().render_change_form(request, context, add, change, form_url, obj)
 
     def get_urls(self) -> list[URLPattern]:
@@ -116,7 +118,7 @@ class PageAdmin(ProductScopedAdmin):
             **self.admin_site.each_context(request),
             "title": title,
             "opts": self.opts,
-            "media": self.media,
+            "media": without_editing_scripts(self.media),
         }
         return TemplateResponse(request, template, frame | context)
 

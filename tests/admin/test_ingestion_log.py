@@ -25,7 +25,7 @@ def log(who: Client, product: Product, **asked: str) -> str:
 
 def results(html: str) -> str:
     """The text of the table of messages."""
-    table = html.split('<table class="eds-log">')[1].split("</table>")[0]
+    table = html.split('<table class="eds-log"')[1].split(">", 1)[1].split("</table>")[0]
     return " ".join(re.sub(r"<[^>]+>", " ", table).split())
 
 

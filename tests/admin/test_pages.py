@@ -67,9 +67,14 @@ def test_what_is_to_look_at_cannot_be_added_changed_or_deleted(
 
 
 def test_products_and_credentials_cannot_be_deleted(root: Client, acme_rows: Rows) -> None:
-    for name in ["engagement_product", *CREDENTIALS]:
+    for name in CREDENTIALS:
         address = reverse(f"admin:{name}_delete", args=[dict(acme_rows.pages())[name]])
         assert root.post(address, {"post": "yes"}).status_code == 403
+    # Deleting a product asks for its name on a page of ours.
+    address = reverse("admin:engagement_product_delete", args=[acme_rows.product.pk])
+    assert root.post(address, {"post": "yes"}).status_code == 302
+    acme_rows.product.refresh_from_db()
+    assert acme_rows.product.deletion_requested_at is None
 
 
 def test_a_product_made_here_has_its_default_workspace(root: Client) -> None:

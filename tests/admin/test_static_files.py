@@ -1,0 +1,42 @@
+"""Static files: browsers keep them, and get new ones after an upgrade."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+from django.templatetags.static import static
+from django.test import Client
+from django.urls import reverse
+
+from config.static_files import release_digest
+
+
+@pytest.mark.django_db
+def test_browsers_keep_what_a_page_loads() -> None:
+    html = Client().get(reverse("admin:login")).content.decode()
+    urls = re.findall(r'(?:href|src)="(/static/[^"]+)"', html)
+    assert len(urls) > 5
+    for url in urls:
+        answer = Client().get(url)
+        answer.getvalue()
+        assert answer.status_code == 200, url
+        assert "immutable" in answer.headers["Cache-Control"], url
+
+
+def test_urls_of_other_releases_lead_to_the_current_file() -> None:
+    current = static("config/admin.css")
+    for url in ("/static/config/admin.css", "/static/0123456789ab/config/admin.css"):
+        assert Client().get(url).headers["Location"] == current
+    assert Client().get(static("config/nothing.css")).status_code == 404
+
+
+def test_a_changed_file_changes_the_urls(tmp_path: Path) -> None:
+    css = tmp_path / "config" / "static" / "config" / "own.css"
+    css.parent.mkdir(parents=True)
+    css.write_text("a {}")
+    before = release_digest(tmp_path)
+    assert before == release_digest(tmp_path)
+    css.write_text("b {}")
+    assert release_digest(tmp_path) != before
+    assert release_digest(settings.BASE_DIR) in settings.STATIC_URL
