@@ -71,6 +71,7 @@ def test_a_segment_leaves_its_members(root: Client, ranked: Rows) -> None:
     # The segment has the users who did not do the event.
     counted(ranked)
     assert listed(root, **chosen) == ["high", "low"]
+    index_for_search(ranked.product)
     assert listed(root, **chosen, q="hig") == ["high"]
 
 
