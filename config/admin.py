@@ -36,6 +36,7 @@ class ServiceAdminSite(AdminSite):
         own_urls = [
             path("jobs/", self.admin_view(self.jobs), name="jobs"),
             path("jobs/<int:pk>/run/", self.admin_view(self.run_job), name="jobs_run"),
+            path("search/", self.admin_view(self.search), name="search"),
         ]
         return own_urls + super().get_urls()
 
@@ -45,6 +46,11 @@ class ServiceAdminSite(AdminSite):
 
     def run_job(self, request: HttpRequest, pk: int) -> HttpResponse:
         response: HttpResponse = _jobs().run_view(request, pk)
+        return response
+
+    def search(self, request: HttpRequest) -> HttpResponse:
+        search = import_module("config.dashboard.search")
+        response: HttpResponse = search.search_view(request, self.each_context(request))
         return response
 
     def app_index(  # type: ignore[override]  # it redirects instead

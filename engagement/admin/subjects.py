@@ -5,9 +5,7 @@ from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.admin.options import IncorrectLookupParameters
-from django.db.models import Q, QuerySet, Value
-from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Left, Lower
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -19,20 +17,20 @@ from django.utils.safestring import SafeString
 from engagement.admin import subject_details, subject_export, subject_pages
 from engagement.admin.forgetting import ForgettableAdmin
 from engagement.admin.pages import ExtraView
+from engagement.admin.place import find_place
 from engagement.admin.scoping import ProductFilter, visible_products
 from engagement.admin.subject_lists import SegmentFilter, SubjectChangeList, WorkspaceFilter
 from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url, subject_url
 from engagement.admin.time_format import format_ago
 from engagement.models import Account, User
-from engagement.models.subjects import INDEXED_TEXT_LENGTH
 from engagement.recording.suppression import SubjectScope
+from engagement.search import lookup
 
 
 class SubjectAdmin(ForgettableAdmin):
     """What the pages of users and accounts have in common.
 
-    Lists are in the order of the primary key, newest first, or ranked in the chosen workspace. A
-    search uses indexes only: the start of an external id, or the exact name or ``search_trait``.
+    Lists are in the order of the primary key, newest first, or ranked in the chosen workspace.
     """
 
     change_form_template = "admin/engagement/subject.html"
@@ -86,24 +84,17 @@ class SubjectAdmin(ForgettableAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        term = search_term.strip()
-        if not term:
+        if not search_term.strip():
             return queryset, False
-        # Two of the indexes include the product, so even a superuser's query names the products.
-        product_ids = list(visible_products(request.user).values_list("pk", flat=True))
-        trait = KeyTextTransform(self.search_trait, "traits")
-        rows = queryset.alias(trait=Lower(Left(trait, INDEXED_TEXT_LENGTH))).filter(
-            Q(external_id__startswith=term)
-            | self.joined_matches(product_ids, term)
-            | Q(trait=Lower(Value(term[:INDEXED_TEXT_LENGTH])))
-            | Q(traits__contains={"name": term}),
-            product__in=product_ids,
-        )
-        return rows, False
+        product_ids = self._searched_products(request)
+        entries = lookup.matching_entries(product_ids, self.scope.value, search_term)
+        return queryset.filter(pk__in=entries.values("subject_id")), False
 
-    def joined_matches(self, product_ids: Sequence[int], term: str) -> Q:
-        """Whose other id *term* is."""
-        return Q(pk__in=[])
+    def _searched_products(self, request: HttpRequest) -> list[int]:
+        """The product of the list, or all that the person may see."""
+        place = find_place(request).product_id
+        visible = visible_products(request.user)
+        return [place] if place else list(visible.values_list("pk", flat=True))
 
     # --- Export -------------------------------------------------------------------------------
 
@@ -185,10 +176,7 @@ class UserAdmin(SubjectAdmin):
     list_select_related = ["product", "account"]
     fields = ["external_id", "shown_name", "shown_email", "account_link", "product"]
     fields += ["first_seen_at", "last_message"]
-    search_help_text = (
-        "Search by the start of the user id, the exact email address, or the exact name, including "
-        "capitals."
-    )
+    search_help_text = "Search by any part of the name, the email address, or the user id."
     search_trait = "email"
     file_name = "users"
 
@@ -197,12 +185,6 @@ class UserAdmin(SubjectAdmin):
         if obj is not None and subject_details.other_ids(obj):
             fields.insert(1, "other_ids")
         return fields
-
-    def joined_matches(self, product_ids: Sequence[int], term: str) -> Q:
-        # Read first: the planner combines indexes for lists of ids, but not for subqueries.
-        joined = User.objects.filter(product__in=product_ids, external_id=term)
-        ids = joined.filter(joined_to__isnull=False).values_list("joined_to_id", flat=True)
-        return Q(pk__in=list(ids))
 
     @admin.display(description="also known as")
     def other_ids(self, user: User) -> str:
@@ -242,10 +224,7 @@ class AccountAdmin(SubjectAdmin):
     list_display = ["display_name", "shown_domain", "external_id", "product", "last_active"]
     fields = ["external_id", "shown_name", "shown_domain", "product"]
     fields += ["first_seen_at", "last_message"]
-    search_help_text = (
-        "Search by the start of the account id, the exact domain, or the exact name, including "
-        "capitals."
-    )
+    search_help_text = "Search by any part of the name, the domain, or the account id."
     search_trait = "domain"
     file_name = "accounts"
     # Added by other apps: each returns a sentence about the account's licenses, or "".

@@ -15,6 +15,7 @@ from engagement.demo.population import Size
 from engagement.demo.vocabulary import Catalog, Company
 from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
 from engagement.rescoring import rescore, sets
+from engagement.search import entries
 
 # A larger population is copied into the tables instead of recorded as messages.
 MAX_USERS_AS_MESSAGES = 20_000
@@ -52,6 +53,7 @@ def populate(
         # Copying enqueues nothing to score, and the tables have no statistics yet.
         for pk in product.workspaces.values_list("pk", flat=True):
             sets.request_score_set(pk)
+        entries.open_backlog(product.pk, now)
         sql.execute(_ANALYZE)
 
 

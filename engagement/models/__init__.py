@@ -17,6 +17,7 @@ from engagement.models.scores import (
     ScoreSet,
     UserEngagement,
 )
+from engagement.models.search import SearchBacklog, SearchEntry
 from engagement.models.segments import Segment
 from engagement.models.subjects import (
     Account,
@@ -50,6 +51,8 @@ __all__ = [
     "RescoreRequest",
     "ScoreSet",
     "ScoredEvent",
+    "SearchBacklog",
+    "SearchEntry",
     "Segment",
     "User",
     "UserEngagement",

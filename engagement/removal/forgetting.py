@@ -22,6 +22,7 @@ from engagement.recording.resolve import lock_users_for_update
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.scopes import get_kind
 from engagement.scores import rescore_queue
+from engagement.search import entries
 
 # Users of a forgotten account that one transaction takes out of it.
 USERS_PER_TRANSACTION = 200
@@ -105,7 +106,8 @@ def _hide(subject: SubjectRef) -> int | None:
 
     The customer's id may return at once, and then gets a row of its own.
     """
-    model: Any = get_kind(subject.scope).model
+    kind = get_kind(subject.scope)
+    model: Any = kind.model
     rows = model.objects.filter(product=subject.product_id, external_id=subject.external_id)
     row_id: int | None = rows.values_list("pk", flat=True).first()
     if row_id is not None:
@@ -120,6 +122,7 @@ def _hide(subject: SubjectRef) -> int | None:
             User.objects.filter(product=subject.product_id, pk=row_id).update(joined_to=None)
             moving.delete_requests(subject.product_id, [row_id])
         _delete_scores(subject, row_id)
+        entries.remove(subject.product_id, kind.scope, row_id)
     return row_id
 
 

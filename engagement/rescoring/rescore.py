@@ -19,6 +19,7 @@ from engagement.scores import (
     raw,
     rescore_queue,
 )
+from engagement.search import entries
 from engagement.segments import counts
 
 # A large transaction scores a busy subject once for its many requests. It is smaller when other
@@ -45,6 +46,7 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     past_benchmarks.refresh_due(now, out_of_time)
     benchmarks.refresh_due(now)
     counts.refresh_due(now)
+    entries.work_off_backlog(now, out_of_time)
     sets.delete_retired(now, out_of_time)
     return scored
 
@@ -142,13 +144,15 @@ def _take_turn(
         has_more = sum(count for *_, count in requests) == limit
         live_sets = sets.lock_live_score_sets(product_id)
         remaining = _score(live_sets, subjects, today, out_of_time)
-        event_names.set_done_by(product_id, subjects.without(remaining).users)
+        scored = subjects.without(remaining)
+        event_names.set_done_by(product_id, scored.users)
+        entries.index(product_id, "user", scored.users)
+        entries.index(product_id, "account", scored.accounts)
         rescore_queue.enqueue(remaining.rescore_items(product_id))
         if requests:
             counts.invalidate([score_set.pk for score_set in live_sets])
         if changed_days := [day for *_, day, _ in requests if day is not None]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
-    scored = subjects.without(remaining)
     _raise_last_seen(sorted(scored.users))
     return len(scored), has_more
 

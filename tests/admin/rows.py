@@ -6,6 +6,7 @@ from uuid import UUID
 
 from engagement import messages
 from engagement.core.credentials import digest
+from engagement.metric_names import Scope
 from engagement.models import (
     Account,
     AccountEngagement,
@@ -18,6 +19,8 @@ from engagement.models import (
     UserEngagement,
     Workspace,
 )
+from engagement.scopes import get_kind
+from engagement.search import entries
 from ingestion.models import (
     DropCount,
     DroppedMessage,
@@ -240,3 +243,11 @@ def a_connection(product: Product, **fields: object) -> Connection:
     )
     FailedRecord.objects.create(run=run, license_key=f"E-{called}", reason="It is not readable.")
     return connection
+
+
+def index_for_search(product: Product) -> None:
+    """Have the search know the product's users and accounts, as scoring would."""
+    scopes: tuple[Scope, ...] = ("account", "user")
+    for scope in scopes:
+        subjects = get_kind(scope).model._default_manager.filter(product=product)
+        entries.index(product.pk, scope, list(subjects.values_list("pk", flat=True)))

@@ -1,0 +1,1 @@
+"""Finds users and accounts by any part of their name, email address, domain, or id."""

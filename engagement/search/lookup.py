@@ -1,0 +1,81 @@
+"""Answers a search, best matches first."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from django.contrib.postgres.fields import ArrayField
+from django.db.models import BigIntegerField, F, Q, QuerySet, Value
+
+from engagement.database import sql
+from engagement.metric_names import Scope
+from engagement.models import SearchEntry
+from engagement.models.search import SearchGrams
+from engagement.search.entries import KINDS
+
+# Shorter terms have no trigram: two characters match the beginnings of texts and of words, and one
+# character those of texts.
+GRAM_LENGTH = 3
+# Candidates that are read to choose the best from.
+CANDIDATES = 200
+TIMEOUT_SECONDS = 1.0
+
+
+class Match(NamedTuple):
+    """A user or an account whose texts contain the term."""
+
+    product_id: int
+    subject_id: int
+    text: str
+
+
+def find(product_ids: Collection[int], scope: Scope, term: str) -> list[Match]:
+    """The products' users or accounts that match *term*: any part, in upper or lower case.
+
+    At most CANDIDATES for each product, best first: texts that begin with the term, then those with
+    a word that does, then others. If more match, it is not determined which are found. Raises
+    sql.StatementTimeout.
+    """
+    matches: list[Match] = []
+    for product_id in product_ids:
+        rows = matching_entries([product_id], scope, term).values_list(
+            "product_id", "subject_id", "text"
+        )
+        with sql.statement_timeout(TIMEOUT_SECONDS):
+            matches += (Match(*row) for row in rows[:CANDIDATES])
+    normal = _normalize(term)
+    return sorted(matches, key=lambda match: _rank(match, normal))
+
+
+def matching_entries(
+    product_ids: Collection[int], scope: Scope, term: str
+) -> QuerySet[SearchEntry]:
+    """The entries of the products' users or accounts that match *term*."""
+    grams = SearchGrams(F("product_id") * 2 + F("kind"), F("text"), output_field=_GRAMS)
+    matches_any = Q(pk__in=[])
+    for product_id in product_ids:
+        for spelling in _spellings(_normalize(term)):
+            # Every trigram is in the text. The text's condition also holds their order.
+            seed = Value(product_id * 2 + KINDS[scope])
+            spelled = SearchGrams(seed, Value(spelling), output_field=_GRAMS)
+            matches_any |= Q(product=product_id, grams__contains=spelled, text__contains=spelling)
+    return SearchEntry.objects.alias(grams=grams).filter(matches_any, kind=KINDS[scope])
+
+
+_GRAMS = ArrayField(BigIntegerField())
+
+
+def _normalize(term: str) -> str:
+    return " ".join(term.replace("\0", "").lower().split())
+
+
+def _spellings(term: str) -> list[str]:
+    """The term with what must come before it in a text, each at least a trigram long."""
+    if not term or len(term) >= GRAM_LENGTH:
+        return [term] if term else []
+    beginning = f"\n\n{term}"
+    return [beginning, f" {term}"] if len(term) == GRAM_LENGTH - 1 else [beginning]
+
+
+def _rank(match: Match, term: str) -> tuple[bool, bool, str]:
+    begins_text, begins_word = f"\n\n{term}" in match.text, f" {term}" in match.text
+    return not begins_text, not begins_word, match.text
