@@ -137,7 +137,7 @@ def test_a_token_is_found_nowhere_but_encrypted_in_its_column(
     simulator.feed.add(*licenses(simulator, 60))
     connection = save(acme, simulator)
     until_over(connection)
-    connecting.verify_stored_details(connection, client.create_client)
+    connecting.verify_stored_details(connection, client.create_client, timezone.now())
     for fault in (
         ErrorStatus(on=Endpoint.LICENSES, status=403),
         ErrorStatus(on=Endpoint.LICENSES, status=503),
@@ -145,6 +145,7 @@ def test_a_token_is_found_nowhere_but_encrypted_in_its_column(
     ):
         simulator.add_faults(fault)
         before = connection.runs.count()
+        connection.runs.update(requested_at=timezone.now() - timedelta(hours=6))
         tasks.sync_all.delay()
         until(lambda before=before: connection.runs.count() > before, "a sync")  # type: ignore[misc]
         until(lambda: latest(connection).error, "its failure")
