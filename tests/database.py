@@ -5,6 +5,7 @@ the environment.
 """
 
 import fcntl
+import gc
 import os
 import shutil
 import signal
@@ -57,6 +58,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     global postgres
     if not session.items or session.config.option.collectonly:
         return
+    # What was imported and collected stays: the collector need not look through it again.
+    gc.freeze()
     server = EmbeddedPostgres(FOLDER / "postgres", FAST)
     if hasattr(session.config, "workerinput"):
         copy_migrated_cluster(server.folder)
@@ -84,7 +87,9 @@ def migrated_cluster() -> Path:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(mode=0o711)
             command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+            # Services have their queue in the database, and the tests' own is in memory.
             environment = {**os.environ, "EDS_DATA_DIR": str(folder)}
+            del environment["CELERY_BROKER_URL"]
             subprocess.run(command, cwd=PROJECT, env=environment, check=True)
             with (folder / "postgres" / "postgresql.conf").open("a") as configuration:
                 configuration.write(
