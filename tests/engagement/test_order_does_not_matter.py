@@ -62,7 +62,7 @@ def scores(product: Product) -> dict[str, Any]:
 
 @given(two_tellings())
 @settings(
-    max_examples=80,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -85,7 +85,7 @@ def test_any_order_and_any_batches_give_the_same(
 
 @given(two_tellings())
 @settings(
-    max_examples=80,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
