@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import TransactionTestCase
 from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
+from config.local.postgres import DATABASE
 from engagement.models import Product
 from ingestion.inbox import group_commit, quotas
 from ingestion.models import IngestionKey
@@ -49,6 +51,13 @@ def static_files_found_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(WhiteNoiseMiddleware, "add_files_from_finders", find_once)
         yield
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
+    """Create the tests' database as a copy of the service's, which is migrated where tests run in
+    several processes."""
+    connection.settings_dict["TEST"]["TEMPLATE"] = DATABASE
 
 
 @pytest.fixture(scope="session")

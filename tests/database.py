@@ -4,11 +4,15 @@ It is loaded with ``-p`` before Django's settings are, because they read the fol
 the environment.
 """
 
+import fcntl
+import gc
 import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +21,11 @@ import pytest
 
 from config.local.postgres import ROLE, SUPERUSER, EmbeddedPostgres, stop_process
 
+# Compiling the sources would take a third of the time of each process that tests start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+PROJECT = Path(__file__).resolve().parent.parent
 FOLDER = Path(tempfile.mkdtemp(prefix="eds-tests-"))
 # The folder of the process that hands out the tests. It outlives those that run them.
 SHARED_FOLDER = Path(os.environ.setdefault("TESTS_SHARED_FOLDER", str(FOLDER)))
@@ -29,22 +38,32 @@ os.environ["CELERY_BROKER_URL"] = "memory://localhost"
 os.environ["EDS_DATA_DIR"] = str(FOLDER)
 
 # What a test commits need not outlive a power cut.
-FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
+NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
+FAST = {**NOT_DURABLE, "synchronous_commit": "off"}
 
 postgres: "subprocess.Popen[bytes] | None" = None
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    global postgres
     # The wheel's root user must be able to reach the folder.
     FOLDER.chmod(0o711)
-    server = EmbeddedPostgres(FOLDER / "postgres", FAST)
-    server.initialise()
     if session.config.getoption("dist") != "no":
-        # This process only hands tests to others. They find that the user is there whom the wheel
-        # makes on its first use by root: two at once could not.
+        # This process only hands tests to others, which collect them meanwhile.
+        threading.Thread(target=migrated_cluster, daemon=True).start()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    global postgres
+    if not session.items or session.config.option.collectonly:
         return
+    # What was imported and collected stays: the collector need not look through it again.
+    gc.freeze()
+    server = EmbeddedPostgres(FOLDER / "postgres", FAST)
+    if hasattr(session.config, "workerinput"):
+        copy_migrated_cluster(server.folder)
+    server.initialise()
     with (FOLDER / "postgres.log").open("ab") as log:
         postgres = server.popen(log.fileno())
     server.wait_until_ready(postgres)
@@ -53,6 +72,35 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         connection.execute(f"ALTER ROLE {ROLE} CREATEDB")
         # Tables are emptied in any order.
         connection.execute(f"GRANT SET ON PARAMETER session_replication_role TO {ROLE}")
+
+
+def migrated_cluster() -> Path:
+    """The files of a PostgreSQL that does not run, with the service's empty tables.
+
+    Creating and migrating it takes about eight seconds of processor time. The first process that
+    asks does it, and the others wait.
+    """
+    folder = SHARED_FOLDER / "migrated"
+    with (SHARED_FOLDER / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "is-ready").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(mode=0o711)
+            command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+            # Services have their queue in the database, and the tests' own is in memory.
+            environment = {**os.environ, "EDS_DATA_DIR": str(folder)}
+            del environment["CELERY_BROKER_URL"]
+            subprocess.run(command, cwd=PROJECT, env=environment, check=True)
+            with (folder / "postgres" / "postgresql.conf").open("a") as configuration:
+                configuration.write(
+                    "".join(f"{name} = {value}\n" for name, value in NOT_DURABLE.items())
+                )
+            (folder / "is-ready").touch()
+    return folder / "postgres"
+
+
+def copy_migrated_cluster(folder: Path) -> None:
+    subprocess.run(["cp", "-a", migrated_cluster(), folder], check=True)
 
 
 def superuser(server: EmbeddedPostgres, database: str = "postgres") -> psycopg.Connection[Any]:

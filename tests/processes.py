@@ -12,8 +12,8 @@ from xdist.scheduler import LoadFileScheduling
 ONE_AFTER_ANOTHER = ("tests/browser/", "tests/clients/", "tests/test_liveness.py")
 # Three on two cores, because tests that start services mostly wait for them.
 PROCESSES = 3
-# A file of which that takes minutes.
-LONG = "tests/proofs/"
+# Files that take long, mostly waiting. The last to run should be short.
+LONG = ("tests/proofs/", "tests/start/test_up.py", "tests/start/test_demo.py")
 
 
 class ByFile(LoadFileScheduling):

@@ -58,12 +58,12 @@ def lists() -> Iterator[tuple[type[models.Model], str]]:
         yield model, reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
 
 
-def made_up(model: type[models.Model]) -> Iterator[dict[str, str]]:
-    # Each column is tried with three lookups, and each lookup with many columns.
+def made_up(model: type[models.Model], lookups: int) -> Iterator[dict[str, str]]:
+    # Each column is tried with some lookups, and each lookup with many columns.
     columns = ["nothing", *(field.name for field in model._meta.get_fields())]
     each = list(LOOKUPS.items())
     for number, column in enumerate(columns):
-        for lookup, value in (each[(3 * number + n) % len(each)] for n in range(3)):
+        for lookup, value in (each[(3 * number + n) % len(each)] for n in range(lookups)):
             yield {f"{column}{lookup}": value}
     yield from BY_HAND
 
@@ -76,7 +76,7 @@ def test_no_made_up_filter_is_an_error_of_the_server(
     person.raise_request_exception = False
     faults = []
     for model, address in lists():
-        for asked in made_up(model):
+        for asked in made_up(model, lookups=3 if who == "root" else 1):
             before = transaction.savepoint()
             answered = person.get(address, asked).status_code
             transaction.savepoint_rollback(before)

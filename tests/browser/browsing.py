@@ -38,7 +38,6 @@ class Browser:
         self.driver = webdriver.Chrome(
             options=options, service=webdriver.ChromeService(executable_path=chromedriver)
         )
-        self.resize(WIDE)
 
     def __enter__(self) -> "Browser":
         return self
@@ -99,6 +98,15 @@ class Browser:
         field = self.driver.find_element(By.ID, element_id)
         field.clear()
         field.send_keys(text)
+
+    def forget(self) -> None:
+        """Leave the page, and forget logins, what pages stored, and the preferred colors."""
+        self.driver.get("about:blank")
+        self._devtools("Network.clearBrowserCookies", {})
+        storage = {"origin": self.address, "storageTypes": "all"}
+        self._devtools("Storage.clearDataForOrigin", storage)
+        self._devtools("Emulation.setEmulatedMedia", {"features": []})
+        self.complaints()
 
     # --- How it looks -------------------------------------------------------------------------
 

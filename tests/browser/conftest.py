@@ -10,7 +10,7 @@ from django.contrib.auth.models import User as AdminUser
 from pytest_django import Settings
 
 from engagement.models import Product, ProductMember
-from tests.browser.browsing import Browser
+from tests.browser.browsing import WIDE, Browser
 from tests.clients.conftest import need
 
 PASSWORD = "quite a secret"
@@ -21,8 +21,8 @@ def quickly_checked(settings: Settings) -> None:
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 
 
-@pytest.fixture
-def browser(live_server: Any) -> Iterator[Browser]:
+@pytest.fixture(scope="package")
+def running_browser(live_server: Any) -> Iterator[Browser]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     chromedriver = shutil.which("chromedriver")
     need(chromium, "Chromium")
@@ -30,6 +30,15 @@ def browser(live_server: Any) -> Iterator[Browser]:
     assert chromium and chromedriver
     with Browser(chromium, chromedriver, live_server.url) as running:
         yield running
+
+
+@pytest.fixture
+def browser(running_browser: Browser, transactional_db: None) -> Iterator[Browser]:
+    """The browser as if it had just started: starting one takes seconds of processor time."""
+    running_browser.resize(WIDE)
+    yield running_browser
+    # No page asks for anything while the database is emptied.
+    running_browser.forget()
 
 
 @pytest.fixture

@@ -223,7 +223,7 @@ def nothing_else(db: None) -> Iterator[None]:
 
 @given(st.lists(said, max_size=12), st.lists(said, max_size=4), st.integers(-31, 0))
 @settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

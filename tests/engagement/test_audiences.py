@@ -146,7 +146,7 @@ changes = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(changes=changes, of_account=st.booleans(), split=st.integers(0, 12))
 def test_the_audience_has_exactly_the_users_who_match(
     changes: list[tuple[str, str, str]], of_account: bool, split: int

@@ -107,7 +107,7 @@ def test_memberships_are_kept_while_events_are_still_to_be_moved(acme: Product) 
 
 @given(st.lists(st.tuples(st.integers(-20, 0), st.sampled_from("abc")), max_size=10))
 @settings(
-    max_examples=40,
+    max_examples=15,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -148,7 +148,7 @@ def sorted_by_time(messages: list[Message]) -> list[Identify]:
 
 @given(tellings, st.lists(st.integers(1, 8), max_size=8))
 @settings(
-    max_examples=80,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

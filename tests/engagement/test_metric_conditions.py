@@ -14,9 +14,12 @@ from engagement.models.activity import NO_ACCOUNT
 from engagement.scores.formula import rounded_score
 from engagement.segments import members as segments
 from engagement.segments.metric_filters import _steps
-from tests.engagement.rows import MAKE, TODAY, account, ago, members, named, user
+from tests.engagement.rows import MAKE, TODAY, account, ago, members, user
 
 pytestmark = pytest.mark.django_db
+
+# Conditions with the members that they select.
+Cases = list[tuple[dict[str, Any], set[str]]]
 
 
 def metric(name: str, operator: str, value: float, upper: float | None = None) -> dict[str, Any]:
@@ -64,85 +67,80 @@ USERS_ONLY_YESTERDAY = [
 ]
 
 
+BOTH: Cases = [
+    (at_least("engagement_score", 0), ALL),
+    (at_least("engagement_score", -5), ALL),
+    (at_least("engagement_score", 0.1), {"low", "sixty", "sixty-one", "hundred"}),
+    # A raw score of 1 would show 2.3.
+    (at_least("engagement_score", 2.3), {"low", "sixty", "sixty-one", "hundred"}),
+    (at_least("engagement_score", 2.31), {"sixty", "sixty-one", "hundred"}),
+    (at_least("engagement_score", 74.9), {"sixty", "sixty-one", "hundred"}),
+    (at_least("engagement_score", 74.91), {"sixty-one", "hundred"}),
+    (at_least("engagement_score", 75), {"sixty-one", "hundred"}),
+    (at_least("engagement_score", 90), {"hundred"}),
+    (at_least("engagement_score", 90.1), set()),
+    (at_least("engagement_score", 1e15), set()),
+    (at_most("engagement_score", -0.1), set()),
+    (at_most("engagement_score", 0), {"idle", "gone"}),
+    (at_most("engagement_score", 74.8), {"idle", "gone", "low"}),
+    (at_most("engagement_score", 74.9), {"idle", "gone", "low", "sixty"}),
+    (at_most("engagement_score", 1000), ALL),
+    (between("engagement_score", 74.9, 75.5), {"sixty", "sixty-one"}),
+    (between("engagement_score", 75, 75.4), set()),
+    (at_least("raw_score", 60), {"sixty", "sixty-one", "hundred"}),
+    (at_least("raw_score", 60.5), {"sixty-one", "hundred"}),
+    (at_most("raw_score", 60.5), {"idle", "gone", "low", "sixty"}),
+    (between("raw_score", 1, 60), {"low", "sixty"}),
+    (at_least("percentile", 100), {"sixty", "sixty-one", "hundred"}),
+    (at_least("percentile", 0.1), {"sixty", "sixty-one", "hundred"}),
+    (at_most("percentile", 0), {"idle", "gone", "low"}),
+    # Changes: 0, 2.3, 74.9 - 49.9, 75.5 - 75.5, 90 - 90, and 0 - 10.9.
+    (at_least("score_change", 25), {"sixty"}),
+    (at_least("score_change", 25.1), set()),
+    (at_least("score_change", 2.3), {"low", "sixty"}),
+    (at_most("score_change", -10.9), {"gone"}),
+    (at_most("score_change", -11), set()),
+    (between("score_change", 0, 0), {"idle", "sixty-one", "hundred"}),
+    (at_least("score_change", -100), ALL),
+    (at_least("score_change", -5000), ALL),
+    (at_most("score_change", 5000), ALL),
+    (at_least("score_change", 5000), set()),
+    ({"kind": "trend", "trend": "rising"}, {"sixty"}),
+    ({"kind": "trend", "trend": "falling"}, {"gone"}),
+    ({"kind": "trend", "trend": "steady"}, {"idle", "low", "sixty-one", "hundred"}),
+    # 60, 122 and 200 of 200 show 49.9, 75.5 and 90.0, and 10 shows 10.9.
+    (at_least("score_last_period", 49.9), {"sixty", "sixty-one", "hundred"}),
+    (at_least("score_last_period", 50), {"sixty-one", "hundred"}),
+    (between("score_last_period", 1, 10.9), {"gone"}),
+    (at_least("frequency", 4), {"sixty-one", "hundred"}),
+    (at_most("frequency", 0), {"idle", "gone"}),
+    (between("frequency", 1, 3), {"low", "sixty"}),
+    (at_least("adoption", 0.75), {"sixty-one", "hundred"}),
+    (at_least("adoption", 0.76), {"hundred"}),
+    (at_least("adoption", 1), {"hundred"}),
+    (at_most("adoption", 0.25), {"idle", "gone", "low"}),
+    (between("adoption", 0.26, 0.5), {"sixty"}),
+    (at_least("recently_scored_events", 10), {"sixty-one", "hundred"}),
+    (at_most("recently_scored_events", 9.9), {"idle", "gone", "low", "sixty"}),
+    (between("recently_scored_events", 9, 10), {"sixty", "sixty-one"}),
+    ({"kind": "active", "active": True}, {"low", "sixty", "sixty-one", "hundred"}),
+    ({"kind": "active", "active": False}, {"idle", "gone"}),
+]
+
+
 @pytest.mark.parametrize("scope", BOTH_SCOPES)
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        (at_least("engagement_score", 0), ALL),
-        (at_least("engagement_score", -5), ALL),
-        (at_least("engagement_score", 0.1), {"low", "sixty", "sixty-one", "hundred"}),
-        # A raw score of 1 would show 2.3.
-        (at_least("engagement_score", 2.3), {"low", "sixty", "sixty-one", "hundred"}),
-        (at_least("engagement_score", 2.31), {"sixty", "sixty-one", "hundred"}),
-        (at_least("engagement_score", 74.9), {"sixty", "sixty-one", "hundred"}),
-        (at_least("engagement_score", 74.91), {"sixty-one", "hundred"}),
-        (at_least("engagement_score", 75), {"sixty-one", "hundred"}),
-        (at_least("engagement_score", 90), {"hundred"}),
-        (at_least("engagement_score", 90.1), set()),
-        (at_least("engagement_score", 1e15), set()),
-        (at_most("engagement_score", -0.1), set()),
-        (at_most("engagement_score", 0), {"idle", "gone"}),
-        (at_most("engagement_score", 74.8), {"idle", "gone", "low"}),
-        (at_most("engagement_score", 74.9), {"idle", "gone", "low", "sixty"}),
-        (at_most("engagement_score", 1000), ALL),
-        (between("engagement_score", 74.9, 75.5), {"sixty", "sixty-one"}),
-        (between("engagement_score", 75, 75.4), set()),
-        (at_least("raw_score", 60), {"sixty", "sixty-one", "hundred"}),
-        (at_least("raw_score", 60.5), {"sixty-one", "hundred"}),
-        (at_most("raw_score", 60.5), {"idle", "gone", "low", "sixty"}),
-        (between("raw_score", 1, 60), {"low", "sixty"}),
-        (at_least("percentile", 100), {"sixty", "sixty-one", "hundred"}),
-        (at_least("percentile", 0.1), {"sixty", "sixty-one", "hundred"}),
-        (at_most("percentile", 0), {"idle", "gone", "low"}),
-        # Changes: 0, 2.3, 74.9 - 49.9, 75.5 - 75.5, 90 - 90, and 0 - 10.9.
-        (at_least("score_change", 25), {"sixty"}),
-        (at_least("score_change", 25.1), set()),
-        (at_least("score_change", 2.3), {"low", "sixty"}),
-        (at_most("score_change", -10.9), {"gone"}),
-        (at_most("score_change", -11), set()),
-        (between("score_change", 0, 0), {"idle", "sixty-one", "hundred"}),
-        (at_least("score_change", -100), ALL),
-        (at_least("score_change", -5000), ALL),
-        (at_most("score_change", 5000), ALL),
-        (at_least("score_change", 5000), set()),
-        ({"kind": "trend", "trend": "rising"}, {"sixty"}),
-        ({"kind": "trend", "trend": "falling"}, {"gone"}),
-        ({"kind": "trend", "trend": "steady"}, {"idle", "low", "sixty-one", "hundred"}),
-        # 60, 122 and 200 of 200 show 49.9, 75.5 and 90.0, and 10 shows 10.9.
-        (at_least("score_last_period", 49.9), {"sixty", "sixty-one", "hundred"}),
-        (at_least("score_last_period", 50), {"sixty-one", "hundred"}),
-        (between("score_last_period", 1, 10.9), {"gone"}),
-        (at_least("frequency", 4), {"sixty-one", "hundred"}),
-        (at_most("frequency", 0), {"idle", "gone"}),
-        (between("frequency", 1, 3), {"low", "sixty"}),
-        (at_least("adoption", 0.75), {"sixty-one", "hundred"}),
-        (at_least("adoption", 0.76), {"hundred"}),
-        (at_least("adoption", 1), {"hundred"}),
-        (at_most("adoption", 0.25), {"idle", "gone", "low"}),
-        (between("adoption", 0.26, 0.5), {"sixty"}),
-        (at_least("recently_scored_events", 10), {"sixty-one", "hundred"}),
-        (at_most("recently_scored_events", 9.9), {"idle", "gone", "low", "sixty"}),
-        (between("recently_scored_events", 9, 10), {"sixty", "sixty-one"}),
-        ({"kind": "active", "active": True}, {"low", "sixty", "sixty-one", "hundred"}),
-        ({"kind": "active", "active": False}, {"idle", "gone"}),
-    ],
-    ids=named,
-)
-def test_metrics_of_both(
-    scores: ScoreSet, scope: Scope, condition: dict[str, Any], expected: set[str]
-) -> None:
+def test_metrics_of_both(scores: ScoreSet, scope: Scope) -> None:
     for name, numbers in SUBJECTS.items():
         MAKE[scope](scores, name, **numbers)
-    assert members(scores, scope, condition) == expected
+    for condition, expected in BOTH:
+        assert members(scores, scope, condition) == expected, condition
 
 
-@pytest.mark.parametrize(("condition", "expected"), USERS_ONLY_YESTERDAY, ids=named)
-def test_scores_of_yesterday(
-    scores: ScoreSet, condition: dict[str, Any], expected: set[str]
-) -> None:
+def test_scores_of_yesterday(scores: ScoreSet) -> None:
     for name, numbers in SUBJECTS.items():
         user(scores, name, **numbers)
-    assert members(scores, "user", condition) == expected
+    for condition, expected in USERS_ONLY_YESTERDAY:
+        assert members(scores, "user", condition) == expected, condition
 
 
 def test_without_a_benchmark_everybody_scores_0(scores: ScoreSet) -> None:
@@ -188,7 +186,7 @@ def did(score_set: ScoreSet, name: str, event: str, *counts: tuple[int, int], by
         )
 
 
-ALL_TIME = [
+ALL_TIME: Cases = [
     (at_least("overall_scored_events", 5), {"both", "often"}),
     (at_least("overall_scored_events", 6), {"often"}),
     (at_most("overall_scored_events", 5), {"both", "never"}),
@@ -199,22 +197,20 @@ ALL_TIME = [
     (at_most("adoption_all_time", 0.25), {"often", "never"}),
     (between("adoption_all_time", 0.2, 0.3), {"often"}),
 ]
-LISTED_ONLY = [
+LISTED_ONLY: Cases = [
     (at_least("overall_scored_events", 1), {"both"}),
     (at_most("overall_scored_events", 2), {"both", "often", "never"}),
     (at_least("adoption_all_time", 0.25), {"both"}),
 ]
-CASES = [(1, *case) for case in ALL_TIME] + [(0, *case) for case in LISTED_ONLY]
 
 
 @pytest.mark.parametrize("scope", BOTH_SCOPES)
-@pytest.mark.parametrize(("default_weight", "condition", "expected"), CASES, ids=named)
+@pytest.mark.parametrize(("default_weight", "cases"), [(1, ALL_TIME), (0, LISTED_ONLY)])
 def test_metrics_of_all_time(
     scores: ScoreSet,
     scope: Scope,
     default_weight: int,
-    condition: dict[str, Any],
-    expected: set[str],
+    cases: Cases,
 ) -> None:
     by = "" if scope == "user" else "ann"
     if by:
@@ -228,11 +224,9 @@ def test_metrics_of_all_time(
     scores.save(update_fields=["default_weight"])
     paid = EventName.objects.get(name="paid")
     ScoredEvent.objects.create(score_set=scores, event_name=paid, weight=3)
-    if by:
+    for condition, expected in cases:
         # The user who did it all has a row as well, but is no account.
-        assert members(scores, "account", condition) == expected
-    else:
-        assert members(scores, "user", condition) == expected
+        assert members(scores, scope, condition) == expected, condition
 
 
 def test_an_account_counts_only_identified_users(scores: ScoreSet) -> None:
@@ -268,34 +262,31 @@ ACCOUNTS: dict[str, dict[str, Any]] = {
 WITHOUT_SEATS = {"empty", "text", "none", "tiny", "huge", "unlimited"}
 
 
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        (at_least("active_users", 2), {"two of three", "all ten"}),
-        (at_most("active_users", 0), {"empty"}),
-        (between("active_users", 2, 2), {"two of three"}),
-        (at_most("total_users", 3), {"empty", "one of two", "two of three"}),
-        (between("total_users", 2, 3), {"one of two", "two of three"}),
-        (at_least("active_share", 0.5), {"one of two", "two of three", "all ten"}),
-        (at_least("active_share", 2 / 3), {"two of three", "all ten"}),
-        (at_least("active_share", 0.6667), {"all ten"}),
-        (at_most("active_share", 0.01), {"text", "none", "tiny", "huge", "unlimited"}),
-        (at_most("active_share", 0), set()),
-        (between("active_share", 0.1, 0.5), {"one of two"}),
-        (at_least("license_utilization", 0.5), {"one of two", "two of three"}),
-        (at_least("license_utilization", 2), {"two of three"}),
-        (at_most("license_utilization", 0.1), {"all ten"}),
-        (between("license_utilization", 0.1, 0.5), {"one of two", "all ten"}),
-        (at_least("license_utilization", 0), set(ACCOUNTS) - WITHOUT_SEATS),
-    ],
-    ids=named,
-)
-def test_metrics_of_accounts(
-    scores: ScoreSet, condition: dict[str, Any], expected: set[str]
-) -> None:
+OF_ACCOUNTS: Cases = [
+    (at_least("active_users", 2), {"two of three", "all ten"}),
+    (at_most("active_users", 0), {"empty"}),
+    (between("active_users", 2, 2), {"two of three"}),
+    (at_most("total_users", 3), {"empty", "one of two", "two of three"}),
+    (between("total_users", 2, 3), {"one of two", "two of three"}),
+    (at_least("active_share", 0.5), {"one of two", "two of three", "all ten"}),
+    (at_least("active_share", 2 / 3), {"two of three", "all ten"}),
+    (at_least("active_share", 0.6667), {"all ten"}),
+    (at_most("active_share", 0.01), {"text", "none", "tiny", "huge", "unlimited"}),
+    (at_most("active_share", 0), set()),
+    (between("active_share", 0.1, 0.5), {"one of two"}),
+    (at_least("license_utilization", 0.5), {"one of two", "two of three"}),
+    (at_least("license_utilization", 2), {"two of three"}),
+    (at_most("license_utilization", 0.1), {"all ten"}),
+    (between("license_utilization", 0.1, 0.5), {"one of two", "all ten"}),
+    (at_least("license_utilization", 0), set(ACCOUNTS) - WITHOUT_SEATS),
+]
+
+
+def test_metrics_of_accounts(scores: ScoreSet) -> None:
     for name, numbers in ACCOUNTS.items():
         account(scores, name, **numbers)
-    assert members(scores, "account", condition) == expected
+    for condition, expected in OF_ACCOUNTS:
+        assert members(scores, "account", condition) == expected, condition
 
 
 def test_seats_are_not_compared_with_the_users_of_an_audience(scores: ScoreSet) -> None:
@@ -309,35 +300,32 @@ def test_seats_are_not_compared_with_the_users_of_an_audience(scores: ScoreSet) 
 # --- Age ------------------------------------------------------------------------------------
 
 
+TENURE: Cases = [
+    (at_least("tenure_days", 0), {"today", "yesterday", "tomorrow", "ancient"}),
+    (at_least("tenure_days", 1), {"yesterday", "ancient"}),
+    (at_least("tenure_days", 0.5), {"yesterday", "ancient"}),
+    (at_least("tenure_days", 2), {"ancient"}),
+    # The first of January of the year 1 is 739,882 days before.
+    (at_least("tenure_days", 739882), {"ancient"}),
+    (at_least("tenure_days", 739883), set()),
+    (at_least("tenure_days", 1e15), set()),
+    (at_most("tenure_days", 1e15), {"today", "yesterday", "tomorrow", "ancient"}),
+    (at_most("tenure_days", 0), {"today", "tomorrow"}),
+    (at_most("tenure_days", 1.9), {"today", "yesterday", "tomorrow"}),
+    (at_most("tenure_days", -1), set()),
+    (between("tenure_days", 0.5, 1), {"yesterday"}),
+]
+
+
 @pytest.mark.parametrize("scope", BOTH_SCOPES)
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        (at_least("tenure_days", 0), {"today", "yesterday", "tomorrow", "ancient"}),
-        (at_least("tenure_days", 1), {"yesterday", "ancient"}),
-        (at_least("tenure_days", 0.5), {"yesterday", "ancient"}),
-        (at_least("tenure_days", 2), {"ancient"}),
-        # The first of January of the year 1 is 739,882 days before.
-        (at_least("tenure_days", 739882), {"ancient"}),
-        (at_least("tenure_days", 739883), set()),
-        (at_least("tenure_days", 1e15), set()),
-        (at_most("tenure_days", 1e15), {"today", "yesterday", "tomorrow", "ancient"}),
-        (at_most("tenure_days", 0), {"today", "tomorrow"}),
-        (at_most("tenure_days", 1.9), {"today", "yesterday", "tomorrow"}),
-        (at_most("tenure_days", -1), set()),
-        (between("tenure_days", 0.5, 1), {"yesterday"}),
-    ],
-    ids=named,
-)
-def test_tenure(
-    scores: ScoreSet, scope: Scope, condition: dict[str, Any], expected: set[str]
-) -> None:
+def test_tenure(scores: ScoreSet, scope: Scope) -> None:
     assert (TODAY - TODAY.replace(year=1, month=1, day=1)).days == 739882
     MAKE[scope](scores, "today", first_seen_at=ago(0.5))
     MAKE[scope](scores, "yesterday", first_seen_at=ago(0.6))
     MAKE[scope](scores, "tomorrow", created_at=ago(-1))
     MAKE[scope](scores, "ancient", created_at=ago(739882))
-    assert members(scores, scope, condition) == expected
+    for condition, expected in TENURE:
+        assert members(scores, scope, condition) == expected, condition
 
 
 @pytest.mark.parametrize("scope", BOTH_SCOPES)

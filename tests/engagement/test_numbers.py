@@ -107,7 +107,7 @@ def assert_rows_are_right(
     assert rows(AccountEngagement, product, "account", list(accounts["hooli"])) == accounts
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     before=st.lists(happened, max_size=25),
     after=st.lists(happened, max_size=10),
@@ -156,7 +156,7 @@ def test_every_end_of_a_window_is_rescored(acme: Product, lookback: int, days: i
         assert row == {column: expected[column] for column in row}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(events=st.lists(happened, min_size=1, max_size=40), definition=definitions)
 def test_history_uses_the_benchmark_of_each_day(events: list[Did], definition: Definition) -> None:
     product = Product.create_with_workspace(f"Acme {id(events)} {datetime.now(UTC)}")
@@ -176,7 +176,7 @@ def test_history_uses_the_benchmark_of_each_day(events: list[Did], definition: D
         assert history.score_history(scores, account) == expected
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(events=st.lists(happened, max_size=40), definition=definitions)
 def test_the_score_breakdown_adds_up_to_the_raw_score(
     events: list[Did], definition: Definition

@@ -69,7 +69,7 @@ def scores(product: Product) -> dict[str, Any]:
 
 @given(two_tellings())
 @settings(
-    max_examples=80,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -108,7 +108,7 @@ def assert_same_state(tellings: tuple[list[Message], list[list[int]]]) -> None:
 
 @given(two_tellings())
 @settings(
-    max_examples=80,
+    max_examples=30,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

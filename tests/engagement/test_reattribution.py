@@ -189,7 +189,7 @@ def test_many_spans_of_a_user_make_one_request(
 
 @given(two_tellings(), st.data())
 @settings(
-    max_examples=40,
+    max_examples=15,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -265,7 +265,7 @@ def assert_all_agree(
         assert segments.segments_containing(scores, own, row) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     people=everybody,
     events=st.lists(happened, max_size=25),

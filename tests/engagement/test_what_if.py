@@ -110,7 +110,7 @@ events = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(people=people, events=events, before=definitions, after=definitions)
 def test_a_preview_equals_saving_and_rescoring(
     people: dict[str, tuple[str, str | None]],

@@ -11,6 +11,7 @@ from django.db import close_old_connections
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis import Case
 from schemathesis.checks import not_a_server_error
+from schemathesis.config import SchemathesisConfig
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_headers_conformance,
@@ -39,7 +40,11 @@ FIXED = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-api = schemathesis.openapi.from_wsgi("/openapi.json", get_wsgi_application())
+# Without the thousands of requests that the coverage phase lists, 130 for each operation. Each test
+# process would compute them all. The tests of each parameter and each field have its limits.
+FEW = SchemathesisConfig.from_dict({"phases": {"coverage": {"enabled": False}}})
+
+api = schemathesis.openapi.from_wsgi("/openapi.json", get_wsgi_application(), config=FEW)
 
 
 @pytest.fixture

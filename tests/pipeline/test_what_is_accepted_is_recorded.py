@@ -69,7 +69,7 @@ def accepted(path: str, body: Any) -> list[Payload]:
 
 @settings(
     deadline=None,
-    max_examples=60,
+    max_examples=25,
     # Each example adds to what earlier ones left, as messages do.
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -10,16 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from config.local.postgres import DATABASE, ROLE, EmbeddedPostgres, stop_process
-from tests.database import FAST
+from tests.database import FAST, copy_migrated_cluster
 
 
 class External:
-    """One cluster, which listens on an address while it runs."""
+    """One migrated cluster, which listens on an address while it runs."""
 
     def __init__(self, folder: Path, host: str, lets_in: str) -> None:
         self.url = f"postgresql://{ROLE}@{host}/{DATABASE}"
         self._log = folder / "postgres.log"
         self._server = EmbeddedPostgres(folder / "postgres", {**FAST, "listen_addresses": host})
+        copy_migrated_cluster(self._server.folder)
         self._server.initialise()
         with (folder / "postgres" / "pg_hba.conf").open("a") as rules:
             rules.write(f"host all all {lets_in} trust\n")

@@ -24,6 +24,8 @@ from config.local.first_start import FirstStart
 from config.local.postgres import stop_process
 
 NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "MARKETPLACE_API_URL", "EDS_")
+# Each process that starts takes a second of a processor.
+FEW_PROCESSES = {"EDS_WEB_WORKERS": "1", "EDS_CELERY_WORKERS": "1"}
 # Seconds. A busy machine may need that long for what usually takes a few.
 PATIENCE = 90.0
 T = TypeVar("T")
@@ -98,9 +100,7 @@ class Up:
         self.process = subprocess.Popen(
             [sys.executable, "manage.py", "up", "--port", str(self.port), *options],
             cwd=settings.BASE_DIR,
-            env=clean_environment(
-                data_dir, EDS_WEB_WORKERS="2", EDS_CELERY_WORKERS="2", **settings_given
-            ),
+            env=clean_environment(data_dir, **{**FEW_PROCESSES, **settings_given}),
             stdout=write,
             stderr=write,
         )
@@ -190,6 +190,13 @@ def fetch(
             return error.code, error.read()
     except OSError:
         return 0, b""
+
+
+def bad_request(port: int) -> None:
+    """Send something that gunicorn itself complains of."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+        client.sendall(b"no request\r\n\r\n")
+        client.recv(1000)
 
 
 def paste(curl_line: str) -> tuple[int, bytes]:

@@ -1,6 +1,7 @@
 """``up --demo`` shows a newcomer a live connection, and leaves none behind that is not real."""
 
 import io
+import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +23,7 @@ from marketplace.simulator.server import Simulator
 from tests.admin.rows import a_connection
 from tests.start.clicking import Admin
 from tests.start.folders import data_folder
-from tests.start.running import Up, survivors, until
+from tests.start.running import Up, bad_request, survivors, until
 
 NOW = datetime(2026, 9, 24, 12, tzinfo=UTC)
 State = Connection.State
@@ -172,8 +173,8 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.mark.slow
-def test_a_newcomer_sees_a_live_connection(folder: Path) -> None:
-    up = Up(folder, "--demo").wait_until_running()
+def test_a_newcomer_sees_a_live_connection_and_every_line_is_an_object(folder: Path) -> None:
+    up = Up(folder, "--demo", EDS_LOG_FORMAT="json").wait_until_running()
     try:
         processes = up.processes()
         with Admin(up) as admin:
@@ -184,9 +185,16 @@ def test_a_newcomer_sees_a_live_connection(folder: Path) -> None:
         assert f"{demo.PRODUCT_NAME} is connected to a simulated marketplace" in up.text
         assert demo.VENDOR.token not in up.text
         assert "300 accounts, 5,000 users" in up.text
+        bad_request(up.port)
+        until(lambda: "Invalid request" in up.text, "gunicorn's line")
     finally:
         up.end()
     assert survivors(processes) == []
+    lines = [json.loads(line) for line in up.output]
+    assert all(isinstance(line, dict) and line["message"] is not None for line in lines)
+    assert {"up", "postgres", "web", "market"} <= {line.get("process") for line in lines}
+    (complaint,) = (line for line in lines if "Invalid request" in line["message"])
+    assert (complaint["logger"], complaint["process"]) == ("gunicorn.error", "web")
 
 
 def _synced(page: str) -> str:

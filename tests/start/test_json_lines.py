@@ -2,10 +2,8 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from io import StringIO
 from pathlib import Path
@@ -16,8 +14,7 @@ from django.conf import settings
 
 from config.json_lines import add_process_name
 from config.local.supervisor import Console
-from tests.start.folders import data_folder
-from tests.start.running import Up, clean_environment, fetch, free_port, until
+from tests.start.running import bad_request, clean_environment, fetch, free_port, until
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -47,34 +44,6 @@ def test_lines_of_up_become_objects() -> None:
         ("up", "Here."),
         ("up", "35% done, 100 accounts"),
     ]
-
-
-def bad_request(port: int) -> None:
-    """Something that gunicorn itself complains of."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
-        client.sendall(b"no request\r\n\r\n")
-        client.recv(1000)
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with data_folder("json") as folder:
-        yield folder
-
-
-@pytest.mark.slow
-def test_every_line_of_the_whole_service_is_an_object(folder: Path) -> None:
-    up = Up(folder, EDS_LOG_FORMAT="json").wait_until_running()
-    try:
-        bad_request(up.port)
-        until(lambda: "Invalid request" in up.text, "gunicorn's line")
-    finally:
-        up.end()
-    lines = [json.loads(line) for line in up.output]
-    assert all(isinstance(line, dict) and line["message"] is not None for line in lines)
-    assert {"up", "postgres", "web"} <= {line.get("process") for line in lines}
-    (complaint,) = (line for line in lines if "Invalid request" in line["message"])
-    assert (complaint["logger"], complaint["process"]) == ("gunicorn.error", "web")
 
 
 @pytest.mark.slow

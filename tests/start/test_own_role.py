@@ -14,7 +14,7 @@ from django.db import ProgrammingError, connection
 
 from config.local import ownership
 from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
-from tests.database import FAST, superuser
+from tests.database import FAST, copy_migrated_cluster, superuser
 from tests.start.running import manage
 
 NOT_OURS = """
@@ -72,10 +72,13 @@ def test_a_database_of_an_older_release_is_transferred_to_the_role(
         "EDS_SECRET_KEY": "s" * 60,
         "EDS_ENCRYPTION_KEYS": ",".join(map(str, settings.ENCRYPTION_KEYS)),
     }
+    copy_migrated_cluster(server.folder)
     with running(server):
-        with superuser(server) as operator:
+        with superuser(server, DATABASE) as operator:
             operator.execute(f"ALTER DATABASE {DATABASE} OWNER TO {SUPERUSER}")
-        assert manage(data, "migrate", **given).returncode == 0
+            operator.execute(f"REASSIGN OWNED BY {ROLE} TO {SUPERUSER}")
+            owned = operator.execute(NOT_OURS, [ROLE] * 3).fetchall()
+            assert ("engagement_product",) in owned and (DATABASE,) in owned
         made = json.loads(manage(data, "create_product", "Acme", "--json", **given).stdout)
     keys = given["EDS_ENCRYPTION_KEYS"]
     ended = manage(data, "create_product", "Globex", EDS_ENCRYPTION_KEYS=keys)

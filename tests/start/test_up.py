@@ -33,7 +33,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def up(folder: Path) -> Iterator[Up]:
     """The service on a new data folder, for all tests of this file but the last ones."""
-    started = Up(folder)
+    started = Up(folder, EDS_WEB_WORKERS="2", EDS_CELERY_WORKERS="2")
     try:
         yield started.wait_until_running()
     finally:
@@ -58,8 +58,10 @@ def test_a_person_at_a_terminal_sees_the_credentials_and_lines_to_paste() -> Non
             started.wait_until_running()
             assert all(started.credentials[name] in started.text for name in SECRETS)
             assert all(line in started.text for line in started.curl_lines())
+            assert started.end(signal.SIGINT) == 0, "Ctrl-C ends it"
         finally:
-            started.end()
+            if started.process.poll() is None:
+                started.end()
 
 
 def test_each_line_of_a_child_carries_its_name(up: Up) -> None:
@@ -183,27 +185,24 @@ def test_a_killed_postgres_is_brought_back_and_serves_the_same_data(up: Up) -> N
     until(lambda: paste(accounts)[0] == 200, "an answer from the database")
 
 
-def test_sigterm_leaves_nothing_running_within_seconds(up: Up) -> None:
-    processes = up.processes()
-    assert len(processes) > 6
-    before = time.monotonic()
-    assert up.end() == 0
-    assert time.monotonic() - before < 15
-    assert survivors(processes) == []
-
-
 def test_after_sigkill_nothing_runs_and_the_next_start_finds_its_data(up: Up) -> None:
-    kept = up.credentials
+    kept, processes = up.credentials, up.processes()
+    up.end(signal.SIGKILL)
+    until(lambda: survivors(processes) == [], "the end of all processes", 15)
     again = Up(up.data_dir).wait_until_running()
     try:
         assert again.credentials == kept
         assert kept["ingestion_key"] not in again.text, "secrets are printed once"
-        processes = again.processes()
-        again.end(signal.SIGKILL)
-        until(lambda: survivors(processes) == [], "the end of all processes", 15)
-        third = Up(up.data_dir).wait_until_running()
-        assert third.end(signal.SIGINT) == 0
-        assert third.credentials == kept
+        leaves_nothing_running_within_seconds(again)
     finally:
         if again.process.poll() is None:
             again.end()
+
+
+def leaves_nothing_running_within_seconds(up: Up) -> None:
+    processes = up.processes()
+    assert len(processes) > 6
+    before = time.monotonic()
+    assert up.end(signal.SIGTERM) == 0
+    assert time.monotonic() - before < 15
+    assert survivors(processes) == []
