@@ -12,9 +12,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import (
+from urllib.request import (  # type: ignore[attr-defined]  # the second is not in the stubs
     getproxies_environment,
-    proxy_bypass_environment,  # type: ignore[attr-defined]
+    proxy_bypass_environment,
 )
 
 import dj_database_url

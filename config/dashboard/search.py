@@ -19,6 +19,7 @@ from engagement.search import lookup
 TERM_PARAM = "q"
 # Set by the script that shows the matches while somebody types.
 SUGGESTIONS_PARAM = "suggestions"
+TITLES: dict[Scope, str] = {"account": "Accounts", "user": "Users"}
 # Matches of each kind.
 MAX_SUGGESTIONS, MAX_MATCHES = 6, 50
 
@@ -50,7 +51,7 @@ def search_view(request: HttpRequest, site_context: dict[str, Any]) -> HttpRespo
     products = _products_to_search(request)
     context: dict[str, Any] = {"term": term, "groups": [], "too_slow": False}
     try:
-        for scope, title in (("account", "Accounts"), ("user", "Users")):
+        for scope, title in TITLES.items():
             context["groups"].append(_find(products, scope, title, term, limit))
     except sql.StatementTimeout:
         context["too_slow"] = True

@@ -22,6 +22,7 @@ from engagement.admin.scoping import ProductFilter, visible_products
 from engagement.admin.subject_lists import SegmentFilter, SubjectChangeList, WorkspaceFilter
 from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url, subject_url
 from engagement.admin.time_format import format_ago
+from engagement.metric_names import Scope
 from engagement.models import Account, User
 from engagement.recording.suppression import SubjectScope
 from engagement.search import lookup
@@ -87,7 +88,8 @@ class SubjectAdmin(ForgettableAdmin):
         if not search_term.strip():
             return queryset, False
         product_ids = self._searched_products(request)
-        entries = lookup.matching_entries(product_ids, self.scope.value, search_term)
+        scope: Scope = "user" if self.model is User else "account"
+        entries = lookup.matching_entries(product_ids, scope, search_term)
         return queryset.filter(pk__in=entries.values("subject_id")), False
 
     def _searched_products(self, request: HttpRequest) -> list[int]:

@@ -73,9 +73,9 @@ def site(node: str, service: Service) -> Iterator[int]:
 
 def rendered_snippet(node: str, service: Service) -> str:
     """Segment's snippet with the service's host instead of Segment's, and without TLS."""
-    command = [node, PROGRAMS / "render_snippet.cjs", service.key, service.host]
+    command = [node, str(PROGRAMS / "render_snippet.cjs"), service.key, service.host]
     rendered = subprocess.run(command, capture_output=True, check=True, text=True, timeout=60)
-    return rendered.stdout.replace("https://", "http://")
+    return str(rendered.stdout).replace("https://", "http://")
 
 
 def says(service: Service, prefix: str, settings: dict[str, Any], **more: Any) -> dict[str, Any]:

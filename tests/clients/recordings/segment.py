@@ -103,7 +103,7 @@ def php_socket(story: Story) -> list[Request]:
 
 
 def app_messages(story: Story, context: Message, timestamp: str) -> list[Message]:
-    metadata = {"bundled": [], "unbundled": [], "bundledIds": []}
+    metadata: Message = {"bundled": [], "unbundled": [], "bundledIds": []}
     common = {
         "anonymousId": str(uuid4()),
         "timestamp": timestamp,
