@@ -185,24 +185,27 @@ def test_a_killed_postgres_is_brought_back_and_serves_the_same_data(up: Up) -> N
     until(lambda: paste(accounts)[0] == 200, "an answer from the database")
 
 
+def test_sigterm_leaves_nothing_running_within_seconds(up: Up) -> None:
+    processes = up.processes()
+    assert len(processes) > 6
+    before = time.monotonic()
+    assert up.end() == 0
+    assert time.monotonic() - before < 15
+    assert survivors(processes) == []
+
+
 def test_after_sigkill_nothing_runs_and_the_next_start_finds_its_data(up: Up) -> None:
-    kept, processes = up.credentials, up.processes()
-    up.end(signal.SIGKILL)
-    until(lambda: survivors(processes) == [], "the end of all processes", 15)
+    kept = up.credentials
     again = Up(up.data_dir).wait_until_running()
     try:
         assert again.credentials == kept
         assert kept["ingestion_key"] not in again.text, "secrets are printed once"
-        leaves_nothing_running_within_seconds(again)
+        processes = again.processes()
+        again.end(signal.SIGKILL)
+        until(lambda: survivors(processes) == [], "the end of all processes", 15)
+        third = Up(up.data_dir).wait_until_running()
+        assert third.end() == 0
+        assert third.credentials == kept
     finally:
         if again.process.poll() is None:
             again.end()
-
-
-def leaves_nothing_running_within_seconds(up: Up) -> None:
-    processes = up.processes()
-    assert len(processes) > 6
-    before = time.monotonic()
-    assert up.end(signal.SIGTERM) == 0
-    assert time.monotonic() - before < 15
-    assert survivors(processes) == []
