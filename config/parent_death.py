@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable
 
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_GET_PDEATHSIG = 1, 2
 
 
 def exit_with_parent(signal_number: int) -> Callable[[], None]:
@@ -21,6 +21,15 @@ def exit_with_parent(signal_number: int) -> Callable[[], None]:
     # Load it before the fork. Afterwards only async-signal-safe calls are allowed.
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     return lambda: prctl(PR_SET_PDEATHSIG, signal_number)
+
+
+def parent_death_signal() -> int:
+    """Return the signal that this thread's process gets when its parent dies, or 0 for none."""
+    if not sys.platform.startswith("linux"):
+        return 0
+    number = ctypes.c_int()
+    ctypes.CDLL(None).prctl(PR_GET_PDEATHSIG, ctypes.byref(number))
+    return number.value
 
 
 class ParentDeathPipe:

@@ -3,11 +3,14 @@
 import logging
 import os
 import sys
+from functools import partial
 from typing import Any
 
 from billiard.pool import EX_OK, EX_RECYCLE
 from celery.concurrency import prefork
 from celery.worker import state
+
+from config.parent_death import exit_with_parent, parent_death_signal
 
 logger = logging.getLogger(__name__)
 
@@ -25,11 +28,16 @@ class Pool(prefork.TaskPool):
         super().on_start()
         shares_a_lock = self.options.get("threads", True)
         if shares_a_lock:
-            self._pool.on_process_down = restart_worker_if_killed  # type: ignore[attr-defined]
+            restart = partial(restart_worker_if_killed, parent_death_signal())
+            self._pool.on_process_down = restart  # type: ignore[attr-defined]
 
 
-def restart_worker_if_killed(process: Any) -> None:
-    """Replace this worker by one with the same command line, unless it is stopping."""
+def restart_worker_if_killed(parent_signal: int, process: Any) -> None:
+    """Replace this worker by one with the same command line, unless it is stopping.
+
+    The new one gets *parent_signal* when its parent dies, too. Linux keeps that setting for each
+    thread, and it is not the main thread that watches the pool and replaces the worker.
+    """
     is_stopping = state.should_stop is not None or state.should_terminate is not None
     if process.exitcode in (EX_OK, EX_RECYCLE) or is_stopping:
         return
@@ -37,4 +45,5 @@ def restart_worker_if_killed(process: Any) -> None:
     for handler in logging.getLogger().handlers:
         handler.flush()
     # The exec closes the parent death pipe, so the other processes end.
+    exit_with_parent(parent_signal)()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -291,7 +291,7 @@ class EmbeddedPostgres:
 
 
 def import_wheel() -> Any:
-    """Return the package with PostgreSQL's programs. A service with a DATABASE_URL never needs it."""
+    """Return the package of PostgreSQL. A service with a DATABASE_URL never needs it."""
     with warnings.catch_warnings():
         # It warns if XDG_RUNTIME_DIR is unset, which does not matter to us.
         warnings.simplefilter("ignore")

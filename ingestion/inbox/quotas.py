@@ -18,8 +18,10 @@ MAX_KEY_SHARE = 0.5
 # Above INBOX_LIMIT, only keys with more than an equal share are rejected. Above this multiple of
 # it, all are.
 HARD_LIMIT_FACTOR = 2
-# Counting a deep inbox takes up to this share of the time.
+# Counting a deep inbox takes up to this share of the time, but is not put off for longer than this
+# many seconds: on old counts, a quota would stay exhausted after its messages are recorded.
 MAX_COUNT_TIME_SHARE = 0.05
+MAX_COUNT_PAUSE = 10.0
 
 # Messages without a valid key that one process stores per second, and at once after a pause.
 UNKNOWN_PER_SECOND = 50.0
@@ -51,7 +53,8 @@ class KeyQuotas:
         self._waiting = Counter({bytes(digest): number for digest, number in rows})
         self._total = self._waiting.total()
         took = time.monotonic() - started
-        self._next_count = started + max(1.0, took / MAX_COUNT_TIME_SHARE)
+        pause = min(max(1.0, took / MAX_COUNT_TIME_SHARE), MAX_COUNT_PAUSE)
+        self._next_count = started + took + pause
 
     def add(self, messages: Counter[bytes]) -> None:
         self._waiting.update(messages)

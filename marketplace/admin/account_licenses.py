@@ -20,18 +20,21 @@ _LABELS = {
 def license_note(account: Account) -> str:
     """The number of the account's licenses, and which one counts; "" without any."""
     stored = License.objects.filter(product=account.product_id, cloud_id=account.external_id)
-    rows: dict[str, Fields] = dict(stored.values_list("key", "fields")[:MAX_COMPARED])
+    compared = list(stored.values_list("key", "fields", "unlisted_since")[:MAX_COMPARED])
+    rows: dict[str, Fields] = {key: fields for key, fields, _ in compared}
+    unlisted = {key for key, _, since in compared if since is not None}
     if not rows:
         return ""
-    best = best_key(rows)
+    best = best_key(rows, unlisted)
     if len(rows) == 1:
         return f"This account has one license: {best}."
     others = {key: fields for key, fields in rows.items() if key != best}
-    second = best_key(others)
-    return (
-        f"This account has {len(rows):,} licenses. {best} gives it these traits: "
-        f"{_reason(rows[best], second, others[second])}."
-    )
+    second = best_key(others, unlisted)
+    if second in unlisted and best not in unlisted:
+        reason = f"{second} is no longer listed"
+    else:
+        reason = _reason(rows[best], second, others[second])
+    return f"This account has {len(rows):,} licenses. {best} gives it these traits: {reason}."
 
 
 def _reason(best: Fields, second: str, other: Fields) -> str:

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from engagement.models import Account, Product
 from marketplace.admin.account_licenses import license_note
-from marketplace.models import Connection
+from marketplace.models import Connection, License
 from marketplace.simulator.server import Simulator
 from tests.admin.conftest import logged_in
 from tests.marketplace.connections import a_license, work
@@ -43,6 +43,19 @@ def test_the_first_difference_is_the_reason(
     account = Account.objects.get(product=acme, external_id="site")
     assert license_note(account) == (
         f"This account has 2 licenses. E-0002 gives it these traits: {reason}."
+    )
+
+
+def test_a_license_that_is_no_longer_listed_says_so(
+    acme: Product, simulator: Simulator, connection: Connection
+) -> None:
+    best = {"maintenanceEndDate": "2030-01-01"}
+    simulator.feed.add(a_license(simulator, 1, "site", **best), a_license(simulator, 2, "site"))
+    work(connection)
+    License.objects.filter(key="E-0001").update(unlisted_since=connection.created_at)
+    account = Account.objects.get(product=acme, external_id="site")
+    assert license_note(account) == (
+        "This account has 2 licenses. E-0002 gives it these traits: E-0001 is no longer listed."
     )
 
 
