@@ -12,13 +12,14 @@ GOOD = {
     "user_id": "ada",
     "groupId": "initech",
     "group_id": "initech",
+    "previousId": "ada@example.com",
     "event": "Report exported",
 }
 FIELDS: tuple[str, ...] = (
     *GOOD,
     *("traits", "properties", "context", "integrations", "name", "batch"),
     *("timestamp", "originalTimestamp", "sentAt", "receivedAt"),
-    *("messageId", "message_id", "anonymousId", "previousId", "api_key", "writeKey"),
+    *("messageId", "message_id", "anonymousId", "api_key", "writeKey"),
 )
 ID_FIELDS = ("userId", "user_id", "groupId", "group_id", "event", "messageId", "message_id", "name")
 TIME_FIELDS = ("timestamp", "originalTimestamp", "sentAt", "receivedAt")

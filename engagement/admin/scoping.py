@@ -40,7 +40,8 @@ def visible_products(user: AbstractBaseUser | AnonymousUser) -> QuerySet[Product
     """The products whose pages *user* may open."""
     if sees_all_products(user):
         return Product.objects.all()
-    return Product.objects.filter(members=user.pk)
+    # For nobody's id, NULL, the filter would find the products without members.
+    return Product.objects.filter(members=user.pk) if user.pk else Product.objects.none()
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from marketplace.simulator.faults import Endpoint, ErrorStatus, HtmlPage
 from marketplace.simulator.server import Simulator
 from tests.admin.conftest import logged_in
 from tests.admin.rows import a_connection
+from tests.marketplace.connections import CHECKED
 from tests.pipeline.waiting import places_of
 from tests.start.running import free_port
 
@@ -153,7 +154,7 @@ def test_an_unknown_product_id_lists_the_vendors_apps_with_theirs(
         assert app.name in said and app.product_id in said
 
 
-@pytest.mark.parametrize("endpoint", list(Endpoint))
+@pytest.mark.parametrize("endpoint", CHECKED)
 def test_a_missing_permission_is_an_error(
     root: Client, acme: Product, simulator: Simulator, endpoint: Endpoint
 ) -> None:

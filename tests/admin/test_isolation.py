@@ -3,11 +3,12 @@
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import AnonymousUser
 from django.test import Client
 from django.urls import reverse
 
-from engagement.admin.scoping import ProductScopedAdmin
-from engagement.models import EventWeight, ProductMember, Workspace
+from engagement.admin.scoping import ProductScopedAdmin, visible_products
+from engagement.models import EventWeight, Product, ProductMember, Workspace
 from ingestion.models import DroppedMessage, DropReason, IngestionKey
 from marketplace.models import Connection
 from readapi.models import ApiToken
@@ -218,3 +219,9 @@ def test_every_admin_of_the_service_is_scoped() -> None:
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label in ours:
             assert isinstance(model_admin, ProductScopedAdmin), model
+
+
+def test_nobody_sees_no_product(acme: Product) -> None:
+    """Not even those without members, after a logout or before a login."""
+    assert not acme.members.exists()
+    assert not visible_products(AnonymousUser()).exists()

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.html import strip_tags
 
 from engagement.models import AccountEngagement, Workspace
-from tests.admin.rows import Rows
+from tests.admin.rows import Rows, index_for_search
 from tests.admin.test_subject_pages import (
     account_page,
     counted,
@@ -86,6 +86,7 @@ def test_the_links_of_a_page_stay_in_its_workspace(
 def test_the_way_back_leads_to_the_list_as_it_was_left(
     root: Client, acme_rows: Rows, second: Workspace
 ) -> None:
+    index_for_search(acme_rows.product)
     listing = reverse("admin:engagement_user_changelist")
     page = root.get(f"{listing}?workspace={second.pk}&q=acme").content.decode()
     (row,) = re.findall(r'<th class="field-display_name"><a href="([^"]*)"', page)

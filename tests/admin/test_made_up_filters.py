@@ -138,7 +138,7 @@ def test_what_lists_and_links_offer_still_filters(root: Client, acme_rows: Rows)
         ("engagement_segment", {"workspace__id__exact": acme_rows.workspace.pk}),
         ("engagement_segment", {"scope__exact": "user"}),
         ("marketplace_connection", {"state__exact": "active"}),
-        ("auth_user", {"is_staff__exact": 1}),
+        ("auth_user", {"is_superuser__exact": 1}),
     ):
         answer = root.get(reverse(f"admin:{name}_changelist"), asked)
         assert (

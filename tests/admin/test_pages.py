@@ -9,7 +9,7 @@ from django.urls import reverse
 from engagement import messages
 from engagement.models import Product, Workspace
 from ingestion.models import DroppedMessage, DropReason, InboxMessage, IngestionKey
-from tests.admin.rows import NOON, Rows, a_user, an_account, waiting
+from tests.admin.rows import NOON, Rows, a_user, an_account, index_for_search, waiting
 
 READ_ONLY = [
     "engagement_account",
@@ -150,16 +150,18 @@ def test_strangers_are_not_shown(root: Client, acme_rows: Rows) -> None:
         assert root.get(page(name, dict(acme_rows.pages())[name])).status_code == 302
 
 
-@pytest.mark.parametrize("term", ["acme-user", "acme-u", "ACME-USER@example.COM", " acme-user "])
-def test_a_user_is_found_by_the_start_of_the_id_or_by_e_mail(
+@pytest.mark.parametrize("term", ["acme-user", "cme-u", "ACME-USER@example.COM", " acme-user "])
+def test_a_user_is_found_by_any_part_of_the_id_or_email(
     root: Client, acme_rows: Rows, globex_rows: Rows, term: str
 ) -> None:
+    index_for_search(acme_rows.product)
     found = root.get(listing("engagement_user"), {"q": term}).context["cl"].result_list
     assert [user.external_id for user in found] == ["acme-user"]
 
 
-@pytest.mark.parametrize("term", ["cme", "example.com", "%", "acme_user", "\x00"])
+@pytest.mark.parametrize("term", ["%", "acme_user", "u", "\x00"])
 def test_nothing_else_is_searched(root: Client, acme_rows: Rows, term: str) -> None:
+    index_for_search(acme_rows.product)
     answer = root.get(listing("engagement_user"), {"q": term})
     if "\x00" not in term:
         assert not answer.context["cl"].result_list
@@ -167,6 +169,7 @@ def test_nothing_else_is_searched(root: Client, acme_rows: Rows, term: str) -> N
 
 
 def test_an_account_is_found_by_its_domain(root: Client, acme_rows: Rows) -> None:
+    index_for_search(acme_rows.product)
     answer = root.get(listing("engagement_account"), {"q": "ACME-account.example"})
     assert [row.external_id for row in answer.context["cl"].result_list] == ["acme-account"]
 

@@ -34,6 +34,7 @@ class For(Enum):
 
 OF_NO_ROW = {
     "index": For.STAFF,
+    "search": For.STAFF,
     "login": For.ANYBODY,
     "logout": For.ANYBODY,
     "password_change": For.STAFF,

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from engagement.admin.subject_export import csv_cell
 from engagement.models import ProductMember, UserEngagement
-from tests.admin.rows import NOON, Rows, a_user
+from tests.admin.rows import NOON, Rows, a_user, index_for_search
 
 
 def exported(who: Client, kind: str = "user", query: dict[str, Any] | None = None) -> Any:
@@ -47,6 +47,7 @@ def test_an_export_respects_search_workspace_and_segment(root: Client, acme_rows
     assert [(row[0], row[-1]) for row in rows] == [("high", "100.0"), ("acme-user", "90.0")]
     chosen["segment"] = acme_rows.segment.pk
     assert len(exported(root, query=chosen)) == 3
+    index_for_search(acme_rows.product)
     assert [row[0] for row in exported(root, query={**chosen, "q": "hig"})[1:]] == ["high"]
 
 

@@ -23,8 +23,7 @@ def test_a_newcomer_sends_a_first_event_and_finds_it(browser: Browser) -> None:
     browser.fill("id_password", PASSWORD)
     browser.press("input[type=submit]")
     # The product's page says what to do next.
-    browser.follow("Products")
-    browser.follow("Acme")
+    browser.follow("Settings")
     assert "There is none yet: create one." in browser.text
     browser.follow("create one")
     browser.fill("id_name", "web")
@@ -87,7 +86,7 @@ def test_a_manager_tries_a_quarantined_message_again_from_the_log(
     key = IngestionKey.create(acme, "web")
     quarantined(acme, 1_000_001, key, "ada")
     browser = as_member("manager")
-    browser.follow("Ingestion log")
+    browser.follow("Ingestion")
     assert "In quarantine" in browser.text
     browser.press_labelled("Try again")
     assert "1 message is back in the inbox" in browser.text

@@ -31,6 +31,9 @@ FAST_RETRY_POLICY = RetryPolicy(
     jitter=lambda: 1.0,
 )
 
+# What the form asks for before it stores details.
+CHECKED = (Endpoint.VENDOR, Endpoint.LISTING, Endpoint.LICENSES)
+
 State, Kind, RunState = Connection.State, SyncRun.Kind, SyncRun.State
 
 

@@ -18,7 +18,7 @@ from marketplace.simulator.faults import (
 )
 from marketplace.simulator.server import Simulator
 from marketplace.simulator.vendor import create_vendor
-from tests.marketplace.connections import details_of, fast_client
+from tests.marketplace.connections import CHECKED, details_of, fast_client
 from tests.start.running import free_port
 
 OWNER = create_vendor()
@@ -124,7 +124,7 @@ def test_a_vendor_that_the_account_may_not_view_may_be_a_mistyped_one(simulator:
     assert sentence.startswith("This account may not view the vendor 1234567. Check the number")
 
 
-@pytest.mark.parametrize("endpoint", list(Endpoint))
+@pytest.mark.parametrize("endpoint", CHECKED)
 def test_an_address_that_is_gone_is_nobodys_mistake(
     simulator: Simulator, endpoint: Endpoint
 ) -> None:

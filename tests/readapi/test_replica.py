@@ -268,10 +268,16 @@ def test_metrics_report_the_lag(
 ) -> None:
     settings.METRICS_TOKEN = "let-the-monitor-in"
     assert lag(client) == [0]
-    follower.pause()
-    time.sleep(0.2)
-    # Without changes there is no lag.
-    assert lag(client) == [0]
+
+    def lag_without_changes() -> list[float]:
+        follower.resume()
+        follower.catch_up()
+        follower.pause()
+        time.sleep(0.2)
+        return lag(client)
+
+    # PostgreSQL itself logs something now and then.
+    assert any(lag_without_changes() == [0] for _ in range(3))
     rename("initech", "Initrode")
     sql.fetch("SELECT pg_logical_emit_message(false, 'tests', '', true)::text")
     (behind,) = lag(client)
@@ -390,11 +396,15 @@ def foreign_database(filled: Workspace, follower: Replica) -> Iterator[str]:
     assert settings.EMBEDDED_POSTGRES is not None
     where = settings.EMBEDDED_POSTGRES.database_settings()
     with psycopg.connect(
-        host=where["HOST"], user=where["USER"], dbname=where["NAME"], autocommit=True
-    ) as other:
-        other.execute("CREATE TABLE django_migrations AS SELECT 1 AS id, now() AS applied")
-        yield where["NAME"]
-        other.execute("DROP TABLE django_migrations")
+        host=where["HOST"], user=where["USER"], dbname="postgres", autocommit=True
+    ) as server:
+        server.execute("CREATE DATABASE foreign_service")
+        with psycopg.connect(
+            host=where["HOST"], user=where["USER"], dbname="foreign_service", autocommit=True
+        ) as other:
+            other.execute("CREATE TABLE django_migrations AS SELECT 1 AS id, now() AS applied")
+            yield "foreign_service"
+        server.execute("DROP DATABASE foreign_service WITH (FORCE)")
 
 
 @pytest.mark.parametrize("has_tables", [True, False])

@@ -192,7 +192,7 @@ def test_a_newcomer_sees_a_live_connection_and_every_line_is_an_object(folder: P
     assert survivors(processes) == []
     lines = [json.loads(line) for line in up.output]
     assert all(isinstance(line, dict) and line["message"] is not None for line in lines)
-    assert {"up", "postgres", "web", "market"} <= {line.get("process") for line in lines}
+    assert {"up", "postgres", "web"} <= {line.get("process") for line in lines}
     (complaint,) = (line for line in lines if "Invalid request" in line["message"])
     assert (complaint["logger"], complaint["process"]) == ("gunicorn.error", "web")
 

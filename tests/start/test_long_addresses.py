@@ -52,7 +52,7 @@ def test_a_longer_address_is_refused_in_the_documented_shape(
         "Ask for a shorter value.",
     }
     for method, path, said in operations(described):
-        if method == "get":
+        if method == "get" and path.startswith("/v"):
             assert shapes.faults(media(said["responses"]["414"])["schema"], told) == [], path
     # The server goes on.
     assert get(port, "/")[0] == 200
