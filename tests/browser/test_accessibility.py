@@ -22,6 +22,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 AXE = HERE / "node_modules" / "axe-core" / "axe.min.js"
 # WCAG 2.2 AA, and what axe's authors recommend besides.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+# Redirects, data, and pages with the same template as another one here.
+LEFT_OUT = ("_history", "_revoke", "_reveal", "_export", "_progress", "_preview", "_effect")
+LEFT_OUT += ("_status", "_forget", "_test", "_sync", "_run", "_try_again", "_password_change")
 # Of these, only colors depend on the theme.
 COLORS = {"type": "rule", "values": ["color-contrast"]}
 RUN = """
@@ -32,8 +35,7 @@ axe.run(document, {resultTypes: ["violations"], runOnly: arguments[0]}).then(res
 """
 
 
-def violations(browser: Browser, script: str, rules: Any = RULES) -> list[Any]:
-    browser.driver.execute_script(script)
+def violations(browser: Browser, rules: Any = RULES) -> list[Any]:
     found: list[Any] = browser.driver.execute_async_script(RUN, rules)
     return found
 
@@ -48,7 +50,8 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: 
     processing.drain(timezone.now)
     rescore.rescore(timezone.now())
     browser.open("/admin/")
-    found = [("login", *violation) for violation in violations(browser, script)]
+    browser.driver.execute_script(script)
+    found = [("login", *violation) for violation in violations(browser)]
     root = AdminUser.objects.create_superuser("root", password=PASSWORD)
     browser.log_in("root", PASSWORD)
     ProductMember.objects.create(product=acme, user=root)
@@ -56,7 +59,9 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: 
     places += [
         address.url
         for address in addresses(rows)
-        if address.name not in NO_PAGES | {"app_list"} and address.whom is not For.ANYBODY
+        if address.name not in NO_PAGES | {"app_list"}
+        and address.whom is not For.ANYBODY
+        and not address.name.endswith(LEFT_OUT)
     ]
     places += [
         f"/admin/engagement/{kind}/?workspace={rows.workspace.pk}" for kind in ("account", "user")
@@ -66,7 +71,8 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: 
         browser.open(url)
         if not browser.all("#container") or browser.all("input[name=username][autofocus]"):
             continue
+        browser.driver.execute_script(script)
         for scheme, rules in (("light", RULES), ("dark", COLORS)):
             browser.prefer(scheme)
-            found += [(url, scheme, *violation) for violation in violations(browser, script, rules)]
-    assert found == []
+            found += [(url, scheme, *violation) for violation in violations(browser, rules)]
+    assert found == [], "\n".join(map(str, found))
