@@ -23,8 +23,10 @@ AXE = HERE / "node_modules" / "axe-core" / "axe.min.js"
 # WCAG 2.2 AA, and what axe's authors recommend besides.
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 # Redirects, data, and pages with the same template as another one here.
-LEFT_OUT = ("_history", "_revoke", "_reveal", "_export", "_progress", "_preview", "_effect")
-LEFT_OUT += ("_status", "_forget", "_test", "_sync", "_run", "_try_again", "_password_change")
+LEFT_OUT = (
+    *("_history", "_revoke", "_reveal", "_export", "_progress", "_preview", "_effect"),
+    *("_status", "_forget", "_test", "_sync", "_run", "_try_again", "_password_change"),
+)
 # Of these, only colors depend on the theme.
 COLORS = {"type": "rule", "values": ["color-contrast"]}
 RUN = """
