@@ -57,9 +57,12 @@ def run_steps(up: Up) -> list[str]:
 
 def scored(up: Up) -> bool:
     headers = {"Authorization": f"Bearer {up.credentials['api_token']}"}
-    address = f"http://127.0.0.1:{up.port}/v2/accounts?workspace_id=1"
-    accounts = json.loads(fetch(address, headers=headers)[1])["data"]
-    return len(accounts) == 2 and all(account["score"] for account in accounts)
+    base = f"http://127.0.0.1:{up.port}/v2"
+    accounts = json.loads(fetch(f"{base}/accounts?workspace_id=1", headers=headers)[1])["data"]
+    (workspace,) = json.loads(fetch(f"{base}/workspaces?expand=stats", headers=headers)[1])["data"]
+    # The cached counts follow the scores.
+    is_counted = workspace["stats"]["total_accounts"] == 2
+    return len(accounts) == 2 and all(account["score"] for account in accounts) and is_counted
 
 
 def run(up: Up, line: str) -> str:
