@@ -73,7 +73,7 @@ def _find(products: Iterable[Product], scope: Scope, title: str, term: str, limi
     names = {product.pk: product.name for product in products}
     matches: list[lookup.Match] = []
     for product_id in names:
-        matches += lookup.find([product_id], scope, term)
+        matches += lookup.find(product_id, scope, term)
         if len(matches) > limit:
             break
     shown = matches[:limit]

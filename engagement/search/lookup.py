@@ -28,20 +28,17 @@ class Match(NamedTuple):
     text: str
 
 
-def find(product_ids: Collection[int], scope: Scope, term: str) -> list[Match]:
-    """The products' users or accounts that match *term*: any part, in upper or lower case.
+def find(product_id: int, scope: Scope, term: str) -> list[Match]:
+    """The product's users or accounts that match *term*: any part, in upper or lower case.
 
-    At most CANDIDATES for each product, best first: texts that begin with the term, then those with
-    a word that does, then others. If more match, it is not determined which are found. Raises
+    At most CANDIDATES, best first: texts that begin with the term, then those with a word that
+    does, then others. If more match, it is not determined which are found. Raises
     sql.StatementTimeout.
     """
-    matches: list[Match] = []
-    for product_id in product_ids:
-        rows = matching_entries([product_id], scope, term).values_list(
-            "product_id", "subject_id", "text"
-        )
-        with sql.statement_timeout(TIMEOUT_SECONDS):
-            matches += (Match(*row) for row in rows[:CANDIDATES])
+    rows = matching_entries([product_id], scope, term)
+    with sql.statement_timeout(TIMEOUT_SECONDS):
+        columns = rows.values_list("product_id", "subject_id", "text")[:CANDIDATES]
+        matches = [Match(*row) for row in columns]
     normal = _normalize(term)
     return sorted(matches, key=lambda match: _rank(match, normal))
 

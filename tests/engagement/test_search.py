@@ -21,7 +21,7 @@ ID = "6f1c9b1e-3d9a-4c55-9d4a-1b7d6b0f2a11"
 
 def found(product: Product, term: str, scope: Scope = "account") -> list[str]:
     """The external ids of the matches, best first."""
-    ids = [match.subject_id for match in lookup.find([product.pk], scope, term)]
+    ids = [match.subject_id for match in lookup.find(product.pk, scope, term)]
     subjects = (User if scope == "user" else Account).objects.in_bulk(ids)
     return [subjects[id].external_id for id in ids]
 
