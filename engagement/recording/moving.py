@@ -140,10 +140,7 @@ def has_requests() -> bool:
 
 def process_requests(out_of_time: Callable[[], bool] = lambda: False) -> bool:
     """Process the requests of all products. Returns False if time ran out first."""
-    while not out_of_time():
-        if not retries.retry_on_conflict(_step):
-            return True
-    return False
+    return retries.repeat_steps(_step, out_of_time)
 
 
 def _step() -> bool:
