@@ -38,6 +38,10 @@ def trait_filter(condition: TraitCondition, traits: str) -> Q:
             return trait_equals(traits, name, str(value))
         case "is_not":
             return null_safe_not(trait_equals(traits, name, str(value)))
+        case "is_ignoring_case":
+            return _equals_ignoring_case(traits, name, str(value))
+        case "is_not_ignoring_case":
+            return null_safe_not(_equals_ignoring_case(traits, name, str(value)))
         case "contains":
             return Q(_Contains(traits, name, str(value)))
         case "is_set":
@@ -66,6 +70,12 @@ def trait_equals(traits: str, name: str, value: str) -> Q:
         with suppress(msgspec.DecodeError):
             equals |= Q(**{f"{traits}__contains": {name: msgspec.json.decode(value)}})
     return equals
+
+
+def _equals_ignoring_case(traits: str, name: str, value: str) -> Q:
+    """As ``trait_equals``, in any case. No index supports it. It may be NULL."""
+    # JSON writes its booleans in lower case.
+    return Q(_SameText(traits, name, value)) | trait_equals(traits, name, value.lower())
 
 
 def null_safe_not(condition: Q) -> Q:
@@ -143,6 +153,19 @@ class TraitType(Func):
 
     def __init__(self, traits: str, name: str) -> None:
         super().__init__(_trait(traits, name))
+
+
+class _SameText(Func):
+    """Whether a trait is the text *text*, ignoring case."""
+
+    template = (
+        "(SELECT CASE jsonb_typeof(v) WHEN 'string' THEN lower(v #>> '{}') = lower(x) END "
+        "FROM (VALUES (%(expressions)s)) AS trait(v, x))"
+    )
+    output_field = BooleanField()
+
+    def __init__(self, traits: str, name: str, text: str) -> None:
+        super().__init__(_trait(traits, name), Value(text))
 
 
 class _Contains(Func):
