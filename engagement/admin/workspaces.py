@@ -27,6 +27,7 @@ from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_init
 from engagement.admin.pages import ExtraView, PageAdmin
 from engagement.admin.recent_events import load_recent_events
 from engagement.admin.scoping import ProductFilter, TabularInline, deferred_script
+from engagement.admin.subject_urls import trait_values_url
 from engagement.admin.suggestions import load_suggestions
 from engagement.admin.weight_forms import (
     WeightForm,
@@ -217,6 +218,7 @@ class WorkspaceAdmin(PageAdmin):
                 "event_names": rows.suggestions.events,
                 "preview": self._preview(obj, rows),
                 "preview_url": self.view_url("preview", obj),
+                "values_url": trait_values_url(obj.pk),
                 "effect": self._effect(request, obj),
                 "effect_url": self.view_url("effect", obj),
             }
