@@ -59,6 +59,7 @@ OWN_VIEWS = {
     # It redirects to delete_all.
     "engagement_product_delete": For.SUPERUSERS,
     "engagement_segment_preview": For.MANAGERS,
+    "engagement_segment_values": For.MANAGERS,
     "engagement_workspace_preview": For.MANAGERS,
     "engagement_workspace_effect": For.MANAGERS,
     "engagement_workspace_progress": For.MEMBERS,
