@@ -10,6 +10,7 @@ import msgspec
 from django.db.models import (
     BooleanField,
     Case,
+    DateField,
     DateTimeField,
     DecimalField,
     F,
@@ -23,6 +24,7 @@ from django.db.models import (
 from django.db.models.lookups import GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
 
 from engagement.rules.rules import TraitCondition, parse_day
+from engagement.trait_days import ISO_TIME, MAX_TEXT_LENGTH, UNIX_TIME
 from engagement.traits import canonical_name
 
 _JSON_SCALAR = re.compile(
@@ -143,6 +145,41 @@ class _Time(_TraitText):
         "'(:[0-9]{2}:[0-9]{2})[.,][0-9]{1,9}', '\\1') AS v) AS trait)"
     )
     output_field = DateTimeField()
+
+
+class TraitDay(Func):
+    """The UTC day of a trait as ``parse_trait_day()`` reads it; else NULL.
+
+    A Unix time is in milliseconds from 100,000,000,000 on, and beyond the year 9999 it is no time.
+    A fraction is cut off, because PostgreSQL would round it, maybe to the next day.
+    """
+
+    template = (
+        "(SELECT CASE WHEN v IS NULL THEN NULL "
+        f"WHEN is_number OR (length(v) <= {MAX_TEXT_LENGTH} AND v ~ '{UNIX_TIME}') THEN "
+        "(SELECT CASE WHEN s > 0 AND s < 253402300800 "
+        "THEN '1970-01-01'::date + floor(round(s, 6) / 86400)::integer END "
+        "FROM (SELECT CASE WHEN n >= 100000000000 THEN n / 1000 ELSE n END AS s "
+        "FROM (SELECT v::numeric AS n) AS number) AS seconds) "
+        f"WHEN length(v) <= {MAX_TEXT_LENGTH} AND v ~ '{ISO_TIME}' THEN "
+        "(SELECT CASE WHEN pg_input_is_valid(t, 'timestamptz') "
+        "THEN (t::timestamptz AT TIME ZONE 'UTC')::date END "
+        "FROM (SELECT regexp_replace(v, '[.,][0-9]+', '') AS t) AS whole) "
+        "END FROM (SELECT jsonb_typeof(j) = 'number' AS is_number, "
+        "CASE WHEN jsonb_typeof(j) IN ('number', 'string') THEN j #>> '{}' END AS v "
+        "FROM (SELECT %(function)s(%(expressions)s) AS j) AS trait) AS value)"
+    )
+    function = "jsonb_object_field"
+    output_field: Any = DateField()
+
+    def __init__(self, traits: str, name: str) -> None:
+        super().__init__(F(traits), Value(canonical_name(name)))
+
+
+class TraitKeyword(_TraitText):
+    """A trait in lower case, or an empty text where it is missing. Only ASCII letters change."""
+
+    template = "lower(COALESCE(%(function)s(%(expressions)s), '') COLLATE \"C\")"
 
 
 class TraitType(Func):

@@ -6,12 +6,14 @@
 WITH counted_user AS NOT MATERIALIZED ({counted_users})
 INSERT INTO engagement_accountengagement AS e (
     product_id, score_set_id, account_id, active_users, total_users, raw, raw_yesterday,
-    raw_last_period, event_count, active_days, name_count, last_active_at)
+    raw_last_period, event_count, active_days, name_count, last_active_at, top_user_points,
+    name_count_last_period, active_users_last_period)
 SELECT
     a.product_id, %(score_set)s, a.id, n.active_users, members.count + n.former_users,
     COALESCE(n.raw, 0), COALESCE(n.raw_yesterday, 0), COALESCE(n.raw_last_period, 0),
     COALESCE(n.event_count, 0), COALESCE(n.active_days, 0), COALESCE(n.name_count, 0),
-    COALESCE(n.last_at, earlier.last_at)
+    COALESCE(n.last_at, earlier.last_at), COALESCE(n.top_user_points, 0),
+    COALESCE(n.name_count_last_period, 0), COALESCE(n.active_users_last_period, 0)
 FROM engagement_account a
 LEFT JOIN LATERAL (
     SELECT
@@ -23,6 +25,11 @@ LEFT JOIN LATERAL (
         count(DISTINCT event_name_id) FILTER (WHERE recent > 0 AND weight > 0) AS name_count,
         max(last_at) FILTER (WHERE weight > 0) AS last_at,
         count(DISTINCT user_id) FILTER (WHERE recent > 0 AND weight > 0) AS active_users,
+        max(user_points) AS top_user_points,
+        count(DISTINCT event_name_id) FILTER (WHERE last_period > 0 AND weight > 0)
+            AS name_count_last_period,
+        count(DISTINCT user_id) FILTER (WHERE last_period > 0 AND weight > 0)
+            AS active_users_last_period,
         -- Their current account is another one, or none. The others are counted as members.
         count(DISTINCT user_id) FILTER (WHERE current_account_id IS DISTINCT FROM a.id)
             AS former_users
@@ -30,7 +37,9 @@ LEFT JOIN LATERAL (
         SELECT
             by_name.*,
             u.account_id AS current_account_id,
-            COALESCE(w.weight, %(default_weight)s) AS weight
+            COALESCE(w.weight, %(default_weight)s) AS weight,
+            sum(recent * COALESCE(w.weight, %(default_weight)s)) OVER (PARTITION BY by_name.user_id)
+                AS user_points
         FROM (
             -- One row per user and event name first, as in score_users.sql.
             SELECT
@@ -85,10 +94,15 @@ ON CONFLICT (product_id, score_set_id, account_id) DO UPDATE SET
     event_count = EXCLUDED.event_count,
     active_days = EXCLUDED.active_days,
     name_count = EXCLUDED.name_count,
-    last_active_at = EXCLUDED.last_active_at
+    last_active_at = EXCLUDED.last_active_at,
+    top_user_points = EXCLUDED.top_user_points,
+    name_count_last_period = EXCLUDED.name_count_last_period,
+    active_users_last_period = EXCLUDED.active_users_last_period
 WHERE (e.active_users, e.total_users, e.raw, e.raw_yesterday, e.raw_last_period, e.event_count,
-       e.active_days, e.name_count, e.last_active_at)
+       e.active_days, e.name_count, e.last_active_at, e.top_user_points, e.name_count_last_period,
+       e.active_users_last_period)
     IS DISTINCT FROM
       (EXCLUDED.active_users, EXCLUDED.total_users, EXCLUDED.raw, EXCLUDED.raw_yesterday,
        EXCLUDED.raw_last_period, EXCLUDED.event_count, EXCLUDED.active_days, EXCLUDED.name_count,
-       EXCLUDED.last_active_at)
+       EXCLUDED.last_active_at, EXCLUDED.top_user_points, EXCLUDED.name_count_last_period,
+       EXCLUDED.active_users_last_period)
