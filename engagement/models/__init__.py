@@ -7,6 +7,7 @@ from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.logins import LoginAttempts
 from engagement.models.operation_counters import OperationCounter
+from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
 from engagement.models.scores import (
     AccountEngagement,
@@ -45,6 +46,7 @@ __all__ = [
     "LoginAttempts",
     "Membership",
     "OperationCounter",
+    "OrderChunk",
     "Product",
     "ProductMember",
     "ReattributionRequest",
@@ -54,6 +56,7 @@ __all__ = [
     "SearchBacklog",
     "SearchEntry",
     "Segment",
+    "StoredOrder",
     "User",
     "UserEngagement",
     "Workspace",

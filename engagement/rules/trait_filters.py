@@ -47,9 +47,9 @@ def trait_filter(condition: TraitCondition, traits: str) -> Q:
         case "contains":
             return Q(_Contains(traits, name, str(value)))
         case "is_set":
-            return Q(IsNull(_TraitText(traits, name), False))
+            return Q(IsNull(TraitText(traits, name), False))
         case "is_not_set":
-            return Q(IsNull(_TraitText(traits, name), True))
+            return Q(IsNull(TraitText(traits, name), True))
         case "at_least":
             return Q(GreaterThanOrEqual(TraitNumber(traits, name), _number(value)))
         case "at_most":
@@ -104,7 +104,7 @@ def _day(value: Any) -> date:
 # --- Expressions ----------------------------------------------------------------------------
 
 
-class _TraitText(Func):
+class TraitText(Func):
     """A trait as text; NULL where it is missing.
 
     A function, because Django's key lookups treat a name like ``5`` as a list index.
@@ -117,7 +117,7 @@ class _TraitText(Func):
         super().__init__(F(traits), Value(canonical_name(name)))
 
 
-class TraitNumber(_TraitText):
+class TraitNumber(TraitText):
     """A trait that is a number, or a text that is a plain decimal number; else NULL.
 
     Uses CASE, because PostgreSQL may evaluate the operands of AND in any order.
@@ -130,7 +130,7 @@ class TraitNumber(_TraitText):
     output_field = DecimalField()
 
 
-class _Time(_TraitText):
+class _Time(TraitText):
     """A trait that is an ISO 8601 date or time, to the second; else NULL. Without a zone it is UTC.
 
     PostgreSQL also accepts ``now`` and ``infinity`` as times, and raises an error for a date such
