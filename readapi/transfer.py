@@ -16,7 +16,8 @@ from django.utils.http import parse_etags
 
 # A smaller response fits into one packet anyway.
 MIN_COMPRESSED_BYTES = 1_000
-# 100 accounts with five traits: level 1 takes 0.3 ms for 87% less, level 6 takes 0.9 ms for 89%.
+# Of 100 accounts with five traits, level 1 leaves 15% of the bytes. Level 6 leaves 12% and takes
+# half as long again.
 COMPRESSION_LEVEL = 1
 
 

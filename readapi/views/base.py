@@ -16,7 +16,7 @@ from readapi import errors, pagination, parameters, replica, transfer
 from readapi.authentication import BearerTokenAuthentication
 from readapi.links import LinkBuilder
 from readapi.models import ApiToken
-from readapi.pagination import ResultPage
+from readapi.pagination import ResultPage, Total
 from readapi.parameters import Parameters
 from readapi.throttling import TokenRateThrottle
 
@@ -100,7 +100,10 @@ class ReadView(JsonView):
         return Response({"data": record, "_expansions": self.expansions})
 
     def page_response(
-        self, page: ResultPage[Any], records: Sequence[Mapping[str, object]]
+        self,
+        page: ResultPage[Any],
+        records: Sequence[Mapping[str, object]],
+        total: Total | None = None,
     ) -> Response:
         links = {"self": self.links.request}
         if page.next is not None:
@@ -110,7 +113,7 @@ class ReadView(JsonView):
         return Response(
             {
                 "data": records,
-                "pagination": pagination.pagination_record(page),
+                "pagination": pagination.pagination_record(page, total),
                 "_expansions": self.expansions,
                 "_links": links,
             }
