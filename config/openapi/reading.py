@@ -20,6 +20,7 @@ from config.openapi.pieces import (
 from config.server import gunicorn, uri_too_long
 from readapi import authentication, errors, parameters, records, views
 from readapi.records import One, Page
+from readapi.views import rankings
 from readapi.views.base import ReadView
 
 SECURITY: list[Json] = [{"readToken": []}]
@@ -62,10 +63,43 @@ _PARAMETERS = [
         {"type": "boolean", "default": False},
         "Leave out the segments that every workspace comes with.",
     ),
+    query(
+        "segment_id",
+        _ID,
+        "Return only members of this segment, which must be of the same scope as the list.",
+    ),
+    query(
+        "min_score",
+        {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.1},
+        "Return only records with at least this score. One decimal.",
+    ),
+    query(
+        "trait",
+        {
+            "type": "array",
+            "items": {**_TEXT, "pattern": "^[^:\\u0000]+:[^\\u0000]+$", "maxLength": 700},
+            "maxItems": parameters.MAX_TRAITS,
+        },
+        "Return only records with this trait: its name, a colon, and its exact value, such as "
+        "`plan:pro`. Repeat the parameter for several traits: all must match.",
+        style="form",
+        explode=True,
+        example=["plan:pro"],
+    ),
+    query(
+        "sort",
+        {"type": "string", "enum": list(rankings.SORTS), "default": rankings.SORTS[0]},
+        "The order of the list. `-` means: highest first.",
+    ),
+    query(
+        "total",
+        {"type": "boolean", "default": False},
+        "Add `pagination.total`, the number of records on all pages.",
+    ),
     list_query(
         "traits",
         {**_TEXT, "pattern": "^[^\\u0000,]*$"},
-        "The traits that `expand=traits` returns, by default all. A trait that the user does not "
+        "The traits that `expand=traits` returns, by default all. A trait that the record does not "
         "have is null.",
         minItems=1,
         maxItems=parameters.MAX_TRAITS,
@@ -99,6 +133,7 @@ PARAMETERS: dict[str, Json] = {parameter["name"]: parameter for parameter in _PA
 _CODES: dict[str, tuple[str, ...]] = {
     "workspace_id": ("missing_workspace_id", "invalid_workspace_id"),
     "match_type": ("missing_match_parameter",),
+    "trait": ("too_many_traits",),
     "traits": ("too_many_traits",),
     "limit": ("invalid_limit",),
     "offset": ("invalid_offset",),
@@ -125,6 +160,18 @@ def _match_parameters(match_types: tuple[str, ...]) -> dict[str, Json]:
     }
 
 
+_EXACTNESS = {
+    "tracking_id": "exactly this",
+    "name": "exactly this",
+    "domain": "this, ignoring case",
+    "email": "this, ignoring case",
+}
+LOOKUP_PARAMETERS = {
+    name: query(name, _TEXT, f"Return all records, and only those, whose `{name}` is {exactness}.")
+    for name, exactness in _EXACTNESS.items()
+}
+
+
 def _parameters(operation: ReadOperation, path_ids: list[str]) -> Iterator[Json]:
     view = operation.view
     for name in path_ids:
@@ -137,7 +184,7 @@ def _parameters(operation: ReadOperation, path_ids: list[str]) -> Iterator[Json]
             "description": description,
             "example": 1,
         }
-    described = PARAMETERS
+    described = PARAMETERS | LOOKUP_PARAMETERS
     if operation.match_types:
         described = described | _match_parameters(operation.match_types)
     if view.EXPANSIONS:
@@ -192,7 +239,7 @@ UNAVAILABLE = error_response(
 
 
 def _bad_request(names: tuple[str, ...]) -> Json:
-    codes = [code for name in names for code in _CODES.get(name, ())]
+    codes = list(dict.fromkeys(code for name in names for code in _CODES.get(name, ())))
     codes += ["unknown_parameter", "invalid_parameter", "invalid_expand"]
     return error_response(
         f"A parameter is invalid: {_listed(codes)}.",
@@ -232,7 +279,7 @@ OPERATIONS = [
         "List accounts by score, or find one",
         "Accounts",
         Page[records.AccountRecord],
-        examples.page(examples.ACCOUNT, "accounts?workspace_id=1"),
+        examples.page(examples.LISTED_ACCOUNT, "accounts?workspace_id=1", "traits", "metrics"),
         match_types=("domain", "name", "tracking_id"),
     ),
     ReadOperation(
@@ -242,6 +289,14 @@ OPERATIONS = [
         "Accounts",
         One[records.ExpandedAccount],
         examples.single_record(examples.EXPANDED_ACCOUNT, *views.AccountDetail.EXPANSIONS),
+    ),
+    ReadOperation(
+        views.AccountUsers,
+        "listAccountUsers",
+        "List the users of an account by score",
+        "Accounts",
+        Page[records.UserRecord],
+        examples.page(examples.LISTED_USER, "accounts/17/users?workspace_id=1", "traits"),
     ),
     ReadOperation(
         views.UserList,

@@ -23,6 +23,7 @@ LISTS = ["/v2/workspaces", "/v2/accounts", "/v2/users", "/v2/segments"]
 WITHIN_A_WORKSPACE = [
     *LISTS[1:],
     "/v2/accounts/1",
+    "/v2/accounts/1/users",
     "/v2/users/1",
     "/v2/segments/1",
     "/v2/segments/1/members",
@@ -103,12 +104,13 @@ def test_offset_and_cursor_are_mutually_exclusive(acme_reads: Reads, workspace: 
     [
         ("/v2/workspaces", "stats"),
         ("/v2/workspaces/1", "stats"),
-        ("/v2/accounts", "does not support"),
+        ("/v2/accounts", "traits, metrics"),
         ("/v2/accounts/1", "traits"),
-        ("/v2/users", "does not support"),
+        ("/v2/users", "traits, metrics"),
         ("/v2/users/1", "traits"),
         ("/v2/segments/1", "does not support"),
-        ("/v2/segments/1/members", "does not support"),
+        ("/v2/segments/1/members", "traits, metrics"),
+        ("/v2/accounts/1/users", "traits, metrics"),
     ],
 )
 def test_an_unknown_expansion_returns_400(address: str, allowed: str, acme_reads: Reads) -> None:
@@ -308,14 +310,16 @@ def test_an_unreachable_database_returns_503(
 
 
 NAMES = st.sampled_from(
-    ["workspace_id", "limit", "offset", "cursor", "expand", "traits", "match_type", "match_value"]
-)
+    ["workspace_id", "limit", "offset", "cursor", "expand", "traits", "match_type", "match_value",
+     "sort", "min_score", "trait", "segment_id", "total", "domain", "email", "name", "tracking_id"]
+)  # fmt: skip
 TEXTS = st.one_of(
     st.text(max_size=30),
     st.integers().map(str),
     st.sampled_from(
         ["email", "domain", "tracking_id", "name", "am.tier", "traits", "stats", "1e5", "true",
-         "1e308", "1e400", "-0", '{"a":1}', "\\u0000", "%", "'", '"', "\\", "\ufffd", "\udfff"]
+         "1e308", "1e400", "-0", "plan:pro", ":", "99.9", "score",
+         '{"a":1}', "\\u0000", "%", "'", '"', "\\", "\ufffd", "\udfff"]
     ),
 )  # fmt: skip
 PAIRS = st.lists(st.tuples(NAMES, TEXTS), max_size=5)
