@@ -11,7 +11,7 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import Field, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
@@ -266,10 +266,10 @@ class SegmentAdmin(PageAdmin):
         obj.save(update_fields=update_fields if change else None)
         counts.invalidate([obj.workspace.scores_id] if obj.workspace.scores_id else [])
 
-    def response_post_save_add(self, request: HttpRequest, obj: Segment) -> HttpResponse:
+    def response_post_save_add(self, request: HttpRequest, obj: Segment) -> HttpResponseRedirect:
         return redirect(_members_url(obj))
 
-    def response_post_save_change(self, request: HttpRequest, obj: Segment) -> HttpResponse:
+    def response_post_save_change(self, request: HttpRequest, obj: Segment) -> HttpResponseRedirect:
         return redirect(_members_url(obj))
 
     def page_actions(self, request: HttpRequest, obj: Segment) -> Sequence[PageAction]:

@@ -83,7 +83,7 @@ class ValueCount(NamedTuple):
     """A value of a trait, and the number of subjects that have it."""
 
     text: str
-    count: int
+    subjects: int
 
 
 @dataclass(frozen=True)

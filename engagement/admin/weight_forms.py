@@ -139,7 +139,7 @@ class WeightFormSet(NamedFieldsFormSet):
 
     def _should_delete_form(self, form: Any) -> bool:
         is_default = form.instance.pk and form.cleaned_data.get("weight", 0) is None
-        return bool(is_default or super()._should_delete_form(form))
+        return bool(is_default or super()._should_delete_form(form))  # type: ignore[misc]
 
     def clean(self) -> None:
         super().clean()

@@ -54,14 +54,17 @@ class WeightInline(TabularInline):
     formset = WeightFormSet
     template = "admin/engagement/weights.html"
     extra = 1
-    fields = ["listed", "event", "weight"]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
         # The other fields belong to the form, which a read-only row does not have.
         return [] if self.has_change_permission(request, obj) else ["weight"]
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
-        return self.fields if self.has_change_permission(request, obj) else ["weight"]
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return (
+            ["listed", "event", "weight"]
+            if self.has_change_permission(request, obj)
+            else ["weight"]
+        )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("event_name").order_by("event_name")

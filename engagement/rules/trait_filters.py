@@ -176,7 +176,7 @@ class TraitDay(Func):
         super().__init__(F(traits), Value(canonical_name(name)))
 
 
-class TraitKeyword(_TraitText):
+class TraitKeyword(TraitText):
     """A trait in lower case, or an empty text where it is missing. Only ASCII letters change."""
 
     template = "lower(COALESCE(%(function)s(%(expressions)s), '') COLLATE \"C\")"
