@@ -138,9 +138,11 @@ class Total(NamedTuple):
     counted_at: str | None = None
 
 
-def parse_page_request(query: Parameters, list_name: str, order: Order) -> PageRequest:
+def parse_page_request(
+    query: Parameters, list_name: str, order: Order, max_limit: int = parameters.MAX_LIMIT
+) -> PageRequest:
     """The page of the list *list_name* that the parameters ask for."""
-    limit = parameters.limit(query)
+    limit = parameters.limit(query, max_limit)
     if "cursor" not in query:
         return PageRequest(list_name, limit, parameters.offset(query), None)
     if "offset" in query:

@@ -14,6 +14,8 @@ Parameters: TypeAlias = Mapping[str, str]
 MAX_INTEGER = 2**63 - 1
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
+# Of the lists of users and accounts. A million records are then 2,000 requests.
+MAX_RANKED_LIMIT = 500
 MAX_PARAMETERS = 100
 MAX_TRAITS = 8
 
@@ -96,11 +98,11 @@ def workspace_id(parameters: Parameters) -> int:
     return number
 
 
-def limit(parameters: Parameters) -> int:
-    """The maximum number of records on a page."""
+def limit(parameters: Parameters, largest: int) -> int:
+    """The maximum number of records on a page, at most *largest*."""
     number = _integer(parameters.get("limit", str(DEFAULT_LIMIT)))
-    if number is None or not 1 <= number <= MAX_LIMIT:
-        raise _invalid("limit", f"limit must be an integer from 1 to {MAX_LIMIT}.", "invalid_limit")
+    if number is None or not 1 <= number <= largest:
+        raise _invalid("limit", f"limit must be an integer from 1 to {largest}.", "invalid_limit")
     return number
 
 

@@ -237,6 +237,7 @@ def expand(
     With names, only the traits with these names leave the database, as ``expanded_traits``.
     """
     traits = f"{get_kind(scope).path}traits"
+    columns: tuple[str, ...]
     columns = ACCOUNT_SUMMARY_COLUMNS if scope == "account" else USER_SUMMARY_COLUMNS
     if "metrics" in expansions:
         columns += ACCOUNT_METRIC_COLUMNS if scope == "account" else METRIC_COLUMNS

@@ -283,7 +283,7 @@ Record = TypeVar("Record")
 
 
 class Pagination(TypedDict):
-    limit: Annotated[int, Meta(ge=1, le=100)]
+    limit: Annotated[int, Meta(ge=1, le=500)]
     offset: Annotated[int, Meta(ge=0, description="The number of records before this page.")]
     has_more: bool
     total: NotRequired[
@@ -307,10 +307,24 @@ class PageLinks(TypedDict):
     self: Url
     next: NotRequired[Url]
     prev: NotRequired[Url]
+    changes: NotRequired[
+        Annotated[
+            Url, Meta(description="What changed from now on: at the end of a `changed_since` walk.")
+        ]
+    ]
 
 
 class Page(TypedDict, Generic[Record]):
     data: list[Record]
+    deleted: NotRequired[
+        Annotated[
+            list[Id],
+            Meta(
+                description="With `changed_since`: IDs that are no longer in the list. You may "
+                "never have read some of them."
+            ),
+        ]
+    ]
     pagination: Pagination
     _expansions: list[str]
     _links: PageLinks
@@ -339,11 +353,11 @@ class LegacyMetrics(UnscaledMetrics, UserCounts):
     ]
 
 
-class LegacyAccount(AccountName):
+class LegacySummary(AccountName):
     metrics: LegacyMetrics
 
 
-class LegacyAnswer(LegacyAccount):
+class LegacyAccount(LegacySummary):
     """One account, at the root of the response."""
 
     _expansions: list[str]
@@ -352,11 +366,11 @@ class LegacyAnswer(LegacyAccount):
     segments: NotRequired[list[SegmentName]]
 
 
-class Error(TypedDict):
+class ApiError(TypedDict):
     code: Annotated[str, Meta(description="For programs. It does not change.")]
     message: Annotated[str, Meta(description="For people: what is wrong and what to do.")]
     field: NotRequired[Annotated[str, Meta(description="The parameter or field at fault.")]]
 
 
-class Refusal(TypedDict):
-    error: Error
+class ErrorResponse(TypedDict):
+    error: ApiError

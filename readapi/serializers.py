@@ -73,7 +73,7 @@ def account_record(
     traits: dict[str, Any] | None = None,
 ) -> records.AccountRecord:
     """An account of a list, with the expansions that are given."""
-    record: records.AccountRecord = {**account_summary(row, workspace, links)}
+    record = cast(records.AccountRecord, account_summary(row, workspace, links))
     if metrics is not None:
         record["metrics"] = _account_metrics(metrics)
     if traits is not None:
@@ -121,7 +121,7 @@ def user_record(
     traits: dict[str, Any] | None = None,
 ) -> records.UserRecord:
     """A user of a list, with the expansions that are given."""
-    record: records.UserRecord = {**user_summary(row, workspace, links)}
+    record = cast(records.UserRecord, user_summary(row, workspace, links))
     if metrics is not None:
         record["metrics"] = _metrics(metrics)
     if traits is not None:
@@ -139,7 +139,7 @@ def full_user(
     }
 
 
-def legacy_account(row: "RankedAccount", metrics: AccountMetrics) -> records.LegacyAccount:
+def legacy_account(row: "RankedAccount", metrics: AccountMetrics) -> records.LegacySummary:
     """The account as the legacy look-up shows it, without expansions."""
     return {
         **_account_name(row.account, row.account_name),

@@ -18,7 +18,7 @@ from config.openapi.pieces import (
     reference,
 )
 from config.server import gunicorn, uri_too_long
-from readapi import authentication, errors, parameters, records, views
+from readapi import authentication, changes, errors, parameters, records, views
 from readapi.records import One, Page
 from readapi.views import rankings
 from readapi.views.base import ReadView
@@ -92,6 +92,14 @@ _PARAMETERS = [
         "The order of the list. `-` means: highest first.",
     ),
     query(
+        "changed_since",
+        _TEXT,
+        "Return only what changed: `start` for all records, or a value from `_links.changes` of "
+        "the last page. Records come in the order of their IDs. Use it only with `cursor`, "
+        "`limit`, `expand`, and `traits`.",
+        example=changes.START,
+    ),
+    query(
         "total",
         {"type": "boolean", "default": False},
         "Add `pagination.total`, the number of records on all pages.",
@@ -109,7 +117,6 @@ _PARAMETERS = [
         {
             "type": "integer",
             "minimum": 1,
-            "maximum": parameters.MAX_LIMIT,
             "default": parameters.DEFAULT_LIMIT,
         },
         "The maximum number of records on a page.",
@@ -137,6 +144,7 @@ _CODES: dict[str, tuple[str, ...]] = {
     "traits": ("too_many_traits",),
     "limit": ("invalid_limit",),
     "offset": ("invalid_offset",),
+    "changed_since": ("invalid_cursor",),
     "cursor": ("invalid_cursor",),
 }
 
@@ -191,6 +199,9 @@ def _parameters(operation: ReadOperation, path_ids: list[str]) -> Iterator[Json]
         items = {"type": "string", "enum": list(view.EXPANSIONS)}
         expand = list_query("expand", items, "What to add to each record.", uniqueItems=True)
         described = described | {"expand": expand}
+    limit = PARAMETERS["limit"]
+    schema = limit["schema"] | {"maximum": view.MAX_LIMIT}
+    described = described | {"limit": limit | {"schema": schema}}
     for name in view.PARAMETERS:
         yield described[name]
 
@@ -252,7 +263,7 @@ def _bad_request(names: tuple[str, ...]) -> Json:
 # --- Operations -----------------------------------------------------------------------------
 
 # Users or accounts, by the segment's scope.
-MEMBERS: Json = {"anyOf": [reference("PageOfAccount"), reference("PageOfUser")]}
+MEMBERS: Json = {"anyOf": [reference("AccountList"), reference("UserList")]}
 _STATS = examples.WORKSPACE | {"stats": examples.STATS}
 _COUNTED_SEGMENT = examples.SEGMENT | {"member_count": 9}
 
@@ -336,7 +347,7 @@ OPERATIONS = [
         "listMembers",
         "List the members of a segment by score",
         "Segments",
-        "Members",
+        "MemberList",
         examples.page(examples.ACCOUNT, "segments/22/members?workspace_id=1"),
     ),
     ReadOperation(
@@ -344,7 +355,7 @@ OPERATIONS = [
         "findAccount",
         "Find one account",
         "Version 1 (legacy)",
-        records.LegacyAnswer,
+        records.LegacyAccount,
         examples.LEGACY_ACCOUNT,
         match_types=("domain", "name", "tracking_id"),
     ),
@@ -383,23 +394,40 @@ def describe(view: type[ReadView], path: str) -> Json:
 
 
 def _public_name(record: Any) -> str:
-    """``PageOfAccount`` for ``Page[AccountRecord]``: a plain name for generated clients."""
+    """``AccountList`` of ``Page[AccountRecord]``, ``AccountDetail`` of ``One[ExpandedAccount]``."""
     if isinstance(record, str):
         return record
     if origin := get_origin(record):
-        return f"{origin.__name__}Of{_public_name(get_args(record)[0])}"
+        kind = {Page: "List", One: "Detail"}[origin]
+        return _public_name(get_args(record)[0]).removeprefix("Full") + kind
     name: str = record.__name__
-    return name.removesuffix("Record")
+    return _RENAMED.get(name, name.removesuffix("Record"))
+
+
+# Where the name in Python is not the one for clients.
+_RENAMED = {"ExpandedAccount": "FullAccount", "ExpandedUser": "FullUser"}
 
 
 def schemas() -> Json:
     """The components of all responses, derived from the records' types."""
-    types = [operation.record for operation in OPERATIONS if operation.record != "Members"]
+    types = [operation.record for operation in OPERATIONS if operation.record != "MemberList"]
     _, components = msgspec.json.schema_components(
-        [*types, records.Refusal], ref_template="#/components/schemas/{name}"
+        [*types, records.ErrorResponse], ref_template="#/components/schemas/{name}"
     )
     text = msgspec.json.encode(components).decode()
-    # As in _public_name: msgspec writes Page_AccountRecord_ or Page[AccountRecord].
-    text = re.sub(r"(Page|One)(?:_|\[)(\w+?)(?:_|\])(?=\")", r"\1Of\2", text)
-    named: Json = msgspec.json.decode(re.sub(r"Record(?=\")", "", text))
-    return named | {"Members": MEMBERS}
+    for record in types:
+        # msgspec writes Page_AccountRecord_ in references, and Page[AccountRecord] in names.
+        for name in _generic_names(record):
+            text = text.replace(name, _public_name(record))
+    text = re.sub(r"\b(\w+)Record(?=\")", r"\1", text)
+    for name, public_name in _RENAMED.items():
+        text = re.sub(rf"\b{name}(?=\")", public_name, text)
+    named: Json = msgspec.json.decode(text)
+    return named | {"MemberList": MEMBERS}
+
+
+def _generic_names(record: Any) -> tuple[str, ...]:
+    if (origin := get_origin(record)) is None:
+        return ()
+    argument = get_args(record)[0].__name__
+    return f"{origin.__name__}[{argument}]", f"{origin.__name__}_{argument}_"

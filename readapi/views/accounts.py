@@ -2,7 +2,7 @@
 
 from rest_framework.response import Response
 
-from readapi import details, filters, pagination, parameters, queries, serializers
+from readapi import details, filters, parameters, queries, serializers
 from readapi.views import rankings
 from readapi.views.base import ReadView
 
@@ -43,7 +43,7 @@ class AccountUsers(rankings.RankingView):
         list_filter = filters.parse(self.parameters, "user")
         list_name = f"accounts/{account_id}/users"
         order = ranking.order(self.parameters)
-        request = pagination.parse_page_request(self.parameters, list_name, order)
+        request = self.page_request(list_name, order)
 
         workspace = self.ranked_workspace(ranking)
         queries.require_account(workspace, account_id)

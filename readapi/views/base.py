@@ -77,6 +77,7 @@ class ReadView(JsonView):
     # All query parameters and expansions that the endpoint accepts.
     PARAMETERS: ClassVar[tuple[str, ...]]
     EXPANSIONS: ClassVar[tuple[str, ...]] = ()
+    MAX_LIMIT: ClassVar[int] = parameters.MAX_LIMIT
     # Takes the IDs in the path. It must only read.
     build_response: Callable[..., Response]
 

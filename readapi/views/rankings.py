@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from engagement.metric_names import Scope
 from engagement.models import Workspace
-from readapi import expansions, filters, pagination, parameters, queries, totals
+from readapi import changes, expansions, filters, pagination, parameters, queries, totals
 from readapi.filters import ListFilter
 from readapi.pagination import Order, PageRequest
 from readapi.parameters import Parameters
@@ -48,12 +48,17 @@ def list_parameters(scope: Scope) -> tuple[str, ...]:
         *filters.LOOKUPS[scope],
         "segment_id",
         *COMMON_PARAMETERS,
+        "changed_since",
         *parameters.PAGING_PARAMETERS,
     )
 
 
 class RankingView(ReadView):
     EXPANSIONS = EXPANSIONS
+    MAX_LIMIT = parameters.MAX_RANKED_LIMIT
+
+    def page_request(self, list_name: str, order: Order) -> PageRequest:
+        return pagination.parse_page_request(self.parameters, list_name, order, self.MAX_LIMIT)
 
     def ranked_workspace(self, ranking: Ranking) -> Workspace:
         """The requested workspace, with what the response needs of its scores."""
@@ -99,13 +104,15 @@ class RankedList(RankingView):
     ranking: ClassVar[Ranking]
 
     def build_response(self) -> Response:
+        if "changed_since" in self.parameters:
+            return self.changes_response()
         workspace_id = parameters.workspace_id(self.parameters)
         lookup = parameters.lookup(self.parameters)
         list_filter = filters.parse(self.parameters, self.ranking.scope)
         segment_id = parameters.id_number(self.parameters, "segment_id")
         order = self.ranking.order(self.parameters)
         list_name = f"{self.ranking.resource}/{workspace_id}"
-        request = pagination.parse_page_request(self.parameters, list_name, order)
+        request = self.page_request(list_name, order)
 
         workspace = self.ranked_workspace(self.ranking)
         if segment_id is not None:
@@ -113,3 +120,31 @@ class RankedList(RankingView):
         rows = list_filter.apply(self.ranking.rows(workspace, lookup), workspace)
         total = self.total(workspace, rows, None if lookup else list_filter)
         return self.ranking_response(self.ranking, workspace, rows, request, total)
+
+    def changes_response(self) -> Response:
+        ranking, query = self.ranking, self.parameters
+        workspace = self.ranked_workspace(ranking)
+        list_name = f"{ranking.resource}/{workspace.pk}/changes"
+        limit, names = parameters.limit(query, self.MAX_LIMIT), parameters.trait_names(query)
+        position = changes.position_of(query, list_name, ranking.scope, workspace)
+
+        rows = queries.expand(ranking.rows(workspace), ranking.scope, self.expansions, names)
+        page = changes.read_page(rows, ranking.scope, workspace, position, limit)
+        records = expansions.records(
+            ranking.scope, workspace, page.rows, self.links, self.expansions, names
+        )
+        links = {"self": self.links.request}
+        if page.next is not None:
+            links["next"] = self.links.page(query, {"cursor": page.next})
+        if page.token is not None:
+            links["changes"] = self.links.page(query, {"changed_since": page.token})
+        has_more = page.next is not None
+        return Response(
+            {
+                "data": records,
+                "deleted": page.deleted,
+                "pagination": {"limit": limit, "offset": page.offset, "has_more": has_more},
+                "_expansions": self.expansions,
+                "_links": links,
+            }
+        )

@@ -77,7 +77,7 @@ class SegmentMembers(rankings.RankingView):
         list_filter = filters.parse(self.parameters, ranking.scope).within(segment)
         list_name = f"segments/{segment.pk}/members"
         order = ranking.order(self.parameters)
-        request = pagination.parse_page_request(self.parameters, list_name, order)
+        request = self.page_request(list_name, order)
         rows = list_filter.apply(ranking.rows(workspace), workspace)
         total = self.total(workspace, rows, list_filter)
         return self.ranking_response(ranking, workspace, rows, request, total)

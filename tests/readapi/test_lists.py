@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from engagement.database import sql
 from engagement.models import CachedCounts, Product, Segment, Workspace
 from engagement.segments import counts
 from readapi import totals
@@ -250,7 +251,7 @@ def test_the_total_of_a_large_workspace_is_cached_and_says_when_it_was_counted(
     pagination = read(acme_reads, f"{address}&min_score=90")["pagination"]
     assert (pagination["total"], pagination["total_counted_at"]) == (2, None)
     monkeypatch.setattr(totals, "TIMEOUT_SECONDS", 0.001)
-    monkeypatch.setattr(totals.sql, "execute", slow(totals.sql.execute))
+    monkeypatch.setattr(sql, "execute", slow(sql.execute))
     pagination = read(acme_reads, f"{address}&min_score=90")["pagination"]
     assert (pagination["total"], pagination["total_counted_at"]) == (None, None)
 

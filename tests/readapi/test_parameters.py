@@ -14,21 +14,22 @@ from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, make_user
 
 PAGING = ["limit", "offset", "cursor"]
-COMMON = ["min_score", "trait", "sort", "expand", "traits", "total", *PAGING]
+COMMON = ["min_score", "trait", "sort", "expand", "traits", "total"]
+CHANGES = [*COMMON, "changed_since", *PAGING]
 LOOK_UP = ["match_type", "match_value", "tracking_id", "name"]
 ACCEPTED: dict[str, list[str]] = {
     "/v2/workspaces": ["expand", "limit", "offset", "cursor"],
     "/v2/workspaces/{workspace}": ["expand"],
-    "/v2/accounts": ["workspace_id", *LOOK_UP, "domain", "segment_id", *COMMON],
+    "/v2/accounts": ["workspace_id", *LOOK_UP, "domain", "segment_id", *CHANGES],
     "/v2/accounts/{account}": ["workspace_id", "expand", "traits"],
-    "/v2/accounts/{account}/users": ["workspace_id", *COMMON],
-    "/v2/users": ["workspace_id", *LOOK_UP, "email", "segment_id", *COMMON],
+    "/v2/accounts/{account}/users": ["workspace_id", *COMMON, *PAGING],
+    "/v2/users": ["workspace_id", *LOOK_UP, "email", "segment_id", *CHANGES],
     "/v2/users/{user}": ["workspace_id", "expand", "traits"],
     "/v2/segments": [
         *("workspace_id", "scope", "exclude_defaults", "expand", "limit", "offset", "cursor")
     ],
     "/v2/segments/{segment}": ["workspace_id"],
-    "/v2/segments/{segment}/members": ["workspace_id", *COMMON],
+    "/v2/segments/{segment}/members": ["workspace_id", *COMMON, *PAGING],
     "/v1/accounts": ["workspace_id", "id", "match_type", "match_value", "expand"],
 }
 # Parameters that look like filters, and those of other endpoints.
