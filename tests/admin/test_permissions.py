@@ -67,6 +67,7 @@ OWN_VIEWS = {
     "engagement_account_forget": For.MANAGERS,
     "engagement_user_export": For.MEMBERS,
     "engagement_account_export": For.MEMBERS,
+    "engagement_account_score_history": For.MEMBERS,
     "ingestion_ingestionkey_reveal": For.MANAGERS,
     "ingestion_ingestionkey_rotate": For.MANAGERS,
     "ingestion_ingestionkey_revoke": For.MANAGERS,
