@@ -75,6 +75,7 @@ OWN_VIEWS = {
     "readapi_apitoken_rotate": For.MANAGERS,
     "readapi_apitoken_revoke": For.MANAGERS,
     "ingestion_quarantinedmessage_try_again": For.MANAGERS,
+    "ingestion_ingestionlog_messages": For.MEMBERS,
     "marketplace_connection_add": For.CONNECTORS,
     "marketplace_connection_delete": For.CONNECTORS,
     "marketplace_connection_details": For.CONNECTORS,
