@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -144,6 +144,16 @@ def broker_url(name: str, default: str) -> str:
 def comma_separated(name: str, default: str = "") -> list[str]:
     """Return the items of a comma-separated list, without empty ones."""
     return _items(text(name, default))
+
+
+def networks(name: str) -> list[IPv4Network | IPv6Network]:
+    """Return comma-separated networks such as 10.0.0.0/8."""
+    try:
+        return [ip_network(item) for item in comma_separated(name)]
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"{name} must hold networks such as 10.0.0.0/8, separated by commas: {error}."
+        ) from None
 
 
 def _items(value: str) -> list[str]:

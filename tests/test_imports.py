@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = {"engagement", "ingestion", "readapi", "marketplace"}
+APPS = {"engagement", "ingestion", "readapi", "marketplace", "notifications"}
 ALLOWED = {
     "engagement": set(),
     "ingestion": {"engagement"},
     "readapi": {"engagement"},
     "marketplace": {"engagement"},
+    "notifications": {"engagement"},
     # It wires everybody together: addresses, commands, the first start.
     "config": APPS,
 }
