@@ -316,6 +316,18 @@ NOTIFICATION_RETENTION_DAYS = environment.integer("EDS_NOTIFICATION_RETENTION_DA
 
 # --- Notifications ----------------------------------------------------------------------------
 
+_email = environment.email("EDS_EMAIL_URL")
+# Without a mail server nothing is sent, and forms offer no email.
+HAS_EMAIL = bool(_email)
+EMAIL_HOST = _email.get("EMAIL_HOST", "")
+EMAIL_PORT = _email.get("EMAIL_PORT", 25)
+EMAIL_HOST_USER = _email.get("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = _email.get("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_TLS = _email.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False)
+EMAIL_TIMEOUT = _email.get("EMAIL_TIMEOUT", 10)
+DEFAULT_FROM_EMAIL = environment.text("EDS_EMAIL_FROM", "eds@localhost")
+
 # Networks of ours that notifications may be sent to, also by http://. Others must be public.
 WEBHOOK_ALLOWED_NETWORKS = environment.networks("EDS_WEBHOOK_ALLOWED_NETWORKS")
 

@@ -1,4 +1,4 @@
-"""Imports point one way: between apps (ingestion → engagement ← readapi, marketplace → engagement)
+"""Imports point one way: between apps (each of the others imports engagement, and nothing else)
 and between the rooms inside each app."""
 
 import ast

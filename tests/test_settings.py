@@ -8,7 +8,7 @@ from django.conf import settings
 
 APPS = ("engagement", "ingestion", "readapi", "marketplace", "notifications")
 READERS = {"http_url", "broker_url", "text", "required_text", "integer", "flag", "choice"}
-READERS |= {"comma_separated", "report_url", "marketplace_url", "file_path", "networks"}
+READERS |= {"comma_separated", "report_url", "marketplace_url", "file_path", "networks", "email"}
 
 
 def read_by_the_settings() -> set[str]:

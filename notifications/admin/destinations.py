@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
@@ -103,7 +104,7 @@ class DestinationAdmin(PageAdmin):
             "Add destination",
             products=products,
             chosen=request.GET.get("product") or request.GET.get("product__id__exact"),
-            kinds=Kind.choices,
+            kinds=[(kind, label) for kind, label in Kind.choices if _is_offered(kind)],
         )
 
     @method_decorator(sensitive_post_parameters("address"))
@@ -252,3 +253,8 @@ class DestinationAdmin(PageAdmin):
 def _chosen_kind(request: HttpRequest) -> str:
     kind = request.POST.get("kind") or request.GET.get("kind", "")
     return kind if kind in Kind.values else ""
+
+
+def _is_offered(kind: str) -> bool:
+    """Email needs a mail server."""
+    return kind != Kind.EMAIL or settings.HAS_EMAIL

@@ -4,6 +4,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django import forms
+from django.conf import settings
 from django.core.validators import validate_email
 
 from engagement.models import Segment
@@ -70,6 +71,9 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         if not address:
             return address
         if self._kind() == Kind.EMAIL:
+            if not settings.HAS_EMAIL:
+                text = "The service has no mail server. Ask the operator to set EDS_EMAIL_URL."
+                raise forms.ValidationError(text)
             validate_email(address)
             return address
         try:

@@ -195,12 +195,16 @@ _NEXT: LiteralString = """
           WHERE earlier.destination_id = m.destination_id AND earlier.state = 'waiting'
             AND earlier.scope = m.scope AND earlier.subject_id = m.subject_id
             AND earlier.id < m.id)
-    ORDER BY m.id LIMIT %(size)s
+    ORDER BY m.attempts > 0, m.id LIMIT %(size)s
 """
 
 
 def next_messages(destination: Destination, now: datetime) -> list[OutboxMessage]:
-    """The next messages to send in one request. One about a subject waits for the one before."""
+    """The next messages to send in one request, those that have failed last.
+
+    One about a subject waits for the one before. So a message that is always refused delays only
+    those about the same subject.
+    """
     parameters = {
         "destination": destination.pk,
         "now": now,

@@ -15,6 +15,8 @@ from notifications.models import Delivery, Destination, OutboxMessage
 FIRST_BACKOFF = timedelta(seconds=5)
 BACKOFF_FACTOR = 3
 MAX_BACKOFF = timedelta(hours=1)
+# A message waits less: its destination may be back.
+MAX_MESSAGE_BACKOFF = timedelta(minutes=15)
 # Each pause is up to this share longer, so that not all are tried again at the same moment.
 JITTER = 0.25
 # After failing for this long, a message is given up and a destination is paused.
@@ -38,14 +40,16 @@ def record(
         own = Destination.objects.select_for_update(no_key=True)
         locked = own.filter(pk=destination.pk, lease=lease).first()
         log_attempt(messages, result, now)
+        has_given_up = False
         if result.is_delivered:
             _set_delivered(messages, now)
         else:
-            _schedule_retry(messages, locked, result, now)
+            has_given_up = _schedule_retry(messages, locked, now)
         if locked is None:
             # Another worker took over, because this one seemed to be dead.
             return False
-        if result.is_delivered:
+        if result.is_delivered or (has_given_up and result.status != GONE):
+            # Of a destination that works, only these messages failed.
             _clear_failures(locked)
         else:
             _note_failure(locked, result, now)
@@ -81,24 +85,26 @@ def _waiting(messages: Sequence[OutboxMessage]) -> QuerySet[OutboxMessage]:
 def _schedule_retry(
     messages: Sequence[OutboxMessage],
     destination: Destination | None,
-    result: Result,
     now: datetime,
-) -> None:
-    """Have the messages tried again later, or give up those that only this destination's other
-    messages have outlived."""
+) -> bool:
+    """Have the messages tried again later, or give them up after a day in which the destination
+    accepted others. Returns whether any were given up."""
+    has_given_up = False
     for message in messages:
         first = message.first_attempt_at or now
         fields = {
             "attempts": message.attempts + 1,
             "first_attempt_at": first,
-            "next_attempt_at": now + backoff(message.attempts + 1),
+            "next_attempt_at": now + min(backoff(message.attempts + 1), MAX_MESSAGE_BACKOFF),
         }
         works_otherwise = destination is not None and (
             destination.failing_since is None or destination.failing_since > first
         )
         if now >= first + GIVE_UP_AFTER and works_otherwise:
             fields |= {"state": State.FAILED, "finished_at": now}
+            has_given_up = True
         _waiting([message]).update(**fields)
+    return has_given_up
 
 
 def backoff(failures: int) -> timedelta:
