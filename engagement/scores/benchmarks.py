@@ -69,7 +69,7 @@ def compute_benchmarks(score_set: ScoreSet, now: datetime) -> None:
     score_set.benchmarks_at = now
     score_set.benchmark_seconds = time.monotonic() - started
     # Segments compare displayed scores.
-    score_set.cached_counts_stale = True
+    score_set.cached_counts_stale = score_set.watches_stale = True
     day = score_set.scored_day
     assert day is not None, "A set whose scores changed has been scored."
     with transaction.atomic():
@@ -143,6 +143,7 @@ _COMPUTED_FIELDS = [
     "benchmarks_at",
     "benchmark_seconds",
     "cached_counts_stale",
+    "watches_stale",
 ]
 
 

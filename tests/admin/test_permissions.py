@@ -84,6 +84,11 @@ OWN_VIEWS = {
     "marketplace_connection_full_sync": For.CONNECTORS,
     "marketplace_connection_disconnect": For.CONNECTORS,
     "marketplace_connection_status": For.MEMBERS,
+    "notifications_destination_test": For.MANAGERS,
+    "notifications_destination_rotate": For.MANAGERS,
+    "notifications_destination_end_rotation": For.MANAGERS,
+    "notifications_destination_pause": For.MANAGERS,
+    "notifications_outboxmessage_send_again": For.MANAGERS,
 }
 # The status for a login that may not open a page, or may not know that it exists.
 REFUSED = {302, 403, 404}
