@@ -73,7 +73,7 @@ _ALL_TIME: LiteralString = f"""
 _ALL_TIME_BY_SUBJECT: LiteralString = f"""
     SELECT d.{{id_column}}, sum(d.count), count(DISTINCT d.event_name_id)
     FROM engagement_dailycount d {{join_users}}
-    {_WHERE_SCORED} AND d.{{id_column}} = ANY(%(subjects)b::bigint[])
+    {WHERE_SCORED} AND d.{{id_column}} = ANY(%(subjects)b::bigint[])
     GROUP BY d.{{id_column}}
 """
 _BY_USER: LiteralString = f"""
@@ -121,7 +121,7 @@ def all_time_totals_of(
     if not totals:
         return totals
     kind = get_kind(scope)
-    rows = _fetch(_ALL_TIME_BY_SUBJECT, score_set, kind, 0, subjects=list(totals))
+    rows = fetch_counts(_ALL_TIME_BY_SUBJECT, score_set, kind, 0, subjects=list(totals))
     return totals | {id: AllTimeTotals(int(events), names) for id, events, names in rows}
 
 
