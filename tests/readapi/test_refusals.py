@@ -8,12 +8,12 @@ import psycopg
 import pytest
 from django.db import OperationalError
 from django.test import Client
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.models import Workspace
 from readapi import queries
-from tests.cases import each, leaves_no_rows
+from tests.cases import each, examples, leaves_no_rows
 from tests.readapi.conftest import Reads, reader
 from tests.readapi.rows import make_account, make_user
 
@@ -338,11 +338,7 @@ QUERIES = st.one_of(
 )
 
 
-@settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(50)
 @given(query=QUERIES, with_workspace=st.booleans(), pick=st.integers(0, 5))
 def test_no_query_string_breaks_the_service(
     query: str,
