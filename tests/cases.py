@@ -1,12 +1,16 @@
 """Cases and examples that share the fixtures of one test, where making these takes longer."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any, ParamSpec
 
 from django.db import transaction
+from hypothesis import HealthCheck, settings
 
+# EXAMPLES=10 draws ten times as many examples of each property.
+FACTOR = int(os.environ.get("EXAMPLES", "1"))
 P = ParamSpec("P")
 Test = Callable[..., None]
 
@@ -43,6 +47,12 @@ def each(names: str | Sequence[str], values: Iterable[Any]) -> Callable[[Test], 
         return run
 
     return with_each
+
+
+def examples(count: int) -> settings:
+    """Try a property with this many examples, which may take their time and share fixtures."""
+    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    return settings(max_examples=count * FACTOR, deadline=None, suppress_health_check=checks)
 
 
 def leaves_no_rows(test: Callable[P, None]) -> Callable[P, None]:
