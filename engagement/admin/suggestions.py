@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 from engagement.database import sql
+from engagement.metric_names import Scope
 from engagement.models import EventName
 
 # Of each kind. Other names can be typed.
@@ -50,3 +51,15 @@ def load_suggestions(product_id: int) -> Suggestions:
         [name for (name,) in sql.fetch(_ACCOUNT_TRAITS, parameters)],
         list(events[:MAX_SUGGESTIONS]),
     )
+
+
+def trait_names(product_id: int, scope: Scope, limit: int = 100) -> list[str]:
+    """The names of some traits of the product's users or accounts."""
+    statement = _USER_TRAITS if scope == "user" else _ACCOUNT_TRAITS
+    parameters = {
+        "product": product_id,
+        "subjects": SUBJECTS_SAMPLED,
+        "traits": TRAITS_SAMPLED,
+        "limit": limit,
+    }
+    return [name for (name,) in sql.fetch(statement, parameters)]
