@@ -2,6 +2,7 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
+from engagement.models.changes import ChangeStamp, SubjectChange
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
@@ -35,6 +36,7 @@ __all__ = [
     "AccountEngagement",
     "Alias",
     "CachedCounts",
+    "ChangeStamp",
     "Credential",
     "DailyBenchmark",
     "DailyCount",
@@ -59,6 +61,7 @@ __all__ = [
     "SearchEntry",
     "Segment",
     "StoredOrder",
+    "SubjectChange",
     "User",
     "UserEngagement",
     "Workspace",

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from django.db import transaction
 
+from engagement import changes
 from engagement.database import locks, retries, sql
 from engagement.database.arrivals import take_arrivals
 from engagement.models import Alias, ForgottenSubject, ScoreSet, User
@@ -124,6 +125,7 @@ def _hide(subject: SubjectRef) -> int | None:
             moving.delete_requests(subject.product_id, [row_id])
         _delete_scores(subject, row_id)
         entries.remove(subject.product_id, kind.scope, row_id)
+        changes.stamp(subject.product_id, {kind.scope: [row_id]})
     return row_id
 
 

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from engagement.models import Account, AccountEngagement, User, UserEngagement, Workspace
+from engagement.models import Account, AccountEngagement, User, UserEngagement
 from tests.admin.rows import NOON, Rows
 from tests.admin.test_subject_pages import account_page, second_workspace, user_page
 
@@ -70,5 +70,5 @@ def test_a_page_tells_the_last_activity_from_the_last_message(
 def test_an_accounts_users_are_listed_with_their_last_activity(
     root: Client, acme_rows: Rows
 ) -> None:
-    (row,) = root.get(account_page(acme_rows)).context["users"].rows
-    assert row["last_active_at"] == NOON - timedelta(days=9, hours=3)
+    (row,) = root.get(account_page(acme_rows)).context["people"].rows
+    assert row.last_active_at == NOON - timedelta(days=9, hours=3)

@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0023_stored_orders'),
+        ('engagement', '0026_watches_stale'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

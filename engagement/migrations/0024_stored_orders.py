@@ -10,7 +10,7 @@ STORE_PLAIN = "ALTER TABLE engagement_orderchunk ALTER COLUMN ids SET STORAGE EX
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0022_search'),
+        ('engagement', '0023_insight_numbers'),
     ]
 
     operations = [
