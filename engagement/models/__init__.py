@@ -10,6 +10,7 @@ from engagement.models.logins import LoginAttempts
 from engagement.models.operation_counters import OperationCounter
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
+from engagement.models.saved_views import SavedView
 from engagement.models.scores import (
     AccountEngagement,
     CachedCounts,
@@ -53,6 +54,7 @@ __all__ = [
     "ProductMember",
     "ReattributionRequest",
     "RescoreRequest",
+    "SavedView",
     "ScoreSet",
     "ScoredEvent",
     "SearchBacklog",
