@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
 from django.urls import resolve
 
+from config.compression import compress_data
 from engagement.core import request_ids
 from engagement.database import sql
 
@@ -40,8 +41,10 @@ class ApiFastPathMiddleware:
         response: HttpResponseBase = match.func(request, *match.args, **match.kwargs)
         if isinstance(response, SimpleTemplateResponse):
             response = response.render()
-        if isinstance(response, HttpResponse) and not response.has_header("Content-Length"):
-            response.headers["Content-Length"] = str(len(response.content))
+        if isinstance(response, HttpResponse):
+            compress_data(request, response)
+            if not response.has_header("Content-Length"):
+                response.headers["Content-Length"] = str(len(response.content))
         request_ids.add_to_response(request, response)
         return response
 

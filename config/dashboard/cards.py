@@ -55,6 +55,8 @@ class ProductSummary:
     connection: Connection | None
     last_syncs: LastRuns
     timetable: Timetable
+    # Whether it is the only card of the page, so that its chart can have all details.
+    is_alone: bool = True
 
     @property
     def is_new(self) -> bool:
@@ -349,6 +351,7 @@ def _chart(summary: ProductSummary) -> SafeString:
         f"Messages of {product} (product {product.pk}) in the last {HOURS} hours",
         [f"{hour:%H:%M}" for hour in messages.hours],
         [data for data in series if any(data.values)],
+        is_brief=not summary.is_alone,
     )
 
 

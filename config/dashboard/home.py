@@ -28,7 +28,7 @@ from marketplace.models import Connection
 from marketplace.timetable import load_timetable
 
 # The list of products has all of them.
-MAX_CARDS = 12
+MAX_CARDS = 6
 
 
 def home_context(request: HttpRequest) -> dict[str, Any]:
@@ -108,6 +108,7 @@ def product_summaries(
             connection=(connection := connections.get(product.pk)),
             last_syncs=last_syncs[connection.pk] if connection else LastRuns(),
             timetable=timetable,
+            is_alone=len(products) == 1,
         )
         for product in products
     ]

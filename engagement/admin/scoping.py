@@ -122,6 +122,11 @@ def without_editing_scripts(media: Media) -> Media:
     return _without_scripts(media, ("admin/js/",))
 
 
+def without_slug_scripts(media: Media) -> Media:
+    """The media without Django's scripts that fill in slugs."""
+    return _without_scripts(media, SLUG_SCRIPTS)
+
+
 def _without_scripts(media: Any, prefixes: tuple[str, ...]) -> Media:
     # A script is its path, or an object that has one.
     scripts = [
@@ -153,7 +158,7 @@ class ProductScopedAdmin(BoundedLookups):
             css={"all": ["engagement/admin.css", "engagement/charts.css"]},
             js=["engagement/copy.js"],
         )
-        return _without_scripts(super().media, SLUG_SCRIPTS) + own
+        return without_slug_scripts(super().media) + own
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
