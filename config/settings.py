@@ -153,6 +153,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "config.middleware.TimeZoneMiddleware",
     # The last, so that the session is saved outside its time limit.
     "config.middleware.PageTimeoutMiddleware",
 ]

@@ -12,13 +12,15 @@ from django.contrib.admin.options import BaseModelAdmin, InlineModelAdmin
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.auth.models import User as AdminUser
-from django.db.models import Field, ForeignKey, QuerySet
+from django.db.models import DateTimeField, Field, ForeignKey, QuerySet
 from django.forms import BaseInlineFormSet, Media, ModelChoiceField
 from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse
-from django.utils.safestring import mark_safe
+from django.utils import timezone
+from django.utils.safestring import SafeString, mark_safe
 
 from engagement.admin.lookups import BoundedLookups
+from engagement.admin.time_format import format_ago
 from engagement.models import Product, ProductMember
 
 if TYPE_CHECKING:
@@ -137,6 +139,18 @@ def _without_scripts(media: Any, prefixes: tuple[str, ...]) -> Media:
     return Media(css=media._css, js=scripts)
 
 
+class RelativeTime:
+    """A column of a list that shows a time relative to now, and sorts like its field."""
+
+    def __init__(self, field: "Field[Any, Any]") -> None:
+        self.__name__ = self.admin_order_field = field.name
+        self.short_description = str(field.verbose_name)
+
+    def __call__(self, row: Any) -> SafeString | str:
+        at = getattr(row, self.__name__)
+        return format_ago(at, timezone.now()) if at else "–"
+
+
 class ProductScopedAdmin(BoundedLookups):
     """An admin of rows that belong to a product, open to the product's members only.
 
@@ -150,6 +164,15 @@ class ProductScopedAdmin(BoundedLookups):
     product_path: ClassVar[str] = "product"
     # Facet counts would read whole tables.
     show_facets = admin.ShowFacets.NEVER
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        """The columns, with times relative to now."""
+        return [self._relative(column) for column in super().get_list_display(request)]
+
+    def _relative(self, column: Any) -> Any:
+        fields = {field.name: field for field in self.opts.concrete_fields}
+        is_time = isinstance(column, str) and isinstance(fields.get(column), DateTimeField)
+        return RelativeTime(fields[column]) if is_time else column
 
     @property
     def media(self) -> Media:

@@ -5,7 +5,7 @@ from engagement.models.activity import DailyCount, Event, EventName
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
-from engagement.models.logins import LoginAttempts
+from engagement.models.logins import LoginAttempts, LoginPreferences
 from engagement.models.operation_counters import OperationCounter
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
 from engagement.models.scores import (
@@ -43,6 +43,7 @@ __all__ = [
     "ForgottenSubject",
     "JoinRequest",
     "LoginAttempts",
+    "LoginPreferences",
     "Membership",
     "OperationCounter",
     "Product",
