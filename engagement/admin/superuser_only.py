@@ -9,6 +9,7 @@ from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
 from django.contrib.auth.models import User as AdminUser
 from django.db.models import Model
+from django.forms import Media
 from django.http import HttpRequest
 from django_celery_beat.models import (
     ClockedSchedule,
@@ -19,7 +20,7 @@ from django_celery_beat.models import (
 )
 
 from engagement.admin.lookups import BoundedLookups
-from engagement.admin.scoping import SuperusersOnly
+from engagement.admin.scoping import SuperusersOnly, without_slug_scripts
 
 # Memberships decide who may do what, so groups and permissions would only mislead. The page of
 # background jobs shows the schedule: one wrong click in Celery Beat's lists would stop recording
@@ -67,6 +68,10 @@ class LoginAdmin(SuperusersOnly, BoundedLookups, UserAdmin):  # type: ignore[typ
         # Only here: as a change of the model it would need a migration of Django's app.
         self.opts = copy(self.opts)
         self.opts.verbose_name, self.opts.verbose_name_plural = "login", "logins"
+
+    @property
+    def media(self) -> Media:
+        return without_slug_scripts(super().media)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return LoginChangeList

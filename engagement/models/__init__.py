@@ -6,7 +6,7 @@ from engagement.models.changes import ChangeStamp, SubjectChange
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
-from engagement.models.logins import LoginAttempts
+from engagement.models.logins import LoginAttempts, LoginPreferences
 from engagement.models.operation_counters import OperationCounter
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
@@ -47,6 +47,7 @@ __all__ = [
     "ForgottenSubject",
     "JoinRequest",
     "LoginAttempts",
+    "LoginPreferences",
     "Membership",
     "OperationCounter",
     "OrderChunk",

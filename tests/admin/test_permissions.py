@@ -36,6 +36,7 @@ class For(Enum):
 OF_NO_ROW = {
     "index": For.STAFF,
     "search": For.STAFF,
+    "preferences": For.STAFF,
     "login": For.ANYBODY,
     "logout": For.ANYBODY,
     "password_change": For.STAFF,
