@@ -9,10 +9,10 @@ import msgspec
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
-from config.openapi import reading, sending
+from config.openapi import reading, sending, validating
 from config.openapi.pieces import Json
 from ingestion.sdk_settings import SdkSettingsView
-from ingestion.views import IngestionView
+from ingestion.views import IngestionView, ValidationView
 from readapi.views import UnknownPathView
 from readapi.views.base import ReadView
 
@@ -63,6 +63,8 @@ class TableAutoSchema(AutoSchema):
         if isinstance(view, SdkSettingsView):
             return sending.SETTINGS_OPERATIONS[type(view)]
         assert isinstance(view, IngestionView)
+        if isinstance(view, ValidationView):
+            return validating.OPERATIONS[view.door]
         operation = sending.OPERATIONS[view.door]
         if alias := _alias(path):
             operation_id = f"{operation['operationId']}_{alias}"
@@ -124,7 +126,7 @@ def add_components(result: Json, **_: Any) -> Json:
         "info": {**result["info"], "description": ABOUT.strip()},
         "tags": TAGS,
         "components": {
-            "schemas": reading.schemas() | sending.SCHEMAS,
+            "schemas": reading.schemas() | sending.SCHEMAS | validating.SCHEMAS,
             "securitySchemes": {
                 "ingestionKey": sending.SECURITY_SCHEME,
                 "readToken": reading.SECURITY_SCHEME,

@@ -206,21 +206,21 @@ def _send(
 # --- Operations -----------------------------------------------------------------------------
 
 _BASIC: list[Json] = [{"ingestionKey": []}]
-_TRACK: Json = {
+TRACK: Json = {
     "userId": "u1",
     "event": "Report created",
     "timestamp": "2026-09-24T08:12:44Z",
     "context": {"groupId": "a1"},
     "messageId": "7f0c1d5e",
 }
-_IDENTIFY: Json = {
+IDENTIFY: Json = {
     "userId": "u1",
     "groupId": "a1",
     "traits": {"name": "Ada", "email": "ada@example.com"},
 }
-_GROUP: Json = {"groupId": "a1", "traits": {"name": "Example Ltd", "domain": "example.com"}}
-_BATCH: Json = {
-    "batch": [{"type": "identify", **_IDENTIFY}, {"type": "track", **_TRACK}],
+GROUP: Json = {"groupId": "a1", "traits": {"name": "Example Ltd", "domain": "example.com"}}
+BATCH: Json = {
+    "batch": [{"type": "identify", **IDENTIFY}, {"type": "track", **TRACK}],
     "sentAt": "2026-09-24T08:12:45Z",
 }
 
@@ -264,10 +264,10 @@ def _segment(id: str, summary: str, example: Json, schema: str = "SegmentCall") 
 
 
 OPERATIONS: dict[Door, Json] = {
-    v2.identify: _v2("identify", "Identify a user", "Identify", _IDENTIFY),
-    v2.group: _v2("group", "Describe an account", "Group", _GROUP),
-    v2.track: _v2("track", "Track an event", "Track", _TRACK),
-    v2.batch: _v2_batch("batch", "Send many messages", _BATCH),
+    v2.identify: _v2("identify", "Identify a user", "Identify", IDENTIFY),
+    v2.group: _v2("group", "Describe an account", "Group", GROUP),
+    v2.track: _v2("track", "Track an event", "Track", TRACK),
+    v2.batch: _v2_batch("batch", "Send many messages", BATCH),
     v1.user: _v1(
         "legacyUser",
         "Identify a user",
@@ -295,7 +295,7 @@ OPERATIONS: dict[Door, Json] = {
         "segmentForward",
         "Forward one message from another pipeline",
         "SegmentMessage",
-        {"track": {"type": "track", **_TRACK}, "connection test": {}},
+        {"track": {"type": "track", **TRACK}, "connection test": {}},
         tag="Segment-compatible",
         security=_BASIC,
         error_schema="SegmentRefusal",
@@ -303,12 +303,12 @@ OPERATIONS: dict[Door, Json] = {
     segment.batch: _segment(
         "segmentBatch",
         "Send a batch, as server SDKs do",
-        _BATCH,
+        BATCH,
         "SegmentBatch",
     ),
-    segment.identify: _segment("segmentIdentify", "Identify", _IDENTIFY),
-    segment.group: _segment("segmentGroup", "Group", _GROUP),
-    segment.track: _segment("segmentTrack", "Track", _TRACK),
+    segment.identify: _segment("segmentIdentify", "Identify", IDENTIFY),
+    segment.group: _segment("segmentGroup", "Group", GROUP),
+    segment.track: _segment("segmentTrack", "Track", TRACK),
     segment.page: _segment(
         "segmentPage",
         "Page: a track named `Viewed … Page`",
