@@ -304,6 +304,20 @@ DROPPED_RETENTION_DAYS = environment.integer("EDS_DROPPED_RETENTION_DAYS", 30, m
 DROPPED_LIMIT = environment.integer("EDS_DROPPED_LIMIT", 20_000, minimum=1)
 QUARANTINE_RETENTION_DAYS = environment.integer("EDS_QUARANTINE_RETENTION_DAYS", 90, minimum=1)
 
+# --- Email ------------------------------------------------------------------------------------
+
+_email = environment.email("EDS_EMAIL_URL")
+# Without a mail server nothing is sent, and forms offer no email.
+HAS_EMAIL = bool(_email)
+EMAIL_HOST = _email.get("EMAIL_HOST", "")
+EMAIL_PORT = _email.get("EMAIL_PORT", 25)
+EMAIL_HOST_USER = _email.get("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = _email.get("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_TLS = _email.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False)
+EMAIL_TIMEOUT = _email.get("EMAIL_TIMEOUT", 10)
+DEFAULT_FROM_EMAIL = environment.text("EDS_EMAIL_FROM", "eds@localhost")
+
 # --- The marketplace --------------------------------------------------------------------------
 
 MARKETPLACE_API_URL = environment.marketplace_url(

@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 
 from config import error_pages, health, static_files
 from config.openapi import pages
+from engagement.admin.invited import invite_view
 from ingestion import browser_sdk, sdk_settings
 from ingestion.doors import segment, v1, v2
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES as BATCH_BYTES
@@ -93,6 +94,7 @@ urlpatterns = [
         error_pages.other_release,
     ),
     path("favicon.ico", RedirectView.as_view(url=static("config/favicon.svg"))),
+    path("invite/", invite_view, name="invite"),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(url="/admin/")),
 ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from django.conf import settings
 
 READERS = {"http_url", "broker_url", "text", "required_text", "integer", "flag", "choice"}
-READERS |= {"comma_separated", "report_url", "marketplace_url", "file_path"}
+READERS |= {"comma_separated", "report_url", "marketplace_url", "file_path", "networks", "email"}
 
 
 def read_by_the_settings() -> set[str]:

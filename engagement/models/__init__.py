@@ -5,6 +5,7 @@ from engagement.models.activity import DailyCount, Event, EventName
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
+from engagement.models.invites import Invite
 from engagement.models.logins import LoginAttempts
 from engagement.models.operation_counters import OperationCounter
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
@@ -41,6 +42,7 @@ __all__ = [
     "EventName",
     "EventWeight",
     "ForgottenSubject",
+    "Invite",
     "JoinRequest",
     "LoginAttempts",
     "Membership",
