@@ -5,7 +5,7 @@ from django.templatetags.static import static
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from config import error_pages, health, static_files
+from config import error_pages, guides, health, static_files
 from config.openapi import pages
 from engagement.admin.invited import invite_view
 from ingestion import browser_sdk, sdk_settings
@@ -85,7 +85,9 @@ urlpatterns = [
         readapi.UnknownPathView.as_view(paths=API_PATHS),
     ),
     path("openapi.json", pages.openapi, name="openapi"),
-    path("docs", pages.docs),
+    path("docs", pages.docs, name="docs"),
+    path("docs/guides/", guides.guides, name="guides"),
+    path("docs/guides/<slug:name>", guides.guide, name="guide"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", health.metrics),
