@@ -68,7 +68,7 @@ def render_guide(name: str) -> Guide:
             # The page's script adds a button to copy it.
             token.attrSet("data-copy", "")
     html = markdown.renderer.render(tokens, markdown.options, {})
-    html = html.replace("<table>", '<div class="eds-guide-table"><table>')
+    html = html.replace("<table>", '<div class="eds-guide-table" tabindex="0"><table>')
     html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
     return Guide(title, mark_safe(html))
 

@@ -67,7 +67,9 @@ def test_links_lead_to_guides_and_to_headings_that_exist(pages: dict[str, str]) 
 def test_code_can_be_copied_and_tables_scroll(pages: dict[str, str]) -> None:
     html = pages["sending-data"]
     assert html.count("data-copy") == html.count("<pre") > 5
-    assert html.count('<div class="eds-guide-table"><table>') == html.count("<table>") > 1
+    assert (
+        html.count('<div class="eds-guide-table" tabindex="0"><table>') == html.count("<table>") > 1
+    )
 
 
 def test_html_in_a_document_is_text(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
