@@ -8,7 +8,7 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -173,6 +173,16 @@ def email(name: str) -> dict[str, Any]:
         # Seconds of each step; a page waits for a test.
         "EMAIL_TIMEOUT": 10,
     }
+
+
+def networks(name: str) -> list[IPv4Network | IPv6Network]:
+    """Return comma-separated networks such as 10.0.0.0/8."""
+    try:
+        return [ip_network(item) for item in comma_separated(name)]
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"{name} must hold networks such as 10.0.0.0/8, separated by commas: {error}."
+        ) from None
 
 
 def _items(value: str) -> list[str]:

@@ -27,6 +27,7 @@ GUIDES = {
         "admin": "The admin",
         "segments": "Segments",
         "licenses": "Licenses",
+        "notifications": "Notifications",
         "bulk-data": "Importing and exporting",
         "forgetting": "Forgetting people",
         "glossary": "Glossary",

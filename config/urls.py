@@ -18,6 +18,7 @@ from ingestion.views import (
     SegmentWebhookView,
     ValidationView,
 )
+from notifications.views import ConfirmEmailView
 from readapi import views as readapi
 
 handler400 = "config.error_pages.bad_request"
@@ -73,6 +74,7 @@ urlpatterns = [
     path("v2/workspaces/<int:workspace_id>", readapi.WorkspaceDetail.as_view()),
     path("v2/accounts", readapi.AccountList.as_view()),
     path("v2/accounts/<int:account_id>", readapi.AccountDetail.as_view()),
+    path("v2/accounts/<int:account_id>/users", readapi.AccountUsers.as_view()),
     path("v2/users", readapi.UserList.as_view()),
     path("v2/users/<int:user_id>", readapi.UserDetail.as_view()),
     path("v2/segments", readapi.SegmentList.as_view()),
@@ -97,6 +99,7 @@ urlpatterns = [
     ),
     path("favicon.ico", RedirectView.as_view(url=static("config/favicon.svg"))),
     path("invite/", invite_view, name="invite"),
+    path("notifications/confirm/<str:token>", ConfirmEmailView.as_view(), name="confirm_email"),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(url="/admin/")),
 ]

@@ -48,6 +48,8 @@ TAGS = [
     {"name": "Version 1 (legacy)", "description": "For older clients. It remains supported."},
 ]
 
+CONTACT = {"name": "The operator of this service"}
+
 Endpoint: TypeAlias = tuple[str, str, str, Callable[..., Any]]
 
 
@@ -67,7 +69,7 @@ class TableAutoSchema(AutoSchema):
             return validating.OPERATIONS[view.door]
         operation = sending.OPERATIONS[view.door]
         if alias := _alias(path):
-            operation_id = f"{operation['operationId']}_{alias}"
+            operation_id = operation["operationId"] + alias.capitalize()
             summary = "The same at another URL"
             return {**operation, "operationId": operation_id, "summary": summary}
         return operation
@@ -123,7 +125,14 @@ def add_components(result: Json, **_: Any) -> Json:
     """Add what no view says: the introduction, the tags, and the components."""
     return {
         **result,
-        "info": {**result["info"], "description": ABOUT.strip()},
+        "info": {
+            **result["info"],
+            "description": ABOUT.strip(),
+            "license": {"name": "MIT", "identifier": "MIT"},
+            "contact": CONTACT,
+        },
+        # Relative to the URL of the description, so it is right on every host.
+        "servers": [{"url": "/", "description": "This service."}],
         "tags": TAGS,
         "components": {
             "schemas": reading.schemas() | sending.SCHEMAS | validating.SCHEMAS,

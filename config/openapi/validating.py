@@ -110,7 +110,7 @@ SCHEMAS: Json = {
                 ]
             },
             "error": {
-                **reference("Error"),
+                **reference("ApiError"),
                 "description": "The error, if the request would be refused.",
             },
             "messages": {"type": "array", "items": _RESULT, "maxItems": MAX_MESSAGES},
@@ -166,7 +166,7 @@ allowed for each key.
 
 
 def _validate(id: str, summary: str, schema: str, example: Json, endpoint: str) -> Json:
-    is_batch = schema == "SegmentBatch"
+    is_batch = schema == "TrackingBatch"
     limit = bodies.MAX_BATCH_BODY_BYTES if is_batch else bodies.MAX_SINGLE_BODY_BYTES
     return {
         "operationId": id,
@@ -221,6 +221,6 @@ OPERATIONS: dict[Door, Json] = {
     v2.group: _validate("validateGroup", "Validate a group", "Group", sending.GROUP, "/v2/group"),
     v2.track: _validate("validateTrack", "Validate a track", "Track", sending.TRACK, "/v2/track"),
     v2.batch: _validate(
-        "validateBatch", "Validate many messages", "SegmentBatch", sending.BATCH, "/v2/batch"
+        "validateBatch", "Validate many messages", "TrackingBatch", sending.BATCH, "/v2/batch"
     ),
 }

@@ -61,6 +61,7 @@ OWN_VIEWS = {
     "engagement_product_invite": For.MANAGERS,
     "engagement_product_revoke_invite": For.MANAGERS,
     "engagement_segment_preview": For.MANAGERS,
+    "engagement_segment_values": For.MANAGERS,
     "engagement_workspace_preview": For.MANAGERS,
     "engagement_workspace_effect": For.MANAGERS,
     "engagement_workspace_progress": For.MEMBERS,
@@ -68,6 +69,7 @@ OWN_VIEWS = {
     "engagement_account_forget": For.MANAGERS,
     "engagement_user_export": For.MEMBERS,
     "engagement_account_export": For.MEMBERS,
+    "engagement_account_score_history": For.MEMBERS,
     "ingestion_ingestionkey_reveal": For.MANAGERS,
     "ingestion_ingestionkey_rotate": For.MANAGERS,
     "ingestion_ingestionkey_revoke": For.MANAGERS,
@@ -84,6 +86,11 @@ OWN_VIEWS = {
     "marketplace_connection_full_sync": For.CONNECTORS,
     "marketplace_connection_disconnect": For.CONNECTORS,
     "marketplace_connection_status": For.MEMBERS,
+    "notifications_destination_test": For.MANAGERS,
+    "notifications_destination_rotate": For.MANAGERS,
+    "notifications_destination_end_rotation": For.MANAGERS,
+    "notifications_destination_pause": For.MANAGERS,
+    "notifications_outboxmessage_send_again": For.MANAGERS,
 }
 # The status for a login that may not open a page, or may not know that it exists.
 REFUSED = {302, 403, 404}

@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0022_search'),
+        ('engagement', '0026_watches_stale'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
