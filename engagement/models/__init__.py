@@ -6,6 +6,7 @@ from engagement.models.changes import ChangeStamp, SubjectChange
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
+from engagement.models.invites import Invite
 from engagement.models.logins import LoginAttempts, LoginPreferences
 from engagement.models.operation_counters import OperationCounter
 from engagement.models.orders import OrderChunk, StoredOrder
@@ -45,6 +46,7 @@ __all__ = [
     "EventName",
     "EventWeight",
     "ForgottenSubject",
+    "Invite",
     "JoinRequest",
     "LoginAttempts",
     "LoginPreferences",

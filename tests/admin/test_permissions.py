@@ -60,6 +60,8 @@ OWN_VIEWS = {
     "engagement_product_add": For.SUPERUSERS,
     # It redirects to delete_all.
     "engagement_product_delete": For.SUPERUSERS,
+    "engagement_product_invite": For.MANAGERS,
+    "engagement_product_revoke_invite": For.MANAGERS,
     "engagement_segment_preview": For.MANAGERS,
     "engagement_segment_values": For.MANAGERS,
     "engagement_workspace_preview": For.MANAGERS,
