@@ -185,7 +185,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         for name in ("segment", "filter_segment"):
             if isinstance(field := self.fields.get(name), forms.ModelChoiceField):
                 field.queryset = own
-                field.label_from_instance = _segment_label  # type: ignore[method-assign]
+                field.label_from_instance = _segment_label  # type: ignore[assignment]
         if isinstance(field := self.fields.get("filter_segment"), forms.ModelChoiceField):
             field.label, field.empty_label = "Only if in", "anywhere"
         if isinstance(field := self.fields.get("destination"), forms.ModelChoiceField):

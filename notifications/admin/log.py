@@ -50,7 +50,7 @@ class OutboxMessageAdmin(LargeTableAdmin, RowPageAdmin):
 
     def row_page(self, request: HttpRequest, obj: OutboxMessage) -> HttpResponse:
         destination = obj.destination
-        rows = Subscription.objects.filter(pk=obj.subscription_id)
+        rows = Subscription.objects.filter(pk=obj.subscription_id or 0)
         subscription = rows.select_related("segment", "filter_segment", "workspace").first()
         return self.render_page(
             request,

@@ -2,10 +2,12 @@
 
 from typing import Any, ClassVar
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import urlencode
 
 from engagement.admin.pages import PageAdmin
 from engagement.admin.scoping import ProductFilter
@@ -87,7 +89,7 @@ class SubscriptionAdmin(PageAdmin):
         workspaces: QuerySet[Workspace] = choices.queryset.select_related("product")
         product = request.GET.get("product", "")
         if product.isdecimal():
-            workspaces = workspaces.filter(product=product)
+            workspaces = workspaces.filter(product=int(product))
         return self.render_page(
             request,
             "admin/notifications/choose_subscription.html",
@@ -127,6 +129,21 @@ class SubscriptionAdmin(PageAdmin):
         obj.save()
         if form.is_about_something_else:
             assign_watch(obj)
+
+    def response_add(
+        self, request: HttpRequest, obj: Subscription, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        return self._to_list(request, obj)
+
+    def response_change(self, request: HttpRequest, obj: Subscription) -> HttpResponse:
+        return self._to_list(request, obj)
+
+    def _to_list(self, request: HttpRequest, obj: Subscription) -> HttpResponse:
+        """Redirect to the subscriptions of the product."""
+        text = f"{obj.destination} is told: {describe_subscription(obj)}."
+        self.message_user(request, text, messages.SUCCESS)
+        query = urlencode({"product__id__exact": obj.product_id})
+        return redirect(f"{self.view_url('changelist')}?{query}")
 
 
 _CONDITIONAL = ["scope", "segment", "insight", "direction", "threshold"]

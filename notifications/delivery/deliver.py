@@ -19,7 +19,7 @@ from django.db import transaction
 from engagement.database import sql
 from notifications.delivery import formats, outcomes
 from notifications.delivery.addresses import Resolver
-from notifications.delivery.requests import DEADLINE, Result, timed_out
+from notifications.delivery.requests import DEADLINE, Request, Result, timed_out
 from notifications.models import Delivery, Destination, OutboxMessage
 
 # Destinations that one worker serves at the same time.
@@ -40,7 +40,7 @@ class Turn:
     lease: UUID
     started: float
     messages: list[OutboxMessage]
-    request: formats.Request
+    request: Request
     sent: float = 0.0
 
 
