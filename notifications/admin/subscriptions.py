@@ -16,6 +16,7 @@ from notifications.admin.forms import SubscriptionForm
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.texts import describe_subscription
 from notifications.triggers import TRIGGERS, Trigger
+from notifications.watching import conditions
 from notifications.watching.insights import insight_choices
 from notifications.watching.watches import assign_watch
 
@@ -160,7 +161,7 @@ def _trigger_groups() -> list[tuple[str, list[tuple[str, str]]]]:
     needs_insights = {Trigger.INSIGHT_STARTED, Trigger.INSIGHT_ENDED}
     offered = [each for each in Trigger if each not in needs_insights or insight_choices()]
     subjects = [each for each in offered if not TRIGGERS[each].is_about_product]
-    products = [each for each in offered if TRIGGERS[each].is_about_product]
+    products = [each for each in offered if conditions.has_source(each)]
     return [
         ("Users and accounts", [(each.value, each.label) for each in subjects]),
         ("Data and connections", [(each.value, each.label) for each in products]),
