@@ -59,6 +59,7 @@ urlpatterns = [
     path("v2/workspaces/<int:workspace_id>", readapi.WorkspaceDetail.as_view()),
     path("v2/accounts", readapi.AccountList.as_view()),
     path("v2/accounts/<int:account_id>", readapi.AccountDetail.as_view()),
+    path("v2/accounts/<int:account_id>/users", readapi.AccountUsers.as_view()),
     path("v2/users", readapi.UserList.as_view()),
     path("v2/users/<int:user_id>", readapi.UserDetail.as_view()),
     path("v2/segments", readapi.SegmentList.as_view()),

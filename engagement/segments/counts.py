@@ -58,6 +58,12 @@ def subject_totals(score_sets: Iterable[ScoreSet]) -> dict[int, SubjectTotals]:
     return totals | _count_totals([each for each in score_sets if each.pk not in totals])
 
 
+def counted_at(score_set: ScoreSet) -> datetime | None:
+    """When the set's counts were counted; None if they are counted live."""
+    cached = _usable_cache(score_set)
+    return cached.counted_at if cached else None
+
+
 def top_movers(score_set: ScoreSet) -> movers.Movers:
     """The accounts whose scores rose and fell most over one lookback."""
     cached = _usable_cache(score_set)

@@ -11,7 +11,7 @@ class Migration(migrations.Migration):
     initial = True
 
     dependencies = [
-        ('engagement', '0023_watches_stale'),
+        ('engagement', '0026_watches_stale'),
     ]
 
     operations = [

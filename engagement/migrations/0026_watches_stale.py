@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0022_search'),
+        ('engagement', '0025_subject_changes'),
     ]
 
     operations = [
