@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engagement.models import Product
+from engagement.models import Product, ScoreSet
 from notifications.delivery import deliver as delivering
 from notifications.delivery import outcomes
 from notifications.delivery.deliver import LEASE, deliver
@@ -15,8 +15,9 @@ from notifications.models import OutboxMessage
 from notifications.watching import outbox, sweep
 from tests.engagement.history import group, tell
 from tests.notifications.receiver import Receiver
-from tests.notifications.rows import Clock, a_destination, a_segment, settle, subscribe
+from tests.notifications.rows import Clock, a_destination, a_segment, settle, subscribe, told
 from tests.pipeline.test_workers_that_do_not_survive import kill_this_process, survives
+from tests.pipeline.waiting import Eventually, somebody_else, until_somebody_waits_for_a_lock
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -88,3 +89,18 @@ def die(death: tuple[Any, str, bool], work: Callable[[], object]) -> bool:
     with pytest.MonkeyPatch.context() as patch:
         kill(patch, module, name, after=after)
         return not survives(work)
+
+
+def test_a_sweep_waits_for_scoring_that_is_under_way(acme: Product, clock: Clock) -> None:
+    """Otherwise it would clear the mark of what it cannot see yet, and nothing would be told."""
+    tell(acme, *[group(account) for account in ACCOUNTS])
+    subscribe(a_destination(acme), segment=a_segment(acme, PAYS))
+    settle(clock)
+    ScoreSet.objects.update(watches_stale=True)
+    with somebody_else() as scoring, scoring.transaction():
+        scoring.execute("""UPDATE engagement_account SET traits = '{"plan": "pro"}'""")
+        scoring.execute("UPDATE engagement_scoreset SET watches_stale = true")
+        swept = Eventually(lambda: sweep.sweep(clock.step()))
+        until_somebody_waits_for_a_lock()
+    swept.result()
+    assert len(told()) == len(ACCOUNTS)
