@@ -130,7 +130,7 @@ def test_a_digest_waits_for_its_time(acme: Product, digest: str, now: str, at: s
 def test_a_test_message_names_the_destination(acme: Product, clock: Clock) -> None:
     draft = payloads.test_message(a_destination(acme), clock.now)
     assert draft.payload["timestamp"] == "2026-09-24T12:00:00Z"
-    message = outbox.write_test(a_destination(acme, name="B"), clock.now)
+    message = outbox.draft_test(a_destination(acme, name="B"), clock.now)
     assert "“B”" in message.title and message.pk is None
 
 
