@@ -142,11 +142,11 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     urgent = [connection] if connection and is_urgent else []
     calm = None if urgent else connection
     urgent += _expiry_notices(summary, now, may_connect=product.pk in access.connectable)
+    urgent += _destination_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)
         return Card(product, url, urgent, first_event=first, connection=calm, links=links)
     notices = [*urgent, *_score_notices(summary, may_manage), *_message_notices(summary, now)]
-    notices += _destination_notices(summary)
     return Card(
         product=product,
         url=url,
