@@ -5,13 +5,14 @@ from django.templatetags.static import static
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from config import error_pages, health, static_files
+from config import error_pages, health, mcp_health, static_files
 from config.openapi import pages
 from ingestion import browser_sdk, sdk_settings
 from ingestion.doors import segment, v1, v2
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES as BATCH_BYTES
 from ingestion.views import BatchView, IngestionView, SegmentSdkView, SegmentWebhookView
 from readapi import views as readapi
+from readapi.mcp.views import McpView
 
 handler400 = "config.error_pages.bad_request"
 
@@ -65,6 +66,7 @@ urlpatterns = [
     path("v2/segments/<int:segment_id>", readapi.SegmentDetail.as_view()),
     path("v2/segments/<int:segment_id>/members", readapi.SegmentMembers.as_view()),
     path("v1/accounts", readapi.LegacyAccountView.as_view()),
+    path("mcp", McpView.as_view(report_health=mcp_health.report_health)),
     # After all API paths, because it matches every other path under these prefixes.
     re_path(
         r"^(?:v\d+|segment|beacon|identify|group|track|page|screen|batch|import)(?:/|$)",
