@@ -11,6 +11,7 @@ from ingestion import browser_sdk, sdk_settings
 from ingestion.doors import segment, v1, v2
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES as BATCH_BYTES
 from ingestion.views import BatchView, IngestionView, SegmentSdkView, SegmentWebhookView
+from notifications.views import ConfirmEmailView
 from readapi import views as readapi
 from readapi.mcp.views import McpView
 
@@ -82,6 +83,7 @@ urlpatterns = [
         error_pages.other_release,
     ),
     path("favicon.ico", RedirectView.as_view(url=static("config/favicon.svg"))),
+    path("notifications/confirm/<str:token>", ConfirmEmailView.as_view(), name="confirm_email"),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(url="/admin/")),
 ]

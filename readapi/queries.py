@@ -109,7 +109,14 @@ USER_SUMMARY_COLUMNS = (
     "user__account__is_identified",
 )
 METRIC_COLUMNS = ("event_count", "active_days", "name_count")
-ACCOUNT_METRIC_COLUMNS = (*METRIC_COLUMNS, "total_users")
+ACCOUNT_METRIC_COLUMNS = (
+    *METRIC_COLUMNS,
+    "total_users",
+    # Insights compare them.
+    "top_user_points",
+    "active_users_last_period",
+    "name_count_last_period",
+)
 SUBJECT_COLUMNS = ("traits", "first_seen_at", "last_seen_at", "created_at")
 ACCOUNT_COLUMNS = (
     *ACCOUNT_SUMMARY_COLUMNS,

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Generic, NotRequired, TypeAlias, TypedDict, T
 
 from msgspec import Meta
 
+from engagement.insight_kinds import Severity
 from engagement.metric_names import Scope
 from engagement.rules.rules import Condition, Match
 from engagement.scores.formula import Trend
-from engagement.scores.insights import Severity
 
 Id: TypeAlias = Annotated[int, Meta(ge=1, description="The service's own ID, used in URLs.")]
 TrackingId: TypeAlias = Annotated[

@@ -8,6 +8,7 @@ from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.logins import LoginAttempts
 from engagement.models.operation_counters import OperationCounter
+from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
 from engagement.models.scores import (
     AccountEngagement,
@@ -47,6 +48,7 @@ __all__ = [
     "LoginAttempts",
     "Membership",
     "OperationCounter",
+    "OrderChunk",
     "Product",
     "ProductMember",
     "ReattributionRequest",
@@ -56,6 +58,7 @@ __all__ = [
     "SearchBacklog",
     "SearchEntry",
     "Segment",
+    "StoredOrder",
     "SubjectChange",
     "User",
     "UserEngagement",

@@ -6,8 +6,9 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 # The version of the metrics in a set. A release rebuilds the sets of earlier versions when it first
-# works on their product. 1: an account's users include those without an event.
-FORMULA_VERSION = 1
+# works on their product. 1: an account's users include those without an event. 2: accounts have the
+# numbers that insights compare.
+FORMULA_VERSION = 2
 
 
 class ScoreSet(models.Model):
@@ -79,6 +80,8 @@ class ScoreSet(models.Model):
     cached_counts_stale = models.BooleanField(
         db_column="tally_stale", default=True, db_default=True
     )
+    # Scores or segments changed since the watches of the set were told (``notifications``).
+    watches_stale = models.BooleanField(default=True, db_default=True)
 
     requested_at = models.DateTimeField(db_default=Now())
     published_at = models.DateTimeField(null=True)
@@ -228,7 +231,9 @@ class AccountEngagement(Engagement):
 
     ``active_users`` is the number of its users with a scored event in the window. ``total_users``
     counts the users whose current account it is, and the users who are in another account now but
-    have an event in this one in the last 90 days.
+    have an event in this one in the last 90 days. ``top_user_points`` are the points of the user
+    who adds most to ``raw``. ``active_users_last_period`` and ``name_count_last_period`` are the
+    numbers of the window that ended one lookback before. These three are 0 in sets of formula 1.
     """
 
     pk = models.CompositePrimaryKey("product_id", "score_set_id", "account_id")
@@ -241,6 +246,9 @@ class AccountEngagement(Engagement):
     )
     active_users = models.IntegerField()
     total_users = models.IntegerField(default=0)
+    top_user_points = models.BigIntegerField(default=0, db_default=0)
+    active_users_last_period = models.IntegerField(default=0, db_default=0)
+    name_count_last_period = models.IntegerField(default=0, db_default=0)
 
     class Meta:
         indexes = [

@@ -11,6 +11,7 @@ from django.db import transaction
 from engagement import changes
 from engagement.database import locks, pace, sql, statistics
 from engagement.models import ScoreSet
+from engagement.orders import stored as orders
 from engagement.rescoring import day_rollover, sets
 from engagement.scores import (
     audiences,
@@ -47,6 +48,7 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     past_benchmarks.refresh_due(now, out_of_time)
     benchmarks.refresh_due(now)
     counts.refresh_due(now)
+    orders.refresh_due(now, out_of_time)
     entries.work_off_backlog(now, out_of_time)
     sets.delete_retired(now, out_of_time)
     return scored

@@ -180,7 +180,11 @@ def recount(score_set: ScoreSet, now: datetime) -> None:
 
 
 def invalidate(score_set_ids: Iterable[int]) -> None:
-    """Mark the sets' cached counts as stale, in the caller's transaction or its own."""
-    ScoreSet.objects.filter(pk__in=score_set_ids, cached_counts_stale=False).update(
-        cached_counts_stale=True
+    """Mark the sets' cached counts and watches as stale, in the caller's transaction or its own.
+
+    It also locks sets that are marked already: a sweep that clears the mark must wait for this
+    transaction, to see what it wrote.
+    """
+    ScoreSet.objects.filter(pk__in=score_set_ids).update(
+        cached_counts_stale=True, watches_stale=True
     )

@@ -8,7 +8,7 @@ LEAVE_ROOM = "ALTER TABLE engagement_subjectchange SET (fillfactor = 70)"
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0022_search'),
+        ('engagement', '0024_stored_orders'),
     ]
 
     operations = [
