@@ -40,6 +40,10 @@ class NotFound(Exception):
     """The record does not exist, or the token must not see it. The response is 404."""
 
 
+class NotReady(Exception):
+    """What the request needs takes too long now; the text says what to do. The response is 503."""
+
+
 class ReplicaUnavailable(Exception):
     """The replica cannot be read; the text says why. The response is 503."""
 
@@ -52,6 +56,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
         return _response(404, "not_found", str(error) or NOT_FOUND)
     if isinstance(error, exceptions.APIException):
         return _framework_error_response(error, context["view"].allowed_methods)
+    if isinstance(error, NotReady):
+        return _unavailable(str(error))
     if isinstance(error, sql.StatementTimeout):
         return _unavailable("The request took too long. Request fewer records, or try again later.")
     if isinstance(error, SuspiciousOperation):

@@ -6,16 +6,18 @@ from urllib.parse import parse_qs, urlsplit
 
 from django.http import HttpRequest
 
+from engagement.metric_names import Scope
 from engagement.models import Product
 from engagement.search import lookup
 from engagement.segments import counts
-from readapi import parameters, queries, serializers
+from engagement.segments.insight_filters import INSIGHT_KINDS
+from readapi import parameters, queries, serializers, sorting
 from readapi.errors import InvalidRequest
 from readapi.links import LinkBuilder
 from readapi.mcp.messages import INVALID_PARAMS, RpcError
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.base import ReadView
-from readapi.views.rankings import ACCOUNTS, SORTS, USERS, Ranking
+from readapi.views.rankings import ACCOUNTS, USERS, Ranking
 from readapi.views.segments import SegmentList, SegmentMembers
 from readapi.views.users import UserDetail, UserList
 from readapi.views.workspaces import WorkspaceList
@@ -201,7 +203,7 @@ _WORKSPACE: Json = {
 }
 
 
-def _list_arguments(*lookups: str) -> Json:
+def _list_arguments(scope: Scope, *lookups: str) -> Json:
     texts = {name: {"type": "string", "description": f"The exact {name}."} for name in lookups}
     return {
         **_WORKSPACE,
@@ -217,7 +219,11 @@ def _list_arguments(*lookups: str) -> Json:
         },
         "segment_id": {"type": "integer", "description": "Only members of this segment."},
         "min_score": {"type": "number", "description": "Only with at least this score, 0 to 100."},
-        "sort": {"type": "string", "enum": list(SORTS), "description": "- is highest first."},
+        "sort": {
+            "type": "string",
+            "enum": sorting.choices(scope),
+            "description": "- is highest first.",
+        },
         **_PAGES,
         "traits": {
             "type": "array",
@@ -231,6 +237,13 @@ def _list_arguments(*lookups: str) -> Json:
 _PAGES: Json = {
     "limit": {"type": "integer", "description": "Records on a page, by default 20."},
     "cursor": {"type": "string", "description": "next_cursor of the page before."},
+}
+_INSIGHT: Json = {
+    "insight": {
+        "type": "string",
+        "enum": list(INSIGHT_KINDS),
+        "description": "Only accounts with this insight.",
+    }
 }
 _ACCOUNT_ID: Json = {"account_id": {"type": "integer", "description": "The account's id."}}
 _USER_ID: Json = {"user_id": {"type": "integer", "description": "The user's id."}}
@@ -251,7 +264,7 @@ _TOOLS = [
         "Find accounts",
         "Accounts (customers) with their engagement scores from 0 to 100, highest first: all, by "
         "any part of a name with search, or by filters.",
-        _list_arguments("tracking_id", "name", "domain"),
+        _list_arguments("account", "tracking_id", "name", "domain") | _INSIGHT,
         (),
         lambda call: _find(ACCOUNTS, AccountList, call),
     ),
@@ -260,7 +273,7 @@ _TOOLS = [
         "Find users",
         "Users (people) with their engagement scores from 0 to 100, highest first: all, by any "
         "part of a name with search, or by filters.",
-        _list_arguments("tracking_id", "name", "email"),
+        _list_arguments("user", "tracking_id", "name", "email"),
         (),
         lambda call: _find(USERS, UserList, call),
     ),

@@ -155,7 +155,7 @@ def test_the_handshake_agrees_on_a_version(version: str | None, acme_token: str)
     ("name", "arguments", "text"),
     [
         ("find_accounts", {"limit": 0}, "limit: limit must be an integer from 1 to 500."),
-        ("find_accounts", {"sort": "age"}, "sort: sort accepts: -score, score"),
+        ("find_accounts", {"sort": "age"}, "sort: sort accepts: -score, score,"),
         ("find_accounts", {"name": {"a": 1}}, "name: name must be a text or a number."),
         ("find_accounts", {"name": "a\x00"}, "name: name has an invalid character."),
         ("find_accounts", {"trait": ["plan"]}, "trait: trait must be a name and a value"),
