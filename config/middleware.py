@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 # Machines call these: no session, cookies, CSRF, or static files.
 API_PREFIXES = (
     *("/v1/", "/v2/", "/segment", "/beacon/", "/sourceConfig", "/analytics"),
-    *("/healthz", "/readyz", "/metrics"),
+    *("/healthz", "/readyz", "/metrics", "/mcp"),
 )
 
 

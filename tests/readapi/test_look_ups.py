@@ -203,10 +203,11 @@ def crowd(workspace: Workspace) -> None:
 
 @pytest.mark.usefixtures("crowd")
 def test_look_ups_by_email_and_domain_use_their_indexes(workspace: Workspace) -> None:
-    users = queries.ranked_users(workspace, Lookup("email", "5@initech.example"))
-    assert "user_email" in users.explain()
-    accounts = queries.ranked_accounts(workspace, Lookup("domain", "5.initech.example"))
-    assert "account_domain" in accounts.explain()
+    users, accounts = queries.ranked_users(workspace), queries.ranked_accounts(workspace)
+    email, domain = Lookup("email", "5@initech.example"), Lookup("domain", "5.initech.example")
+    for find in (queries.last_seen, queries.matches):
+        assert "user_email" in find(users, workspace, "user", email).explain()
+        assert "account_domain" in find(accounts, workspace, "account", domain).explain()
 
 
 @pytest.mark.usefixtures("crowd")

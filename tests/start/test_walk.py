@@ -149,6 +149,7 @@ def test_every_endpoint_is_documented() -> None:
         "/v2/workspaces/1",
         "/v2/accounts?",
         "/v2/accounts/1?",
+        "/v2/accounts/1/users?",
         "/v2/users?",
         "/v2/users/1?",
         "/v2/segments?",
