@@ -263,7 +263,7 @@ def test_a_row_has_the_scores_of_the_last_30_days(root: Client, customers: Rows)
     page = opened(root, "account").content.decode()
     (line,) = re.findall(r'aria-label="0 to 90"><path d="(.*?)"', page)
     # A week at 37, between zeros, and two days of which the row has the points.
-    assert line.startswith("M0 40h1h1h1h1h1h1h1h1l1 -15h1h1h1h1h1h1l1 15")
+    assert line.startswith("M0 40h8l1 -15h6l1 15")
     no_score = opened(root, "account", sort="score").content.decode()
     assert 'aria-label="0 to 0"' in no_score
 
