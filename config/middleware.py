@@ -40,7 +40,9 @@ class ApiFastPathMiddleware:
         response: HttpResponseBase = match.func(request, *match.args, **match.kwargs)
         if isinstance(response, SimpleTemplateResponse):
             response = response.render()
-        if isinstance(response, HttpResponse) and not response.has_header("Content-Length"):
+        # That of a 304 would be the length of the response that the client has.
+        has_length = response.has_header("Content-Length") or response.status_code == 304
+        if isinstance(response, HttpResponse) and not has_length:
             response.headers["Content-Length"] = str(len(response.content))
         request_ids.add_to_response(request, response)
         return response

@@ -11,6 +11,7 @@ from ingestion import browser_sdk, sdk_settings
 from ingestion.doors import segment, v1, v2
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES as BATCH_BYTES
 from ingestion.views import BatchView, IngestionView, SegmentSdkView, SegmentWebhookView
+from notifications.views import ConfirmEmailView
 from readapi import views as readapi
 
 handler400 = "config.error_pages.bad_request"
@@ -58,6 +59,7 @@ urlpatterns = [
     path("v2/workspaces/<int:workspace_id>", readapi.WorkspaceDetail.as_view()),
     path("v2/accounts", readapi.AccountList.as_view()),
     path("v2/accounts/<int:account_id>", readapi.AccountDetail.as_view()),
+    path("v2/accounts/<int:account_id>/users", readapi.AccountUsers.as_view()),
     path("v2/users", readapi.UserList.as_view()),
     path("v2/users/<int:user_id>", readapi.UserDetail.as_view()),
     path("v2/segments", readapi.SegmentList.as_view()),
@@ -79,6 +81,7 @@ urlpatterns = [
         error_pages.other_release,
     ),
     path("favicon.ico", RedirectView.as_view(url=static("config/favicon.svg"))),
+    path("notifications/confirm/<str:token>", ConfirmEmailView.as_view(), name="confirm_email"),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(url="/admin/")),
 ]

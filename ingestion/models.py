@@ -102,6 +102,7 @@ class DropReason(models.TextChoices):
         "Too many traits: the user or account has no room for more; the rest was recorded",
     )
     UNUSABLE = "unusable", "Unusable message: it could not be understood"
+    READ_TOKEN = "read_token", "Read token: the request carried a read token as its ingestion key"
 
 
 class DroppedMessage(models.Model):
@@ -183,6 +184,87 @@ class HourCount(models.Model):
 
     def __str__(self) -> str:
         return f"{self.hour} {self.reason or 'recorded'}: {self.count}"
+
+
+class RecentMessage(models.Model):
+    """One of a product's newest recorded messages, for the ingestion log.
+
+    Each product has a fixed number of slots for each kind of message. A message takes its slot from
+    an older one, so the table needs no retention. While many messages arrive, it has a sample.
+    """
+
+    pk = models.CompositePrimaryKey("product_id", "kind", "slot")
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    kind = models.CharField(max_length=10)
+    slot = models.SmallIntegerField()
+    arrival = models.BigIntegerField()
+    received_at = models.DateTimeField()
+    timestamp = models.DateTimeField()
+    user_external_id = models.TextField(blank=True)
+    previous_external_id = models.TextField(blank=True)
+    account_external_id = models.TextField(blank=True)
+    event = models.TextField(blank=True)
+    message_id = models.TextField(blank=True)
+    # The names of its traits, or of the first of them.
+    detail = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return f"message {self.arrival}"
+
+
+class RefusedRequest(models.Model):
+    """A request with a key of the product that got an error, without its body.
+
+    A product keeps the newest few of each ``code``. ``message`` and ``field`` are those of the
+    response, which quotes nothing of the request.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    received_at = models.DateTimeField()
+    endpoint = models.CharField(max_length=60)
+    kind = models.CharField(max_length=10)
+    status = models.PositiveSmallIntegerField()
+    code = models.CharField(max_length=40)
+    message = models.TextField()
+    field = models.CharField(max_length=60, blank=True)
+    key_hint = models.CharField(max_length=HINT_LENGTH, blank=True)
+    user_agent = models.CharField(max_length=100, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(F("product"), F("code"), F("id").desc(), name="refused_by_code"),
+            # Retention deletes the oldest.
+            models.Index(fields=["received_at"], name="refused_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.endpoint}: {self.status} {self.code}"
+
+
+class RefusedCount(models.Model):
+    """How many requests of an hour got an error with this code. Kept for some days."""
+
+    pk = models.CompositePrimaryKey("product_id", "hour", "code")
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    hour = models.DateTimeField()
+    code = models.CharField(max_length=40)
+    count = models.BigIntegerField()
+
+    class Meta:
+        indexes = [
+            # Retention deletes the oldest.
+            models.Index(fields=["hour"], name="refused_count_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hour} {self.code}: {self.count}"
 
 
 class SeenMessageId(models.Model):

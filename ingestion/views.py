@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from engagement.core import request_ids
-from ingestion import errors
+from ingestion import errors, refused
 from ingestion.cors import CorsView
 from ingestion.doors import DecodedRequest, bodies
 from ingestion.doors.headers import Headers
@@ -28,12 +28,29 @@ class IngestionView(CorsView):
 
     def post(self, request: Request) -> HttpResponse:
         received_at = timezone.now()
-        # No name for the body: it would stay in memory until the commit.
-        decoded = self.door(bodies.read(request, self.max_body_bytes), request.META, received_at)
+        body = ""
+        try:
+            body = bodies.read(request, self.max_body_bytes)
+            decoded = self.door(body, request.META, received_at)
+        except IngestionError as error:
+            self.note_refusal(error, body, request, received_at)
+            raise
+        # It would stay in memory until the commit.
+        del body
         group_commit.accept(
             decoded.messages, decoded.key, received_at, request_ids.from_environ(request.META)
         )
         return self.success_response()
+
+    def note_refusal(
+        self, error: IngestionError, body: str, request: Request, received_at: datetime
+    ) -> None:
+        """Have the product's ingestion log show the request, if it is the sender's fault."""
+        if error.status >= 500:
+            return
+        if key := refused.find_key(body, request.META):
+            path = request.path_info
+            refused.add(refused.describe(error, key, path, request.META, received_at))
 
     def success_response(self) -> HttpResponse:
         """202 with an empty body: the messages are committed."""

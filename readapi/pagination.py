@@ -13,7 +13,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from django.db.models import F, Model, QuerySet
@@ -130,9 +130,19 @@ class ResultPage(Generic[Row]):
     prev: Mapping[str, str] | None = None
 
 
-def parse_page_request(query: Parameters, list_name: str, order: Order) -> PageRequest:
+class Total(NamedTuple):
+    """The number of records of a list, or None if counting takes too long. ``counted_at`` is the
+    time of a cached number."""
+
+    number: int | None
+    counted_at: str | None = None
+
+
+def parse_page_request(
+    query: Parameters, list_name: str, order: Order, max_limit: int = parameters.MAX_LIMIT
+) -> PageRequest:
     """The page of the list *list_name* that the parameters ask for."""
-    limit = parameters.limit(query)
+    limit = parameters.limit(query, max_limit)
     if "cursor" not in query:
         return PageRequest(list_name, limit, parameters.offset(query), None)
     if "offset" in query:
@@ -209,5 +219,13 @@ def _before(
     return {"cursor": request.cursor_at(position, offset, backwards=True)}
 
 
-def pagination_record(page: ResultPage[Any]) -> Pagination:
-    return {"limit": page.limit, "offset": page.offset, "has_more": page.next is not None}
+def pagination_record(page: ResultPage[Any], total: Total | None = None) -> Pagination:
+    record: Pagination = {
+        "limit": page.limit,
+        "offset": page.offset,
+        "has_more": page.next is not None,
+    }
+    if total is not None:
+        record["total"] = total.number
+        record["total_counted_at"] = total.counted_at
+    return record

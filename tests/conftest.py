@@ -11,6 +11,7 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 
 from config.local.postgres import DATABASE
 from engagement.models import Product
+from ingestion import refused
 from ingestion.inbox import group_commit, quotas
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
@@ -32,6 +33,14 @@ def any_number_of_messages_without_a_valid_key() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quotas, "UNKNOWN_BURST", 1e9)
         patch.setattr(quotas, "UNKNOWN_PER_SECOND", 1e9)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def refused_requests_are_saved_on_request_only() -> Iterator[None]:
+    """Have the thread that lists refused requests save nothing in the middle of a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refused, "SAVE_DELAY", 3600.0)
         yield
 
 

@@ -31,6 +31,7 @@ from ingestion.models import DropReason, IngestionKey
 from marketplace.health import LastRuns, connection_health, expiry_notice
 from marketplace.models import Connection
 from marketplace.timetable import Timetable
+from notifications.models import Destination
 
 # The card mentions a longer wait. Draining takes one or two seconds.
 LONG_WAIT_SECONDS = 60
@@ -60,6 +61,8 @@ class ProductSummary:
     last_syncs: LastRuns
     timetable: Timetable
     attention: Attention = NO_ATTENTION
+    # The paused destinations of notifications.
+    destinations: Sequence[Destination] = ()
 
     @property
     def is_new(self) -> bool:
@@ -166,6 +169,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
         first, links = _first_event(summary, may_manage), _links(summary)
         return Card(product, url, urgent, first_event=first, connection=calm, links=links)
     notices = [*urgent, *_score_notices(summary, may_manage), *_message_notices(summary, now)]
+    notices += _destination_notices(summary)
     return Card(
         product=product,
         url=url,
@@ -217,6 +221,13 @@ def _links(summary: ProductSummary) -> list[Link]:
             Link("Users", _ranking_url("user", first)),
         ]
     return [*links, Link("Ingestion log", _log_url(summary.product))]
+
+
+def _destination_notices(summary: ProductSummary) -> Iterator[Notice]:
+    for destination in summary.destinations:
+        link = Link("Destination", _admin_url("notifications_destination_change", destination.pk))
+        text = f"Notifications to {destination} are paused. {destination.pause_reason}"
+        yield Notice("warning", text, link)
 
 
 # --- First event --------------------------------------------------------------------------

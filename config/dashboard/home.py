@@ -28,6 +28,7 @@ from ingestion.models import IngestionKey
 from marketplace.health import LastRuns, load_last_runs
 from marketplace.models import Connection
 from marketplace.timetable import load_timetable
+from notifications.models import Destination
 
 # The list of products has all of them.
 MAX_CARDS = 12
@@ -104,6 +105,7 @@ def product_summaries(
     connections = {connection.product_id: connection for connection in rows}
     last_syncs = load_last_runs([connection.pk for connection in connections.values()])
     timetable = load_timetable()
+    destinations = _paused_destinations(ids)
     return [
         ProductSummary(
             product=product,
@@ -119,6 +121,7 @@ def product_summaries(
             last_syncs=last_syncs[connection.pk] if connection else LastRuns(),
             timetable=timetable,
             attention=_attention(score_sets.get(product.pk), is_overview=is_overview),
+            destinations=destinations[product.pk],
         )
         for product in products
     ]
@@ -156,6 +159,14 @@ def _keys(product_ids: Sequence[int]) -> dict[int, list[IngestionKey]]:
     for key in IngestionKey.objects.filter(product__in=product_ids).defer("secret").order_by("id"):
         keys[key.product_id].append(key)
     return keys
+
+
+def _paused_destinations(product_ids: Sequence[int]) -> dict[int, list[Destination]]:
+    destinations: dict[int, list[Destination]] = defaultdict(list)
+    paused = Destination.objects.filter(state=Destination.State.PAUSED, product__in=product_ids)
+    for destination in paused:
+        destinations[destination.product_id].append(destination)
+    return destinations
 
 
 def _products_with_users(product_ids: Sequence[int]) -> set[int]:

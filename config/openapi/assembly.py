@@ -48,6 +48,8 @@ TAGS = [
     {"name": "Version 1 (legacy)", "description": "For older clients. It remains supported."},
 ]
 
+CONTACT = {"name": "The operator of this service"}
+
 Endpoint: TypeAlias = tuple[str, str, str, Callable[..., Any]]
 
 
@@ -65,7 +67,7 @@ class TableAutoSchema(AutoSchema):
         assert isinstance(view, IngestionView)
         operation = sending.OPERATIONS[view.door]
         if alias := _alias(path):
-            operation_id = f"{operation['operationId']}_{alias}"
+            operation_id = operation["operationId"] + alias.capitalize()
             summary = "The same at another URL"
             return {**operation, "operationId": operation_id, "summary": summary}
         return operation
@@ -121,7 +123,14 @@ def add_components(result: Json, **_: Any) -> Json:
     """Add what no view says: the introduction, the tags, and the components."""
     return {
         **result,
-        "info": {**result["info"], "description": ABOUT.strip()},
+        "info": {
+            **result["info"],
+            "description": ABOUT.strip(),
+            "license": {"name": "MIT", "identifier": "MIT"},
+            "contact": CONTACT,
+        },
+        # Relative to the URL of the description, so it is right on every host.
+        "servers": [{"url": "/", "description": "This service."}],
         "tags": TAGS,
         "components": {
             "schemas": reading.schemas() | sending.SCHEMAS,

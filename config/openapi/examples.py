@@ -78,6 +78,12 @@ _EXPANDED: Json = {
     ],
     "history": [{"day": "2026-09-23", "score": 79.9}, {"day": "2026-09-24", "score": 80.8}],
 }
+LISTED_ACCOUNT: Json = {
+    **ACCOUNT,
+    "metrics": {**_METRICS, **_ACCOUNT_METRICS},
+    "traits": {"domain": "example.com", "am.tier.number": 50},
+}
+LISTED_USER: Json = {**USER, "traits": {"plan": "pro", "role": None}}
 _INSIGHTS: Json = {
     "insights": [
         {

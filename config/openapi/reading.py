@@ -18,8 +18,9 @@ from config.openapi.pieces import (
     reference,
 )
 from config.server import gunicorn, uri_too_long
-from readapi import authentication, errors, parameters, records, views
+from readapi import authentication, changes, errors, parameters, records, views
 from readapi.records import One, Page
+from readapi.views import rankings
 from readapi.views.base import ReadView
 
 SECURITY: list[Json] = [{"readToken": []}]
@@ -62,10 +63,51 @@ _PARAMETERS = [
         {"type": "boolean", "default": False},
         "Leave out the segments that every workspace comes with.",
     ),
+    query(
+        "segment_id",
+        _ID,
+        "Return only members of this segment, which must be of the same scope as the list.",
+    ),
+    query(
+        "min_score",
+        {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.1},
+        "Return only records with at least this score. One decimal.",
+    ),
+    query(
+        "trait",
+        {
+            "type": "array",
+            "items": {**_TEXT, "pattern": "^[^:\\u0000]+:[^\\u0000]+$", "maxLength": 700},
+            "maxItems": parameters.MAX_TRAITS,
+        },
+        "Return only records with this trait: its name, a colon, and its exact value, such as "
+        "`plan:pro`. Repeat the parameter for several traits: all must match.",
+        style="form",
+        explode=True,
+        example=["plan:pro"],
+    ),
+    query(
+        "sort",
+        {"type": "string", "enum": list(rankings.SORTS), "default": rankings.SORTS[0]},
+        "The order of the list. `-` means: highest first.",
+    ),
+    query(
+        "changed_since",
+        _TEXT,
+        "Return only what changed: `start` for all records, or a value from `_links.changes` of "
+        "the last page. Records come in the order of their IDs. Use it only with `cursor`, "
+        "`limit`, `expand`, and `traits`.",
+        example=changes.START,
+    ),
+    query(
+        "total",
+        {"type": "boolean", "default": False},
+        "Add `pagination.total`, the number of records on all pages.",
+    ),
     list_query(
         "traits",
         {**_TEXT, "pattern": "^[^\\u0000,]*$"},
-        "The traits that `expand=traits` returns, by default all. A trait that the user does not "
+        "The traits that `expand=traits` returns, by default all. A trait that the record does not "
         "have is null.",
         minItems=1,
         maxItems=parameters.MAX_TRAITS,
@@ -75,7 +117,6 @@ _PARAMETERS = [
         {
             "type": "integer",
             "minimum": 1,
-            "maximum": parameters.MAX_LIMIT,
             "default": parameters.DEFAULT_LIMIT,
         },
         "The maximum number of records on a page.",
@@ -99,9 +140,11 @@ PARAMETERS: dict[str, Json] = {parameter["name"]: parameter for parameter in _PA
 _CODES: dict[str, tuple[str, ...]] = {
     "workspace_id": ("missing_workspace_id", "invalid_workspace_id"),
     "match_type": ("missing_match_parameter",),
+    "trait": ("too_many_traits",),
     "traits": ("too_many_traits",),
     "limit": ("invalid_limit",),
     "offset": ("invalid_offset",),
+    "changed_since": ("invalid_cursor",),
     "cursor": ("invalid_cursor",),
 }
 
@@ -125,6 +168,18 @@ def _match_parameters(match_types: tuple[str, ...]) -> dict[str, Json]:
     }
 
 
+_EXACTNESS = {
+    "tracking_id": "exactly this",
+    "name": "exactly this",
+    "domain": "this, ignoring case",
+    "email": "this, ignoring case",
+}
+LOOKUP_PARAMETERS = {
+    name: query(name, _TEXT, f"Return all records, and only those, whose `{name}` is {exactness}.")
+    for name, exactness in _EXACTNESS.items()
+}
+
+
 def _parameters(operation: ReadOperation, path_ids: list[str]) -> Iterator[Json]:
     view = operation.view
     for name in path_ids:
@@ -137,13 +192,16 @@ def _parameters(operation: ReadOperation, path_ids: list[str]) -> Iterator[Json]
             "description": description,
             "example": 1,
         }
-    described = PARAMETERS
+    described = PARAMETERS | LOOKUP_PARAMETERS
     if operation.match_types:
         described = described | _match_parameters(operation.match_types)
     if view.EXPANSIONS:
         items = {"type": "string", "enum": list(view.EXPANSIONS)}
         expand = list_query("expand", items, "What to add to each record.", uniqueItems=True)
         described = described | {"expand": expand}
+    limit = PARAMETERS["limit"]
+    schema = limit["schema"] | {"maximum": view.MAX_LIMIT}
+    described = described | {"limit": limit | {"schema": schema}}
     for name in view.PARAMETERS:
         yield described[name]
 
@@ -192,7 +250,7 @@ UNAVAILABLE = error_response(
 
 
 def _bad_request(names: tuple[str, ...]) -> Json:
-    codes = [code for name in names for code in _CODES.get(name, ())]
+    codes = list(dict.fromkeys(code for name in names for code in _CODES.get(name, ())))
     codes += ["unknown_parameter", "invalid_parameter", "invalid_expand"]
     return error_response(
         f"A parameter is invalid: {_listed(codes)}.",
@@ -205,7 +263,7 @@ def _bad_request(names: tuple[str, ...]) -> Json:
 # --- Operations -----------------------------------------------------------------------------
 
 # Users or accounts, by the segment's scope.
-MEMBERS: Json = {"anyOf": [reference("PageOfAccount"), reference("PageOfUser")]}
+MEMBERS: Json = {"anyOf": [reference("AccountList"), reference("UserList")]}
 _STATS = examples.WORKSPACE | {"stats": examples.STATS}
 _COUNTED_SEGMENT = examples.SEGMENT | {"member_count": 9}
 
@@ -232,7 +290,7 @@ OPERATIONS = [
         "List accounts by score, or find one",
         "Accounts",
         Page[records.AccountRecord],
-        examples.page(examples.ACCOUNT, "accounts?workspace_id=1"),
+        examples.page(examples.LISTED_ACCOUNT, "accounts?workspace_id=1", "traits", "metrics"),
         match_types=("domain", "name", "tracking_id"),
     ),
     ReadOperation(
@@ -242,6 +300,14 @@ OPERATIONS = [
         "Accounts",
         One[records.ExpandedAccount],
         examples.single_record(examples.EXPANDED_ACCOUNT, *views.AccountDetail.EXPANSIONS),
+    ),
+    ReadOperation(
+        views.AccountUsers,
+        "listAccountUsers",
+        "List the users of an account by score",
+        "Accounts",
+        Page[records.UserRecord],
+        examples.page(examples.LISTED_USER, "accounts/17/users?workspace_id=1", "traits"),
     ),
     ReadOperation(
         views.UserList,
@@ -281,7 +347,7 @@ OPERATIONS = [
         "listMembers",
         "List the members of a segment by score",
         "Segments",
-        "Members",
+        "MemberList",
         examples.page(examples.ACCOUNT, "segments/22/members?workspace_id=1"),
     ),
     ReadOperation(
@@ -289,7 +355,7 @@ OPERATIONS = [
         "findAccount",
         "Find one account",
         "Version 1 (legacy)",
-        records.LegacyAnswer,
+        records.LegacyAccount,
         examples.LEGACY_ACCOUNT,
         match_types=("domain", "name", "tracking_id"),
     ),
@@ -328,23 +394,40 @@ def describe(view: type[ReadView], path: str) -> Json:
 
 
 def _public_name(record: Any) -> str:
-    """``PageOfAccount`` for ``Page[AccountRecord]``: a plain name for generated clients."""
+    """``AccountList`` of ``Page[AccountRecord]``, ``AccountDetail`` of ``One[ExpandedAccount]``."""
     if isinstance(record, str):
         return record
     if origin := get_origin(record):
-        return f"{origin.__name__}Of{_public_name(get_args(record)[0])}"
+        kind = {Page: "List", One: "Detail"}[origin]
+        return _public_name(get_args(record)[0]).removeprefix("Full") + kind
     name: str = record.__name__
-    return name.removesuffix("Record")
+    return _RENAMED.get(name, name.removesuffix("Record"))
+
+
+# Where the name in Python is not the one for clients.
+_RENAMED = {"ExpandedAccount": "FullAccount", "ExpandedUser": "FullUser"}
 
 
 def schemas() -> Json:
     """The components of all responses, derived from the records' types."""
-    types = [operation.record for operation in OPERATIONS if operation.record != "Members"]
+    types = [operation.record for operation in OPERATIONS if operation.record != "MemberList"]
     _, components = msgspec.json.schema_components(
-        [*types, records.Refusal], ref_template="#/components/schemas/{name}"
+        [*types, records.ErrorResponse], ref_template="#/components/schemas/{name}"
     )
     text = msgspec.json.encode(components).decode()
-    # As in _public_name: msgspec writes Page_AccountRecord_ or Page[AccountRecord].
-    text = re.sub(r"(Page|One)(?:_|\[)(\w+?)(?:_|\])(?=\")", r"\1Of\2", text)
-    named: Json = msgspec.json.decode(re.sub(r"Record(?=\")", "", text))
-    return named | {"Members": MEMBERS}
+    for record in types:
+        # msgspec writes Page_AccountRecord_ in references, and Page[AccountRecord] in names.
+        for name in _generic_names(record):
+            text = text.replace(name, _public_name(record))
+    text = re.sub(r"\b(\w+)Record(?=\")", r"\1", text)
+    for name, public_name in _RENAMED.items():
+        text = re.sub(rf"\b{name}(?=\")", public_name, text)
+    named: Json = msgspec.json.decode(text)
+    return named | {"MemberList": MEMBERS}
+
+
+def _generic_names(record: Any) -> tuple[str, ...]:
+    if (origin := get_origin(record)) is None:
+        return ()
+    argument = get_args(record)[0].__name__
+    return f"{origin.__name__}[{argument}]", f"{origin.__name__}_{argument}_"

@@ -5,14 +5,15 @@ page works without a script.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, cast
 
 from django import forms
 from django.forms.utils import ErrorDict
 from django.http import QueryDict
 
-from engagement.admin.suggestions import Suggestions
+from engagement.admin.suggestions import Suggestions, TraitValues, load_trait_values
 from engagement.insight_kinds import INSIGHTS
 from engagement.metric_names import METRICS, Scope
 from engagement.rules import rules, texts
@@ -133,12 +134,13 @@ class ConditionForm(forms.Form):
         *args: Any,
         scope: Scope,
         for_audience: bool,
-        known_events: Collection[str],
+        suggestions: Suggestions,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.scope, self.for_audience, self.known_events = scope, for_audience, known_events
+        self.scope, self.for_audience, self.suggestions = scope, for_audience, suggestions
         self.condition: Condition | None = None
+        self.fields["text"].widget.attrs["list"] = f"{self.prefix}-values"
         cast(forms.ChoiceField, self.fields["what"]).choices = condition_choices(
             scope, for_audience
         )
@@ -159,6 +161,16 @@ class ConditionForm(forms.Form):
                 self.add_error(self._input_name(problem.field), problem.message)
         else:
             (self.condition,) = rule.conditions
+
+    @cached_property
+    def trait_values(self) -> TraitValues | None:
+        """The values of the chosen trait, to suggest."""
+        what = str(self["what"].value() or "")
+        if what not in ("trait", "account_trait"):
+            return None
+        trait = str(self[what].value() or "").strip()
+        scope: Scope = "account" if what == "account_trait" else self.scope
+        return load_trait_values(self.suggestions.product_id, scope, trait) if trait else None
 
     @property
     def all_errors(self) -> list[str]:
@@ -214,7 +226,7 @@ class ConditionForm(forms.Form):
     def _event_name(self) -> str:
         """An existing name as it is. Another name without surrounding spaces."""
         name = self._value("event")
-        return name if name in self.known_events else name.strip()
+        return name if name in self.suggestions.events else name.strip()
 
     def _trait_value(self, operator: str) -> str | Number | None:
         if operator in NUMBER_OPERATORS:
@@ -349,7 +361,7 @@ class RuleEditor:
             form_kwargs={
                 "scope": stored.scope,
                 "for_audience": for_audience,
-                "known_events": suggestions.events,
+                "suggestions": suggestions,
             },
         )
 

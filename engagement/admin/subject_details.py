@@ -1,12 +1,11 @@
-"""The traits and events of users and accounts, and who belongs to which account."""
+"""The traits and events of users and accounts, and the accounts of a user."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, time
 from typing import Any
 
-from django.db.models import Count, F, FilteredRelation, Max, Min, Q, QuerySet
+from django.db.models import Max, Min, QuerySet
 
 from engagement.admin.subject_urls import subject_url
 from engagement.metric_names import Scope
@@ -17,19 +16,16 @@ from engagement.models import (
     Event,
     JoinRequest,
     Membership,
-    ScoreSet,
     User,
 )
 from engagement.models.subjects import Subject
 from engagement.scores.formula import compute_score
-from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
 from engagement.traits import Source, read_stamp
 
 MARKETPLACE_PREFIX = "am."
 SOURCES = {Source.MESSAGE: "API", Source.MARKETPLACE: "Marketplace"}
 EVENTS_SHOWN = 20
 ACCOUNTS_SHOWN = 20
-USERS_SHOWN = 50
 TRAITS_SHOWN = 100
 # Longer values are cut.
 VALUE_CHARACTERS_SHOWN = 500
@@ -202,71 +198,6 @@ def account_url(account: Account, workspace_id: int | None) -> str:
 
 def _url(subject: Subject, scope: Scope, workspace_id: int | None) -> str:
     return subject_url(subject, scope, workspace_id) if subject.is_identified else ""
-
-
-@dataclass(frozen=True)
-class UserTable:
-    """An account's users with the highest scores, and counts of all its users.
-
-    ``recent`` counts the users with an event in the account in the last ``days`` days.
-    """
-
-    rows: Sequence[dict[str, Any]] = ()
-    total: int = 0
-    recent: int = 0
-    days: int = USERS_SEEN_WITHIN_DAYS
-    has_audience: bool = False
-
-
-def user_table(account: Account, score_set: ScoreSet | None) -> UserTable:
-    """The users that ``total_users`` counts."""
-    if score_set is None or score_set.scored_day is None:
-        return UserTable()
-    counts = _recent_counts(account, score_set.scored_day)
-    if score_set.audience:
-        counts = counts.filter(user__engagements__score_set=score_set)
-    row = account.engagements.filter(score_set=score_set).first()
-    return UserTable(
-        [_user_row(user, account, score_set) for user in users_by_score(account, score_set)],
-        total=row.total_users if row else 0,
-        recent=counts.aggregate(count=Count("user_id", distinct=True))["count"],
-        has_audience=bool(score_set.audience),
-    )
-
-
-def _recent_counts(account: Account, today: date) -> QuerySet[DailyCount]:
-    """Daily counts of identified users, over the days in which an event makes one a user of it."""
-    days = (today - timedelta(days=USERS_SEEN_WITHIN_DAYS - 1), today)
-    return DailyCount.objects.filter(
-        product=account.product_id, account_id=account.pk, day__range=days, user__is_identified=True
-    )
-
-
-def _user_row(user: Any, account: Account, score_set: ScoreSet) -> dict[str, Any]:
-    return {
-        "user": user,
-        "url": subject_url(user, "user", score_set.workspace_id),
-        "is_gone": user.account_id != account.pk,
-        "raw": user.raw,
-        "score": format_score(user.raw, score_set.user_benchmark),
-        "last_active_at": user.last_active_at,
-    }
-
-
-def users_by_score(account: Account, score_set: ScoreSet) -> QuerySet[Any]:
-    """The account's users with the highest scores, with ``raw`` and ``last_active_at``."""
-    assert score_set.scored_day is not None, "A published set has been scored."
-    members = User.objects.filter(account=account, is_identified=True).values("id")
-    recent = _recent_counts(account, score_set.scored_day).values("user_id")
-    users = User.objects.filter(product=account.product_id, pk__in=members.union(recent))
-    ranked = users.defer("trait_stamps").annotate(
-        ranked=FilteredRelation("engagements", condition=Q(engagements__score_set=score_set)),
-        raw=F("ranked__raw"),
-        last_active_at=F("ranked__last_active_at"),
-    )
-    if score_set.audience:
-        ranked = ranked.filter(raw__isnull=False)
-    return ranked.order_by(F("raw").desc(nulls_last=True), "-id")[:USERS_SHOWN]
 
 
 def format_score(raw: int | None, benchmark: float | None) -> str:

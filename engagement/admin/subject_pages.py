@@ -11,18 +11,40 @@ from django.utils.safestring import SafeString
 from engagement.admin.time_format import format_ago
 from engagement.core import charts
 from engagement.metric_names import METRICS, MetricName, Scope
-from engagement.models import Account, ScoreSet, Segment, Workspace
+from engagement.models import Account, AccountEngagement, ScoreSet, Segment, Workspace
 from engagement.rules.rules import InvalidRule
-from engagement.scores import history, insights, metrics
+from engagement.scores import history, insights, metrics, people
 from engagement.scores.benchmarks import HISTORY_DAYS
-from engagement.scores.history import EventPoints
+from engagement.scores.formula import Trend
+from engagement.scores.history import AllTimeTotals, EventPoints
 from engagement.scores.insights import Insight, format_percent
 from engagement.scores.metrics import AccountMetrics, Metrics
+from engagement.scores.people import Group, People
 from engagement.segments import members as segments
 
 NOT_SCORED_MESSAGE = "This workspace has no scores yet. Reload the page in a moment."
 # A score rarely comes from more event names.
 MAX_EVENTS_LISTED = 25
+# The history of an account with more users takes longer than a person likes to wait for a page.
+MANY_USERS = 500
+# The metrics that need all counts of a subject.
+OF_ALL_TIME: tuple[MetricName, ...] = ("overall_scored_events", "adoption_all_time")
+NO_TOTALS = AllTimeTotals(0, 0)
+
+
+@dataclass(frozen=True)
+class EventChange:
+    """An event name's counts and points: now, in the period before, and the difference."""
+
+    points: EventPoints
+
+    @property
+    def count_change(self) -> int:
+        return self.points.count - self.points.last_period_count
+
+    @property
+    def points_change(self) -> int:
+        return self.points.points - self.points.last_period_points
 
 
 @dataclass(frozen=True)
@@ -33,15 +55,25 @@ class ScoreSummary:
     reason: str = ""
     score: str = ""
     change: str = ""
+    trend: Trend = "steady"
+    # What changed the score most, if no insight says it.
+    cause: str = ""
     window: str = ""
     comparison: str = ""
     chart: SafeString | None = None
-    events: Sequence[EventPoints] = ()
+    events: Sequence[EventChange] = ()
     # The number of event names that are not listed.
     more_events: int = 0
     metrics: Sequence[tuple[str, str | SafeString]] = ()
     segments: Sequence[Segment] = ()
     insights: Sequence[Insight] = ()
+    # Of an account; None if the workspace does not count all users.
+    active_users: int | None = None
+    total_users: int = 0
+    # Of an account: its people, those of the requested group in the table.
+    people: People | None = None
+    # The chart and the metrics of all time are left to ``score_history``.
+    is_brief: bool = False
 
 
 def product_workspaces(product_id: int) -> list[Workspace]:
@@ -63,8 +95,20 @@ def choose_workspace(workspaces: Sequence[Workspace], requested_id: str | None) 
     raise Http404
 
 
-def score_summary(workspace: Workspace, subject: Any, now: datetime) -> ScoreSummary:
-    """The subject's scores and metrics in the workspace."""
+def score_summary(
+    workspace: Workspace,
+    subject: Any,
+    now: datetime,
+    *,
+    may_be_brief: bool = False,
+    group: Group = "active",
+    people_shown: int = 0,
+) -> ScoreSummary:
+    """The subject's scores and metrics in the workspace.
+
+    With *may_be_brief*, those of a large account lack what takes long. An account's have the first
+    *people_shown* of the *group*.
+    """
     scope: Scope = "account" if isinstance(subject, Account) else "user"
     score_set = workspace.scores
     if score_set is None or score_set.scored_day is None:
@@ -73,30 +117,70 @@ def score_summary(workspace: Workspace, subject: Any, now: datetime) -> ScoreSum
     if row is None:
         return ScoreSummary(scope, _why_unscored(score_set, scope))
     setattr(row, scope, subject)
-    breakdown = history.score_breakdown(score_set, scope, subject.pk)
-    counted = [event for event in breakdown if event.count]
-    subject_metrics = _compute_metrics(score_set, scope, row)
+    is_brief = may_be_brief and getattr(row, "total_users", 0) > MANY_USERS
+    activity = (
+        people.account_activity(score_set, subject.pk, group, people_shown)
+        if scope == "account"
+        else None
+    )
+    breakdown = (
+        activity.events if activity else history.score_breakdown(score_set, scope, subject.pk)
+    )
+    events = [EventChange(event) for event in breakdown]
+    totals = NO_TOTALS if is_brief else history.all_time_totals(score_set, scope, subject.pk)
+    subject_metrics = _compute_metrics(score_set, row, totals)
+    subject_insights = _insights(score_set, row, subject_metrics, breakdown)
     days = score_set.lookback_days
     return ScoreSummary(
         scope,
         score=f"{subject_metrics.scores.now:.1f}",
         change=_describe_change(subject_metrics.scores.change, days),
+        trend=_direction(subject_metrics.scores.change),
+        cause="" if subject_insights else _describe_cause(events, subject_metrics.scores.change),
         window=_last_days(days),
         comparison=_describe_comparison(days),
-        chart=_chart(score_set, row),
-        events=counted[:MAX_EVENTS_LISTED],
-        more_events=max(0, len(counted) - MAX_EVENTS_LISTED),
+        chart=None if is_brief else _chart(score_set, row),
+        is_brief=is_brief,
+        people=activity and activity.people,
+        events=events[:MAX_EVENTS_LISTED],
+        more_events=max(0, len(events) - MAX_EVENTS_LISTED),
         metrics=[
             ("Last active", _last_active(subject_metrics, now)),
-            *metric_texts(subject_metrics, has_audience=bool(score_set.audience)),
+            *(
+                (METRICS[name].label, text)
+                for name, text in metric_texts(score_set, subject_metrics).items()
+                if not (is_brief and name in OF_ALL_TIME)
+            ),
         ],
         segments=segments.segments_containing(score_set, usable_segments(workspace, scope), row),
-        insights=_insights(score_set, row, subject_metrics, breakdown),
+        insights=subject_insights,
+        active_users=_active_users(score_set, subject_metrics),
+        total_users=subject_metrics.total_users
+        if isinstance(subject_metrics, AccountMetrics)
+        else 0,
     )
 
 
-def metric_texts(subject_metrics: Metrics, *, has_audience: bool = False) -> list[tuple[str, str]]:
-    """The metrics as text, with their labels."""
+def score_history(workspace: Workspace, account: Account) -> ScoreSummary:
+    """What the summary of a large account lacks: the chart and the metrics of all time."""
+    score_set = workspace.scores
+    if score_set is None or score_set.scored_day is None:
+        return ScoreSummary("account", NOT_SCORED_MESSAGE)
+    row = segments.engagement_rows(score_set, "account").filter(account_id=account.pk).first()
+    if row is None:
+        return ScoreSummary("account", _why_unscored(score_set, "account"))
+    row.account = account
+    totals = history.all_time_totals(score_set, "account", account.pk)
+    texts = metric_texts(score_set, _compute_metrics(score_set, row, totals))
+    return ScoreSummary(
+        "account",
+        chart=_chart(score_set, row),
+        metrics=[(METRICS[name].label, texts[name]) for name in OF_ALL_TIME],
+    )
+
+
+def metric_texts(score_set: ScoreSet, subject_metrics: Metrics) -> dict[MetricName, str]:
+    """The metrics as text."""
     scores = subject_metrics.scores
     scope = "account" if isinstance(subject_metrics, AccountMetrics) else "user"
     texts: dict[MetricName, str] = {
@@ -117,17 +201,14 @@ def metric_texts(subject_metrics: Metrics, *, has_audience: bool = False) -> lis
             "active_share": _percent(subject_metrics.active_share),
         }
         # A license covers all users, but an audience does not.
-        if not has_audience:
+        if not score_set.audience:
             texts["license_utilization"] = _percent(subject_metrics.license_utilization)
-    return [(METRICS[name].label, text) for name, text in texts.items()]
+    return texts
 
 
-def _compute_metrics(score_set: ScoreSet, scope: Scope, row: Any) -> Metrics:
-    if scope == "user":
-        return metrics.compute_user_metrics(
-            row, score_set, history.all_time_totals(score_set, scope, row.user_id)
-        )
-    totals = history.all_time_totals(score_set, scope, row.account_id)
+def _compute_metrics(score_set: ScoreSet, row: Any, totals: AllTimeTotals) -> Metrics:
+    if not isinstance(row, AccountEngagement):
+        return metrics.compute_user_metrics(row, score_set, totals)
     return metrics.compute_account_metrics(row, score_set, totals, row.account.traits)
 
 
@@ -142,12 +223,15 @@ def _insights(
 
 def _chart(score_set: ScoreSet, row: Any) -> SafeString:
     days = history.score_history(score_set, row)
-    return charts.line(
-        f"Score over the last {HISTORY_DAYS} days",
-        [charts.day_label(day.day) for day in days],
-        [charts.Series("Score", [day.score for day in days])],
-        top=100,
-    )
+    series = [charts.Series("Score", [day.score for day in days])]
+    title = f"Score over the last {HISTORY_DAYS} days"
+    if isinstance(row, AccountEngagement):
+        numbers = people.active_users_by_day(score_set, row.account_id, [day.day for day in days])
+        # There may be counts that are not scored yet, but numbers on one page must agree.
+        numbers[-1] = row.active_users
+        series.append(charts.Series("Active users", numbers, on_right=True))
+        title = f"Score and active users over the last {HISTORY_DAYS} days"
+    return charts.line(title, [charts.day_label(day.day) for day in days], series, top=100)
 
 
 def usable_segments(workspace: Workspace, scope: Scope) -> list[Segment]:
@@ -187,6 +271,31 @@ def _describe_comparison(days: int) -> str:
     if days == 1:
         return "Compares today with yesterday."
     return f"Compares the last {days} days (including today) with the {days} days before."
+
+
+def _direction(change: float) -> Trend:
+    """Which way the score moved, however little."""
+    return "rising" if change > 0 else "falling" if change < 0 else "steady"
+
+
+def _describe_cause(events: Sequence[EventChange], change: float) -> str:
+    """The event whose points moved most in the direction of the score."""
+    direction = 1 if change > 0 else -1
+    moved = [event for event in events if direction * event.points_change > 0]
+    if not change or not moved:
+        return ""
+    event = max(moved, key=lambda event: direction * event.points_change).points
+    return (
+        f"Mainly because of “{event.name}” "
+        f"({event.last_period_points:,} → {event.points:,} points)."
+    )
+
+
+def _active_users(score_set: ScoreSet, subject_metrics: Metrics) -> int | None:
+    """A license covers all users, but an audience does not."""
+    if score_set.audience or not isinstance(subject_metrics, AccountMetrics):
+        return None
+    return subject_metrics.active_users
 
 
 def _last_active(subject_metrics: Metrics, now: datetime) -> str | SafeString:

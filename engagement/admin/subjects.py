@@ -8,24 +8,34 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from engagement.admin import subject_details, subject_export, subject_pages
+from engagement.admin.account_people import (
+    PEOPLE_SHOWN,
+    listed_group,
+    people_table,
+    requested_group,
+)
 from engagement.admin.forgetting import ForgettableAdmin
+from engagement.admin.license_card import license_card
 from engagement.admin.pages import ExtraView
 from engagement.admin.place import find_place
-from engagement.admin.scoping import ProductFilter, visible_products
+from engagement.admin.scoping import ProductFilter, deferred_script, visible_products
 from engagement.admin.subject_lists import SegmentFilter, SubjectChangeList, WorkspaceFilter
 from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url, subject_url
 from engagement.admin.time_format import format_ago
 from engagement.metric_names import Scope
-from engagement.models import Account, User
+from engagement.models import Account, User, Workspace
 from engagement.recording.suppression import SubjectScope
 from engagement.search import lookup
+
+# With the value 1, the page of a large account has its history from the start.
+HISTORY_PARAM = "history"
 
 
 class SubjectAdmin(ForgettableAdmin):
@@ -47,6 +57,10 @@ class SubjectAdmin(ForgettableAdmin):
         *ForgettableAdmin.extra_views,
         ExtraView("export", permission="view", methods=("GET",), needs_row=False),
     ]
+
+    class Media:
+        css: ClassVar[dict[str, list[str]]] = {"all": ["engagement/subject.css"]}
+        js: ClassVar[list[Any]] = [deferred_script("engagement/parts.js")]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request).filter(is_identified=True)
@@ -131,13 +145,15 @@ class SubjectAdmin(ForgettableAdmin):
     # --- The page -----------------------------------------------------------------------------
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        return [("Details", {"fields": self.get_fields(request, obj)})]
+        return [
+            ("Ids and times", {"fields": self.get_fields(request, obj), "classes": ["collapse"]})
+        ]
 
     def page_context(self, request: HttpRequest, obj: Any) -> dict[str, Any]:
         workspaces = subject_pages.product_workspaces(obj.product_id)
         requested_id = request.GET.get(WORKSPACE_PARAM)
         workspace = subject_pages.choose_workspace(workspaces, requested_id)
-        summary = subject_pages.score_summary(workspace, obj, timezone.now()) if workspace else None
+        summary = self.score_summary(request, workspace, obj) if workspace else None
         return {
             "title": self.display_name(obj),
             # Nobody edits them here, so there is nothing to list.
@@ -160,6 +176,11 @@ class SubjectAdmin(ForgettableAdmin):
                 request, workspace.pk if workspace and requested_id else None
             ),
         }
+
+    def score_summary(
+        self, request: HttpRequest, workspace: Workspace, obj: Any
+    ) -> subject_pages.ScoreSummary:
+        return subject_pages.score_summary(workspace, obj, timezone.now())
 
     def _list_url(self, request: HttpRequest, workspace_id: int | None) -> str:
         """The list with the filters it had, or the ranking of the page's workspace."""
@@ -229,6 +250,10 @@ class AccountAdmin(SubjectAdmin):
     search_help_text = "Search by any part of the name, the domain, or the account id."
     search_trait = "domain"
     file_name = "accounts"
+    extra_views: ClassVar[Sequence[ExtraView]] = [
+        *SubjectAdmin.extra_views,
+        ExtraView("score_history", permission="view", methods=("GET", "HEAD")),
+    ]
     # Added by other apps: each returns a sentence about the account's licenses, or "".
     license_notes: ClassVar[Sequence[Callable[[Account], str]]] = ()
 
@@ -248,11 +273,47 @@ class AccountAdmin(SubjectAdmin):
     def page_context(self, request: HttpRequest, obj: Account) -> dict[str, Any]:
         context = super().page_context(request, obj)
         workspace = context["workspace"]
+        summary = context["summary"]
+        notes = [text for note in self.license_notes if (text := note(obj))]
         return {
             **context,
             "is_account": True,
+            "history_urls": self._history_urls(request, obj)
+            if summary and summary.is_brief
+            else None,
+            "license": license_card(
+                obj.traits, summary and summary.active_users, timezone.now().date(), notes
+            ),
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),
-            "users": subject_details.user_table(obj, workspace and workspace.scores),
-            "users_shown": subject_details.USERS_SHOWN,
-            "license_notes": [text for note in self.license_notes if (text := note(obj))],
+            "people": people_table(
+                obj, workspace.scores, summary.people, summary.total_users, request.GET
+            )
+            if summary and summary.people
+            else None,
         }
+
+    def score_summary(
+        self, request: HttpRequest, workspace: Workspace, obj: Any
+    ) -> subject_pages.ScoreSummary:
+        return subject_pages.score_summary(
+            workspace,
+            obj,
+            timezone.now(),
+            may_be_brief=request.GET.get(HISTORY_PARAM) != "1",
+            group=listed_group(requested_group(request.GET)),
+            people_shown=PEOPLE_SHOWN,
+        )
+
+    def _history_urls(self, request: HttpRequest, account: Account) -> dict[str, str]:
+        """Where a large account's history is: the part, and the page with it."""
+        query = request.GET.copy()
+        query[HISTORY_PARAM] = "1"
+        part = f"{self.view_url('score_history', account)}?{request.GET.urlencode()}"
+        return {"part": part, "page": f"?{query.urlencode()}"}
+
+    def score_history_view(self, request: HttpRequest, account: Account) -> HttpResponse:
+        """The part of the page with the history of a large account."""
+        workspaces = subject_pages.product_workspaces(account.product_id)
+        workspace = subject_pages.choose_workspace(workspaces, request.GET.get(WORKSPACE_PARAM))
+        summary = subject_pages.score_history(workspace, account) if workspace else None
+        return render(request, "admin/engagement/score_history.html", {"summary": summary})

@@ -50,32 +50,43 @@ class Series:
     """One line, or one part of every bar.
 
     *tone* is its color from 1 to ``TONE_COUNT``; None takes the next one. With *url* its name in
-    the legend is a link.
+    the legend is a link. A line *on_right* has an axis of its own at the right.
     """
 
     name: str
     values: Sequence[ChartValue]
     tone: int | None = None
     url: str = ""
+    on_right: bool = False
 
 
 def line(
     title: str, labels: Sequence[str], series: Sequence[Series], *, top: float | None = None
 ) -> SafeString:
-    """A line per series, from zero to *top* (by default a round number above the maximum)."""
-    frame = _Frame(title, labels, series, top or _round_top(_known(series)))
+    """A line per series, from zero to *top* (by default a round number above the maximum).
+
+    *top* is for the left axis. The right one, if any, ends at a round number.
+    """
+    left = [each for each in series if not each.on_right]
+    frame = _Frame(title, labels, series, top or _round_top(_known(left)))
     lines = [_Line.of(each, frame) for each in frame.series]
     return frame.render("line", lines=lines, hits=list(_hits(frame)), desc=_describe_lines(frame))
 
 
-def bars(title: str, labels: Sequence[str], series: Sequence[Series]) -> SafeString:
-    """A bar per label, with the values of all series stacked."""
+def bars(
+    title: str, labels: Sequence[str], series: Sequence[Series], *, is_brief: bool = False
+) -> SafeString:
+    """A bar per label, with the values of all series stacked.
+
+    A brief chart has half the bytes: no table, and no values for a pointer.
+    """
     sums = _sums(labels, series)
     frame = _Frame(title, labels, series, _round_top(sums), is_bars=True)
     return frame.render(
         "bars",
         parts=list(_parts(frame)),
-        hits=list(_hits(frame)),
+        hits=[] if is_brief else list(_hits(frame)),
+        is_brief=is_brief,
         desc=_describe_bars(frame, sums),
     )
 
@@ -134,6 +145,8 @@ class _Frame:
         is_bars: bool = False,
     ) -> None:
         self.title, self.labels, self.top, self.is_bars = title, labels, top, is_bars
+        on_right = [each for each in series if each.on_right]
+        self.right_top = _round_top(_known(on_right)) if on_right else None
         self.series = [
             replace(each, tone=each.tone or index % TONE_COUNT + 1)
             for index, each in enumerate(series)
@@ -146,6 +159,9 @@ class _Frame:
             return 100 * (index + 0.5) / count
         return 100 * index / (count - 1) if count > 1 else 50.0
 
+    def top_of(self, series: Series) -> float:
+        return self.right_top if series.on_right and self.right_top else self.top
+
     def height(self, value: float) -> float:
         return 100 * min(value, self.top) / self.top
 
@@ -157,9 +173,8 @@ class _Frame:
             "series": self.series,
             "is_empty": not any(known) if self.is_bars else not known,
             "across": list(self._x_ticks()),
-            "upwards": [
-                _Tick(format_number(self.top * part), 100 - 100 * part) for part in (0, 0.5, 1)
-            ],
+            "upwards": _upward_ticks(self.top),
+            "rightwards": _upward_ticks(self.right_top) if self.right_top else [],
             "rows": [
                 (label, [format_number(each.values[index]) for each in self.series])
                 for index, label in enumerate(self.labels)
@@ -176,6 +191,10 @@ class _Frame:
             at = self.x(index)
             anchor = "end" if at > 95 else "start" if at < 5 else "middle"
             yield _Tick(self.labels[index], at, anchor)
+
+
+def _upward_ticks(top: float) -> list[_Tick]:
+    return [_Tick(format_number(top * part), 100 - 100 * part) for part in (0, 0.5, 1)]
 
 
 def _hits(frame: _Frame) -> Iterator[_Hit]:
@@ -222,7 +241,7 @@ class _Line:
 
     @classmethod
     def of(cls, series: Series, frame: _Frame) -> "_Line":
-        runs = list(_runs(series.values, frame.top))
+        runs = list(_runs(series.values, frame.top_of(series)))
         dots = [run[0] for run in runs if len(run) == 1]
         if runs and len(runs[-1]) > 1:
             dots.append(runs[-1][-1])

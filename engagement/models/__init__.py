@@ -2,11 +2,13 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
+from engagement.models.changes import ChangeStamp, SubjectChange
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.logins import LoginAttempts
 from engagement.models.operation_counters import OperationCounter
+from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
 from engagement.models.scores import (
     AccountEngagement,
@@ -33,6 +35,7 @@ __all__ = [
     "AccountEngagement",
     "Alias",
     "CachedCounts",
+    "ChangeStamp",
     "Credential",
     "DailyBenchmark",
     "DailyCount",
@@ -45,6 +48,7 @@ __all__ = [
     "LoginAttempts",
     "Membership",
     "OperationCounter",
+    "OrderChunk",
     "Product",
     "ProductMember",
     "ReattributionRequest",
@@ -54,6 +58,8 @@ __all__ = [
     "SearchBacklog",
     "SearchEntry",
     "Segment",
+    "StoredOrder",
+    "SubjectChange",
     "User",
     "UserEngagement",
     "Workspace",

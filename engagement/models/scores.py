@@ -80,6 +80,8 @@ class ScoreSet(models.Model):
     cached_counts_stale = models.BooleanField(
         db_column="tally_stale", default=True, db_default=True
     )
+    # Scores or segments changed since the watches of the set were told (``notifications``).
+    watches_stale = models.BooleanField(default=True, db_default=True)
 
     requested_at = models.DateTimeField(db_default=Now())
     published_at = models.DateTimeField(null=True)

@@ -17,6 +17,7 @@ from django.utils.formats import date_format
 from engagement.database import locks, pace, sql
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 from engagement.models.scores import FORMULA_VERSION
+from engagement.orders import stored as orders
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import benchmarks, event_names, past_benchmarks, raw
 from engagement.segments import counts
@@ -231,6 +232,8 @@ def _delete_rows(score_set: ScoreSet) -> bool:
         for kind in (USERS, ACCOUNTS):
             if sql.execute(_DELETE.format(table=kind.engagement_table), parameters):
                 return True
+        if orders.delete_order_of(score_set):
+            return True
         score_set.delete()
         return False
 

@@ -27,6 +27,8 @@ YEARS = range(1000, 9999)
 Number: TypeAlias = int | float
 Match: TypeAlias = Literal["all", "any"]
 TraitOperator: TypeAlias = Literal[
+    "is_ignoring_case",
+    "is_not_ignoring_case",
     "is",
     "is_not",
     "contains",
@@ -37,7 +39,7 @@ TraitOperator: TypeAlias = Literal[
     "before",
     "after",
 ]
-TEXT_OPERATORS = ("is", "is_not", "contains")
+TEXT_OPERATORS = ("is_ignoring_case", "is_not_ignoring_case", "is", "is_not", "contains")
 NUMBER_OPERATORS = ("at_least", "at_most")
 DATE_OPERATORS = ("before", "after")
 
@@ -103,6 +105,7 @@ class TraitCondition(_Condition, frozen=True, tag="trait"):
 
     - ``is`` matches the text *value* and a JSON number or boolean that is written like it.
     - ``is_not`` matches everything else, including a missing trait.
+    - ``is_ignoring_case`` and ``is_not_ignoring_case`` are the same, but ignore case.
     - ``contains`` searches texts, ignoring case, and matches an entry of a list.
     - ``at_least`` and ``at_most`` compare numbers, and texts that are plain decimal numbers.
     - ``before`` and ``after`` compare ISO 8601 dates and times by their UTC day.

@@ -24,8 +24,10 @@ METRIC_OPERATOR_LABELS = {
     "between": "is between",
 }
 TRAIT_OPERATOR_LABELS = {
-    "is": "is",
-    "is_not": "is not",
+    "is_ignoring_case": "is",
+    "is_not_ignoring_case": "is not",
+    "is": "is exactly",
+    "is_not": "is not exactly",
     "contains": "contains",
     "is_set": "is set",
     "is_not_set": "is not set",

@@ -40,12 +40,16 @@ def trait_filter(condition: TraitCondition, traits: str) -> Q:
             return trait_equals(traits, name, str(value))
         case "is_not":
             return null_safe_not(trait_equals(traits, name, str(value)))
+        case "is_ignoring_case":
+            return _equals_ignoring_case(traits, name, str(value))
+        case "is_not_ignoring_case":
+            return null_safe_not(_equals_ignoring_case(traits, name, str(value)))
         case "contains":
             return Q(_Contains(traits, name, str(value)))
         case "is_set":
-            return Q(IsNull(_TraitText(traits, name), False))
+            return Q(IsNull(TraitText(traits, name), False))
         case "is_not_set":
-            return Q(IsNull(_TraitText(traits, name), True))
+            return Q(IsNull(TraitText(traits, name), True))
         case "at_least":
             return Q(GreaterThanOrEqual(TraitNumber(traits, name), _number(value)))
         case "at_most":
@@ -68,6 +72,12 @@ def trait_equals(traits: str, name: str, value: str) -> Q:
         with suppress(msgspec.DecodeError):
             equals |= Q(**{f"{traits}__contains": {name: msgspec.json.decode(value)}})
     return equals
+
+
+def _equals_ignoring_case(traits: str, name: str, value: str) -> Q:
+    """As ``trait_equals``, in any case. No index supports it. It may be NULL."""
+    # JSON writes its booleans in lower case.
+    return Q(_SameText(traits, name, value)) | trait_equals(traits, name, value.lower())
 
 
 def null_safe_not(condition: Q) -> Q:
@@ -94,7 +104,7 @@ def _day(value: Any) -> date:
 # --- Expressions ----------------------------------------------------------------------------
 
 
-class _TraitText(Func):
+class TraitText(Func):
     """A trait as text; NULL where it is missing.
 
     A function, because Django's key lookups treat a name like ``5`` as a list index.
@@ -107,7 +117,7 @@ class _TraitText(Func):
         super().__init__(F(traits), Value(canonical_name(name)))
 
 
-class TraitNumber(_TraitText):
+class TraitNumber(TraitText):
     """A trait that is a number, or a text that is a plain decimal number; else NULL.
 
     Uses CASE, because PostgreSQL may evaluate the operands of AND in any order.
@@ -120,7 +130,7 @@ class TraitNumber(_TraitText):
     output_field = DecimalField()
 
 
-class _Time(_TraitText):
+class _Time(TraitText):
     """A trait that is an ISO 8601 date or time, to the second; else NULL. Without a zone it is UTC.
 
     PostgreSQL also accepts ``now`` and ``infinity`` as times, and raises an error for a date such
@@ -137,7 +147,7 @@ class _Time(_TraitText):
     output_field = DateTimeField()
 
 
-class TraitDay(_TraitText):
+class TraitDay(TraitText):
     """The UTC day of a trait as ``parse_trait_day()`` reads it; else NULL.
 
     Nearly all dates of licenses are as ``2025-01-31``, which needs no regular expression. A Unix
@@ -184,7 +194,7 @@ class DayWithin(Func):
         super().__init__(day, Func(*bounds, function="daterange", output_field=TextField()))
 
 
-class TraitKeyword(_TraitText):
+class TraitKeyword(TraitText):
     """A trait in lower case, or an empty text where it is missing. Only ASCII letters change."""
 
     template = "lower(COALESCE(%(function)s(%(expressions)s), '') COLLATE \"C\")"
@@ -198,6 +208,19 @@ class TraitType(Func):
 
     def __init__(self, traits: str, name: str) -> None:
         super().__init__(_trait(traits, name))
+
+
+class _SameText(Func):
+    """Whether a trait is the text *text*, ignoring case."""
+
+    template = (
+        "(SELECT CASE jsonb_typeof(v) WHEN 'string' THEN lower(v #>> '{}') = lower(x) END "
+        "FROM (VALUES (%(expressions)s)) AS trait(v, x))"
+    )
+    output_field = BooleanField()
+
+    def __init__(self, traits: str, name: str, text: str) -> None:
+        super().__init__(_trait(traits, name), Value(text))
 
 
 class _Contains(Func):

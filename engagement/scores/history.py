@@ -1,6 +1,6 @@
 """A subject's score by event name and by day, computed from the daily counts on demand."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import LiteralString, NamedTuple
@@ -49,7 +49,7 @@ class UserPoints(NamedTuple):
 
 
 # The weights of the daily counts, and only those that count.
-_WHERE_SCORED: LiteralString = f"""
+WHERE_SCORED: LiteralString = f"""
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
     WHERE d.product_id = {sql.PRODUCT} AND COALESCE(w.weight, %(default_weight)s) > 0
@@ -61,25 +61,31 @@ _BREAKDOWN: LiteralString = f"""
     FROM engagement_dailycount d
     JOIN engagement_eventname n ON n.id = d.event_name_id
     {{join_users}}
-    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s
+    {WHERE_SCORED} AND d.{{id_column}} = %(subject)s
       AND d.day BETWEEN %(last_period_from)s AND %(today)s
     GROUP BY n.id, 2
 """
 _ALL_TIME: LiteralString = f"""
     SELECT COALESCE(sum(d.count), 0), count(DISTINCT d.event_name_id)
     FROM engagement_dailycount d {{join_users}}
-    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s
+    {WHERE_SCORED} AND d.{{id_column}} = %(subject)s
+"""
+_ALL_TIME_BY_SUBJECT: LiteralString = f"""
+    SELECT d.{{id_column}}, sum(d.count), count(DISTINCT d.event_name_id)
+    FROM engagement_dailycount d {{join_users}}
+    {WHERE_SCORED} AND d.{{id_column}} = ANY(%(subjects)b::bigint[])
+    GROUP BY d.{{id_column}}
 """
 _BY_USER: LiteralString = f"""
     SELECT d.user_id, sum(d.count * COALESCE(w.weight, %(default_weight)s))
     FROM engagement_dailycount d {{join_users}}
-    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(first_day)s AND %(today)s
+    {WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(first_day)s AND %(today)s
     GROUP BY d.user_id ORDER BY 2 DESC, 1 LIMIT %(limit)s
 """
 _BY_DAY: LiteralString = f"""
     SELECT d.day, sum(d.count * COALESCE(w.weight, %(default_weight)s))
     FROM engagement_dailycount d {{join_users}}
-    {_WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(days_from)s AND %(today)s
+    {WHERE_SCORED} AND d.{{id_column}} = %(subject)s AND d.day BETWEEN %(days_from)s AND %(today)s
     GROUP BY d.day
 """
 
@@ -89,21 +95,39 @@ def score_breakdown(score_set: ScoreSet, scope: Scope, subject_id: int) -> list[
 
     The points add up to the raw score, those of the last period to that of the last period.
     """
-    events = [
-        EventPoints(name, weight, int(now), int(now) * weight, int(before), int(before) * weight)
-        for name, weight, now, before in _fetch(_BREAKDOWN, score_set, get_kind(scope), subject_id)
-    ]
+    rows = fetch_counts(_BREAKDOWN, score_set, get_kind(scope), subject_id)
+    return sort_by_points([event_points(*row) for row in rows])
+
+
+def event_points(name: str, weight: int, count: int, last_period_count: int) -> EventPoints:
+    now, before = int(count), int(last_period_count)
+    return EventPoints(name, weight, now, now * weight, before, before * weight)
+
+
+def sort_by_points(events: Sequence[EventPoints]) -> list[EventPoints]:
     return sorted(events, key=lambda event: (-event.points, -event.last_period_points, event.name))
 
 
 def all_time_totals(score_set: ScoreSet, scope: Scope, subject_id: int) -> AllTimeTotals:
-    ((events, event_names),) = _fetch(_ALL_TIME, score_set, get_kind(scope), subject_id)
+    ((events, event_names),) = fetch_counts(_ALL_TIME, score_set, get_kind(scope), subject_id)
     return AllTimeTotals(int(events), event_names)
+
+
+def all_time_totals_of(
+    score_set: ScoreSet, scope: Scope, subject_ids: Collection[int]
+) -> dict[int, AllTimeTotals]:
+    """As ``all_time_totals``, for several subjects in one statement, by their ids."""
+    totals = dict.fromkeys(subject_ids, AllTimeTotals(0, 0))
+    if not totals:
+        return totals
+    kind = get_kind(scope)
+    rows = fetch_counts(_ALL_TIME_BY_SUBJECT, score_set, kind, 0, subjects=list(totals))
+    return totals | {id: AllTimeTotals(int(events), names) for id, events, names in rows}
 
 
 def points_by_user(score_set: ScoreSet, account_id: int, limit: int) -> list[UserPoints]:
     """The users who add most to the account's raw score, most points first."""
-    rows = _fetch(_BY_USER, score_set, get_kind("account"), account_id, limit=limit)
+    rows = fetch_counts(_BY_USER, score_set, get_kind("account"), account_id, limit=limit)
     return [UserPoints(user_id, int(points)) for user_id, points in rows]
 
 
@@ -113,12 +137,12 @@ def score_history(score_set: ScoreSet, row: UserEngagement | AccountEngagement) 
     Uses today's definition, and each day's window and benchmark. On the days that the metrics of
     *row*, the subject's engagement row, are about, the scores equal these metrics.
     """
-    last_day = _last_day(score_set)
+    last_day = last_scored_day(score_set)
     lookback = score_set.lookback_days
     days = [last_day - timedelta(days=ago) for ago in reversed(range(HISTORY_DAYS))]
     days_from = days[0] - timedelta(days=lookback - 1)
     kind = kind_of(row)
-    rows = _fetch(_BY_DAY, score_set, kind, kind.subject_id(row), days_from=days_from)
+    rows = fetch_counts(_BY_DAY, score_set, kind, kind.subject_id(row), days_from=days_from)
     points = {day: int(total) for day, total in rows}
     raw = dict(zip(days, _moving_sums(points, days_from, last_day, lookback), strict=True))
     # There may be counts that are not scored yet, but numbers on one page must agree.
@@ -157,19 +181,20 @@ def _benchmarks(
     return benchmarks
 
 
-def _fetch(
+def fetch_counts(
     statement: LiteralString,
     score_set: ScoreSet,
     kind: SubjectKind,
     subject_id: int,
     **more: object,
 ) -> list[sql.Row]:
+    """The rows of a statement about the subject's daily counts "d", filtered by WHERE_SCORED."""
     return sql.fetch(
         statement.format(join_users=join_counted_users(score_set, kind), id_column=kind.id_column),
-        {**query_parameters(score_set, _last_day(score_set)), "subject": subject_id, **more},
+        {**query_parameters(score_set, last_scored_day(score_set)), "subject": subject_id, **more},
     )
 
 
-def _last_day(score_set: ScoreSet) -> date:
+def last_scored_day(score_set: ScoreSet) -> date:
     assert score_set.scored_day is not None, "A set that readers see has been scored."
     return score_set.scored_day

@@ -59,6 +59,12 @@ def subject_totals(score_sets: Iterable[ScoreSet]) -> dict[int, SubjectTotals]:
     return totals | _count_totals([each for each in score_sets if each.pk not in totals])
 
 
+def counted_at(score_set: ScoreSet) -> datetime | None:
+    """When the set's counts were counted; None if they are counted live."""
+    cached = _usable_cache(score_set)
+    return cached.counted_at if cached else None
+
+
 def top_movers(score_set: ScoreSet) -> movers.Movers:
     """The accounts whose scores rose and fell most over one lookback."""
     cached = _usable_cache(score_set)
@@ -200,7 +206,11 @@ def recount(score_set: ScoreSet, now: datetime) -> None:
 
 
 def invalidate(score_set_ids: Iterable[int]) -> None:
-    """Mark the sets' cached counts as stale, in the caller's transaction or its own."""
-    ScoreSet.objects.filter(pk__in=score_set_ids, cached_counts_stale=False).update(
-        cached_counts_stale=True
+    """Mark the sets' cached counts and watches as stale, in the caller's transaction or its own.
+
+    It also locks sets that are marked already: a sweep that clears the mark must wait for this
+    transaction, to see what it wrote.
+    """
+    ScoreSet.objects.filter(pk__in=score_set_ids).update(
+        cached_counts_stale=True, watches_stale=True
     )

@@ -50,20 +50,27 @@ def count_members(score_set: ScoreSet, rule: Rule) -> int:
     return rows.filter(members_filter(score_set, rule)).count()
 
 
+def count_members_by_rule(score_set: ScoreSet, rules: Sequence[Rule]) -> list[int]:
+    """The number of members of each of the rules, which have one scope. One pass over the rows."""
+    kind = get_kind(rules[0].scope)
+    filters = _filters(score_set, kind, rules)
+    totals = kind.engagement_rows(score_set).aggregate(
+        **{
+            f"rule_{number}": Count(Case(When(filter_, then=Value(1))))
+            for number, filter_ in enumerate(filters)
+        }
+    )
+    return [totals[f"rule_{number}"] for number in range(len(rules))]
+
+
 def count_members_by_segment(score_set: ScoreSet, segments: Iterable[Segment]) -> dict[int, int]:
     """The number of members of each segment, by its id. One pass over the rows of each scope."""
     segments, counts = list(segments), dict[int, int]()
-    for kind in map(get_kind, BOTH_SCOPES):
-        own = [segment for segment in segments if segment.scope == kind.scope]
+    for scope in BOTH_SCOPES:
+        own = [segment for segment in segments if segment.scope == scope]
         if own:
-            filters = _filters(score_set, kind, [segment_rule(segment) for segment in own])
-            totals = kind.engagement_rows(score_set).aggregate(
-                **{
-                    f"segment_{segment.pk}": Count(Case(When(filter_, then=Value(1))))
-                    for segment, filter_ in zip(own, filters, strict=True)
-                }
-            )
-            counts |= {segment.pk: totals[f"segment_{segment.pk}"] for segment in own}
+            totals = count_members_by_rule(score_set, [segment_rule(segment) for segment in own])
+            counts |= {segment.pk: total for segment, total in zip(own, totals, strict=True)}
     return counts
 
 

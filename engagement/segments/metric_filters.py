@@ -211,6 +211,11 @@ def change_in_tenths(score_set: ScoreSet, kind: SubjectKind) -> Any:
     return now - _ScoreInTenths("raw_last_period", kind.benchmark(score_set, "_last_period"))
 
 
+def score_in_tenths(raw: str, benchmark: float | None) -> Func:
+    """The displayed score of the column *raw*, in tenths."""
+    return _ScoreInTenths(raw, benchmark)
+
+
 class _ScoreInTenths(Func):
     """The displayed score in tenths: the number of its 1,000 steps that a raw score reaches."""
 

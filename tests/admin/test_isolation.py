@@ -21,6 +21,8 @@ OWN_VIEWS = {
     "readapi_apitoken": ["reveal", "rotate", "revoke"],
     "ingestion_quarantinedmessage": ["try_again"],
     "marketplace_connection": ["details", "status", "test", "sync", "full_sync", "disconnect"],
+    "notifications_destination": ["test", "rotate", "end_rotation", "pause"],
+    "notifications_outboxmessage": ["send_again"],
 }
 
 
@@ -76,7 +78,7 @@ def test_the_index_and_its_apps_show_no_other_product(
 ) -> None:
     for address in [reverse("admin:index")] + [
         reverse("admin:app_list", args=[app])
-        for app in ("engagement", "ingestion", "readapi", "marketplace")
+        for app in ("engagement", "ingestion", "readapi", "marketplace", "notifications")
     ]:
         assert b"globex" not in member.get(address, follow=True).content.lower()
 
@@ -215,7 +217,7 @@ def test_staff_without_a_product_or_without_permissions_see_nothing(
 def test_every_admin_of_the_service_is_scoped() -> None:
     from django.contrib import admin
 
-    ours = {"engagement", "ingestion", "readapi", "marketplace"}
+    ours = {"engagement", "ingestion", "readapi", "marketplace", "notifications"}
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label in ours:
             assert isinstance(model_admin, ProductScopedAdmin), model

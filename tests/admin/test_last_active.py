@@ -70,8 +70,8 @@ def test_a_page_tells_the_last_activity_from_the_last_message(
 def test_an_accounts_users_are_listed_with_their_last_activity(
     root: Client, acme_rows: Rows
 ) -> None:
-    (row,) = root.get(account_page(acme_rows)).context["users"].rows
-    assert row["last_active_at"] == NOON - timedelta(days=9, hours=3)
+    (row,) = root.get(account_page(acme_rows)).context["people"].rows
+    assert row.last_active_at == NOON - timedelta(days=9, hours=3)
 
 
 def test_an_unscored_subject_was_never_active(root: Client, acme_rows: Rows) -> None:

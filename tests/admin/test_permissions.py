@@ -59,6 +59,7 @@ OWN_VIEWS = {
     # It redirects to delete_all.
     "engagement_product_delete": For.SUPERUSERS,
     "engagement_segment_preview": For.MANAGERS,
+    "engagement_segment_values": For.MANAGERS,
     "engagement_workspace_preview": For.MANAGERS,
     "engagement_workspace_effect": For.MANAGERS,
     "engagement_workspace_progress": For.MEMBERS,
@@ -66,6 +67,7 @@ OWN_VIEWS = {
     "engagement_account_forget": For.MANAGERS,
     "engagement_user_export": For.MEMBERS,
     "engagement_account_export": For.MEMBERS,
+    "engagement_account_score_history": For.MEMBERS,
     "ingestion_ingestionkey_reveal": For.MANAGERS,
     "ingestion_ingestionkey_rotate": For.MANAGERS,
     "ingestion_ingestionkey_revoke": For.MANAGERS,
@@ -73,6 +75,7 @@ OWN_VIEWS = {
     "readapi_apitoken_rotate": For.MANAGERS,
     "readapi_apitoken_revoke": For.MANAGERS,
     "ingestion_quarantinedmessage_try_again": For.MANAGERS,
+    "ingestion_ingestionlog_messages": For.MEMBERS,
     "marketplace_connection_add": For.CONNECTORS,
     "marketplace_connection_delete": For.CONNECTORS,
     "marketplace_connection_details": For.CONNECTORS,
@@ -81,6 +84,11 @@ OWN_VIEWS = {
     "marketplace_connection_full_sync": For.CONNECTORS,
     "marketplace_connection_disconnect": For.CONNECTORS,
     "marketplace_connection_status": For.MEMBERS,
+    "notifications_destination_test": For.MANAGERS,
+    "notifications_destination_rotate": For.MANAGERS,
+    "notifications_destination_end_rotation": For.MANAGERS,
+    "notifications_destination_pause": For.MANAGERS,
+    "notifications_outboxmessage_send_again": For.MANAGERS,
 }
 # The status for a login that may not open a page, or may not know that it exists.
 REFUSED = {302, 403, 404}

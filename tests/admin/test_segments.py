@@ -1,5 +1,6 @@
 """Editing segments: rows of conditions, the preview of members, and isolation of products."""
 
+import json
 import re
 from typing import Any
 
@@ -9,7 +10,7 @@ from django.db.models.lookups import IsNull
 from django.test import Client
 from django.urls import reverse
 
-from engagement.models import Product, Segment, Workspace
+from engagement.models import Product, Segment, User, Workspace
 from engagement.models.segments import MAX_CUSTOM_SEGMENTS
 from tests.admin.rows import Rows, a_user
 
@@ -123,7 +124,12 @@ MADE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ),
     (
         {"what": "account_trait", "account_trait": "plan", "trait": "other", "text": "pro"},
-        {"kind": "account_trait", "trait": "plan", "operator": "is", "value": "pro"},
+        {
+            "kind": "account_trait",
+            "trait": "plan",
+            "operator": "is_ignoring_case",
+            "value": "pro",
+        },
     ),
     (
         {"what": "event", "event": "acme event", "times": "3", "days": "30"},
@@ -279,6 +285,32 @@ def test_more_segments_than_a_workspace_may_have_are_refused_and_the_others_can_
     assert custom.filter(name="Ours").exists()
 
 
+def test_saving_shows_the_members(member: Client, acme_rows: Rows) -> None:
+    members = f"{reverse('admin:engagement_user_changelist')}?workspace={acme_rows.workspace.pk}"
+    answer = member.post(reverse(ADD), new(acme_rows, TRAIT))
+    made = Segment.objects.get(name="Mine")
+    assert answer["Location"] == f"{members}&segment={made.pk}"
+    answer = member.post(page(made), filled_in(TRAIT, name="Ours"))
+    assert answer["Location"] == f"{members}&segment={made.pk}"
+    assert f"{members}&amp;segment={made.pk}" in member.get(page(made)).content.decode()
+    # One's own segments come before the default ones.
+    html = member.get(reverse(LIST)).content.decode()
+    assert html.index("Ours") < html.index("Most Engaged")
+
+
+def test_a_new_segment_starts_with_the_conditions_in_its_address(
+    member: Client, acme_rows: Rows
+) -> None:
+    """So that a page can offer to make a segment of what it shows."""
+    place: dict[str, Any] = {"workspace": acme_rows.workspace.pk, "scope": "user"}
+    rule = {"match": "any", "conditions": [{"kind": "trend", "trend": "falling"}]}
+    html = member.get(reverse(ADD), {**place, "rule": json.dumps(rule)}).content.decode()
+    assert '<option value="trend" selected>' in html and '<option value="any" selected>' in html
+    for made_up in ("{", "[]", "[" * 3000, '{"conditions": [{"kind": "magic"}]}', '{"match": 1}'):
+        html = member.get(reverse(ADD), {**place, "rule": made_up}).content.decode()
+        assert 'name="conditions-TOTAL_FORMS" value="1"' in html, made_up
+
+
 def test_a_segment_is_changed_and_deleted(member: Client, acme_rows: Rows) -> None:
     segment = acme_rows.segment
     assert member.post(page(segment), filled_in(TRAIT, name="New name")).status_code == 302
@@ -306,6 +338,40 @@ def test_the_buttons_look_and_save_nothing(member: Client, acme_rows: Rows) -> N
     member.post(page(segment), {**filled_in(ADMINS_OF_SEATS, name="Changed"), "_preview": "1"})
     segment.refresh_from_db()
     assert segment.name == "acme segment" and not Segment.objects.filter(name="").exists()
+
+
+def test_each_of_several_conditions_is_counted_alone(member: Client, acme_rows: Rows) -> None:
+    a_user(acme_rows.product, "second-user", acme_rows.workspace, acme_rows.account)
+    rows = [ADMINS_OF_SEATS, {**TRAIT, "text": "no such plan"}]
+    html = member.post(reverse(ADD), {**new(acme_rows, *rows), "_preview": "1"}).content.decode()
+    alone = re.findall(r'<td class="number">(\d+)</td><th scope="row">Trait “(\w+)”', html)
+    assert "No users match." in html and alone == [("2", "seats"), ("0", "plan")]
+    html = member.post(reverse(ADD), {**new(acme_rows, rows[0]), "_preview": "1"}).content.decode()
+    assert "Each condition alone" not in html
+
+
+def test_the_values_of_a_trait_are_suggested_with_their_counts(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    """With a script as one chooses the trait, without one after a preview."""
+    for number in range(3):
+        a_user(acme_rows.product, f"user-{number}", acme_rows.workspace, acme_rows.account)
+    User.objects.filter(external_id__startswith="user-").update(traits={"plan": "<Basic>"})
+    html = member.post(
+        reverse(ADD), {**new(acme_rows, {**TRAIT, "text": ""}), "_preview": "1"}
+    ).content.decode()
+    assert '<option value="&lt;Basic&gt;">3</option>' in html
+    query: dict[str, Any] = {"workspace": acme_rows.workspace.pk, "scope": "user", "trait": "plan"}
+    values = reverse("admin:engagement_segment_values")
+    fragment = member.get(values, {**query, "prefix": "conditions-4"}).content.decode()
+    assert '<datalist id="conditions-4-values">' in fragment and "&lt;Basic&gt; (3)" in fragment
+    for made_up in (
+        {"prefix": '"><script>'},
+        {"prefix": "conditions-0", "workspace": globex_rows.workspace.pk},
+        {"prefix": "conditions-0", "scope": "everybody"},
+        {"prefix": "conditions-0", "trait": "a\0"},
+    ):
+        assert member.get(values, {**query, **made_up}).status_code == 404, made_up
 
 
 def test_a_condition_is_removed_by_its_button_and_the_others_stay(

@@ -81,6 +81,12 @@ TRAITS: Cases = [
     (trait("is", "%"), set()),
     (trait("is", "'; --"), set()),
     (trait("is", "1e999"), set()),
+    (trait("is_ignoring_case", "PRO"), {"pro"}),
+    (trait("is_ignoring_case", "PRO PLAN"), {"Pro plan"}),
+    (trait("is_ignoring_case", "True"), {"true", "text true"}),
+    (trait("is_ignoring_case", "5.00"), {"5", "5.0"}),
+    (trait("is_ignoring_case", "%"), set()),
+    (trait("is_not_ignoring_case", "PRO"), NOT_NONE - {"pro"} | {"none"}),
     (trait("is_not", "5"), NOT_NONE - {"5", "5.0", "text 5"} | {"none"}),
     (trait("contains", "PRO"), {"pro", "Pro plan", "list"}),
     (

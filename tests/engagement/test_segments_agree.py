@@ -16,6 +16,7 @@ from engagement.metric_names import METRICS, Scope
 from engagement.models import EventName, EventWeight, Product, ScoreSet, Segment, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
+from engagement.rules.rules import TEXT_OPERATORS
 from engagement.segments import members as segments
 from tests.engagement import plain_segments as plain
 from tests.engagement.history import NOON, tell, track
@@ -91,7 +92,7 @@ days = st.sampled_from(DAYS)
 written = st.one_of(texts, dates).filter(str.strip)
 trait_condition = st.one_of(
     st.fixed_dictionaries({
-        "operator": st.sampled_from(["is", "is_not", "contains"]),
+        "operator": st.sampled_from(TEXT_OPERATORS),
         "value": written,
     }),
     st.fixed_dictionaries({

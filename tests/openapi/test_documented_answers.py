@@ -157,4 +157,6 @@ def test_settings(operation: Operation, client: Client, shapes: Shapes) -> None:
     exchanges = [Exchange("200", client.get(url))]
     if "400" in operation.spec["responses"]:
         exchanges.append(Exchange("400", client.get(url, HTTP_HOST="other.example.com")))
+    if "405" in operation.spec["responses"]:
+        exchanges.append(Exchange("405", client.put(url)))
     check(operation, exchanges, shapes)

@@ -41,6 +41,13 @@ def count_statements(reads: Reads, address: str, workspace: Workspace, **paramet
         ("/v2/users", {}, 4),
         ("/v2/accounts", {"match_type": "domain", "match_value": "initech.example"}, 4),
         ("/v2/users", {"match_type": "email", "match_value": "ann@initech.example"}, 4),
+        ("/v2/accounts", {"expand": "traits", "traits": "a,b,c,d,e"}, 4),
+        # The all-time totals of the whole page.
+        ("/v2/accounts", {"expand": "traits,metrics"}, 5),
+        ("/v2/users", {"expand": "traits,metrics", "email": "ann@initech.example"}, 5),
+        ("/v2/accounts", {"domain": "initech.example", "min_score": 10, "trait": "a:b"}, 4),
+        # Users and accounts are counted together.
+        ("/v2/accounts", {"total": "true"}, 6),
         ("/v2/segments", {}, 4),
         # One pass over users and one over accounts count all segments.
         ("/v2/segments", {"expand": "counts", "limit": 100}, 6),

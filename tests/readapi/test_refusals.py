@@ -23,6 +23,7 @@ LISTS = ["/v2/workspaces", "/v2/accounts", "/v2/users", "/v2/segments"]
 WITHIN_A_WORKSPACE = [
     *LISTS[1:],
     "/v2/accounts/1",
+    "/v2/accounts/1/users",
     "/v2/users/1",
     "/v2/segments/1",
     "/v2/segments/1/members",
@@ -80,8 +81,13 @@ class TestWorkspaceId:
 
 
 @pytest.mark.parametrize("address", LISTS)
-def test_a_limit_is_from_1_to_100(address: str, acme_reads: Reads, workspace: Workspace) -> None:
-    for value in [*BAD_INTEGERS, "0", "101", str(2**63)]:
+def test_a_limit_is_from_1_to_100_or_500(
+    address: str, acme_reads: Reads, workspace: Workspace
+) -> None:
+    largest = 500 if address in ("/v2/accounts", "/v2/users") else 100
+    scope = scope_of(address, workspace)
+    assert acme_reads(address, **scope, limit=largest).status_code == 200
+    for value in [*BAD_INTEGERS, "0", str(largest + 1), str(2**63)]:
         code = error_of(acme_reads, address, **scope_of(address, workspace), limit=value)
         assert code == ("invalid_limit", "limit"), value
 
@@ -103,12 +109,13 @@ def test_offset_and_cursor_are_mutually_exclusive(acme_reads: Reads, workspace: 
     [
         ("/v2/workspaces", "stats"),
         ("/v2/workspaces/1", "stats"),
-        ("/v2/accounts", "does not support"),
+        ("/v2/accounts", "traits, metrics"),
         ("/v2/accounts/1", "traits"),
-        ("/v2/users", "does not support"),
+        ("/v2/users", "traits, metrics"),
         ("/v2/users/1", "traits"),
         ("/v2/segments/1", "does not support"),
-        ("/v2/segments/1/members", "does not support"),
+        ("/v2/segments/1/members", "traits, metrics"),
+        ("/v2/accounts/1/users", "traits, metrics"),
     ],
 )
 def test_an_unknown_expansion_returns_400(address: str, allowed: str, acme_reads: Reads) -> None:
@@ -308,14 +315,16 @@ def test_an_unreachable_database_returns_503(
 
 
 NAMES = st.sampled_from(
-    ["workspace_id", "limit", "offset", "cursor", "expand", "traits", "match_type", "match_value"]
-)
+    ["workspace_id", "limit", "offset", "cursor", "expand", "traits", "match_type", "match_value",
+     "sort", "min_score", "trait", "segment_id", "total", "domain", "email", "name", "tracking_id"]
+)  # fmt: skip
 TEXTS = st.one_of(
     st.text(max_size=30),
     st.integers().map(str),
     st.sampled_from(
         ["email", "domain", "tracking_id", "name", "am.tier", "traits", "stats", "1e5", "true",
-         "1e308", "1e400", "-0", '{"a":1}', "\\u0000", "%", "'", '"', "\\", "\ufffd", "\udfff"]
+         "1e308", "1e400", "-0", "plan:pro", ":", "99.9", "score",
+         '{"a":1}', "\\u0000", "%", "'", '"', "\\", "\ufffd", "\udfff"]
     ),
 )  # fmt: skip
 PAIRS = st.lists(st.tuples(NAMES, TEXTS), max_size=5)

@@ -1,0 +1,17 @@
+// Loads the parts of a page that take longer. Without a script, a link in their place shows them.
+(function () {
+    "use strict";
+
+    async function load(element) {
+        try {
+            const response = await fetch(element.dataset.partUrl, { redirect: "error" });
+            if (response.ok) {
+                element.innerHTML = await response.text();
+            }
+        } catch (error) {
+            // The link stays.
+        }
+    }
+
+    document.querySelectorAll("[data-part-url]").forEach(load);
+})();

@@ -1,0 +1,150 @@
+"""An account's page: the license in a line, what changed, and the people behind the change."""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from engagement.admin import subject_pages
+from engagement.admin.license_card import license_card
+from engagement.models import Account, Product, Workspace
+from engagement.rescoring.rescore import rescore
+from engagement.scores import history, people
+from tests.engagement.history import NOON, group, identify, tell, track
+
+pytestmark = pytest.mark.django_db
+DAY = 24
+
+
+@pytest.fixture
+def initech(acme: Product) -> Account:
+    """Ann carries the account, Bob came in this week, and Cyd and Dan were active last week."""
+    tell(
+        acme,
+        *(identify(name, -20 * DAY, "initech") for name in ("ann", "bob", "cyd", "dan", "eve")),
+    )
+    tell(acme, group("initech", -20 * DAY, name="Initech", **{"am.tier.number": 10}))
+    tell(acme, *(track("ann", "opened", -DAY - minute / 60) for minute in range(9)))
+    tell(acme, track("ann", "opened", -8 * DAY), track("bob", "shared", -2 * DAY))
+    tell(acme, *(track("cyd", "exported", -9 * DAY - minute / 60) for minute in range(3)))
+    tell(acme, track("dan", "opened", -10 * DAY))
+    Workspace.objects.update(lookback_days=7)
+    rescore(NOON)
+    return Account.objects.get(external_id="initech")
+
+
+def page(account: Account) -> str:
+    return reverse("admin:engagement_account_change", args=[account.pk])
+
+
+def test_the_page_shows_who_carries_the_account_who_came_and_who_went_quiet(
+    root: Client, initech: Account
+) -> None:
+    shown = root.get(page(initech))
+    table = shown.context["people"]
+    assert [(tab.label, tab.count, tab.is_current) for tab in table.tabs] == [
+        ("Active", 2, True),
+        ("New", 1, False),
+        ("Gone quiet", 2, False),
+        ("All", 5, False),
+    ]
+    assert [(row.name, row.share) for row in table.rows] == [("ann", "90%"), ("bob", "10%")]
+    assert table.rows[1].change == float(table.rows[1].score)
+    said = "2 of the 3 people who were active in the 7 days before have gone quiet; 1 came."
+    assert said in shown.content.decode()
+    groups = {"came": ["bob"], "quiet": ["cyd", "dan"], "all": ["ann", "bob", "eve", "dan", "cyd"]}
+    for group_name, names in groups.items():
+        shown = root.get(page(initech), {"people": group_name})
+        assert [row.name for row in shown.context["people"].rows] == names, group_name
+    # An unknown group is the one that the page opens with.
+    assert root.get(page(initech), {"people": "x"}).context["people"].tabs[0].is_current
+
+
+def test_events_show_counts_and_points_now_before_and_the_difference(
+    root: Client, initech: Account
+) -> None:
+    html = root.get(page(initech)).content.decode()
+    body = html.split('class="eds-breakdown"')[1].split("<tbody>")[1].split("</tbody>")[0]
+    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in body.split("</tr>")[:-1]]
+    # An event that nobody does any more is listed, too.
+    assert rows == [
+        ["opened", "1", "9", "2", "+7", "9", "2", "+7"],
+        ["shared", "1", "1", "0", "+1", "1", "0", "+1"],
+        ["exported", "1", "0", "3", "\N{MINUS SIGN}3", "0", "3", "\N{MINUS SIGN}3"],
+    ]
+
+
+def test_the_chart_has_a_second_line_for_active_users(root: Client, initech: Account) -> None:
+    html = root.get(page(initech)).content.decode()
+    assert "Score and active users over the last 90 days" in html
+    assert "Active users 2</title>" in html
+    scores = Workspace.objects.get().scores
+    assert scores is not None
+    days = [NOON.date() - timedelta(days=ago) for ago in reversed(range(12))]
+    # Dan's day ten days ago counts until the day six days later, Cyd's nine days ago likewise.
+    assert people.active_users_by_day(scores, initech.pk, days) == [
+        *(0, 1, 2, 3, 3, 3, 3, 3),
+        *(2, 2, 2, 2),
+    ]
+
+
+def test_the_history_of_a_large_account_comes_later(
+    root: Client, initech: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = root.get(page(initech)).content.decode()
+    assert "All time" not in whole and "data-part-url" not in whole
+    monkeypatch.setattr(subject_pages, "MANY_USERS", 4)
+    read: list[str] = []
+    for name in ("score_history", "all_time_totals"):
+        monkeypatch.setattr(history, name, _noted(getattr(history, name), read, name))
+    brief = root.get(page(initech)).content.decode()
+    assert "eds-chart-line" not in brief and "Scored events of all time" not in brief and read == []
+    part = re.findall(r'data-part-url="(.*?)"', brief)[0]
+    shown = root.get(part).content.decode()
+    assert "eds-chart-line" in shown and "Scored events of all time" in shown
+    # Without a script, the link shows all of it.
+    assert "eds-chart-line" in root.get(page(initech), {"history": "1"}).content.decode()
+
+
+def _noted(function: object, read: list[str], name: str) -> object:
+    def noted(*arguments: object) -> object:
+        read.append(name)
+        return function(*arguments)  # type: ignore[operator]
+
+    return noted
+
+
+def test_the_license_is_one_line_at_the_top(root: Client, initech: Account) -> None:
+    today = NOON.date()
+    traits = {
+        "am.licenseType": "COMMERCIAL",
+        "am.status": "active",
+        "am.tier.number": 500,
+        "am.appEdition": "Standard",
+        "am.maintenanceEndDate": (today + timedelta(days=309)).isoformat(),
+    }
+    card = license_card(traits, 8, today, [])
+    assert card and not card.is_bad
+    end = today + timedelta(days=309)
+    assert " · ".join(card.facts) == (
+        f"Commercial · active · 500 users · Standard · renews {end.day} {end:%b %Y} (in 309 days)"
+        " · 8 of 500 seats active"
+    )
+    ended = {**traits, "am.maintenanceEndDate": (today - timedelta(days=1)).isoformat()}
+    assert "ended" in str(license_card({**ended, "am.status": "inactive"}, None, today, []))
+    evaluation = {"am.licenseType": "EVALUATION", "am.evaluationEndDate": today.isoformat()}
+    card = license_card(evaluation, None, today, ["A note."])
+    assert card and card.facts == ["Evaluation", f"ends {today.day} {today:%b %Y} (today)"]
+    assert license_card({"plan": "pro", "am.status": 7}, 8, today, []) is None
+    html = root.get(page(initech)).content.decode()
+    assert html.index("2 of 10 seats active") < html.index("Engagement in")
+    assert "<h1>Initech</h1>" in html
+
+
+def test_a_users_page_says_why_the_score_changed(root: Client, initech: Account) -> None:
+    ann = initech.users.get(external_id="ann")
+    html = root.get(reverse("admin:engagement_user_change", args=[ann.pk])).content.decode()
+    assert "Mainly because of “opened” (1 → 9 points)." in html
+    assert f'href="{page(initech)}?workspace=' in html.split("Engagement in")[0]
