@@ -184,6 +184,20 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(
     assert made.conditions == [condition]
 
 
+def test_a_segment_of_accounts_may_have_a_condition_on_an_insight(
+    member: Client, acme_rows: Rows
+) -> None:
+    row = {"what": "insight", "insight": "seats_unused", "has_insight": "no"}
+    inputs = {**new(acme_rows, row, {"what": ""}), "scope": "account"}
+    assert member.post(reverse(ADD), inputs).status_code == 302
+    made = Segment.objects.get(name="Mine")
+    assert made.conditions == [{"kind": "insight", "insight": "seats_unused", "has": False}]
+    html = member.get(page(made)).content.decode()
+    assert '<option value="seats_unused" selected>Seats unused</option>' in html
+    listed = member.get(reverse(LIST)).content.decode()
+    assert "Does not have the insight “Seats unused”" in listed
+
+
 @each(
     ("row", "sentence"),
     [
