@@ -23,7 +23,12 @@ from engagement.admin.account_people import (
 )
 from engagement.admin.forgetting import ForgettableAdmin
 from engagement.admin.license_card import license_card
-from engagement.admin.lists.actions import delete_posted_view, export_list, save_posted_view
+from engagement.admin.lists.actions import (
+    delete_posted_view,
+    export_list,
+    save_posted_view,
+    subject_line,
+)
 from engagement.admin.lists.page import find_list, page_context
 from engagement.admin.lists.state import GoTo
 from engagement.admin.pages import ExtraView
@@ -46,6 +51,7 @@ class SubjectAdmin(ForgettableAdmin):
     extra_views: ClassVar[Sequence[ExtraView]] = [
         *ForgettableAdmin.extra_views,
         ExtraView("export", permission="view", methods=("GET",), needs_row=False),
+        ExtraView("line", permission="view", methods=("GET", "HEAD")),
         ExtraView("save_view", permission="view", methods=("POST",), needs_row=False),
         ExtraView("delete_view", permission="view", methods=("POST",), needs_row=False),
     ]
@@ -101,6 +107,13 @@ class SubjectAdmin(ForgettableAdmin):
         except GoTo as target:
             return self._go_to(request, target, "changelist" if target.message else "export")
         return export_list(page)
+
+    def line_view(self, request: HttpRequest, subject: Any) -> HttpResponse:
+        """The line in a row of the list, for a subject with very many counts."""
+        workspaces = subject_pages.product_workspaces(subject.product_id)
+        requested_id = request.GET.get(WORKSPACE_PARAM)
+        workspace = subject_pages.choose_workspace(workspaces, requested_id)
+        return HttpResponse(workspace and subject_line(workspace, self.list_scope, subject.pk))
 
     def save_view_view(self, request: HttpRequest) -> HttpResponseBase:
         """Save the list whose query is posted, and open it."""

@@ -71,6 +71,8 @@ OWN_VIEWS = {
     "engagement_account_forget": For.MANAGERS,
     "engagement_user_export": For.MEMBERS,
     "engagement_account_export": For.MEMBERS,
+    "engagement_user_line": For.MEMBERS,
+    "engagement_account_line": For.MEMBERS,
     "engagement_user_save_view": For.MEMBERS,
     "engagement_account_save_view": For.MEMBERS,
     "engagement_user_delete_view": For.MEMBERS,

@@ -4,11 +4,14 @@ from datetime import UTC, datetime
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, QueryDict, StreamingHttpResponse
+from django.utils.safestring import SafeString
 from django.utils.text import slugify
 
-from engagement.admin.lists import views
+from engagement.admin.lists import filters, views
 from engagement.admin.lists.columns import RowContext, export_heads, export_values
 from engagement.admin.lists.csv_file import csv_response
+from engagement.admin.lists.histories import recent_scores
+from engagement.admin.lists.lines import line
 from engagement.admin.lists.page import INVALID_ADDRESS, SubjectList
 from engagement.admin.lists.state import GoTo, InvalidAddress, ListState, parse_state
 from engagement.admin.scoping import request_access, visible_products
@@ -29,6 +32,16 @@ def export_list(page: SubjectList) -> StreamingHttpResponse:
     subject = segment.name if segment else get_kind(page.state.scope).plural
     names = [page.product.name, page.workspace.name if page.workspace else "", subject]
     return csv_response(file_name(names, page.now), export_heads(columns, page.state.scope), lines)
+
+
+def subject_line(workspace: Workspace, scope: Scope, subject_id: int) -> SafeString:
+    """The line of the last 30 days of a subject; empty if it has no scores in the workspace."""
+    kind, score_set = get_kind(scope), workspace.scores
+    if score_set is None or score_set.scored_day is None:
+        return SafeString()
+    rows = kind.engagement_rows(score_set).filter(**{kind.id_column: subject_id})
+    histories = recent_scores(score_set, kind, list(rows))
+    return line(histories[subject_id]) if histories else SafeString()
 
 
 def file_name(names: list[str], now: datetime) -> str:
@@ -76,6 +89,7 @@ def delete_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
 def _posted_list(request: HttpRequest, scope: Scope) -> tuple[ListState, Workspace]:
     try:
         state = parse_state(QueryDict(request.POST.get("query", "")), scope)
+        filters.check(state)
     except InvalidAddress as error:
         raise GoTo("", INVALID_ADDRESS) from error
     visible = Workspace.objects.filter(product__in=visible_products(request.user))

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, TypeAlias
 
+from django.urls import reverse
 from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from engagement.admin.lists.filters import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT, LICENSE_TYPES
 from engagement.admin.lists.lines import line
-from engagement.admin.subject_urls import subject_url
+from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_url
 from engagement.admin.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
@@ -30,8 +31,9 @@ VALUE_CHARACTERS_SHOWN = 80
 
 @dataclass(frozen=True)
 class RowContext:
-    """What the cells of all rows need. *histories* has the scores of the last days by subject id.
-    *back* is the query of the list, for the way back from a row's page."""
+    """What the cells of all rows need. *histories* has the scores of the last days by subject id,
+    except for subjects with so many counts that their lines are loaded later. *back* is the query
+    of the list, for the way back from a row's page."""
 
     score_set: ScoreSet
     kind: SubjectKind
@@ -105,13 +107,12 @@ def _name(row: Any, context: RowContext) -> SafeString:
     url = subject_url(subject, context.kind.scope, context.score_set.workspace_id)
     detail = subject.trait_text(_detail_trait(context)) or ""
     return format_html(
-        '<a href="{}{}">{}</a><button class="eds-copy-id" data-copy-text="{}" aria-label="Copy id">'
-        "</button>{}",
+        '<a href="{}{}">{}</a><button data-copy-text="{}" aria-label="Copy id"></button>{}',
         url,
         context.back,
         subject.name or subject.external_id,
         subject.external_id,
-        format_html('<span class="eds-detail">{}</span>', detail) if detail else "",
+        format_html("<small>{}</small>", detail) if detail else "",
     )
 
 
@@ -127,7 +128,7 @@ def _name_values(row: Any, context: RowContext) -> list[Any]:
 def _score(row: Any, context: RowContext) -> SafeString:
     score = compute_scores(row, context.score_set).now
     return format_html(
-        '{}<progress class="eds-bar" max="100" value="{}" aria-hidden="true"></progress>',
+        '{}<progress max="100" value="{}" aria-hidden="true"></progress>',
         f"{score:.1f}",
         round(score),
     )
@@ -151,14 +152,21 @@ def _change_values(row: Any, context: RowContext) -> list[Any]:
 
 
 def _history(row: Any, context: RowContext) -> str | SafeString:
-    scores = context.histories.get(context.kind.subject_id(row))
-    return line(scores) if scores else "–"
+    subject_id = context.kind.subject_id(row)
+    if subject_id in context.histories:
+        return line(context.histories[subject_id])
+    # The script of parts loads it.
+    page = reverse(f"admin:engagement_{context.kind.scope}_line", args=[subject_id])
+    return format_html(
+        '<div data-part-url="{}?{}={}">…</div>',
+        page,
+        WORKSPACE_PARAM,
+        context.score_set.workspace_id,
+    )
 
 
 def _active_users(row: Any, context: RowContext) -> SafeString:
-    return format_html(
-        '{} <span class="quiet">of {}</span>', f"{row.active_users:,}", f"{row.total_users:,}"
-    )
+    return format_html("{} <small>of {}</small>", f"{row.active_users:,}", f"{row.total_users:,}")
 
 
 def _account(row: Any, context: RowContext) -> str | SafeString:

@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.db.models import Q
 
 from engagement.admin.lists.state import ACTIVE_PATTERN, TRAIT_FILTER, InvalidAddress, ListState
 from engagement.admin.subject_urls import SEGMENT_PARAM
+from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import ScoreSet, Segment
 from engagement.rules.rules import InvalidRule, Rule, parse_rule
 from engagement.segments import members
+from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 
 LICENSE_TYPE_TRAIT, LICENSE_STATUS_TRAIT = "am.licenseType", "am.status"
 NO_LICENSE = "none"
@@ -26,6 +28,7 @@ LICENSE_TYPES = {
     "FREE": "Free",
     NO_LICENSE: "No license",
 }
+_INSIGHT_LABELS: dict[str, str] = {kind: info.label for kind, info in INSIGHTS.items()}
 LICENSE_STATUSES = {"active": "Active", "inactive": "Inactive", "cancelled": "Cancelled"}
 ACTIVE_CHOICES = (
     "within-1",
@@ -60,11 +63,20 @@ class Menu:
 # --- What the filters keep ------------------------------------------------------------------
 
 
+def check(state: ListState) -> None:
+    """Raise InvalidAddress for a filter that means nothing."""
+    list_rule(state)
+    if state.filters.get("insight", INSIGHT_KINDS[0]) not in INSIGHT_KINDS:
+        raise InvalidAddress
+
+
 def list_filter(state: ListState, score_set: ScoreSet, segment: Segment | None) -> Q:
-    """The filter on engagement rows, without the search. Raises InvalidAddress."""
+    """The filter on engagement rows, without the search."""
     matches = members.members_filter(score_set, list_rule(state))
     if segment is not None:
         matches &= members.members_filter(score_set, members.segment_rule(segment))
+    if kind := state.filters.get("insight"):
+        matches &= insight_filter(cast(InsightKind, kind), score_set)
     if state.filters.get("active") == "never":
         matches &= Q(last_active_at__isnull=True)
     return matches
@@ -109,6 +121,8 @@ def chips(state: ListState, segment: Segment | None) -> list[Choice]:
 def _describe(name: str, value: str, segment: Segment | None) -> str:
     if name == SEGMENT_PARAM:
         return f"Segment: {segment}"
+    if name == "insight":
+        return f"Insight: {_INSIGHT_LABELS[value]}"
     if name == "license_type":
         return f"License: {LICENSE_TYPES.get(value, value)}"
     if name == "license_status":
@@ -130,6 +144,7 @@ def menus(state: ListState, segments: Sequence[Segment]) -> list[Menu]:
     """The filters that are chosen from a menu."""
     offered = [_menu(state, SEGMENT_PARAM, "Segment", [(str(s.pk), s.name) for s in segments])]
     if state.scope == "account":
+        offered.append(_menu(state, "insight", "Insight", list(_INSIGHT_LABELS.items())))
         offered.append(_menu(state, "license_type", "License", list(LICENSE_TYPES.items())))
         statuses = list(LICENSE_STATUSES.items())
         offered.append(_menu(state, "license_status", "License status", statuses))

@@ -15,12 +15,10 @@ def line(scores: Sequence[float]) -> SafeString:
     moves = [before - after for before, after in pairwise(heights)]
     steps = "".join(_step(move, len(list(run))) for move, run in groupby(moves))
     return format_html(
-        '<svg class="eds-row-line" viewBox="0 -2 {} {}" preserveAspectRatio="none" role="img" '
-        'aria-label="{} to {}"><path d="M0 {}{}"/></svg>',
+        '<svg viewBox="0 -2 {} {}" preserveAspectRatio="none" aria-hidden="true">'
+        '<path d="M0 {}{}"/></svg>',
         len(scores) - 1,
         HEIGHT + 4,
-        f"{scores[0]:.0f}",
-        f"{scores[-1]:.0f}",
         HEIGHT - heights[0],
         steps,
     )

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from engagement.admin.lists import columns as list_columns
 from engagement.admin.lists import filters, views
 from engagement.admin.lists.columns import ListColumn, RowContext
-from engagement.admin.lists.histories import recent_scores
+from engagement.admin.lists.histories import quick_rows, recent_scores
 from engagement.admin.lists.rows import Listing, ListQuery
 from engagement.admin.lists.state import (
     TRAIT_FILTER,
@@ -89,7 +89,7 @@ def find_list(
     _apply_forms(request)
     try:
         state = parse_state(request.GET, scope)
-        filters.list_rule(state)
+        filters.check(state)
     except InvalidAddress as error:
         raise GoTo("", INVALID_ADDRESS) from error
     product, workspace = _find_place(request)
@@ -250,7 +250,7 @@ def _table(
     kind = get_kind(page.state.scope)
     histories = {}
     if any(column.name == "history" for column in columns):
-        histories = recent_scores(page.score_set, kind, listing.rows)
+        histories = recent_scores(page.score_set, kind, quick_rows(page.score_set, listing.rows))
     back = ""
     if page.state.query(page=page.state.page) != f"{WORKSPACE_PARAM}={page.state.workspace_id}":
         back = "&" + urlencode({"_changelist_filters": page.state.query(page=page.state.page)})
