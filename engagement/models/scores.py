@@ -49,7 +49,9 @@ class ScoreSet(models.Model):
     default_weight = models.PositiveSmallIntegerField()
     audience = models.JSONField(default=dict)
     # 0 if an older release built the set.
-    formula = models.PositiveSmallIntegerField(default=FORMULA_VERSION, db_default=0)
+    formula_version = models.PositiveSmallIntegerField(
+        db_column="formula", default=FORMULA_VERSION, db_default=0
+    )
 
     # The progress of building: the phase, its last scored subject, and how many of how many.
     phase = models.CharField(max_length=10, choices=Phase.choices, default=Phase.USERS)

@@ -285,7 +285,7 @@ CASES = {
         {
             "last_24h": sent(
                 dropped={
-                    DropReason.UNUSABLE: hours(newest=37),
+                    DropReason.INVALID: hours(newest=37),
                     DropReason.ANONYMOUS: hours(newest=32),
                     DropReason.ALIAS: hours(newest=30),
                     DropReason.DUPLICATE: hours(newest=98),
@@ -296,7 +296,7 @@ CASES = {
             (
                 "warning",
                 "99 of 297 messages of the last 24 hours were dropped, 37 of them for this "
-                "reason: Unusable message.",
+                "reason: Invalid message.",
             )
         ],
     ),
@@ -352,7 +352,7 @@ def test_a_card_says_what_there_is_to_know(case: Case, acme: Product) -> None:
 
 
 def test_what_can_be_done_about_it_is_a_link_away(acme: Product) -> None:
-    dropped = {DropReason.ALIAS: hours(newest=90), DropReason.UNUSABLE: hours(newest=80)}
+    dropped = {DropReason.ALIAS: hours(newest=90), DropReason.INVALID: hours(newest=80)}
     card = made(acme, Case({"last_24h": sent(dropped=dropped, quarantined=1)}))
     log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
     quarantine = reverse("admin:ingestion_quarantinedmessage_changelist")

@@ -48,7 +48,7 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, acme: Product, globex: 
     script = AXE.read_text()
     rows = fill(acme)
     DropCount.objects.create(
-        product=acme, day=timezone.now().date(), reason=DropReason.UNUSABLE, count=3
+        product=acme, day=timezone.now().date(), reason=DropReason.INVALID, count=3
     )
     processing.drain(timezone.now)
     rescore.rescore(timezone.now())

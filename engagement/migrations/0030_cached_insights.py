@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0026_watches_stale'),
+        ('engagement', '0029_login_preferences'),
     ]
 
     operations = [
