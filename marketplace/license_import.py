@@ -64,7 +64,8 @@ def import_pages(
         records = skip_suppressed(product_id, records)
         rows = [parsed for parsed in records if isinstance(parsed, ParsedLicense)]
         merge = duplicates.merge(run, product_id, rows)
-        counts = Counter(pages=step.pages) + _count(records, len(merge.changed))
+        imported = len(merge.changed) + _count_written(run, rows, merge)
+        counts = Counter(pages=step.pages) + _count(records, imported)
         counts += _store(run, product_id, merge, now)
         _list_failed(run, records)
         runs.advance(run, step, counts)
@@ -169,6 +170,18 @@ def _count(records: Sequence[ParsedRecord], imported: int) -> Counter[str]:
         without_cloud_id=reasons[SkipReason.NO_CLOUD_ID],
         of_other_product=reasons[SkipReason.OTHER_PRODUCT],
     )
+
+
+def _count_written(run: SyncRun, rows: Iterable[ParsedLicense], merge: Merge) -> int:
+    """The licenses that the run wrote before it started over: they count as imported again."""
+    if not runs.has_started_over(run):
+        return 0
+    written = {
+        row.key
+        for row in rows
+        if (stored := merge.stored.get(row.key)) and stored.run_id == run.pk and stored.matches(row)
+    }
+    return len(written - merge.changed.keys())
 
 
 def _list_failed(run: SyncRun, records: Iterable[ParsedRecord]) -> None:

@@ -233,12 +233,34 @@ _ADVANCE: LiteralString = """
 """
 
 
-def store_export(run: SyncRun, export: Any) -> None:
-    """Note the export that the run waits for, in the row and in *run*."""
+def license_counters(run: SyncRun) -> dict[str, int]:
+    return {name: getattr(run, name) for name in LICENSE_COUNTERS}
+
+
+def store_export(run: SyncRun, export: Any, counters: dict[str, int] | None = None) -> None:
+    """Note the export that the run waits for, in the row and in *run*.
+
+    With *counters*, its list is read again from the beginning: they are from before the list.
+    """
+    values: dict[str, Any] = {"export": msgspec.to_builtins(export)}
+    if counters is not None:
+        values |= {**counters, "offset": 0, "recent_fingerprints": [], "page_marker": None}
     with transaction.atomic():
         lock_run(run)
-        run.export = msgspec.to_builtins(export)
-        run.save(update_fields=["export"])
+        for name, value in values.items():
+            setattr(run, name, value)
+        run.save(update_fields=list(values))
+        if counters is not None:
+            listed = FailedRecord.objects.filter(run=run).values("pk")
+            FailedRecord.objects.filter(pk__in=listed[counters["failed"] :]).delete()
+
+
+def has_started_over(run: SyncRun) -> bool:
+    """Whether the run may read licenses again that it has written, and counts them again."""
+    before = run.connection
+    return (run.report, run.splits_insights) != (before.report, before.splits_insights) or (
+        run.export or {}
+    ).get("requests", 1) != 1
 
 
 # --- Other ways to read the lists -----------------------------------------------------------

@@ -30,6 +30,7 @@ from tests.marketplace.connections import (
     counters,
     details_of,
     fast_client,
+    keys,
     latest,
     license_requests,
     licenses,
@@ -166,6 +167,46 @@ def test_an_interrupted_export_resumes_where_it_stopped(
     assert run.attempt == 2
     assert counters(run) == {"seen": 230, "imported": 230, "accounts_created": 230}
     assert len(requests_to(simulator, Endpoint.EXPORT)) == 4
+
+
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_an_export_that_disappears_midway_counts_no_license_twice(
+    acme: Product, simulator: Simulator, connection: Connection, is_failing: bool
+) -> None:
+    simulator.feed.add(*UNREADABLE, *licenses(simulator, 222))
+    free = [a_license(simulator, number, licenseType="FREE") for number in range(500, 620)]
+    simulator.feed.add(*free)
+    Connection.objects.update(report=Report.EXPORT)
+
+    class Killed(BaseException):
+        pass
+
+    # Once in the middle of each list. The next export has another order.
+    for list_number in range(2):
+
+        def kill(here: tuple[int, int] = (list_number, 100)) -> None:
+            if (latest(connection).pass_number, latest(connection).offset) == here:
+                raise Killed
+
+        now = max(latest(connection).due_at, NOON)
+        with pytest.raises(Killed):
+            work(connection, now, on_pages_written=kill)
+        simulator.exports.clear()
+        simulator.feed.add(*licenses(simulator, 3), at=0)
+        for _ in range(3):
+            simulator.feed.remove(len(UNREADABLE) + 3)
+        if is_failing:
+            # The run is put off, and forgets the export but not what it has counted.
+            simulator.add_faults(ErrorStatus(on=Endpoint.EXPORT, status=404, times=1))
+            assert work(connection, now).state == RunState.WAITING
+    run = work_to_the_end(connection)
+    assert (run.state, run.note) == (RunState.SUCCEEDED, "")
+    assert counters(run) == {
+        **{"seen": 342 + len(UNREADABLE), "imported": 342, "failed": len(UNREADABLE)},
+        "accounts_created": 342,
+    }
+    assert run.failed_records.count() == len(UNREADABLE)
+    assert len(keys(acme)) == len(accounts(acme)) == 342
 
 
 @pytest.mark.parametrize("fault", [TruncatedJson, ConnectionDrop])
