@@ -296,7 +296,12 @@ CASES = {
     "retries": Case({"last_24h": sent(dropped={DropReason.DUPLICATE: hours(newest=500)})}),
     "silence": Case(
         {"last_24h": sent(recorded=hours()), "used": NOW - timedelta(days=3)},
-        [("quiet", "No messages in the last 24 hours. The last one arrived 2026-02-27 12:30:00 UTC.")],
+        [
+            (
+                "quiet",
+                "No messages in the last 24 hours. The last one arrived 2026-02-27 12:30:00 UTC.",
+            )
+        ],
     ),
     "silence after an import": Case(
         {"last_24h": sent(recorded=hours())}, [("quiet", "No messages in the last 24 hours.")]
