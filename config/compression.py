@@ -41,7 +41,7 @@ class PageCompressionMiddleware(GZipMiddleware):
         return super().process_response(request, response)
 
 
-class StaticFilesMiddleware(WhiteNoiseMiddleware):
+class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]  # it has no types
     """WhiteNoise, with the files compressed in memory: each of them once, when it is first read."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:

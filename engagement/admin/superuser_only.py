@@ -26,7 +26,7 @@ from django_celery_beat.models import (
 
 from engagement.admin import invites
 from engagement.admin.lookups import BoundedLookups
-from engagement.admin.scoping import SuperusersOnly, without_slug_scripts
+from engagement.admin.scoping import RelativeTime, SuperusersOnly, without_slug_scripts
 from engagement.logins import invites as logins
 
 # Memberships decide who may do what, so groups and permissions would only mislead. The page of
@@ -60,7 +60,8 @@ class LoginAdmin(SuperusersOnly, BoundedLookups, UserAdmin):  # type: ignore[typ
     """People who log in to the admin. "Users" are the customers' users."""
 
     actions = None
-    list_display = ("username", "email", "first_name", "last_name", "is_superuser", "last_login")
+    list_display = ("username", "email", "first_name", "last_name", "is_superuser")
+    list_display += (RelativeTime(AdminUser._meta.get_field("last_login")),)
     list_filter = ("is_superuser", "is_active")
     filter_horizontal = ()
     readonly_fields = ("last_login", "date_joined")

@@ -18,8 +18,10 @@ SESSION_KEY = "time_zone"
 # A script of the admin's pages sets it.
 COOKIE = "eds-zone"
 # Names that people choose: "Etc/GMT-3" is east of Greenwich, and the rest are old aliases.
-_REGIONS = ("Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia")
-_REGIONS += ("Europe", "Indian", "Pacific")
+_REGIONS = (
+    *("Africa", "America", "Antarctica", "Arctic", "Asia", "Atlantic", "Australia"),
+    *("Europe", "Indian", "Pacific"),
+)
 
 
 @lru_cache(maxsize=1)
@@ -51,6 +53,7 @@ def current_time_zone(request: HttpRequest) -> ZoneInfo:
 
 def choose_time_zone(request: HttpRequest, name: str) -> None:
     """Store the login's choice; an empty *name* is the browser's time zone."""
+    assert request.user.pk is not None, "The page is for people who are logged in."
     LoginPreferences.objects.update_or_create(user_id=request.user.pk, defaults={"time_zone": name})
     request.session[SESSION_KEY] = name
 
