@@ -191,9 +191,12 @@ def _traits_without_room(message: Message, known: _Known) -> Sequence[str]:
     )
     traits, stamps = (subject.traits, subject.trait_stamps) if subject else ({}, {})
     stamp = make_stamp(message.timestamp, _LAST_ARRIVAL)
-    stored = (msgspec.json.encode(part).decode() for part in (traits, stamps))
-    merged = merge_patches(*stored, [(message.traits, stamp)])
+    merged = merge_patches(_json(traits), _json(stamps), [(message.traits, stamp)])
     return merged.dropped_traits.get(_LAST_ARRIVAL, ())
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _time_notes(message: Message, known: _Known, received_at: datetime) -> list[dict[str, str]]:
