@@ -116,7 +116,7 @@ class Bench:
 
     def _within(self, command: str, *arguments: str) -> dict[str, Any]:
         result: dict[str, Any] = self._service.run_json(
-            "-m", "benchmarks.within", command, *arguments
+            "-m", "benchmarks.within", command, *arguments, timeout=PATIENCE
         )
         return result
 

@@ -1,7 +1,5 @@
 """The insights that subscriptions can be about."""
 
-from typing import cast
-
 from engagement.insight_kinds import INSIGHTS, InsightKind
 
 
@@ -16,4 +14,4 @@ def insight_label(kind: str) -> str:
 
 def insight_kind(kind: str) -> InsightKind | None:
     """The kind, or None if no release knows it any more."""
-    return cast(InsightKind, kind) if kind in INSIGHTS else None
+    return kind if kind in INSIGHTS else None
