@@ -8,6 +8,7 @@ import pytest
 from engagement.models import Workspace
 from readapi import views
 from readapi.views.base import ReadView
+from tests.cases import each
 from tests.openapi.conftest import described as described
 from tests.openapi.walking import operations
 from tests.readapi.conftest import Reads
@@ -62,7 +63,7 @@ def required_parameters(template: str, ids: dict[str, int]) -> dict[str, Any]:
     return parameters
 
 
-@pytest.mark.parametrize("template", ACCEPTED)
+@each("template", ACCEPTED)
 def test_the_error_for_an_unknown_parameter_lists_the_known_ones(
     template: str, acme_reads: Reads, ids: dict[str, int]
 ) -> None:
