@@ -24,6 +24,7 @@ GUIDES = {
     "Using the service": {
         "sending-data": "Sending data",
         "reading-data": "Reading data",
+        "clients": "Scripts and assistants",
         "admin": "The admin",
         "segments": "Segments",
         "licenses": "Licenses",

@@ -118,6 +118,8 @@ def read_with(client: Any, workspace_id: int) -> dict[str, Any]:
 
     page = accounts.sync(
         **scope,
+        # All tests share one service.
+        tracking_id="generated",
         expand=list(models.ListAccountsExpandItem),
         traits=["plan"],
         sort=models.ListAccountsSort("-score"),

@@ -26,7 +26,7 @@ def send(token: str, body: object, **headers: str) -> Any:
 
 
 def tool_of(token: str) -> Tool:
-    def use(name: str, **arguments: Any) -> Body:
+    def use(name: str, /, **arguments: Any) -> Body:
         params = {"name": name, "arguments": arguments}
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         response = send(token, message)

@@ -10,7 +10,16 @@ const client = createClient<paths>({ baseUrl: address, headers, querySerializer:
 const workspace_id = Number(workspace)
 
 const list = await client.GET('/v2/accounts', {
-  params: { query: { workspace_id, expand: ['traits', 'metrics'], traits: ['plan'], sort: '-score', total: true } },
+  params: {
+    query: {
+      workspace_id,
+      tracking_id: 'generated',
+      expand: ['traits', 'metrics'],
+      traits: ['plan'],
+      sort: '-score',
+      total: true,
+    },
+  },
 })
 if (!list.data) throw new Error(JSON.stringify(list.error))
 const accounts: components['schemas']['Account'][] = list.data.data
