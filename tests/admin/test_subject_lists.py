@@ -375,3 +375,19 @@ def test_a_list_costs_the_same_queries_however_long(
         page = root.get(address, {"workspace": ranked.workspace.pk, "segment": ranked.segment.pk})
     assert len(page.content) < 60_000
     assert UserEngagement.objects.count() == many + 3
+
+
+def test_a_filtered_list_becomes_a_segment(
+    root: Client, member: Client, reader: Client, ranked: Rows
+) -> None:
+    User.objects.filter(external_id="high").update(traits={"plan": "pro"})
+    query = {"trait.plan": "pro"}
+    assert "segment_url" in opened(member).context and not opened(member).context["segment_url"]
+    address = opened(member, **query).context["segment_url"]
+    form = member.get(address).content.decode()
+    assert 'value="plan"' in form and "<strong>1 user</strong> matches" in form
+    # The conditions of a segment come along, and a viewer makes no segments.
+    within = opened(member, segment=ranked.segment.pk, **query).context["segment_url"]
+    assert within.count("kind") == 1 + len(ranked.segment.conditions)
+    assert not opened(reader, **query).context["segment_url"]
+    assert not opened(member, q="high", **query).context["segment_url"]

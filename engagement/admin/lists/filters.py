@@ -10,7 +10,7 @@ from engagement.admin.lists.state import ACTIVE_PATTERN, TRAIT_FILTER, InvalidAd
 from engagement.admin.subject_urls import SEGMENT_PARAM
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import ScoreSet, Segment
-from engagement.rules.rules import InvalidRule, Rule, parse_rule
+from engagement.rules.rules import InsightCondition, InvalidRule, Rule, parse_rule
 from engagement.segments import members
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 
@@ -107,6 +107,25 @@ def _conditions(state: ListState) -> Iterator[dict[str, Any]]:
 
 def _trait_is(trait: str, value: str) -> dict[str, Any]:
     return {"kind": "trait", "trait": trait, "operator": "is", "value": value}
+
+
+def segment_rule_of(state: ListState, segment: Segment | None) -> Rule | None:
+    """The rule of a segment with the list's rows; None if a rule cannot say what the list keeps.
+
+    A rule has no search and no "never active", and it cannot add conditions to any of several.
+    """
+    if state.search or not state.filters or state.filters.get("active") == "never":
+        return None
+    conditions = list(list_rule(state).conditions)
+    if kind := state.filters.get("insight"):
+        conditions.append(InsightCondition(insight=cast(InsightKind, kind), has=True))
+    if segment is None:
+        return Rule(state.scope, "all", tuple(conditions))
+    rule = members.segment_rule(segment)
+    if not conditions:
+        return rule
+    is_joined = rule.match == "all" or len(rule.conditions) < 2
+    return Rule(state.scope, "all", (*rule.conditions, *conditions)) if is_joined else None
 
 
 # --- What the page says ---------------------------------------------------------------------

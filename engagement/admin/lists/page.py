@@ -1,5 +1,6 @@
 """The page of a list: finds out what its address asks for, and gives its template what to show."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -8,6 +9,7 @@ from urllib.parse import urlencode
 
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest
+from django.urls import reverse
 from django.utils.safestring import SafeString
 
 from engagement.admin.lists import columns as list_columns
@@ -30,6 +32,7 @@ from engagement.admin.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace
 from engagement.orders.columns import TRAIT_PREFIX, trait_column
+from engagement.rules.rules import rule_to_json
 from engagement.scopes import SubjectKind, get_kind
 
 # The fields of the forms above the table, which become filters and columns.
@@ -209,6 +212,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "current_view": next((link for link in links if link.is_current), None),
         "all_query": ListState(page.state.scope, page.state.workspace_id, view="all").query(),
         "may_share": page.product.pk in request_access(page.request).managed,
+        "segment_url": _segment_url(page, segment),
         "trait_names": trait_names(page.product.pk, page.state.scope),
         "hidden": _hidden_fields(page.state),
         "hidden_for_search": _hidden_fields(page.state, "q"),
@@ -219,6 +223,20 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "pages": _pages(page.state, listing),
         "sorts": [head for head in (_head(column, page.state) for column in columns) if head.query],
     }
+
+
+def _segment_url(page: SubjectList, segment: Segment | None) -> str:
+    """The URL of a new segment with the rows of the list; empty if there can be none."""
+    rule = filters.segment_rule_of(page.state, segment)
+    is_manager = page.product.pk in request_access(page.request).managed
+    if rule is None or page.workspace is None or not is_manager:
+        return ""
+    query = {
+        "workspace": page.workspace.pk,
+        "scope": page.state.scope,
+        "rule": json.dumps(rule_to_json(rule), separators=(",", ":")),
+    }
+    return f"{reverse('admin:engagement_segment_add')}?{urlencode(query)}"
 
 
 def _count_text(listing: Listing, kind: SubjectKind) -> str:
