@@ -46,9 +46,9 @@ for address in sys.argv[2:]:
 def program(name: str) -> str:
     """PostgreSQL's client of the server's own version."""
     major = f" {connection.pg_version // 10_000}."  # type: ignore[attr-defined]
-    for found in sorted(Path(import_wheel().__file__).parent.glob(f"pginstall*/bin/{name}")):
-        if major in subprocess.check_output([found, "--version"], text=True):
-            return str(found)
+    for path in sorted(Path(import_wheel().__file__).parent.glob(f"pginstall*/bin/{name}")):
+        if major in subprocess.check_output([path, "--version"], text=True):
+            return str(path)
     raise AssertionError(f"no {name} for{major}")
 
 

@@ -51,8 +51,8 @@ def test_a_secret_is_stored_encrypted_and_read_back(acme: Product) -> None:
     token = ApiToken.create(acme, "crm")
     with connection.cursor() as cursor:
         cursor.execute("SELECT secret FROM readapi_apitoken WHERE id = %s", [token.pk])
-        (stored,) = cursor.fetchone()
-    assert token.secret not in stored
+        (value,) = cursor.fetchone()
+    assert token.secret not in value
     assert ApiToken.objects.get(pk=token.pk).secret == token.secret
 
 

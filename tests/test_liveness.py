@@ -72,8 +72,8 @@ def test_both_ends_of_a_connection_send_keepalives(server: External) -> None:
 @pytest.mark.slow
 @pytest.mark.django_db
 def test_options_in_the_database_url_take_precedence(server: External) -> None:
-    given = "keepalives_idle=77&options=-c%20idle_in_transaction_session_timeout%3D5s"
-    with connected(f"{server.url}?{given}") as database:
+    query = "keepalives_idle=77&options=-c%20idle_in_transaction_session_timeout%3D5s"
+    with connected(f"{server.url}?{query}") as database:
         assert option(database.connection, "TCP_KEEPIDLE") == 77
         assert shown(database, "idle_in_transaction_session_timeout") == "5s"
         assert shown(database, "tcp_user_timeout") == "15000"
@@ -107,8 +107,8 @@ def test_the_queue_uses_the_same_connection_options(server: External) -> None:
                 assert option(raw, "TCP_KEEPIDLE") == 5
                 assert option(raw, "TCP_USER_TIMEOUT") == 15_000
                 assert raw.info.get_parameters()["sslmode"] == "disable"
-            told = asking.execute("SHOW tcp_user_timeout").fetchone()
-        assert told == ("15000",)
+            row = asking.execute("SHOW tcp_user_timeout").fetchone()
+        assert row == ("15000",)
 
 
 @pytest.mark.slow
@@ -139,12 +139,12 @@ def test_two_workers_that_create_queues_at_once_reconnect() -> None:
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss", "sentinel"])
 def test_connections_to_redis_send_keepalives(scheme: str) -> None:
-    given = broker.transport_options(f"{scheme}://127.0.0.1:6379/0", {})
+    options = broker.transport_options(f"{scheme}://127.0.0.1:6379/0", {})
     with socket.create_server(("127.0.0.1", 0)) as listener:
         host, port = listener.getsockname()
         # Nobody there speaks Redis, so no more than the socket is opened.
         ours: Any = redis.Connection
-        with ours(host=host, port=port, **given)._connect() as used:
+        with ours(host=host, port=port, **options)._connect() as used:
             assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 5
             assert used.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 15_000
 

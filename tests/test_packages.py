@@ -28,25 +28,25 @@ def required_by(file: str) -> Iterator[Requirement]:
 def installed_for(file: str) -> dict[str, str]:
     """The packages of the file and those that they need, as far as they are installed, with their
     versions."""
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     waiting = list(required_by(file))
-    seen = set()
+    names = set()
     while waiting:
         one = waiting.pop()
         key = (canonical(one.name), frozenset(one.extras))
-        if key in seen:
+        if key in names:
             continue
-        seen.add(key)
+        names.add(key)
         try:
             installed = distribution(one.name)
         except PackageNotFoundError:
             continue
-        found[canonical(one.name)] = installed.version
+        versions[canonical(one.name)] = installed.version
         for need in map(Requirement, installed.requires or []):
             extras = [*one.extras, ""]
             if not need.marker or any(need.marker.evaluate({"extra": e}) for e in extras):
                 waiting.append(need)
-    return found
+    return versions
 
 
 def pinned() -> dict[str, str]:

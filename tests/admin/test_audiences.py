@@ -33,16 +33,16 @@ def profile(*conditions: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def audience(rows: Rows) -> dict[str, Any]:
-    stored: dict[str, Any] = Workspace.objects.get(pk=rows.workspace.pk).audience
-    return stored
+    audience_rule: dict[str, Any] = Workspace.objects.get(pk=rows.workspace.pk).audience
+    return audience_rule
 
 
 @pytest.fixture
 def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The workspaces for which a rescore was requested."""
-    asked: list[int] = []
-    monkeypatch.setattr("engagement.rescoring.sets.request_score_set", asked.append)
-    return asked
+    workspace_ids: list[int] = []
+    monkeypatch.setattr("engagement.rescoring.sets.request_score_set", workspace_ids.append)
+    return workspace_ids
 
 
 def test_a_changed_audience_scores_anew(
@@ -63,8 +63,8 @@ def test_one_that_stays_as_it_is_does_not(
     assert 'value="seats"' in member.get(page(acme_rows)).content.decode()
     # A form without these rows has the same effect.
     for data in (profile(SEATED), {**profile(SEATED), "conditions-TOTAL_FORMS": None}):
-        sent = {name: value for name, value in data.items() if value is not None}
-        assert member.post(page(acme_rows), sent).status_code == 302
+        form = {name: value for name, value in data.items() if value is not None}
+        assert member.post(page(acme_rows), form).status_code == 302
         assert audience(acme_rows) == {"match": "all", "conditions": [STORED]}
     assert rescored == []
 
@@ -129,11 +129,11 @@ def test_progress_is_shown_until_the_new_scores_are_there(
     member: Client, acme_rows: Rows, globex_rows: Rows
 ) -> None:
     assert member.post(page(acme_rows), profile(SEATED)).status_code == 302
-    shown = member.get(page(acme_rows)).content.decode()
-    assert f'data-progress-url="{page(acme_rows, "progress")}"' in shown
-    told = member.get(page(acme_rows, "progress")).json()
-    assert told["is_over"] is False
-    assert told["text"].startswith("Recalculating") and told["text"] in shown
+    html = member.get(page(acme_rows)).content.decode()
+    assert f'data-progress-url="{page(acme_rows, "progress")}"' in html
+    progress = member.get(page(acme_rows, "progress")).json()
+    assert progress["is_over"] is False
+    assert progress["text"].startswith("Recalculating") and progress["text"] in html
     rescore(NOON)
     assert member.get(page(acme_rows, "progress")).json() == {
         "text": "Up to date through 2026-03-02",
@@ -149,6 +149,6 @@ def test_progress_is_shown_until_the_new_scores_are_there(
 def test_a_new_workspace_is_about_everybody_at_first(root: Client, acme_rows: Rows) -> None:
     html = root.get(reverse("admin:engagement_workspace_add")).content.decode()
     assert "conditions-TOTAL_FORMS" not in html
-    made = Workspace.objects.create(product=acme_rows.product, name="New")
-    sets.request_score_set(made.pk)
-    assert made.audience == {}
+    workspace = Workspace.objects.create(product=acme_rows.product, name="New")
+    sets.request_score_set(workspace.pk)
+    assert workspace.audience == {}

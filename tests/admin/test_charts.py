@@ -13,15 +13,15 @@ DAYS = ["1 Nov", "2 Nov", "3 Nov", "4 Nov", "5 Nov"]
 
 def numbers(html: str, attribute: str, of: str) -> list[float]:
     """The values of an attribute of the elements with the class *of*, without units."""
-    drawn = html.split('<ul class="eds-chart-legend">')[0]
-    found = re.findall(rf'<\w+ class="{of}"[^>]*?\s{attribute}="([\d.]+)%?"', drawn)
-    return [float(value) for value in found]
+    bars = html.split('<ul class="eds-chart-legend">')[0]
+    values = re.findall(rf'<\w+ class="{of}"[^>]*?\s{attribute}="([\d.]+)%?"', bars)
+    return [float(value) for value in values]
 
 
 def described(html: str) -> str:
-    found = re.search(r"<desc[^>]*>(.*?)</desc>", html)
-    assert found
-    return found[1]
+    match = re.search(r"<desc[^>]*>(.*?)</desc>", html)
+    assert match
+    return match[1]
 
 
 def table(html: str) -> list[list[str]]:

@@ -112,12 +112,12 @@ def test_jobs_say_what_they_do_and_when(root: Client, job: PeriodicTask) -> None
 def test_a_superuser_runs_a_job_now(
     root: Client, job: PeriodicTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent: list[str] = []
-    monkeypatch.setattr(current_app, "send_task", lambda name, **_: sent.append(name))
+    task_names: list[str] = []
+    monkeypatch.setattr(current_app, "send_task", lambda name, **_: task_names.append(name))
     url = reverse("admin:jobs_run", args=[job.pk])
-    assert root.get(url).status_code == 405 and not sent
+    assert root.get(url).status_code == 405 and not task_names
     html = root.post(url, follow=True).content.decode()
-    assert sent == ["ingestion.tasks.drain"]
+    assert task_names == ["ingestion.tasks.drain"]
     assert "Drain the inbox starts as soon as a worker is free." in html
     PeriodicTask.objects.get(pk=job.pk, interval__every=7200)
 

@@ -138,9 +138,9 @@ def test_a_wrong_value_has_an_error_at_its_field_and_nothing_is_stored(
     root: Client, acme: Product, simulator: Simulator, changed: Any, field: str, said: str
 ) -> None:
     answer = connect(root, acme, simulator, **changed)
-    found = errors(answer)
-    assert list(found) == [field]
-    assert said in found[field]
+    field_errors = errors(answer)
+    assert list(field_errors) == [field]
+    assert said in field_errors[field]
     assert PLANTED not in answer.content.decode()
     assert not Connection.objects.exists()
     assert not LogEntry.objects.exists()
@@ -149,9 +149,9 @@ def test_a_wrong_value_has_an_error_at_its_field_and_nothing_is_stored(
 def test_an_unknown_product_id_lists_the_vendors_apps_with_theirs(
     root: Client, acme: Product, simulator: Simulator
 ) -> None:
-    said = errors(connect(root, acme, simulator, product_id="unknown"))["product_id"]
+    message = errors(connect(root, acme, simulator, product_id="unknown"))["product_id"]
     for app in simulator.vendor.apps:
-        assert app.name in said and app.product_id in said
+        assert app.name in message and app.product_id in message
 
 
 @pytest.mark.parametrize("endpoint", CHECKED)
@@ -159,9 +159,11 @@ def test_a_missing_permission_is_an_error(
     root: Client, acme: Product, simulator: Simulator, endpoint: Endpoint
 ) -> None:
     simulator.add_faults(ErrorStatus(status=403, on=endpoint))
-    found = errors(connect(root, acme, simulator))
-    said = " ".join(found.values())
-    assert "permission" in said or ("may not view" in said and list(found) == ["vendor_id"])
+    field_errors = errors(connect(root, acme, simulator))
+    message = " ".join(field_errors.values())
+    assert "permission" in message or (
+        "may not view" in message and list(field_errors) == ["vendor_id"]
+    )
     assert not Connection.objects.exists()
 
 
@@ -169,9 +171,9 @@ def test_an_unreachable_marketplace_is_an_error_with_advice(
     root: Client, acme: Product, simulator: Simulator, settings: Settings
 ) -> None:
     settings.MARKETPLACE_API_URL = f"http://127.0.0.1:{free_port()}"
-    found = errors(connect(root, acme, simulator))
-    assert list(found) == ["__all__"]
-    assert "again" in found["__all__"]
+    field_errors = errors(connect(root, acme, simulator))
+    assert list(field_errors) == ["__all__"]
+    assert "again" in field_errors["__all__"]
 
 
 def test_an_html_page_instead_of_data_is_an_error(
@@ -253,8 +255,8 @@ def test_each_state_offers_its_buttons(
 
 def test_the_page_shows_the_facts_and_what_each_sync_did(root: Client, acme: Product) -> None:
     html = page(root, a_connection(acme))
-    for shown in ("acme lens", "com.acme.lens", "r…@acme.example", "1234567", "Not yet"):
-        assert (shown in html) is (shown != "Not yet")
+    for fact in ("acme lens", "com.acme.lens", "r…@acme.example", "1234567", "Not yet"):
+        assert (fact in html) is (fact != "Not yet")
     row = html.split("<tbody>")[1]
     assert [int(number) for number in re.findall(r'data-label="[^"]*">(\d+)<', row)] == [
         11,
@@ -315,8 +317,8 @@ def test_a_deleted_connection_is_reported(root: Client, acme: Product) -> None:
 @pytest.fixture
 def connection(acme: Product, simulator: Simulator) -> Connection:
     """Acme's connection to the simulator, before its first sync."""
-    given = connecting.ConnectionDetails(**details(simulator))
-    checked = connecting.verify_details(given, client.create_client)
+    entered_details = connecting.ConnectionDetails(**details(simulator))
+    checked = connecting.verify_details(entered_details, client.create_client)
     return connecting.save_connection(acme, checked, timezone.now())
 
 
@@ -373,8 +375,8 @@ def test_a_paused_connection_says_why_it_does_not_sync(root: Client, acme: Produ
 
 
 def test_disconnecting_asks_first(root: Client, connection: Connection) -> None:
-    asked = root.get(url("disconnect", connection)).content.decode()
-    assert "Disconnect Acme from Board Lens for Jira?" in asked
+    confirmation = root.get(url("disconnect", connection)).content.decode()
+    assert "Disconnect Acme from Board Lens for Jira?" in confirmation
     connection.refresh_from_db()
     assert connection.state == State.ACTIVE
 
@@ -432,8 +434,8 @@ def test_a_viewer_may_be_given_the_connection_alone(
     html = helper.get(products_page).content.decode()
     assert "Add marketplace connection" in html and "Add ingestion key" not in html
     connect(helper, acme, simulator)
-    made = Connection.objects.get(product=acme)
-    assert "Disconnect" in buttons(page(helper, made))
+    connection_row = Connection.objects.get(product=acme)
+    assert "Disconnect" in buttons(page(helper, connection_row))
 
 
 def test_the_right_to_manage_is_one_products(
@@ -489,27 +491,27 @@ def test_the_token_is_found_nowhere_but_encrypted_in_its_column(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    shown = [
+    pages_with_token = [
         connect(root, acme, simulator, product_id="unknown"),
         connect(root, acme, simulator),
     ]
     connection = Connection.objects.get()
     for view in ("test", "sync", "full_sync"):
-        shown.append(root.post(url(view, connection)))
+        pages_with_token.append(root.post(url(view, connection)))
     simulator.add_faults(ErrorStatus(status=500))
-    shown.append(root.post(url("test", connection)))
+    pages_with_token.append(root.post(url("test", connection)))
     settings.MARKETPLACE_API_URL = f"http://127.0.0.1:{free_port()}"
-    shown.append(root.post(url("details", connection), details(simulator)))
+    pages_with_token.append(root.post(url("details", connection), details(simulator)))
     for view in ("change", "details", "status", "history", "disconnect"):
-        shown.append(root.get(url(view, connection)))
-    shown.append(root.get(reverse("admin:marketplace_connection_changelist")))
-    shown.append(root.get(reverse("admin:engagement_product_change", args=[acme.pk])))
+        pages_with_token.append(root.get(url(view, connection)))
+    pages_with_token.append(root.get(reverse("admin:marketplace_connection_changelist")))
+    pages_with_token.append(root.get(reverse("admin:engagement_product_change", args=[acme.pk])))
     settings.METRICS_TOKEN = "monitor"
     for address in ("/metrics", "/readyz", "/healthz", "/openapi.json", "/docs"):
         answer = Client().get(address, headers={"authorization": "Bearer monitor"})
         assert answer.status_code in {200, 503}, f"{address} was not looked at"
-        shown.append(answer)
-    assert not [one for one in shown if PLANTED in one.content.decode()]
+        pages_with_token.append(answer)
+    assert not [one for one in pages_with_token if PLANTED in one.content.decode()]
     assert PLANTED not in caplog.text
     assert PLANTED not in repr(vars(connection))
     assert places_of(PLANTED) == set()

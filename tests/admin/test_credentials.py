@@ -38,11 +38,11 @@ def test_a_new_credential_is_shown_once_on_its_page(
     member: Client, acme: Product, kind: type[Any]
 ) -> None:
     answer = make(member, kind, acme)
-    made = kind.objects.get()
-    assert answer.status_code == 302 and there(answer) == address(kind, "change", made.pk)
-    assert made.secret.startswith(f"{kind.PREFIX}_")
-    assert made.secret in member.get(there(answer)).content.decode()
-    assert made.secret not in member.get(there(answer)).content.decode()
+    credential = kind.objects.get()
+    assert answer.status_code == 302 and there(answer) == address(kind, "change", credential.pk)
+    assert credential.secret.startswith(f"{kind.PREFIX}_")
+    assert credential.secret in member.get(there(answer)).content.decode()
+    assert credential.secret not in member.get(there(answer)).content.decode()
 
 
 @KINDS
@@ -58,36 +58,41 @@ def test_save_and_add_another_also_shows_the_secret(
 def test_a_revealed_secret_is_shown_once_and_recorded(
     member: Client, acme: Product, kind: type[Any]
 ) -> None:
-    made = kind.create(acme, "web")
-    answer = member.post(address(kind, "reveal", made.pk))
-    assert answer.status_code == 302 and made.secret not in there(answer)
-    assert made.secret in member.get(there(answer)).content.decode()
-    assert made.secret not in member.get(there(answer)).content.decode()
+    credential = kind.create(acme, "web")
+    answer = member.post(address(kind, "reveal", credential.pk))
+    assert answer.status_code == 302 and credential.secret not in there(answer)
+    assert credential.secret in member.get(there(answer)).content.decode()
+    assert credential.secret not in member.get(there(answer)).content.decode()
     entry = LogEntry.objects.get()
     assert entry.change_message == "Revealed the secret."
     assert entry.user.get_username() == "maya"
-    assert "Revealed the secret." in member.get(address(kind, "history", made.pk)).content.decode()
+    assert (
+        "Revealed the secret."
+        in member.get(address(kind, "history", credential.pk)).content.decode()
+    )
 
 
 @KINDS
 def test_a_link_reveals_nothing(member: Client, acme: Product, kind: type[Any]) -> None:
-    made = kind.create(acme, "web")
-    assert member.get(address(kind, "reveal", made.pk)).status_code == 405
-    assert made.secret not in member.get(address(kind, "change", made.pk)).content.decode()
+    credential = kind.create(acme, "web")
+    assert member.get(address(kind, "reveal", credential.pk)).status_code == 405
+    assert (
+        credential.secret not in member.get(address(kind, "change", credential.pk)).content.decode()
+    )
 
 
 @KINDS
 def test_a_viewer_gets_no_secret_and_revokes_nothing(
     reader: Client, acme: Product, kind: type[Any]
 ) -> None:
-    made = kind.create(acme, "web")
-    page = reader.get(address(kind, "change", made.pk)).content.decode()
+    credential = kind.create(acme, "web")
+    page = reader.get(address(kind, "change", credential.pk)).content.decode()
     assert "Reveal" not in page and "Revoke" not in page
-    assert reader.post(address(kind, "reveal", made.pk)).status_code == 403
-    assert reader.post(address(kind, "revoke", made.pk)).status_code == 403
+    assert reader.post(address(kind, "reveal", credential.pk)).status_code == 403
+    assert reader.post(address(kind, "revoke", credential.pk)).status_code == 403
     reader.post(
         address(kind, "changelist"),
-        {"action": "revoke_selected", "_selected_action": made.pk, "confirmed": "yes"},
+        {"action": "revoke_selected", "_selected_action": credential.pk, "confirmed": "yes"},
     )
     assert kind.objects.get().revoked_at is None
 
@@ -98,20 +103,20 @@ def test_the_secret_is_nowhere_else(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     answer = make(root, kind, acme)
-    made = kind.objects.get()
-    root.post(address(kind, "reveal", made.pk))
-    secret = made.secret
+    credential = kind.objects.get()
+    root.post(address(kind, "reveal", credential.pk))
+    secret = credential.secret
     cookies = "".join(morsel.value for morsel in root.cookies.values())
     sessions = [session.get_decoded() for session in Session.objects.all()]
     history = list(LogEntry.objects.values_list("object_repr", "change_message"))
     assert secret not in f"{answer.headers}{cookies}{sessions}{history}{caplog.text}"
     # The next page of another login does not show it.
-    root.get(address(kind, "change", made.pk))
+    root.get(address(kind, "change", credential.pk))
     for page in (
         address(kind, "changelist"),
-        address(kind, "history", made.pk),
-        address(kind, "change", made.pk),
-        address(kind, "revoke", made.pk),
+        address(kind, "history", credential.pk),
+        address(kind, "change", credential.pk),
+        address(kind, "revoke", credential.pk),
         reverse("admin:engagement_product_change", args=[acme.pk]),
         reverse("admin:index"),
     ):
@@ -126,14 +131,14 @@ def stored_anywhere_in_the_clear(secret: str) -> list[str]:
             "SELECT table_name, column_name FROM information_schema.columns "
             "WHERE table_schema = 'public' AND data_type IN ('text', 'character varying', 'jsonb')"
         )
-        found = []
+        places = []
         for table, column in cursor.fetchall():
             cursor.execute(
                 f'SELECT 1 FROM "{table}" WHERE "{column}"::text LIKE %s LIMIT 1', [f"%{secret}%"]
             )
             if cursor.fetchone():
-                found.append(f"{table}.{column}")
-    return found
+                places.append(f"{table}.{column}")
+    return places
 
 
 @KINDS
@@ -148,18 +153,18 @@ def test_one_credentials_ticket_does_not_open_another(
 
 @KINDS
 def test_revoking_asks_first_and_is_final(member: Client, acme: Product, kind: type[Any]) -> None:
-    made = kind.create(acme, "web")
-    question = member.get(address(kind, "revoke", made.pk)).content.decode()
+    credential = kind.create(acme, "web")
+    question = member.get(address(kind, "revoke", credential.pk)).content.decode()
     assert "cannot be undone" in question
     assert kind.objects.get().revoked_at is None
-    member.post(address(kind, "revoke", made.pk), {"confirmed": "yes"})
+    member.post(address(kind, "revoke", credential.pk), {"confirmed": "yes"})
     revoked_at = kind.objects.get().revoked_at
     assert revoked_at is not None
     # Not again, and not by a made-up form.
-    member.post(address(kind, "revoke", made.pk), {"confirmed": "yes"})
-    member.post(address(kind, "change", made.pk), {"name": "new", "revoked_at": ""})
+    member.post(address(kind, "revoke", credential.pk), {"confirmed": "yes"})
+    member.post(address(kind, "change", credential.pk), {"name": "new", "revoked_at": ""})
     after = kind.objects.get()
-    assert (after.revoked_at, after.name, after.secret) == (revoked_at, "new", made.secret)
+    assert (after.revoked_at, after.name, after.secret) == (revoked_at, "new", credential.secret)
     messages = list(LogEntry.objects.values_list("change_message", flat=True))
     assert messages.count("Revoked.") == 1
 
@@ -179,8 +184,8 @@ def test_rotating_makes_a_new_one_and_leaves_the_old_live(
     old.refresh_from_db()
     assert (new.name, new.product, new.revoked_at, old.revoked_at) == ("web", acme, None, None)
     assert new.secret != old.secret
-    said = dict(LogEntry.objects.values_list("object_id", "change_message"))
-    assert said == {
+    change_messages = dict(LogEntry.objects.values_list("object_id", "change_message"))
+    assert change_messages == {
         str(old.pk): f"Rotated: {new.hint}… replaces it.",
         str(new.pk): f"Created to replace {old.hint}….",
     }
@@ -202,22 +207,22 @@ def test_the_products_page_has_buttons_for_managers(
     live, revoked = kind.create(acme, "live"), kind.create(acme, "revoked")
     member.post(address(kind, "revoke", revoked.pk))
     page = reverse("admin:engagement_product_change", args=[acme.pk])
-    html, seen = (who.get(page).content.decode() for who in (member, reader))
+    html, html_of_reader = (who.get(page).content.decode() for who in (member, reader))
     for view in ("reveal", "rotate"):
         assert f'formaction="{address(kind, view, live.pk)}"' in html
         assert address(kind, view, revoked.pk) not in html
-        assert address(kind, view, live.pk) not in seen
+        assert address(kind, view, live.pk) not in html_of_reader
     # Pressing Enter in the product's name saves it and presses no other button.
     assert html.count('form="eds-row-actions"') == html.count("formaction=")
-    assert "live" in seen and live.secret not in html + seen
+    assert "live" in html_of_reader and live.secret not in html + html_of_reader
 
 
 @KINDS
 def test_the_action_asks_first_and_revokes_the_selected(
     member: Client, acme: Product, kind: type[Any]
 ) -> None:
-    chosen, other = kind.create(acme, "chosen"), kind.create(acme, "other")
-    data = {"action": "revoke_selected", "_selected_action": [chosen.pk]}
+    selection, other = kind.create(acme, "chosen"), kind.create(acme, "other")
+    data = {"action": "revoke_selected", "_selected_action": [selection.pk]}
     question = member.post(address(kind, "changelist"), data)
     assert "chosen" in question.content.decode() and "other (" not in question.content.decode()
     assert not kind.objects.filter(revoked_at__isnull=False)
@@ -229,21 +234,25 @@ def test_the_action_asks_first_and_revokes_the_selected(
 def test_product_and_secret_are_fixed(
     root: Client, acme: Product, globex: Product, kind: type[Any]
 ) -> None:
-    made = kind.create(acme, "web")
+    credential = kind.create(acme, "web")
     data = {"name": "web", "product": globex.pk, "secret": "mine", "digest": "x"}
-    root.post(address(kind, "change", made.pk), data)
+    root.post(address(kind, "change", credential.pk), data)
     after = kind.objects.get()
-    assert (after.product, after.secret, bytes(after.digest)) == (acme, made.secret, made.digest)
+    assert (after.product, after.secret, bytes(after.digest)) == (
+        acme,
+        credential.secret,
+        credential.digest,
+    )
 
 
 @KINDS
 def test_a_lost_encryption_key_leaves_the_pages_working_and_says_so(
     root: Client, acme: Product, kind: type[Any], settings: Settings
 ) -> None:
-    made = kind.create(acme, "web")
+    credential = kind.create(acme, "web")
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     assert root.get(address(kind, "changelist")).status_code == 200
-    page = root.post(address(kind, "reveal", made.pk), follow=True)
+    page = root.post(address(kind, "reveal", credential.pk), follow=True)
     assert "EDS_ENCRYPTION_KEYS" in page.content.decode()
 
 
@@ -254,5 +263,5 @@ def test_live_and_revoked_credentials_are_distinguishable(
     live, revoked = kind.create(acme, "live one"), kind.create(acme, "revoked one")
     root.post(address(kind, "revoke", revoked.pk))
     for state, expected in (("live", [live.pk]), ("revoked", [revoked.pk]), ("x", None)):
-        shown = root.get(address(kind, "changelist"), {"state": state}).context["cl"].result_list
-        assert [one.pk for one in shown] == (expected or [live.pk, revoked.pk])
+        rows = root.get(address(kind, "changelist"), {"state": state}).context["cl"].result_list
+        assert [one.pk for one in rows] == (expected or [live.pk, revoked.pk])

@@ -29,22 +29,24 @@ def opened(who: Client, workspace: Workspace) -> dict[str, str]:
 
 def sent_by(page: str) -> dict[str, str]:
     form = page.split('id="workspace_form"')[1]
-    found = {}
+    fields = {}
     for one in re.findall(r"<input[^>]*>", form):
         name, value = re.search(r' name="([^"]*)"', one), re.search(r' value="([^"]*)"', one)
         is_pressed = 'type="submit"' in one or 'type="checkbox"' in one
         if name and not is_pressed and "__prefix__" not in name[1]:
-            found[name[1]] = html.unescape(value[1]) if value else ""
+            fields[name[1]] = html.unescape(value[1]) if value else ""
     for name, choices in re.findall(r'<select name="([^"]+)".*?>(.*?)</select>', form, re.DOTALL):
-        chosen = re.findall(r'value="([^"]*)" selected', choices)
+        selection = re.findall(r'value="([^"]*)" selected', choices)
         if "__prefix__" not in name:
-            found[name] = chosen[0] if chosen else ""
-    return found
+            fields[name] = selection[0] if selection else ""
+    return fields
 
 
 def row_of(form: dict[str, str], event: str) -> str:
-    (found,) = [name for name, value in form.items() if name.endswith("-event") and value == event]
-    return found.removesuffix("-event")
+    (name_of_row,) = [
+        name for name, value in form.items() if name.endswith("-event") and value == event
+    ]
+    return name_of_row.removesuffix("-event")
 
 
 def save(who: Client, workspace: Workspace, form: dict[str, str], **changes: Any) -> str:

@@ -49,9 +49,9 @@ def test_a_password_is_hashed_beside_other_requests_and_few_at_once() -> None:
 
 
 def test_hashes_are_those_that_django_made_before() -> None:
-    made = make_password("secret")
-    assert made.startswith("pbkdf2_sha256$")
-    assert check_password("secret", made)
+    password_hash = make_password("secret")
+    assert password_hash.startswith("pbkdf2_sha256$")
+    assert check_password("secret", password_hash)
 
 
 @pytest.mark.django_db(transaction=True)

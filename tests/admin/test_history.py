@@ -31,9 +31,11 @@ def save(who: Client, kind: str, pk: int, **changes: Any) -> None:
     forms = [context["adminform"].form]
     for inline in context["inline_admin_formsets"]:
         forms += [inline.formset.management_form, *inline.formset.forms]
-    sent = {form.add_prefix(key): form[key].value() for form in forms for key in form.fields}
-    sent = {key: value for key, value in sent.items() if value is not None and value is not False}
-    answer = who.post(address, {**sent, **changes})
+    form_data = {form.add_prefix(key): form[key].value() for form in forms for key in form.fields}
+    form_data = {
+        key: value for key, value in form_data.items() if value is not None and value is not False
+    }
+    answer = who.post(address, {**form_data, **changes})
     assert answer.status_code == 302, answer.context["errors"]
 
 

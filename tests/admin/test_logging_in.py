@@ -142,17 +142,17 @@ def test_neither_names_nor_addresses_are_stored() -> None:
     fail(1, name="correct horse battery staple")
     with connection.cursor() as cursor:
         cursor.execute("SELECT string_agg(a::text, ' ') FROM engagement_loginattempts a")
-        (stored,) = cursor.fetchone()
-    assert "horse" not in stored and HOME not in stored
+        (row,) = cursor.fetchone()
+    assert "horse" not in row and HOME not in row
 
 
 def test_a_flood_of_names_leaves_a_bounded_number_of_rows() -> None:
     for number in range(50):
         fail(1, name=f"guess {number}")
-    stored = LoginAttempts.objects.count()
+    row_count = LoginAttempts.objects.count()
     for number in range(200):
         assert wait(name=f"another {number}") == 15
-    assert LoginAttempts.objects.count() == stored
+    assert LoginAttempts.objects.count() == row_count
 
 
 def test_what_counts_no_more_and_sessions_that_expired_are_deleted_by_the_maintenance() -> None:

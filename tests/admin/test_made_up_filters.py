@@ -76,12 +76,12 @@ def test_no_made_up_filter_is_an_error_of_the_server(
     person.raise_request_exception = False
     faults = []
     for model, address in lists():
-        for asked in made_up(model, lookups=3 if who == "root" else 1):
+        for parameters in made_up(model, lookups=3 if who == "root" else 1):
             before = transaction.savepoint()
-            answered = person.get(address, asked).status_code
+            answered = person.get(address, parameters).status_code
             transaction.savepoint_rollback(before)
             if answered not in (200, 302, 403, 404):
-                faults.append((address, asked, answered))
+                faults.append((address, parameters, answered))
     assert not faults
 
 
@@ -125,7 +125,7 @@ def test_a_refused_filter_says_so_above_the_whole_list(root: Client, acme_rows: 
 
 def test_what_lists_and_links_offer_still_filters(root: Client, acme_rows: Rows) -> None:
     product = acme_rows.product.pk
-    for name, asked in (
+    for name, parameters in (
         ("ingestion_droppedmessage", {"reason__exact": DropReason.DUPLICATE.value}),
         ("ingestion_droppedmessage", {"product__id__exact": product}),
         ("ingestion_droppedmessage", {"product__isnull": "True"}),
@@ -140,7 +140,7 @@ def test_what_lists_and_links_offer_still_filters(root: Client, acme_rows: Rows)
         ("marketplace_connection", {"state__exact": "active"}),
         ("auth_user", {"is_superuser__exact": 1}),
     ):
-        answer = root.get(reverse(f"admin:{name}_changelist"), asked)
+        answer = root.get(reverse(f"admin:{name}_changelist"), parameters)
         assert (
             answer.status_code == 200 and INVALID_FILTER_MESSAGE not in answer.content.decode()
-        ), (name, asked)
+        ), (name, parameters)

@@ -58,8 +58,8 @@ def test_a_host_goes_on_the_browsers_list_only_if_an_operator_says_so(
     show = (
         "from django.conf import settings as s; print(s.SECURE_HSTS_SECONDS, s.SECURE_HSTS_PRELOAD)"
     )
-    given = {"EDS_HTTPS": "true", "EDS_HSTS_PRELOAD": preload}
-    ended = manage(settings.DATA_DIR, "shell", "--no-imports", "-c", show, **given)
+    variables = {"EDS_HTTPS": "true", "EDS_HSTS_PRELOAD": preload}
+    ended = manage(settings.DATA_DIR, "shell", "--no-imports", "-c", show, **variables)
     assert ended.stdout.split() == ["31536000", told], ended.stderr
 
 
@@ -94,11 +94,11 @@ def test_behind_https_cookies_are_bound_to_the_host() -> None:
         "from django.conf import settings as s; print(s.SESSION_COOKIE_NAME, s.CSRF_COOKIE_NAME, "
         "s.SESSION_COOKIE_SECURE, s.CSRF_COOKIE_SECURE, s.CLIENT_ADDRESS_KEY)"
     )
-    told = manage(settings.DATA_DIR, "shell", "--no-imports", "-c", show, EDS_HTTPS="true")
-    assert told.stdout.split() == [
+    result = manage(settings.DATA_DIR, "shell", "--no-imports", "-c", show, EDS_HTTPS="true")
+    assert result.stdout.split() == [
         "__Host-eds-session",
         "__Host-eds-csrf",
         "True",
         "True",
         "HTTP_X_FORWARDED_FOR",
-    ], told.stderr
+    ], result.stderr

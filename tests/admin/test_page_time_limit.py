@@ -36,9 +36,9 @@ def start_page(who: Client, monkeypatch: pytest.MonkeyPatch, work: Callable[...,
 
 def assert_says_so(answer: Any) -> None:
     assert answer.status_code == 503
-    said = re.sub(r"\s+", " ", strip_tags(answer.content.decode().partition("<body")[2]))
-    assert "This page took too long" in said and "Nothing was changed" in said
-    assert "Narrow the list with a search or a filter, or try again" in said
+    text = re.sub(r"\s+", " ", strip_tags(answer.content.decode().partition("<body")[2]))
+    assert "This page took too long" in text and "Nothing was changed" in text
+    assert "Narrow the list with a search or a filter, or try again" in text
 
 
 def test_a_page_that_takes_too_long_says_so(
@@ -52,8 +52,8 @@ def test_a_page_that_takes_too_long_says_so(
 def test_what_a_page_asks_while_it_is_rendered_counts(
     root: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = {"title": lambda: sql.fetch(LONG)}
-    assert_says_so(start_page(root, monkeypatch, lambda request: asked))
+    context = {"title": lambda: sql.fetch(LONG)}
+    assert_says_so(start_page(root, monkeypatch, lambda request: context))
 
 
 def test_a_statement_that_begins_later_is_stopped_too(

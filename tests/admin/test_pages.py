@@ -128,9 +128,9 @@ def test_an_account_page_ranks_its_users(root: Client, acme_rows: Rows) -> None:
     other = an_account(acme_rows.product, "other", acme_rows.workspace)
     a_user(acme_rows.product, "elsewhere", acme_rows.workspace, other, 900)
     Workspace.objects.create(product=acme_rows.product, name="Second")
-    shown = root.get(page("engagement_account", acme_rows.account.pk)).context["users"].rows
-    assert [row["user"].external_id for row in shown] == ["high", "acme-user", "low"]
-    assert [row["score"] for row in shown] == ["100.0", "90.0", "2.3"]
+    rows = root.get(page("engagement_account", acme_rows.account.pk)).context["users"].rows
+    assert [row["user"].external_id for row in rows] == ["high", "acme-user", "low"]
+    assert [row["score"] for row in rows] == ["100.0", "90.0", "2.3"]
 
 
 def test_an_account_lists_its_users_that_are_not_scored_yet_last(
@@ -138,8 +138,8 @@ def test_an_account_lists_its_users_that_are_not_scored_yet_last(
 ) -> None:
     user = a_user(acme_rows.product, "new", acme_rows.workspace, acme_rows.account)
     user.engagements.all().delete()
-    shown = root.get(page("engagement_account", acme_rows.account.pk)).context["users"].rows
-    assert [row["score"] for row in shown] == ["90.0", "–"]
+    rows = root.get(page("engagement_account", acme_rows.account.pk)).context["users"].rows
+    assert [row["score"] for row in rows] == ["90.0", "–"]
 
 
 def test_strangers_are_not_shown(root: Client, acme_rows: Rows) -> None:
@@ -155,8 +155,8 @@ def test_a_user_is_found_by_any_part_of_the_id_or_email(
     root: Client, acme_rows: Rows, globex_rows: Rows, term: str
 ) -> None:
     index_for_search(acme_rows.product)
-    found = root.get(listing("engagement_user"), {"q": term}).context["cl"].result_list
-    assert [user.external_id for user in found] == ["acme-user"]
+    results = root.get(listing("engagement_user"), {"q": term}).context["cl"].result_list
+    assert [user.external_id for user in results] == ["acme-user"]
 
 
 @pytest.mark.parametrize("term", ["%", "acme_user", "u", "\x00"])

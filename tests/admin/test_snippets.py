@@ -26,7 +26,7 @@ def shown(who: Client, product: Product) -> str:
 
 def code(page: str) -> list[str]:
     return [
-        html.unescape(found) for found in re.findall(r"<pre[^>]*><code>(.*?)</code>", page, re.S)
+        html.unescape(block) for block in re.findall(r"<pre[^>]*><code>(.*?)</code>", page, re.S)
     ]
 
 
@@ -71,8 +71,8 @@ def test_a_revoked_keys_page_offers_nothing_to_paste(
 
 
 def run_in_a_shell(script: str) -> None:
-    done = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    result = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0, result.stderr
 
 
 def run_in_python(script: str) -> None:
@@ -98,19 +98,19 @@ def test_the_readme_and_the_first_start_have_the_same_lines() -> None:
     address, key = "http://127.0.0.1:8000", "edk_…"
     lines = build_snippets(address, key)[0].code
     assert lines in (settings.BASE_DIR / "README.md").read_text()
-    made = {"admin_login": "", "admin_password": "", "ingestion_key": key}
-    made |= {"api_token": "", "workspace_id": "1"}
-    assert lines in FirstStart(made).instructions(address)
+    credentials = {"admin_login": "", "admin_password": "", "ingestion_key": key}
+    credentials |= {"api_token": "", "workspace_id": "1"}
+    assert lines in FirstStart(credentials).instructions(address)
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_product_made_in_the_admin_comes_with_a_key_whose_lines_work(
     root: Client, live_server: Any
 ) -> None:
-    made = root.post(reverse("admin:engagement_product_add"), {"name": "Initech"}, follow=True)
+    response = root.post(reverse("admin:engagement_product_add"), {"name": "Initech"}, follow=True)
     key, product = IngestionKey.objects.get(), Product.objects.get(name="Initech")
     assert key.product == product
-    page = made.content.decode()
+    page = response.content.decode()
     assert f"The secret of {key}" in html.unescape(page)
     (script, *_) = code(page)
     assert key.secret in script
@@ -118,4 +118,4 @@ def test_a_product_made_in_the_admin_comes_with_a_key_whose_lines_work(
     processing.drain(lambda: NOON)
     assert counts(product) == {("u1", "Report created"): 1, ("u1", "Report shared"): 1}
     # The key is shown once.
-    assert key.secret not in root.get(made.redirect_chain[-1][0]).content.decode()
+    assert key.secret not in root.get(response.redirect_chain[-1][0]).content.decode()

@@ -20,10 +20,10 @@ def test_names_are_suggested_in_order(acme: Product, globex: Product) -> None:
     tell(acme, identify("ann", role="admin", plan="pro"), group("initech", size=3))
     tell(acme, track("ann", "opened"), track("ann", "closed"))
     tell(globex, identify("ann", secret="theirs"))
-    found = load_suggestions(acme.pk)
-    assert found.user_traits == ["plan", "role"]
-    assert found.account_traits == ["size"]
-    assert found.events == ["closed", "opened"]
+    suggestions = load_suggestions(acme.pk)
+    assert suggestions.user_traits == ["plan", "role"]
+    assert suggestions.account_traits == ["size"]
+    assert suggestions.events == ["closed", "opened"]
 
 
 def test_the_number_of_names_is_bounded(acme: Product) -> None:

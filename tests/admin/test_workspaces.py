@@ -22,17 +22,17 @@ from tests.admin.rows import Rows
 @pytest.fixture
 def rescored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The workspaces for which a rescore was requested."""
-    asked: list[int] = []
-    monkeypatch.setattr("engagement.rescoring.sets.request_score_set", asked.append)
-    return asked
+    requests: list[int] = []
+    monkeypatch.setattr("engagement.rescoring.sets.request_score_set", requests.append)
+    return requests
 
 
 @pytest.fixture
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The tasks that were requested."""
-    asked: list[str] = []
-    monkeypatch.setattr("engagement.tasks.request_rescore", lambda: asked.append("rescore"))
-    return asked
+    requests: list[str] = []
+    monkeypatch.setattr("engagement.tasks.request_rescore", lambda: requests.append("rescore"))
+    return requests
 
 
 def test_the_workers_are_woken_when_a_change_is_saved(
@@ -52,7 +52,7 @@ def test_the_workers_are_woken_when_a_change_is_saved(
 
 def filled_in(rows: Rows, *weights: tuple[str, object], **changes: Any) -> dict[str, Any]:
     """The workspace's form as a browser submits it, with new *weights* below the stored one."""
-    known = EventWeight.objects.get(workspace=rows.workspace)
+    weight_row = EventWeight.objects.get(workspace=rows.workspace)
     data: dict[str, Any] = {
         "product": rows.product.pk,
         "name": "Default",
@@ -60,9 +60,9 @@ def filled_in(rows: Rows, *weights: tuple[str, object], **changes: Any) -> dict[
         "default_weight": 1,
         "weights-TOTAL_FORMS": 1 + len(weights),
         "weights-INITIAL_FORMS": 1,
-        "weights-0-id": known.pk,
+        "weights-0-id": weight_row.pk,
         "weights-0-workspace": rows.workspace.pk,
-        "weights-0-event": known.event_name.name,
+        "weights-0-event": weight_row.event_name.name,
         "weights-0-weight": 5,
     }
     for number, (event, weight) in enumerate(weights, 1):
@@ -236,9 +236,9 @@ def test_a_new_workspace_is_scored(
     with django_capture_on_commit_callbacks(execute=True):
         answer = member.post(reverse("admin:engagement_workspace_add"), data)
     assert answer.status_code == 302
-    made = Workspace.objects.get(name="Power users")
-    assert weights(made) == {"Login": 3}
-    assert rescored == [made.pk]
+    workspace = Workspace.objects.get(name="Power users")
+    assert weights(workspace) == {"Login": 3}
+    assert rescored == [workspace.pk]
 
 
 def test_names_to_choose_from_are_the_products_own(
@@ -270,6 +270,6 @@ def test_no_list_action_deletes_workspaces_without_asking_for_a_name(
 ) -> None:
     listing = reverse("admin:engagement_workspace_changelist")
     assert 'name="action"' not in root.get(listing).content.decode()
-    chosen = {"_selected_action": acme_rows.workspace.pk, "post": "yes"}
-    root.post(listing, {"action": "delete_selected", **chosen})
+    form = {"_selected_action": acme_rows.workspace.pk, "post": "yes"}
+    root.post(listing, {"action": "delete_selected", **form})
     assert Workspace.objects.filter(pk=acme_rows.workspace.pk).exists()

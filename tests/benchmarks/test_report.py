@@ -45,9 +45,9 @@ def test_a_missed_bar_is_shown_and_is_no_fault(
     assert ["messages/s", "900.00", "≥", "1,000", "0.90", "MISSED", *rounds] in lines
     assert ["seconds", "2.00", "≤", "3", "1.50", "met"] in lines
     assert ["lost", "0", "=", "0"] in lines
-    written = json.loads(file.read_text())
-    assert written["results"] == {"messages/s": 900.0, "seconds": 2.0, "lost": 0}
-    assert written["tables"]["rounds"][1] == {"": "theirs", "requests/s": 9.0}
+    content = json.loads(file.read_text())
+    assert content["results"] == {"messages/s": 900.0, "seconds": 2.0, "lost": 0}
+    assert content["tables"]["rounds"][1] == {"": "theirs", "requests/s": 9.0}
 
 
 @pytest.mark.parametrize(("value", "must_be"), [(1, 0), ("running", "succeeded")])

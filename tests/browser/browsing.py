@@ -152,8 +152,8 @@ class Browser:
         return [one.text for one in self.all("button, .object-tools a, .eds-row-action")]
 
     def wait_for(self, selector: str) -> WebElement:
-        found = WebDriverWait(self.driver, PATIENCE).until(lambda _: self.all(selector))
-        return found[0]
+        elements = WebDriverWait(self.driver, PATIENCE).until(lambda _: self.all(selector))
+        return elements[0]
 
     def wait_for_text(self, text: str) -> None:
         self.wait_until(lambda: text in self.text)

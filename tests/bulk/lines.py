@@ -74,6 +74,6 @@ class Folder:
         return {path.name for path in self.path.iterdir()}
 
     def run(self, *arguments: object) -> str:
-        written = io.StringIO()
-        call_command(*map(str, arguments), stdout=written)
-        return written.getvalue()
+        output = io.StringIO()
+        call_command(*map(str, arguments), stdout=output)
+        return output.getvalue()

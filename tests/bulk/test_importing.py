@@ -49,13 +49,13 @@ def cut_power_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """Have the import die in the middle of the batch after so many."""
 
     def cut(batches: int) -> None:
-        left = batches
+        batches_left = batches
 
         def record_and_die(received: Sequence[ReceivedMessage]) -> RecordResult:
-            nonlocal left
-            left -= 1
+            nonlocal batches_left
+            batches_left -= 1
             outcome = record(received)
-            if left < 0:
+            if batches_left < 0:
                 raise PowerCut
             return outcome
 
@@ -85,14 +85,14 @@ def test_lines_are_recorded_as_the_messages_that_they_are(acme: Product, globex:
         track("ada", hours=hours),
         track("ada", hours=hours, group="hooli"),
     )
-    left, expected = state(acme), state(globex)
-    for one in (left, expected):
+    imported_state, expected = state(acme), state(globex)
+    for one in (imported_state, expected):
         one["events"] = [event[1:] for event in one["events"]]
         one["memberships"] = set(one["memberships"])
         for rows in (one["users"], one["accounts"]):
             for name, (traits, stamps, *rest) in rows.items():
                 rows[name] = (traits, {key: at for key, (at, _) in stamps.items()}, *rest)
-    assert left == expected
+    assert imported_state == expected
 
 
 def test_the_original_times_count_for_history(acme: Product) -> None:
@@ -192,8 +192,8 @@ def test_traits_that_find_no_room_are_noted_and_the_rest_of_the_line_is_recorded
     ]
     last = {**INITECH, "traits": {"t7": 2, "plan": "pro"}}
     path = folder.write("a.ndjson", json_lines(*full, last))
-    said = folder.run("import_messages", path, "--product", acme.pk)
-    assert "5 recorded; some traits did not fit, listed in a.ndjson.problems.txt" in said
+    output = folder.run("import_messages", path, "--product", acme.pk)
+    assert "5 recorded; some traits did not fit, listed in a.ndjson.problems.txt" in output
     assert folder.text("a.ndjson.problems.txt") == (
         f"{path}:5: Too many traits: not kept: plan. The rest of the line was recorded.\n"
     )
@@ -238,16 +238,16 @@ def test_an_interrupted_import_goes_on_where_it_stopped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     content = events(100) + b"{\n" + events(1, user="bob")
-    stored = gzip.compress(content) if packed else content
+    data = gzip.compress(content) if packed else content
     cut_power_after(batches)
     with pytest.raises(PowerCut):
-        import_bytes(acme, stored)
+        import_bytes(acme, data)
     interrupted = ImportedFile.objects.get()
     before = sum(counts(acme).values())
     assert interrupted.recorded == interrupted.lines == before < 100
     assert (before > 0) is (batches > 0)
     heal(monkeypatch)
-    assert import_bytes(acme, stored) == [(101, "The line is not valid JSON.")]
+    assert import_bytes(acme, data) == [(101, "The line is not valid JSON.")]
     assert counts(acme) == {("ada", "opened"): 100, ("bob", "opened"): 1}
     finished = ImportedFile.objects.get()
     assert (finished.recorded, finished.lines, finished.invalid) == (101, 102, 1)
@@ -278,8 +278,8 @@ def test_what_is_before_the_damage_of_a_file_stays_recorded(
 ) -> None:
     # Bytes that do not compress, so that the damage is far behind.
     users = [hashlib.sha256(bytes([place])).hexdigest() for place in range(200)]
-    stored = gzip.compress(b"".join(events(1, user=user) for user in users))
-    name = folder.write("years.ndjson", stored[: len(stored) // 2])
+    data = gzip.compress(b"".join(events(1, user=user) for user in users))
+    name = folder.write("years.ndjson", data[: len(data) // 2])
     with pytest.raises(
         CommandError, match=r"ends too early.* are done\. Run the same command again"
     ):
@@ -295,9 +295,9 @@ def test_the_command_imports_files_and_says_what_became_of_them(
     name: str, acme: Product, folder: Folder
 ) -> None:
     path = folder.write(name, json_lines(ADA, OPENED, {"type": "page"}))
-    said = folder.run("import_messages", path, "--product", "Acme")
-    assert f"{path}: 3 lines: 2 recorded; 1 invalid, listed in " in said
-    assert "A worker updates the scores" in said
+    output = folder.run("import_messages", path, "--product", "Acme")
+    assert f"{path}: 3 lines: 2 recorded; 1 invalid, listed in " in output
+    assert "A worker updates the scores" in output
     reason = "type has an unknown value. Check its spelling."
     assert folder.text(f"{name}.problems.txt") == f"{path}:3: {reason}\n"
 
@@ -323,9 +323,9 @@ def test_standard_input_is_imported(
     packed: bool, acme: Product, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     content = events(3) + b"{\n"
-    stored = gzip.compress(content) if packed else content
+    data = gzip.compress(content) if packed else content
     for _ in range(2):
-        stdin = io.TextIOWrapper(opened(stored))
+        stdin = io.TextIOWrapper(opened(data))
         monkeypatch.setattr(sys, "stdin", stdin)
         folder.run("import_messages", "-", "--product", acme.pk)
     # Nothing tells whether it is the same again but message ids.
@@ -340,8 +340,8 @@ def test_a_file_that_was_imported_is_not_imported_again_unless_asked(
     renamed = folder.write("b.ndjson", events(3))
     folder.run("import_messages", first, "--product", acme.pk)
     for path in (first, renamed):
-        said = folder.run("import_messages", path, "--product", acme.pk)
-        assert "Use --again to import it once more" in said
+        output = folder.run("import_messages", path, "--product", acme.pk)
+        assert "Use --again to import it once more" in output
     assert sum(counts(acme).values()) == 3
     folder.run("import_messages", renamed, "--product", acme.pk, "--again")
     assert sum(counts(acme).values()) == 6
@@ -358,10 +358,10 @@ def test_the_command_goes_on_and_says_so(
     cut_power_after(2)
     with pytest.raises(PowerCut):
         folder.run("import_messages", path, "--product", acme.pk)
-    done = ImportedFile.objects.get().lines
+    line_count = ImportedFile.objects.get().lines
     heal(monkeypatch)
-    said = folder.run("import_messages", path, "--product", acme.pk)
-    assert f"resuming after line {done:,}" in said
+    output = folder.run("import_messages", path, "--product", acme.pk)
+    assert f"resuming after line {line_count:,}" in output
     assert sum(counts(acme).values()) == 50
     # Both runs add to the same list.
     listed = [line.split(":")[1] for line in folder.text("a.ndjson.problems.txt").splitlines()]

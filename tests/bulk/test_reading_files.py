@@ -43,12 +43,12 @@ def test_lines_are_the_same_however_they_are_read(
     # What looks like gzip or begins with a mark is another test's.
     lines = [b"{" + line for line in lines]
     content = b"\n".join(lines) + (b"\n" if lines and ends_with_a_line_end else b"")
-    stored = gzip.compress(content, mtime=0) if packed else content
-    assert read(stored) == lines
-    for source, batch in batches(stored):
+    data = gzip.compress(content, mtime=0) if packed else content
+    assert read(data) == lines
+    for source, batch in batches(data):
         # Whoever goes on here misses nothing and reads nothing twice.
         assert len(batch) > 0
-        assert read(stored, source.position, source.number) == lines[source.number :]
+        assert read(data, source.position, source.number) == lines[source.number :]
 
 
 @pytest.mark.parametrize("chunk", [1000, MAX_LINE_BYTES, 3 * MAX_LINE_BYTES])
@@ -100,8 +100,8 @@ def test_a_file_is_known_by_what_it_holds(tmp_path: Path, monkeypatch: pytest.Mo
         return files.file_digest(path)
 
     content = bytes(range(100))
-    known = digest("a", content)
-    assert digest("b", content) == known
+    expected_digest = digest("a", content)
+    assert digest("b", content) == expected_digest
     others = [content + b"x", b"x" + content[1:], content[:-1] + b"x", b"", b"x"]
     others.append(content[:52] + b"x" + content[53:])
-    assert len({known, *(digest("c", other) for other in others)}) == len(others) + 1
+    assert len({expected_digest, *(digest("c", other) for other in others)}) == len(others) + 1

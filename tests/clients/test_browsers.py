@@ -80,8 +80,8 @@ def rendered_snippet(node: str, service: Service) -> str:
 
 def says(service: Service, prefix: str, settings: dict[str, Any], **more: Any) -> dict[str, Any]:
     """What the page with the SDK is told to do."""
-    told = {"host": service.host, "key": service.key, "settings": settings, "visitor": []}
-    return {**told, "calls": calls(prefix), **more}
+    parameters = {"host": service.host, "key": service.key, "settings": settings, "visitor": []}
+    return {**parameters, "calls": calls(prefix), **more}
 
 
 def calls(prefix: str) -> list[Call]:
@@ -126,8 +126,8 @@ def test_what_the_sdk_sends_is_what_arrives(
     # The snippet holds calls until its SDK is loaded. By then, the user has done all of it.
     visits = 0 if page.program == "snippet_page" else 1
     visitor = visits * [{"type": "track", "event": "Looked around"}]
-    told = says(service, prefix, page.settings, visitor=visitor)
-    with browser.page_open(site, f"/{page.program}.html", told):
+    parameters = says(service, prefix, page.settings, visitor=visitor)
+    with browser.page_open(site, f"/{page.program}.html", parameters):
         assert_arrived(service, prefix)
         until(lambda: (service.dropped() - dropped)["anonymous"] == visits, "the visitor")
     assert set(service.dropped() - dropped) <= {"anonymous"}
@@ -138,8 +138,8 @@ def test_what_the_sdk_sends_while_its_page_is_left_arrives(
     name: str, service: Service, prefix: str, site: int, browser: Browser
 ) -> None:
     page = PAGES[name]
-    told = says(service, prefix, page.settings_for_leaving(), leave=True)
-    with browser.page_open(site, f"/{page.program}.html", told):
+    parameters = says(service, prefix, page.settings_for_leaving(), leave=True)
+    with browser.page_open(site, f"/{page.program}.html", parameters):
         assert_arrived(service, prefix)
 
 
@@ -150,21 +150,21 @@ def test_the_sdk_tries_again_after_an_outage(
     page = PAGES[name]
     with Proxy(service.address).running() as proxy:
         host = proxy.address.removeprefix("http://")
-        told = says(service, prefix, page.settings, host=host)
+        parameters = says(service, prefix, page.settings, host=host)
         with ExitStack() as stack:
             with service.outage():
-                stack.enter_context(browser.page_open(site, f"/{page.program}.html", told))
+                stack.enter_context(browser.page_open(site, f"/{page.program}.html", parameters))
                 until(lambda: 503 in proxy.statuses(), "the SDK to be refused")
             assert_arrived(service, prefix)
-        retries = [sent for sent in proxy.seen if "X-Retry-Count" in sent.headers]
-        assert {sent.method for sent in retries} <= {"POST"}
+        retries = [request for request in proxy.seen if "X-Retry-Count" in request.headers]
+        assert {request.method for request in retries} <= {"POST"}
 
 
 @pytest.mark.parametrize("way", ["preflight", "keepalive", "beacon"])
 def test_a_page_without_an_sdk_may_send_too(
     way: str, service: Service, prefix: str, site: int, browser: Browser
 ) -> None:
-    told = {"host": service.host, "key": service.key, "way": way, "event": f"Sent by {way}"}
-    with browser.page_open(site, "/bare.html", {**told, "userId": f"{prefix}ada"}):
+    parameters = {"host": service.host, "key": service.key, "way": way, "event": f"Sent by {way}"}
+    with browser.page_open(site, "/bare.html", {**parameters, "userId": f"{prefix}ada"}):
         service.until_events(prefix, 1)
     assert service.counts(prefix) == {(f"{prefix}ada", f"Sent by {way}"): 1}

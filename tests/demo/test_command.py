@@ -25,8 +25,8 @@ def test_it_makes_a_product_and_prints_what_a_program_needs() -> None:
     )
     assert ApiToken.objects.get(product=product).secret == output["api_token"]
     assert (Account.objects.count(), User.objects.count(), Event.objects.count()) == (6, 30, 0)
-    shown = AccountEngagement.objects.filter(score_set=product.workspaces.get().scores)
-    assert shown.filter(raw__gt=0).count() > 1
+    rows = AccountEngagement.objects.filter(score_set=product.workspaces.get().scores)
+    assert rows.filter(raw__gt=0).count() > 1
 
 
 def test_it_prints_next_steps() -> None:

@@ -148,13 +148,13 @@ def test_all_workspaces_are_scored_and_published_with_90_days_of_history(acme: P
     loading.add_workspaces(acme)
     fill(acme)
     score(acme)
-    shown = acme.workspaces.select_related("scores").order_by("pk")
-    assert [workspace.name for workspace in shown] == ["Default", "Monthly", "Admins"]
-    for workspace in shown:
+    workspaces = acme.workspaces.select_related("scores").order_by("pk")
+    assert [workspace.name for workspace in workspaces] == ["Default", "Monthly", "Admins"]
+    for workspace in workspaces:
         assert workspace.scores is not None and workspace.scores.account_benchmark
         assert workspace.scores.daily_benchmarks.count() == 90
         assert workspace.segments.filter(is_default=False).count() == len(vocabulary.SEGMENTS)
-    admins = UserEngagement.objects.filter(score_set=shown[2].scores)
+    admins = UserEngagement.objects.filter(score_set=workspaces[2].scores)
     assert set(admins.values_list("user__traits__role", flat=True)) == {"admin"}
 
 

@@ -43,8 +43,8 @@ def busy(product: Product, users: int = 10) -> None:
 
 def allow_steps(number: int) -> Callable[[], bool]:
     """An ``out_of_time`` that returns true after *number* calls."""
-    left = iter(range(number))
-    return lambda: next(left, None) is None
+    steps_left = iter(range(number))
+    return lambda: next(steps_left, None) is None
 
 
 def test_a_product_with_many_requests_does_not_delay_the_others(

@@ -235,15 +235,15 @@ def test_an_account_counts_only_identified_users(scores: ScoreSet) -> None:
     stranger = user(scores, "stranger", is_identified=False).user
     did(scores, "initech", "opened", (0, 2), by="ann")
     did(scores, "initech", "opened", (0, 2), by="stranger")
-    done = {"kind": "event", "event": "opened", "operator": "done"}
-    assert members(scores, "account", {**done, "times": 2}) == {"initech"}
-    assert members(scores, "account", {**done, "times": 3}) == set()
+    condition = {"kind": "event", "event": "opened", "operator": "done"}
+    assert members(scores, "account", {**condition, "times": 2}) == {"initech"}
+    assert members(scores, "account", {**condition, "times": 3}) == set()
     assert members(scores, "account", at_least("overall_scored_events", 3)) == set()
     # With an audience, those who have a row in it.
     scores.audience = {"match": "all", "conditions": [{"kind": "trait"}]}
-    assert members(scores, "account", {**done, "times": 4}) == {"initech"}
+    assert members(scores, "account", {**condition, "times": 4}) == {"initech"}
     stranger.engagements.all().delete()
-    assert members(scores, "account", {**done, "times": 3}) == set()
+    assert members(scores, "account", {**condition, "times": 3}) == set()
 
 
 # --- Metrics of accounts --------------------------------------------------------------------

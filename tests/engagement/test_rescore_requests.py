@@ -13,17 +13,17 @@ from engagement.rescoring import rescore
 @pytest.fixture
 def countdowns(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The countdowns in seconds of the tasks that were sent. The clock stands at 100."""
-    sent: list[float] = []
+    delays: list[float] = []
 
     def enqueue(task: object, expires: float, countdown: float = 0.0) -> bool:
         assert task is tasks.rescore
-        sent.append(countdown)
+        delays.append(countdown)
         return True
 
     monkeypatch.setattr(wakeups, "enqueue", enqueue)
     monkeypatch.setattr(tasks, "_next_turn", 0.0)
     set_clock(monkeypatch, 100.0)
-    return sent
+    return delays
 
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, now: float) -> None:

@@ -64,8 +64,8 @@ def weigh(product: Product, name: str, weight: int) -> None:
 
 def steps(number: int) -> Callable[[], bool]:
     """An ``out_of_time`` that returns true after *number* calls."""
-    left = iter(range(number))
-    return lambda: next(left, None) is None
+    steps_left = iter(range(number))
+    return lambda: next(steps_left, None) is None
 
 
 def build(allowed: int) -> None:

@@ -72,11 +72,11 @@ def test_conditions_are_compiled_once(scores: ScoreSet, monkeypatch: pytest.Monk
 
 
 def test_cached_fragments_depend_on_day_event_names_and_scores(scores: ScoreSet) -> None:
-    done = {"kind": "event", "event": "opened", "operator": "done", "within_days": 2}
+    condition = {"kind": "event", "event": "opened", "operator": "done", "within_days": 2}
     high = {"kind": "metric", "metric": "engagement_score", "operator": "at_least", "value": 50}
     row = user(scores, "ann", raw=40)
     recent, engaged = (
-        Segment(pk=1, scope="user", conditions=[done]),
+        Segment(pk=1, scope="user", conditions=[condition]),
         Segment(pk=2, scope="user", conditions=[high]),
     )
 

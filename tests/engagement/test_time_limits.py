@@ -156,13 +156,13 @@ def test_benchmarks_that_take_too_long_stay_the_same_and_do_not_stop_scoring(
     scored: Product, slow: None
 ) -> None:
     before = DailyBenchmark.objects.values_list("day", "users").order_by("day")
-    stored = list(before)
+    old_rows = list(before)
     tell(scored, track("ann"), track("ann", hours=-48))
     rescore(NOON + timedelta(minutes=1))
     assert raws(scored) == {"ann": 3, "bob": 1}
     scores = ScoreSet.objects.get(state="current")
     assert (scores.user_benchmark, scores.benchmarks_stale) == (1.0, True)
-    assert list(before) == stored
+    assert list(before) == old_rows
     # The next attempt waits.
     assert scores.benchmarks_at == NOON + timedelta(minutes=1)
     assert scores.benchmark_seconds == benchmarks.STATEMENT_TIMEOUT_SECONDS

@@ -132,14 +132,14 @@ def progress_output(output: io.StringIO, total: int | None) -> str:
 
 def test_progress_without_a_terminal_is_a_line_every_ten_seconds() -> None:
     lines = progress_output(io.StringIO(), 100).splitlines()
-    assert lines == [f"{done}% done, {done} rows" for done in range(10, 101, 10)]
+    assert lines == [f"{percent}% done, {percent} rows" for percent in range(10, 101, 10)]
     assert progress_output(io.StringIO(), None).splitlines()[0] == "10 rows"
 
 
 def test_progress_is_a_bar_on_a_terminal_and_leaves_nothing_behind() -> None:
-    written = progress_output(Terminal(), 100).split("\r")
-    assert written[50] == "█" * 15 + "░" * 15 + "  50%  50 rows"
-    assert written[-2].strip() == written[-1] == ""
+    lines = progress_output(Terminal(), 100).split("\r")
+    assert lines[50] == "█" * 15 + "░" * 15 + "  50%  50 rows"
+    assert lines[-2].strip() == lines[-1] == ""
 
 
 def test_progress_beyond_the_total_is_100_percent() -> None:

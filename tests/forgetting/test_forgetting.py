@@ -171,14 +171,14 @@ def test_the_result_is_as_if_the_account_had_never_existed(acme: Product, globex
     tell(acme, *elsewhere[:3], *there, *elsewhere[3:])
     forget(account(acme))
     tell(globex, *elsewhere)
-    left, expected = state(acme), state(globex)
-    for rows in (left, expected):
+    remaining_state, expected = state(acme), state(globex)
+    for rows in (remaining_state, expected):
         # Arrivals and the time of the first message differ.
         rows["events"] = [event[1:] for event in rows["events"]]
         rows["memberships"] = set(rows["memberships"])
         rows["users"] = {name: (row[0], *row[2:5]) for name, row in rows["users"].items()}
         rows["accounts"] = {name: row[0] for name, row in rows["accounts"].items()}
-    assert left == expected
+    assert remaining_state == expected
     # Later messages have the same effect, too.
     for product in (acme, globex):
         tell(product, track("bob", hours=-15), track(ADA, hours=5))

@@ -74,7 +74,7 @@ def test_the_result_is_the_same_as_page_by_page(
         {**a_license(simulator, 903), "cloudId": None},
     )
     together = SlowWriter(connection, answers=4).work()
-    stored = _stored(acme)
+    licenses_and_traits = _stored(acme)
     License.objects.filter(product=acme).delete()
     Account.objects.filter(product=acme).delete()
     SyncRun.objects.all().update(state=RunState.WAITING, finished_at=None, pass_number=0, offset=0)
@@ -83,13 +83,13 @@ def test_the_result_is_the_same_as_page_by_page(
     one_by_one = work(connection)
     assert one_by_one.state == together.state == RunState.SUCCEEDED
     assert (counters(one_by_one), one_by_one.pages) == (counters(together), together.pages)
-    assert _stored(acme) == stored
+    assert _stored(acme) == licenses_and_traits
 
 
 def _stored(product: Product) -> tuple[list[object], list[object]]:
-    kept = License.objects.filter(product=product).order_by("key")
+    licenses_kept = License.objects.filter(product=product).order_by("key")
     rows = Account.objects.filter(product=product).order_by("external_id")
-    return list(kept.values_list("key", "cloud_id", "fields")), list(
+    return list(licenses_kept.values_list("key", "cloud_id", "fields")), list(
         rows.values_list("external_id", "traits")
     )
 

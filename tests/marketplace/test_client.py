@@ -64,13 +64,13 @@ def test_a_request_sends_basic_authentication_and_accepts_json(
 ) -> None:
     http.get(VENDOR, json={"developerId": "dev-1"})
     assert speaker.developer_id("1234567") == "dev-1"
-    sent = http.calls[0].request
+    request = http.calls[0].request
     expected = base64.b64encode(b"me@example.com:planted-token").decode()
-    assert sent.headers["Authorization"] == f"Basic {expected}"
-    assert sent.headers["Accept"] == "application/json"
-    assert sent.headers["User-Agent"] == "engagement-data-service"
-    assert sent.req_kwargs["timeout"] == (5.0, 5.0)  # type: ignore[attr-defined]
-    assert sent.req_kwargs["stream"] is True  # type: ignore[attr-defined]
+    assert request.headers["Authorization"] == f"Basic {expected}"
+    assert request.headers["Accept"] == "application/json"
+    assert request.headers["User-Agent"] == "engagement-data-service"
+    assert request.req_kwargs["timeout"] == (5.0, 5.0)  # type: ignore[attr-defined]
+    assert request.req_kwargs["stream"] is True  # type: ignore[attr-defined]
 
 
 def test_credentials_may_contain_any_characters() -> None:

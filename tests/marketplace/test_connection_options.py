@@ -52,8 +52,8 @@ def test_staff_licenses_are_left_out_unless_somebody_includes_them(
     run = work(connection, NOON + HOUR)
     assert (run.kind, run.state) == (Kind.FIRST, RunState.SUCCEEDED), "all licenses are read again"
     assert keys(acme) == {"E-0001", "E-0002"}
-    asked = {request.parameters.get("includeAtlassianLicenses") for request in simulator.requests}
-    assert asked == {None, "true"}
+    values = {request.parameters.get("includeAtlassianLicenses") for request in simulator.requests}
+    assert values == {None, "true"}
 
 
 def test_the_form_has_the_option_and_it_is_off(acme: Product, simulator: Simulator) -> None:
@@ -106,9 +106,9 @@ def test_details_are_saved_and_the_first_sync_is_pending(
     due_at = latest(connection).due_at
     work(connection, due_at)
     connection.refresh_from_db()
-    shown = status.connection_status(connection, due_at)
-    assert (shown.level, shown.reason) == ("warning", "The first sync is pending.")
-    assert shown.advice.startswith("The marketplace is unavailable: it returned 503.")
+    shown_status = status.connection_status(connection, due_at)
+    assert (shown_status.level, shown_status.reason) == ("warning", "The first sync is pending.")
+    assert shown_status.advice.startswith("The marketplace is unavailable: it returned 503.")
     simulator.clear_faults()
     assert work(connection, latest(connection).due_at).state == RunState.SUCCEEDED
     assert keys(acme) == {"E-0001"}

@@ -104,10 +104,10 @@ def traits(up: Up, account: str) -> dict[str, Any]:
     match = f"/v2/accounts?{workspace}&match_type=tracking_id&match_value={account}"
     # It is in the ranking once it is scored, a moment after the sync.
     until(lambda: len(read(match)) == 1, f"{account} to be ranked")
-    (found,) = read(match)
-    expanded = read(f"/v2/accounts/{found['id']}?{workspace}&expand=traits")
-    told: dict[str, Any] = expanded["traits"]
-    return told
+    (record,) = read(match)
+    expanded = read(f"/v2/accounts/{record['id']}?{workspace}&expand=traits")
+    traits_of_account: dict[str, Any] = expanded["traits"]
+    return traits_of_account
 
 
 def offsets(simulator: Simulator) -> list[int]:
@@ -130,11 +130,13 @@ def test_the_accounts_of_a_connected_product_get_license_traits(
     assert "is connected to Board Lens for Jira" in page
     synced(admin, 1)
     assert f'data-label="Licenses seen">{LICENSES}<' in status(admin)
-    found = traits(up, FIRST_SITE.cloud_id)
-    assert found["am.addonName"] == "Board Lens for Jira"
-    assert found["am.contactDetails.company"] == FIRST_SITE.company
-    assert found["am.tier"] == f"{found['am.tier.number']} Users"
-    assert not [name for name in found if "Contact" in name.removeprefix("am.contactDetails")]
+    license_traits = traits(up, FIRST_SITE.cloud_id)
+    assert license_traits["am.addonName"] == "Board Lens for Jira"
+    assert license_traits["am.contactDetails.company"] == FIRST_SITE.company
+    assert license_traits["am.tier"] == f"{license_traits['am.tier.number']} Users"
+    assert not [
+        name for name in license_traits if "Contact" in name.removeprefix("am.contactDetails")
+    ]
 
 
 def test_a_changed_license_arrives_with_the_next_sync(
@@ -212,8 +214,8 @@ def test_a_running_sync_writes_nothing_after_a_disconnect(
         return "<strong>Disconnected.</strong>" in status(admin) and not simulator.requests
 
     until(has_ended, "the end of its requests")
-    kept = traits(up, changed["cloudId"])
-    assert kept["am.tier"] != "4321 Users", "imported traits stay as they are"
+    traits_before = traits(up, changed["cloudId"])
+    assert traits_before["am.tier"] != "4321 Users", "imported traits stay as they are"
 
 
 def test_neither_token_is_in_the_output_or_in_a_dump_of_the_database(up: Up) -> None:

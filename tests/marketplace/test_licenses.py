@@ -109,8 +109,8 @@ def test_every_listed_trait_can_be_imported() -> None:
                 target = target.setdefault(group, {})
             target[last] = f"value of {name}"
     record |= {"productId": OURS, "tier": "10 Users"}
-    stored = set(traits_of(record | {"appEntitlementNumber": "E-1"}))
-    assert stored == set(MARKETPLACE_TRAITS) - DERIVED | {"am.tier.number"}
+    trait_names = set(traits_of(record | {"appEntitlementNumber": "E-1"}))
+    assert trait_names == set(MARKETPLACE_TRAITS) - DERIVED | {"am.tier.number"}
 
 
 # --- Values ---------------------------------------------------------------------------------

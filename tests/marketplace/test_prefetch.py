@@ -41,12 +41,12 @@ class Pages:
 
 def take(prefetcher: Prefetcher[int, int], number: int) -> list[int]:
     """This many pages, each of which allows another one."""
-    taken: list[int] = []
-    while len(taken) < number:
+    offsets: list[int] = []
+    while len(offsets) < number:
         pages = prefetcher.get_ready()
         prefetcher.allow(len(pages))
-        taken += pages
-    return taken
+        offsets += pages
+    return offsets
 
 
 @pytest.mark.parametrize("limit", [1, 4])
@@ -78,10 +78,10 @@ def test_no_more_pages_are_read_than_allowed() -> None:
     pages = Pages(last=9)
     with pages.prefetcher(limit=2) as prefetcher:
         pages.wait_for(1, 2)
-        taken: list[int] = []
-        while len(taken) < 2:
-            taken += prefetcher.get_ready()
-        assert taken == [1, 2]
+        offsets: list[int] = []
+        while len(offsets) < 2:
+            offsets += prefetcher.get_ready()
+        assert offsets == [1, 2]
     assert pages.reads == [1, 2]
 
 

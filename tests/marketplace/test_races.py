@@ -118,8 +118,8 @@ def test_a_late_401_does_not_pause_a_connection_with_new_details(
         connect(acme, simulator, NOON)
     work(connection)
     assert state_of(connection) == State.ACTIVE
-    stored = Connection.objects.get(pk=connection.pk)
-    assert (stored.state_reason, stored.last_error) == ("", "")
+    row = Connection.objects.get(pk=connection.pk)
+    assert (row.state_reason, row.last_error) == ("", "")
     newest, stopped = connection.runs.all()
     assert (stopped.state, stopped.error) == (RunState.STOPPED, "")
     assert (newest.state, newest.seen) == (RunState.SUCCEEDED, 60)
@@ -224,19 +224,19 @@ def test_a_worker_that_lost_its_session_does_not_overwrite_the_next_one(
 
 
 def test_a_killed_workers_lock_is_free(connection: Connection) -> None:
-    taken = threading.Event()
+    has_lock = threading.Event()
     killed = threading.Event()
 
     def hold() -> None:
         with locks.try_lock_connection(connection.pk) as is_free:
             assert is_free
-            taken.set()
+            has_lock.set()
             assert killed.wait(timeout=20)
             # The connection ends as that of a killed process does: without a word.
             django_connection.close()
 
     holder = Eventually(hold)
-    assert taken.wait(timeout=20)
+    assert has_lock.wait(timeout=20)
     with locks.try_lock_connection(connection.pk) as is_free:
         assert not is_free
     with locks.try_lock_connection(connection.pk + 1) as is_free:

@@ -47,9 +47,9 @@ def test_migrating_again_keeps_edits_of_the_task() -> None:
         name="Licenses", interval=daily, enabled=False, queue="elsewhere"
     )
     call_command("migrate", verbosity=0)
-    kept = entry()
-    assert (kept.name, kept.interval, kept.enabled) == ("Licenses", daily, False)
-    assert kept.queue == "elsewhere"
+    task = entry()
+    assert (task.name, task.interval, task.enabled) == ("Licenses", daily, False)
+    assert task.queue == "elsewhere"
 
 
 def test_the_task_is_declared_in_one_place() -> None:

@@ -146,8 +146,8 @@ def test_only_licenses_of_the_requested_app(caller: Caller) -> None:
 def test_a_leaking_record_passes_every_filter(caller: Caller) -> None:
     other = caller.simulator.vendor.apps[1].product_id
     caller.simulator.feed.add({"productId": other, "lastUpdated": "2001-01-01"}, at=0, leaks=True)
-    asked = {"productId": caller.simulator.vendor.app.product_id, "lastUpdated": "2026-09-20"}
-    assert caller.page(**asked)[0]["productId"] == other
+    parameters = {"productId": caller.simulator.vendor.app.product_id, "lastUpdated": "2026-09-20"}
+    assert caller.page(**parameters)[0]["productId"] == other
 
 
 def test_last_updated_means_on_or_after_that_day(caller: Caller) -> None:
@@ -240,8 +240,8 @@ def test_generated_licenses_contain_every_oddity_and_sites_with_two_licenses() -
     rows = list(records.generate_licenses(create_vendor(), 1, 1000, TODAY))
     assert len(rows) == 1000
     for kind, fields in records.ODDITIES.items():
-        kept = {name: value for name, value in fields.items() if value is not records.MISSING}
-        assert any(kept.items() <= row.items() for row in rows if kept), kind
+        values = {name: value for name, value in fields.items() if value is not records.MISSING}
+        assert any(values.items() <= row.items() for row in rows if values), kind
     sites = [row["cloudId"] for row in rows if (row.get("cloudId") or "").strip()]
     assert len(set(sites)) < len(sites)
 
@@ -330,8 +330,8 @@ def test_oversized_body_plain_and_compressed(caller: Caller) -> None:
         caller.simulator.add_faults(OversizedBody(megabytes=2, packed=packed))
         answer = caller.get(caller.vendor)
         assert len(answer.content) > 2 * 1024 * 1024
-        sent = int(answer.headers["Content-Length"])
-        assert (sent < 10_000) is packed
+        length = int(answer.headers["Content-Length"])
+        assert (length < 10_000) is packed
 
 
 def test_redirect(caller: Caller) -> None:
@@ -360,8 +360,8 @@ def test_pagination_drift(caller: Caller) -> None:
 
 
 def test_the_control_endpoints_change_the_simulator(caller: Caller) -> None:
-    told = caller.tell("misbehave", {"fault": "status", "status": 429, "retry_after": "5"})
-    assert told.status_code == 200
+    response = caller.tell("misbehave", {"fault": "status", "status": 429, "retry_after": "5"})
+    assert response.status_code == 200
     assert caller.get(caller.vendor).status_code == 429
     caller.tell("behave")
     assert caller.get(caller.vendor).status_code == 200

@@ -93,10 +93,10 @@ def test_no_progress_without_an_unfinished_sync(acme: Product) -> None:
 def test_a_running_sync_shows_its_page_and_its_licenses(acme: Product) -> None:
     connection = a_connection(acme)
     a_run(connection, "running", pages=1200, seen=60_000, unchanged=60_000)
-    shown = progress(connection)
-    assert shown is not None
-    assert shown.sentence == "Recent changes sync: page 1,200, 60,000 licenses so far."
-    assert shown.share is None, "nobody knows how many there will be"
+    line = progress(connection)
+    assert line is not None
+    assert line.sentence == "Recent changes sync: page 1,200, 60,000 licenses so far."
+    assert line.share is None, "nobody knows how many there will be"
 
 
 @pytest.mark.parametrize(("seen", "share"), [(0, 0), (250, 49), (503, 99), (9000, 99)])
@@ -106,15 +106,15 @@ def test_the_progress_of_a_full_sync_is_relative_to_the_last_one(
     connection = a_connection(acme)
     a_run(connection, "succeeded", seen=3, unchanged=3)
     a_run(connection, "running", kind=Kind.FULL, since=None, pages=1, seen=seen, unchanged=seen)
-    shown = progress(connection)
-    assert shown is not None and shown.share == share
+    line = progress(connection)
+    assert line is not None and line.share == share
 
 
 def test_a_due_sync_waits_for_a_worker(acme: Product) -> None:
     connection = a_connection(acme)
     a_run(connection, "waiting", started_at=None)
-    shown = progress(connection)
-    assert shown is not None and "waiting for a free worker" in shown.sentence
+    line = progress(connection)
+    assert line is not None and "waiting for a free worker" in line.sentence
 
 
 def test_a_suspended_sync_shows_no_progress(acme: Product) -> None:

@@ -160,6 +160,6 @@ def test_a_token_is_found_nowhere_but_encrypted_in_its_column(
     call_command("dumpdata", stdout=dump)
     assert '"marketplace.connection"' in dump.getvalue()
     assert PLANTED not in dump.getvalue()
-    stored = Connection.objects.defer(None).get(pk=connection.pk)
-    assert stored.api_token == PLANTED
-    assert PLANTED not in repr(stored) + str(vars(Connection.objects.get(pk=connection.pk)))
+    row = Connection.objects.defer(None).get(pk=connection.pk)
+    assert row.api_token == PLANTED
+    assert PLANTED not in repr(row) + str(vars(Connection.objects.get(pk=connection.pk)))

@@ -72,9 +72,9 @@ def test_the_whole_user_name_is_nowhere_but_encrypted(
 def test_disconnecting_deletes_both_halves(acme: Product, simulator: Simulator) -> None:
     connection = connect(acme, simulator)
     connecting.disconnect(connection, NOON)
-    left = read(connection)
-    assert (left.secret_user_name, left.api_token) == (None, None)
-    assert left.user_name == "r…@lumenworks.example"
+    columns = read(connection)
+    assert (columns.secret_user_name, columns.api_token) == (None, None)
+    assert columns.user_name == "r…@lumenworks.example"
 
 
 # --- Rows of earlier releases -----------------------------------------------------------------
@@ -116,8 +116,8 @@ def test_the_user_name_of_a_disconnected_row_is_forgotten(acme: Product) -> None
     connection = a_connection(acme, state=State.DISCONNECTED, api_token=None)
     user_names.encrypt_plain_user_names(NOON)
     user_names.encrypt_plain_user_names(NOON + DAY)
-    left = read(connection)
-    assert (left.user_name, left.secret_user_name) == ("r…@acme.example", None)
+    columns = read(connection)
+    assert (columns.user_name, columns.secret_user_name) == ("r…@acme.example", None)
 
 
 def test_the_minutely_task_encrypts_them(acme: Product) -> None:

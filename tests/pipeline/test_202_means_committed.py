@@ -168,8 +168,8 @@ def test_50_requests_at_once_are_all_committed_and_share_commits(post: Post) -> 
         assert not answers
     sending.join()
     assert answers == [202] * 50
-    sent = [decode(row.payload).user_id for row in InboxMessage.objects.all()]
-    assert sorted(sent) == sorted(f"user {number}" for number in range(50))
+    user_ids = [decode(row.payload).user_id for row in InboxMessage.objects.all()]
+    assert sorted(user_ids) == sorted(f"user {number}" for number in range(50))
     with connection.cursor() as cursor:
         cursor.execute("SELECT count(DISTINCT xmin::text) FROM ingestion_inboxmessage")
         (transactions,) = cursor.fetchone()

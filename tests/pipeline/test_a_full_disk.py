@@ -50,8 +50,8 @@ def failing_with(code: str) -> Iterator[None]:
 def database() -> tuple[int, str]:
     telemetry.add_run(DRAIN_COUNTER, 0, 0.0, timezone.now())
     answer = Client().get("/readyz")
-    said: str = answer.json()["checks"]["database"]
-    return answer.status_code, said
+    sentence: str = answer.json()["checks"]["database"]
+    return answer.status_code, sentence
 
 
 def test_a_full_disk_is_not_ready_until_a_message_is_stored(post: Post) -> None:

@@ -154,24 +154,27 @@ def test_the_last_day_is_24_hours_with_the_one_that_has_begun(acme: Product, acm
     for back in (24, 23, 0):
         wait(acme_key, track("ada"), received_at=NOON - back * HOUR)
     drain()
-    told = of(acme, NOON + timedelta(minutes=30))
-    assert (told.hours[0], told.hours[-1]) == (NOON - 23 * HOUR, NOON)
-    assert told.recorded == [1, *[0] * 22, 1]
+    counts = of(acme, NOON + timedelta(minutes=30))
+    assert (counts.hours[0], counts.hours[-1]) == (NOON - 23 * HOUR, NOON)
+    assert counts.recorded == [1, *[0] * 22, 1]
 
 
 def test_what_waits_for_longer_than_a_day_is_in_the_depth_of_the_inbox(
     acme: Product, acme_key: str
 ) -> None:
     wait(acme_key, track("ada"), received_at=NOON - 30 * HOUR)
-    told = of(acme)
-    assert told.waiting and (told.waiting.messages, told.waiting.oldest) == (1, NOON - 30 * HOUR)
-    assert told.accepted == 0
+    counts = of(acme)
+    assert counts.waiting and (counts.waiting.messages, counts.waiting.oldest) == (
+        1,
+        NOON - 30 * HOUR,
+    )
+    assert counts.accepted == 0
 
 
 def test_a_product_that_sent_nothing_has_nothing(acme: Product, globex: Product) -> None:
-    told = of(acme)
-    assert told.accepted == 0 and told.dropped == {}
-    assert told.waiting and told.waiting.oldest is None
+    counts = of(acme)
+    assert counts.accepted == 0 and counts.dropped == {}
+    assert counts.waiting and counts.waiting.oldest is None
 
 
 def test_an_inbox_too_deep_to_count_is_reported_as_such(
@@ -179,17 +182,17 @@ def test_an_inbox_too_deep_to_count_is_reported_as_such(
 ) -> None:
     wait(acme_key, *repeat([track("ada")], 5000))
     monkeypatch.setattr(last_24h, "COUNT_TIMEOUT_SECONDS", 0.001)
-    told = of(acme)
-    assert told.waiting is None and told.accepted == 0
+    counts = of(acme)
+    assert counts.waiting is None and counts.accepted == 0
 
 
 @pytest.mark.parametrize("products", [1, 8])
 def test_any_number_of_products_costs_the_same_queries(
     products: int, db: None, django_assert_num_queries: object
 ) -> None:
-    made = [Product.create_with_workspace(f"Number {number}") for number in range(products)]
-    for one in made:
+    product_rows = [Product.create_with_workspace(f"Number {number}") for number in range(products)]
+    for one in product_rows:
         wait(IngestionKey.create(one, "test").secret, track("ada"))
     # Four, and the two time limits with their savepoints.
     with django_assert_num_queries(6):  # type: ignore[operator]
-        last_24h.for_products([one.pk for one in made], NOON)
+        last_24h.for_products([one.pk for one in product_rows], NOON)

@@ -35,24 +35,24 @@ def revoke(secret: str, at: datetime = NOON) -> None:
 
 
 def test_an_unknown_key_is_a_reason(db: None) -> None:
-    (sent,) = wait(OF_NOBODY, track("ada"))
+    (arrival,) = wait(OF_NOBODY, track("ada"))
     drain()
-    assert dropped() == [(sent, "unknown_key")]
+    assert dropped() == [(arrival, "unknown_key")]
     assert drop_counts() == {(None, NOON.date(), "unknown_key", 1)}
 
 
 def test_a_missing_key_is_another(db: None) -> None:
-    (sent,) = wait("", track("ada"))
+    (arrival,) = wait("", track("ada"))
     drain()
-    assert dropped() == [(sent, "missing_key")]
+    assert dropped() == [(arrival, "missing_key")]
 
 
 def test_a_revoked_key_is_another_and_its_product_is_known(acme: Product, acme_key: str) -> None:
-    (sent,) = wait(acme_key, track("ada"))
+    (arrival,) = wait(acme_key, track("ada"))
     # After the message was accepted, and before it was drained.
     revoke(acme_key)
     drain()
-    assert dropped() == [(sent, "revoked_key")]
+    assert dropped() == [(arrival, "revoked_key")]
     assert drop_counts() == {("Acme", NOON.date(), "revoked_key", 1)}
     assert not counts(acme)
 
@@ -88,7 +88,7 @@ def test_a_key_reaches_its_own_product_only(acme: Product, acme_key: str, globex
 def test_it_gets_202_all_the_same(headers: dict[str, str], reason: str, post: Post) -> None:
     assert post("/v2/track", {"userId": "ada", "event": "x"}, **headers).status_code == 202
     drain()
-    assert [said for _, said in dropped()] == [reason]
+    assert [drop_reason for _, drop_reason in dropped()] == [reason]
 
 
 def test_the_last_use_of_a_key_is_written_at_most_once_a_minute(
@@ -295,13 +295,13 @@ def test_the_idempotency_key_names_a_message_too(acme: Product, post: Post) -> N
 
 
 def test_a_place_in_the_order_of_arrival_is_never_given_twice(acme: Product, acme_key: str) -> None:
-    seen = [*wait(acme_key, track("ada")), *wait(OF_NOBODY, track("ada"))]
+    arrivals = [*wait(acme_key, track("ada")), *wait(OF_NOBODY, track("ada"))]
     drain()
-    seen += wait(acme_key, NAMED, REPEAT, track("ada", "\0"))
+    arrivals += wait(acme_key, NAMED, REPEAT, track("ada", "\0"))
     for attempt in range(processing.MAX_ATTEMPTS):
         drain(NOON + timedelta(minutes=attempt))
-    seen += wait(acme_key, track("ada"))
-    assert sorted(set(seen)) == seen
+    arrivals += wait(acme_key, track("ada"))
+    assert sorted(set(arrivals)) == arrivals
 
 
 # --- Traits that find no room ---------------------------------------------------------------
@@ -321,10 +321,10 @@ def test_traits_without_room_are_listed_and_the_rest_of_the_message_is_recorded(
 ) -> None:
     full(acme, acme_key)
     message = Group("initech", at(1), {"plan": "pro", "trait 7": 2}, "ada")
-    (sent,) = wait(acme_key, message)
+    (arrival,) = wait(acme_key, message)
     drain()
 
-    assert dropped() == [(sent, "too_many_traits")]
+    assert dropped() == [(arrival, "too_many_traits")]
     row = DroppedMessage.objects.get()
     assert row.detail == "not kept: plan" and row.account_external_id == "initech"
     account = Account.objects.get()

@@ -104,9 +104,9 @@ def test_a_drain_stops_when_its_time_is_up(acme: Product, acme_key: str) -> None
 
 def test_each_batch_is_reported_once_it_is_committed(acme: Product, acme_key: str) -> None:
     wait(acme_key, *[track("ada")] * 25)
-    left: list[int] = []
-    drain(batch_size=10, after_batch=lambda: left.append(len(waiting())))
-    assert left == [15, 5, 0]
+    sizes: list[int] = []
+    drain(batch_size=10, after_batch=lambda: sizes.append(len(waiting())))
+    assert sizes == [15, 5, 0]
 
 
 def test_messages_that_are_committed_late_are_found(acme: Product, acme_key: str) -> None:
@@ -253,8 +253,8 @@ def test_drains_side_by_side_record_each_message_once(
     rest = drain()
     assert sum(result.messages for result in [*results, rest]) == len(messages)
     assert (waiting(), quarantined(), dropped()) == ([], [], [])
-    sent = Counter((one.user_id, one.event) for one in messages if isinstance(one, Track))
-    assert counts(acme) == sent
+    tracks = Counter((one.user_id, one.event) for one in messages if isinstance(one, Track))
+    assert counts(acme) == tracks
     # It is what one batch makes of them, in another product.
     record(
         [ReceivedMessage(globex.pk, *one) for one in zip(ids, repeat(NOON), messages, strict=False)]

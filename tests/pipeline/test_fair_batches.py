@@ -54,17 +54,17 @@ def test_a_message_that_comes_during_the_flood_is_in_the_next_batch(
     acme_key: str, globex_key: str, batches: list[list[int]]
 ) -> None:
     wait(acme_key, *[track("ada")] * 200)
-    sent: list[int] = []
+    arrivals: list[int] = []
 
     def send() -> None:
         wait(acme_key, *[track("ada")] * 30)
-        sent.extend(wait(globex_key, track("gil")))
+        arrivals.extend(wait(globex_key, track("gil")))
 
     times = islice(iter([False] * 10 + [True]), 11)
     drain(batch_size=20, after_batch=send, out_of_time=lambda: next(times))
     recorded = {one: number for number, batch in enumerate(batches) for one in batch}
     # While a batch with the backlog is shared with others, these need no batch of their own.
-    assert all(recorded[one] <= number + 2 for number, one in enumerate(sent[:-1]))
+    assert all(recorded[one] <= number + 2 for number, one in enumerate(arrivals[:-1]))
 
 
 def test_keys_with_backlogs_take_turns(
@@ -76,8 +76,8 @@ def test_keys_with_backlogs_take_turns(
     drain(batch_size=20)
     # The third key's two messages are dropped in a batch of their own. The room that is left
     # goes to the oldest.
-    taken = [Counter("ab"[one in second] for one in batch) for batch in batches]
-    assert taken[:3] == [{}, {"a": 16, "b": 4}, {"a": 16, "b": 4}]
+    shares = [Counter("ab"[one in second] for one in batch) for batch in batches]
+    assert shares[:3] == [{}, {"a": 16, "b": 4}, {"a": 16, "b": 4}]
     assert sorted(one for batch in batches for one in batch) == first + second
     assert [one for batch in batches for one in batch if one in second] == second
 

@@ -55,11 +55,11 @@ def test_beyond_some_they_are_counted_only(
     before = figure("eds_messages_accepted_total")
     answers = [post("/v2/track", TRACK, **headers).status_code for _ in range(10)]
     assert answers == [202] * 10
-    stored = waiting()
-    assert len(stored) == 3
+    rows = waiting()
+    assert len(rows) == 3
     committer.stop()
     drain(timezone.now())
-    assert dropped() == [(id, reason) for id in stored]
+    assert dropped() == [(id, reason) for id in rows]
     # Monitors and the admin's page tell of all ten.
     assert DropCount.objects.get().count == 10
     assert figure("eds_messages_dropped_total", reason=reason) == 10
@@ -104,29 +104,29 @@ def test_a_deleted_key_is_unknown_a_minute_later(
 ) -> None:
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    keys, known = quotas.KnownKeys(), bytes(IngestionKey.objects.get().digest)
-    assert keys.unknown({known}) == set()
+    keys, digest = quotas.KnownKeys(), bytes(IngestionKey.objects.get().digest)
+    assert keys.unknown({digest}) == set()
     acme.delete()
     now += 61
-    assert keys.unknown({known}) == {known}
+    assert keys.unknown({digest}) == {digest}
 
 
 def test_a_known_key_is_asked_for_once(
     acme: Product, acme_key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[bytes]] = []
+    lookups: list[list[bytes]] = []
     fetch = sql.fetch
 
     def note(statement: Any, parameters: Any = None) -> list[sql.Row]:
-        asked.append(parameters["digests"])
+        lookups.append(parameters["digests"])
         return fetch(statement, parameters)
 
     monkeypatch.setattr(sql, "fetch", note)
-    keys, known = quotas.KnownKeys(), bytes(IngestionKey.objects.get().digest)
-    assert keys.unknown({known, b"1", b"2"}) == {b"1", b"2"}
-    assert keys.unknown({known}) == set()
-    assert keys.unknown({known, b"1"}) == {b"1"}
-    assert [set(one) for one in asked] == [{known, b"1", b"2"}, {b"1"}]
+    keys, digest = quotas.KnownKeys(), bytes(IngestionKey.objects.get().digest)
+    assert keys.unknown({digest, b"1", b"2"}) == {b"1", b"2"}
+    assert keys.unknown({digest}) == set()
+    assert keys.unknown({digest, b"1"}) == {b"1"}
+    assert [set(one) for one in lookups] == [{digest, b"1", b"2"}, {b"1"}]
 
 
 def test_after_a_pause_some_are_stored_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ def named(message_id: str) -> Track:
 
 
 def remembered() -> list[str]:
-    kept = SeenMessageId.objects.order_by("seen_at").values_list("message_id", flat=True)
-    return list(kept)
+    ids = SeenMessageId.objects.order_by("seen_at").values_list("message_id", flat=True)
+    return list(ids)
 
 
 # --- Message ids ----------------------------------------------------------------------------
@@ -72,8 +72,8 @@ def test_dropped_messages_are_forgotten_by_age(db: None, settings: Settings) -> 
         wait(OF_NOBODY, track("ada"))
         drain(NOON + timedelta(days=day))
     retention.delete_expired(NOON + timedelta(days=31))
-    kept = DroppedMessage.objects.order_by("pk").values_list("dropped_at", flat=True)
-    assert list(kept) == [NOON + timedelta(days=1), NOON + timedelta(days=2)]
+    times = DroppedMessage.objects.order_by("pk").values_list("dropped_at", flat=True)
+    assert list(times) == [NOON + timedelta(days=1), NOON + timedelta(days=2)]
     assert sum(DropCount.objects.values_list("count", flat=True)) == 3
 
 

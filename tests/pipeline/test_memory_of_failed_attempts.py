@@ -16,13 +16,13 @@ class Large:
 
 @pytest.mark.django_db
 def test_no_attempt_holds_what_an_earlier_one_made() -> None:
-    made: list[weakref.ref[Large]] = []
-    left: list[int] = []
+    references: list[weakref.ref[Large]] = []
+    counts: list[int] = []
 
     def settle(batch: Sequence[int]) -> None:
-        left.append(sum(one() is not None for one in made))
+        counts.append(sum(one() is not None for one in references))
         large = Large()
-        made.append(weakref.ref(large))
+        references.append(weakref.ref(large))
         try:
             raise ValueError(large)
         except ValueError as cause:
@@ -35,4 +35,4 @@ def test_no_attempt_holds_what_an_earlier_one_made() -> None:
         process_or_split(range(8), settle, lambda one, error: set_aside.append(one))
         assert not gc.isenabled()
     assert set_aside == list(range(8))
-    assert left == [0] * 15
+    assert counts == [0] * 15

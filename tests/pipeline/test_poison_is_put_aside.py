@@ -77,8 +77,8 @@ def test_it_is_put_back_for_a_later_attempt(acme: Product, acme_key: str) -> Non
     assert drain() == processing.DrainResult(1, True)
     back = InboxMessage.objects.get()
     assert (back.pk, back.attempts, back.not_before) == (bad, 1, NOON + timedelta(seconds=5))
-    kept = ("received_at", "key_digest", "key_hint", "payload")
-    assert [getattr(back, name) for name in kept] == [getattr(first, name) for name in kept]
+    columns = ("received_at", "key_digest", "key_hint", "payload")
+    assert [getattr(back, name) for name in columns] == [getattr(first, name) for name in columns]
     # It is not due yet, and then the pause is twice as long.
     assert drain(NOON + timedelta(seconds=4)) == processing.DrainResult(0, True)
     drain(NOON + timedelta(seconds=5))
@@ -213,7 +213,7 @@ def test_no_message_of_another_product_is_affected(
 def test_a_product_deleted_meanwhile_turns_its_messages_into_dropped_ones(
     acme: Product, acme_key: str
 ) -> None:
-    (sent,) = wait(acme_key, track("ada"))
+    (arrival,) = wait(acme_key, track("ada"))
     acme.delete()
     drain()
-    assert dropped() == [(sent, "unknown_key")]
+    assert dropped() == [(arrival, "unknown_key")]

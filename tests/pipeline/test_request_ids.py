@@ -93,18 +93,18 @@ def test_requests_that_are_committed_together_keep_their_own_ids(post: Post) -> 
     ids = ["first", None, "third", None, "fifth", None]
 
     def send(number: int) -> None:
-        given = ids[number]
-        headers = {"HTTP_X_REQUEST_ID": given} if given else {}
+        request_id = ids[number]
+        headers = {"HTTP_X_REQUEST_ID": request_id} if request_id else {}
         post("/v2/track", {**TRACK, "userId": f"user-{number}"}, **headers)
 
     with ThreadPoolExecutor(len(ids)) as senders:
         list(senders.map(send, range(len(ids))))
-    kept = {}
+    id_by_user = {}
     for row in InboxMessage.objects.all():
         message = decode(row.payload)
         assert message.user_id is not None
-        kept[message.user_id] = row.request_id
-    assert kept == {f"user-{number}": given for number, given in enumerate(ids)}
+        id_by_user[message.user_id] = row.request_id
+    assert id_by_user == {f"user-{number}": request_id for number, request_id in enumerate(ids)}
 
 
 # --- In the answer --------------------------------------------------------------------------
@@ -127,8 +127,8 @@ ANSWERED: list[tuple[str, str, object, int]] = [
 @pytest.mark.parametrize(("method", "path", "body", "status"), ANSWERED)
 @pytest.mark.django_db(transaction=True)
 def test_every_answer_gives_the_id_back(method: str, path: str, body: object, status: int) -> None:
-    sent = json.dumps(body) if body is not None else ""
-    response = Client().generic(method, path, sent, "application/json", HTTP_X_REQUEST_ID=ID)
+    text = json.dumps(body) if body is not None else ""
+    response = Client().generic(method, path, text, "application/json", HTTP_X_REQUEST_ID=ID)
     assert (response.status_code, response["X-Request-ID"]) == (status, ID)
 
 
@@ -248,5 +248,5 @@ def line(**extra: object) -> logging.LogRecord:
 
 
 def as_json(record: logging.LogRecord) -> dict[str, object]:
-    written: dict[str, object] = json.loads(JsonFormatter().format(record))
-    return written
+    fields: dict[str, object] = json.loads(JsonFormatter().format(record))
+    return fields

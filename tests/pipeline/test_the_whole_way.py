@@ -39,13 +39,13 @@ def v1(key: str) -> Sent:
     """The same facts as ``v2``, as a legacy client tells them."""
     spelled = {"userId": "user_id", "groupId": "group_id"}
     moved = {"/v2/identify": "/v1/users", "/v2/group": "/v1/groups", "/v2/track": "/v1/events"}
-    sent: Sent = []
+    requests: Sent = []
     for path, body in v2(key):
         legacy = {spelled.get(name, name): value for name, value in body.items()}
         if "timestamp" in legacy:
             legacy["timestamp"] = int(HOUR_AGO.timestamp()) * 1000
-        sent.append((moved[path], {"api_key": key, **legacy}))
-    return sent
+        requests.append((moved[path], {"api_key": key, **legacy}))
+    return requests
 
 
 def read(token: str, path: str, **parameters: Any) -> Any:

@@ -33,11 +33,11 @@ def queue() -> Iterator[Any]:
 def published() -> int:
     """How many messages were published since this was last asked."""
     with queue() as channel:
-        taken = 0
+        count = 0
         for name in ("default", "scoring"):
             while channel.basic_get(name, no_ack=True):
-                taken += 1
-        return taken
+                count += 1
+        return count
 
 
 class Broken:

@@ -152,7 +152,7 @@ _TEXT_COLUMNS: LiteralString = """
 
 def places_of(secret: str) -> set[str]:
     """Every ``table.column`` of the database that contains the text somewhere."""
-    found = set()
+    places = set()
     for table, column in sql.fetch(_TEXT_COLUMNS):
         with connection.cursor() as cursor:
             cursor.execute(
@@ -162,8 +162,8 @@ def places_of(secret: str) -> set[str]:
                 [secret.encode(), secret.encode().hex()],
             )
             if cursor.fetchone()[0]:
-                found.add(f"{table}.{column}")
-    return found
+                places.add(f"{table}.{column}")
+    return places
 
 
 def repeat(messages: Sequence[Payload], times: int) -> list[Payload]:

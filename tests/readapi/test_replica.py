@@ -209,17 +209,17 @@ def test_the_admin_reads_from_the_primary(frozen: Workspace, acme: Product) -> N
 
 def test_concurrent_requests_keep_their_own_database() -> None:
     """In the web role, requests are greenlets of one thread that take turns."""
-    seen: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
 
     def read(name: str) -> None:
         with routing.read_from(name) if name != "default" else nullcontext():
             for _ in range(3):
                 gevent.sleep()
-                seen.append((name, routing.current_connection().alias))
+                pairs.append((name, routing.current_connection().alias))
 
     gevent.joinall([gevent.spawn(read, name) for name in ("replica", "default")], raise_error=True)
-    assert [name for name, _ in seen[:2]] == ["replica", "default"]
-    assert all(name == alias for name, alias in seen)
+    assert [name for name, _ in pairs[:2]] == ["replica", "default"]
+    assert all(name == alias for name, alias in pairs)
 
 
 def test_the_replica_accepts_no_writes(filled: Workspace) -> None:
@@ -377,10 +377,12 @@ def test_the_primary_stands_in_if_the_url_names_it_too(
     url = "postgresql://reader:secret@replica,primary:5432/eds?target_session_attrs=prefer-standby"
     address = environment.database("EDS_REPLICA_URL", url)
     assert address["HOST"] == "replica,primary"
-    known = connections[replica.ALIAS].settings_dict
-    both = f"{known['HOST']},{connection.settings_dict['HOST']}"
-    monkeypatch.setitem(known, "HOST", both)
-    monkeypatch.setitem(known, "OPTIONS", {**known["OPTIONS"], **address["OPTIONS"]})
+    replica_settings = connections[replica.ALIAS].settings_dict
+    both = f"{replica_settings['HOST']},{connection.settings_dict['HOST']}"
+    monkeypatch.setitem(replica_settings, "HOST", both)
+    monkeypatch.setitem(
+        replica_settings, "OPTIONS", {**replica_settings["OPTIONS"], **address["OPTIONS"]}
+    )
     connections[replica.ALIAS].close()
     assert names(acme_reads, stopped) == ["Initech", "Hooli"]
     connections[replica.ALIAS].close()
@@ -418,15 +420,15 @@ def test_a_database_of_another_service_is_never_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(replica, "_is_ours", False)
-    known = connections[replica.ALIAS]
+    alias = connections[replica.ALIAS]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(known.settings_dict, "NAME", foreign_database if has_tables else "template1")
-        known.close()
+        patch.setitem(alias.settings_dict, "NAME", foreign_database if has_tables else "template1")
+        alias.close()
         follower.catch_up()
         for _ in range(2):
             assert acme_reads("/v2/accounts", workspace_id=filled.pk).status_code == 503
         message = client.get("/readyz").json()["checks"]["replica"]
-        known.close()
+        alias.close()
     assert (
         message == "The replica is not read from: it is not a replica of this service's database."
     )

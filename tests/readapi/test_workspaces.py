@@ -33,10 +33,10 @@ def test_a_workspace_has_every_key(acme_reads: Reads, acme: Product, workspace: 
 
 
 def test_a_benchmark_has_one_decimal(acme_reads: Reads, workspace: Workspace) -> None:
-    for raw, shown in ((11.899999999999999, 11.9), (499.9000000000002, 499.9), (7.0, 7.0)):
+    for raw, rounded in ((11.899999999999999, 11.9), (499.9000000000002, 499.9), (7.0, 7.0)):
         ScoreSet.objects.update(user_benchmark=raw, account_benchmark=raw)
         benchmarks = acme_reads(f"/v2/workspaces/{workspace.id}").json()["data"]["benchmarks"]
-        assert benchmarks == {"users": shown, "accounts": shown}
+        assert benchmarks == {"users": rounded, "accounts": rounded}
 
 
 def test_one_decimal_of_a_benchmark_is_exact(acme_reads: Reads, acme: Product) -> None:

@@ -27,7 +27,7 @@ NOT_INHERITED = ("DATABASE_URL", "CELERY_BROKER_URL", "MARKETPLACE_API_URL", "ED
 # Each process that starts takes a second of a processor.
 FEW_PROCESSES = {"EDS_WEB_WORKERS": "1", "EDS_CELERY_WORKERS": "1"}
 # Seconds. A busy machine may need that long for what usually takes a few.
-PATIENCE = 90.0
+PATIENCE = 240.0
 T = TypeVar("T")
 
 

@@ -7,6 +7,6 @@ from typing import Any
 
 def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     length = len(environ["wsgi.input"].read())
-    said = f"{os.getpid()} {environ['REMOTE_PORT']} {length}".encode()
-    start_response("200 OK", [("Content-Length", str(len(said)))])
-    return [said]
+    text = f"{os.getpid()} {environ['REMOTE_PORT']} {length}".encode()
+    start_response("200 OK", [("Content-Length", str(len(text)))])
+    return [text]

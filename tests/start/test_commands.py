@@ -21,19 +21,19 @@ from tests.start.running import manage
 
 
 def output_of(*arguments: str) -> str:
-    written = io.StringIO()
-    call_command(*arguments, stdout=written)
-    return written.getvalue()
+    output = io.StringIO()
+    call_command(*arguments, stdout=output)
+    return output.getvalue()
 
 
 @pytest.mark.django_db
 def test_create_product_prints_what_a_program_needs() -> None:
-    made = json.loads(output_of("create_product", " Rocket ", "--json"))
-    workspace = Workspace.objects.select_related("product").get(pk=made["workspace_id"])
-    assert workspace.product.pk == made["product_id"]
+    product = json.loads(output_of("create_product", " Rocket ", "--json"))
+    workspace = Workspace.objects.select_related("product").get(pk=product["workspace_id"])
+    assert workspace.product.pk == product["product_id"]
     assert workspace.product.name == "Rocket"
-    key = IngestionKey.objects.get(digest=credentials.digest(made["ingestion_key"]))
-    token = ApiToken.objects.get(digest=credentials.digest(made["api_token"]))
+    key = IngestionKey.objects.get(digest=credentials.digest(product["ingestion_key"]))
+    token = ApiToken.objects.get(digest=credentials.digest(product["api_token"]))
     assert key.product == token.product == workspace.product
 
 
@@ -50,8 +50,8 @@ def test_generate_key_prints_a_key_that_encrypts() -> None:
 
 def test_a_key_can_be_made_before_there_are_settings_and_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "data"
-    made = manage(folder, "generate_key", DATABASE_URL="postgresql://eds@127.0.0.1:1/eds")
-    Fernet(made.stdout.strip()).encrypt(b"secret")
+    result = manage(folder, "generate_key", DATABASE_URL="postgresql://eds@127.0.0.1:1/eds")
+    Fernet(result.stdout.strip()).encrypt(b"secret")
     assert not folder.exists()
 
 

@@ -37,10 +37,10 @@ def connect(port: int, stack: ExitStack, said: bytes) -> socket.socket:
 
 
 def is_answered(client: socket.socket) -> bool:
-    said = b""
-    while not said.endswith(b"\r\n\r\nok") and (part := client.recv(1000)):
-        said += part
-    return said.startswith(b"HTTP/1.1 200 OK")
+    answer = b""
+    while not answer.endswith(b"\r\n\r\nok") and (part := client.recv(1000)):
+        answer += part
+    return answer.startswith(b"HTTP/1.1 200 OK")
 
 
 def test_idle_connections_make_room_for_new_ones(port: int, stack: ExitStack) -> None:

@@ -47,8 +47,8 @@ class Roles:
 
     def prepare(self) -> None:
         """Make Acme with a key."""
-        made = manage(self._folder, "create_product", "Acme", "--json", **self.settings)
-        self.key = json.loads(made.stdout)["ingestion_key"]
+        result = manage(self._folder, "create_product", "Acme", "--json", **self.settings)
+        self.key = json.loads(result.stdout)["ingestion_key"]
 
     def start(self, name: str) -> None:
         command = [sys.executable, *ROLES[name]]

@@ -147,10 +147,10 @@ def test_each_kind_of_request_has_processes_of_its_own(connect: Connect) -> None
 
 
 def test_a_page_process_that_computes_delays_no_data(connect: Connect) -> None:
-    kept = connect()
-    page = kept.ask(PAGE).process
+    connection = connect()
+    page = connection.ask(PAGE).process
     # It has given the connection back.
-    assert kept.ask(HEALTH).process != page
+    assert connection.ask(HEALTH).process != page
     with stopped(page):
         waiting = [connect() for _ in range(20)]
         for client in waiting:
@@ -158,18 +158,18 @@ def test_a_page_process_that_computes_delays_no_data(connect: Connect) -> None:
         assert all(connect().ask(DOOR).status == 200 for _ in range(10))
         assert connect().ask(HEALTH).status == 200
         # Also on a connection that the page process answered on before.
-        assert kept.ask(DOOR).status == 200
+        assert connection.ask(DOOR).status == 200
     assert all(client.read().process == page for client in waiting)
 
 
 def test_a_connection_may_mix_what_it_asks_for(connect: Connect) -> None:
     client = connect()
-    asked = [PAGE, DOOR, DOOR, PAGE, PAGE, HEALTH, DOOR, PAGE]
-    answers = [client.ask(path, b"a" * 10) for path in asked]
-    assert [answer.read for answer in answers] == [10] * len(asked)
+    requests = [PAGE, DOOR, DOOR, PAGE, PAGE, HEALTH, DOOR, PAGE]
+    answers = [client.ask(path, b"a" * 10) for path in requests]
+    assert [answer.read for answer in answers] == [10] * len(requests)
     assert len({answer.body.split()[1] for answer in answers}) == 1, "the client's own port"
     by_kind: dict[str, set[int]] = {}
-    for path, answer in zip(asked, answers, strict=True):
+    for path, answer in zip(requests, answers, strict=True):
         by_kind.setdefault(PAGE if path == PAGE else DOOR, set()).add(answer.process)
     pages, doors = by_kind[PAGE], by_kind[DOOR]
     assert len(pages) == len(doors) == 1 and pages != doors
@@ -177,9 +177,9 @@ def test_a_connection_may_mix_what_it_asks_for(connect: Connect) -> None:
 
 def test_pipelined_requests_are_answered_in_order(connect: Connect) -> None:
     client = connect()
-    asked = [(PAGE, 3), (DOOR, 5), (PAGE, 0), (PAGE, 7), (DOOR, 1)]
-    client.socket.sendall(b"".join(request(path, b"a" * length) for path, length in asked))
-    assert [client.read().read for _ in asked] == [length for _, length in asked]
+    requests = [(PAGE, 3), (DOOR, 5), (PAGE, 0), (PAGE, 7), (DOOR, 1)]
+    client.socket.sendall(b"".join(request(path, b"a" * length) for path, length in requests))
+    assert [client.read().read for _ in requests] == [length for _, length in requests]
     assert client.ask(DOOR).status == 200
 
 
@@ -187,8 +187,8 @@ def test_pipelined_requests_are_answered_in_order(connect: Connect) -> None:
 def test_a_body_is_handed_over_in_any_number_of_pieces(length: int, connect: Connect) -> None:
     client = connect()
     assert client.ask(PAGE, b"a" * length).read == length
-    sent = request(PAGE, b"a" * length)
-    for piece in (sent[:3], sent[3:30], sent[30:-1], sent[-1:]):
+    data = request(PAGE, b"a" * length)
+    for piece in (data[:3], data[3:30], data[30:-1], data[-1:]):
         client.socket.sendall(piece)
         # A piece of its own on the wire.
         assert connect().ask(HEALTH).status == 200
@@ -247,10 +247,10 @@ def test_a_killed_page_process_ends_what_it_answered_and_is_replaced(
 
 
 def test_a_killed_ingestion_process_is_replaced(connect: Connect, server: Server) -> None:
-    kept = connect()
-    ingestion = kept.ask(DOOR).process
+    connection = connect()
+    ingestion = connection.ask(DOOR).process
     os.kill(ingestion, signal.SIGKILL)
-    assert kept.is_closed()
+    assert connection.is_closed()
     assert connect().ask(DOOR).process != ingestion
     assert connect().ask(PAGE).status == 200
 
@@ -292,8 +292,8 @@ def test_process_kind_agrees_with_the_ingestion_urls() -> None:
             pattern.callback, "cls", None
         )
         # Ingestion processes also serve what SDKs load before they send.
-        known = doors if view and issubclass(view, CorsView) else others
-        known |= spellings(str(pattern.pattern))
+        kinds = doors if view and issubclass(view, CorsView) else others
+        kinds |= spellings(str(pattern.pattern))
     assert len(doors) > 15
     assert {
         path for path in doors if handover.process_kind(path.encode()) != handover.INGESTION

@@ -20,8 +20,8 @@ NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
 
 def test_lines_of_children_become_objects_with_their_name() -> None:
-    known = json.loads(add_process_name("web", '{"time": "t", "message": "m"}', NOON))
-    assert known == {"time": "t", "message": "m", "process": "web"}
+    line = json.loads(add_process_name("web", '{"time": "t", "message": "m"}', NOON))
+    assert line == {"time": "t", "message": "m", "process": "web"}
     for text in ("LOG:  checkpoint", "[1]", "12", '"text"', ""):
         assert json.loads(add_process_name("postgres", text, NOON)) == {
             "time": "2026-03-02T12:00:00.000+00:00",
@@ -37,8 +37,8 @@ def test_lines_of_up_become_objects() -> None:
     console.say("Stopping.")
     console.plain("Running.\nHere.")
     console.output().write("35% done, 100 accounts\n")
-    said = [json.loads(line) for line in output.getvalue().splitlines()]
-    assert [(one["process"], one["message"]) for one in said] == [
+    lines = [json.loads(line) for line in output.getvalue().splitlines()]
+    assert [(one["process"], one["message"]) for one in lines] == [
         ("up", "Stopping."),
         ("up", "Running."),
         ("up", "Here."),
@@ -49,7 +49,7 @@ def test_lines_of_up_become_objects() -> None:
 @pytest.mark.slow
 def test_every_line_of_a_web_server_of_its_own_is_an_object(tmp_path: Path) -> None:
     port = free_port()
-    given: dict[str, Any] = {
+    variables: dict[str, Any] = {
         "DATABASE_URL": f"postgresql://eds@127.0.0.1:{free_port()}/eds",
         "EDS_SECRET_KEY": "s" * 60,
         "EDS_ENCRYPTION_KEYS": ",".join(map(str, settings.ENCRYPTION_KEYS)),
@@ -59,7 +59,7 @@ def test_every_line_of_a_web_server_of_its_own_is_an_object(tmp_path: Path) -> N
         server = subprocess.Popen(
             [sys.executable, "manage.py", "serve", "--port", str(port)],
             cwd=settings.BASE_DIR,
-            env=clean_environment(tmp_path, **given),
+            env=clean_environment(tmp_path, **variables),
             stdout=log,
             stderr=log,
         )

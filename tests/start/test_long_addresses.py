@@ -45,14 +45,16 @@ def test_a_longer_address_is_refused_in_the_documented_shape(
 ) -> None:
     status, content_type, body = get(port, f"/v2/users?match_value={'x' * length}")
     assert (status, content_type) == (414, "application/json")
-    told = msgspec.json.decode(body)
-    assert told["error"] == {
+    error = msgspec.json.decode(body)
+    assert error["error"] == {
         "code": "uri_too_long",
         "message": "The method and the address must be at most 8,190 bytes. "
         "Ask for a shorter value.",
     }
-    for method, path, said in operations(described):
+    for method, path, description in operations(described):
         if method == "get" and path.startswith("/v"):
-            assert shapes.faults(media(said["responses"]["414"])["schema"], told) == [], path
+            assert shapes.faults(media(description["responses"]["414"])["schema"], error) == [], (
+                path
+            )
     # The server goes on.
     assert get(port, "/")[0] == 200

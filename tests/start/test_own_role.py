@@ -67,7 +67,7 @@ def test_a_database_of_an_older_release_is_transferred_to_the_role(
 ) -> None:
     server = EmbeddedPostgres(data / "postgres", FAST)
     as_before = f"postgresql://{SUPERUSER}@/{DATABASE}?host={server.socket_dir}"
-    given = {
+    variables = {
         "DATABASE_URL": as_before,
         "EDS_SECRET_KEY": "s" * 60,
         "EDS_ENCRYPTION_KEYS": ",".join(map(str, settings.ENCRYPTION_KEYS)),
@@ -79,14 +79,14 @@ def test_a_database_of_an_older_release_is_transferred_to_the_role(
             operator.execute(f"REASSIGN OWNED BY {ROLE} TO {SUPERUSER}")
             owned = operator.execute(NOT_OURS, [ROLE] * 3).fetchall()
             assert ("engagement_product",) in owned and (DATABASE,) in owned
-        made = json.loads(manage(data, "create_product", "Acme", "--json", **given).stdout)
-    keys = given["EDS_ENCRYPTION_KEYS"]
+        product = json.loads(manage(data, "create_product", "Acme", "--json", **variables).stdout)
+    keys = variables["EDS_ENCRYPTION_KEYS"]
     ended = manage(data, "create_product", "Globex", EDS_ENCRYPTION_KEYS=keys)
     assert ended.returncode == 0, ended.stderr
     with running(server), superuser(server, DATABASE) as operator:
         assert operator.execute(NOT_OURS, [ROLE] * 3).fetchall() == []
         names = operator.execute("SELECT name FROM engagement_product ORDER BY id").fetchall()
-        assert names == [("Acme",), ("Globex",)] and made["product_id"] == 1
+        assert names == [("Acme",), ("Globex",)] and product["product_id"] == 1
         rights = operator.execute(
             "SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication FROM pg_roles "
             "WHERE rolname = %s",

@@ -38,11 +38,11 @@ time.sleep(60)
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux sends the signal.")
 def test_a_worker_that_replaced_itself_ends_with_its_parent(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, WORKER, str(tmp_path)])
-    written = tmp_path / "pid"
+    pid_file = tmp_path / "pid"
     try:
-        until(lambda: written.exists() and written.read_text() != "", "the new worker")
+        until(lambda: pid_file.exists() and pid_file.read_text() != "", "the new worker")
     finally:
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-    worker = Path("/proc", written.read_text())
+    worker = Path("/proc", pid_file.read_text())
     until(lambda: not worker.exists(), "the end of the worker")

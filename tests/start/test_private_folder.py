@@ -49,8 +49,10 @@ def test_open_permissions_are_removed_and_logged(
     with caplog.at_level(logging.WARNING), preflight.lock_data_dir(tmp_path):
         assert not mode(tmp_path) & 0o067
         assert mode(tmp_path / "secrets.json") == mode(tmp_path / "up.lock") == 0o600
-    said = [record.getMessage() for record in caplog.records]
-    assert [str(tmp_path) in line and "open to other users" in line for line in said] == [True] * 2
+    messages = [record.getMessage() for record in caplog.records]
+    assert [str(tmp_path) in line and "open to other users" in line for line in messages] == [
+        True
+    ] * 2
     caplog.clear()
     with preflight.lock_data_dir(tmp_path):
         assert caplog.records == []
@@ -80,8 +82,8 @@ def test_only_postgresqls_user_reaches_its_files(reachable: Path) -> None:
     data.mkdir(mode=0o700)
     server = EmbeddedPostgres(data / "postgres")
     server.initialise()
-    found = data.stat()
+    status = data.stat()
     if os.geteuid() == 0:
-        assert found.st_gid == server.folder.stat().st_gid
+        assert status.st_gid == server.folder.stat().st_gid
         assert subprocess.run(["ls", data], user=65534, group=65534, extra_groups=[]).returncode
-    assert not stat.S_IMODE(found.st_mode) & 0o067
+    assert not stat.S_IMODE(status.st_mode) & 0o067

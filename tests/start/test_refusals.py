@@ -59,8 +59,8 @@ def something_else() -> Iterator[int]:
 @pytest.mark.parametrize("command", ["up", "serve"])
 def test_a_port_in_use(tmp_path: Path, taken_port: int, command: str) -> None:
     url = f"postgresql://eds:{PASSWORD}@127.0.0.1:{free_port()}/eds"
-    said = refusal(tmp_path, command, "--port", str(taken_port), DATABASE_URL=url, **SECRETS)
-    assert f"cannot listen on 127.0.0.1:{taken_port}" in said
+    sentence = refusal(tmp_path, command, "--port", str(taken_port), DATABASE_URL=url, **SECRETS)
+    assert f"cannot listen on 127.0.0.1:{taken_port}" in sentence
 
 
 @pytest.mark.slow
@@ -74,30 +74,30 @@ def test_a_malformed_database_url(tmp_path: Path, url: str) -> None:
 
 @pytest.mark.slow
 def test_a_malformed_address_of_a_replica(tmp_path: Path) -> None:
-    said = refusal(tmp_path, "up", EDS_REPLICA_URL=f"mysql://eds:{PASSWORD}@127.0.0.1/eds")
-    assert "EDS_REPLICA_URL must look like" in said
+    sentence = refusal(tmp_path, "up", EDS_REPLICA_URL=f"mysql://eds:{PASSWORD}@127.0.0.1/eds")
+    assert "EDS_REPLICA_URL must look like" in sentence
 
 
 @pytest.mark.slow
 def test_an_unreachable_database(tmp_path: Path) -> None:
     url = f"postgresql://eds:{PASSWORD}@127.0.0.1:{free_port()}/eds"
-    said = refusal(tmp_path, "up", "--port", str(free_port()), DATABASE_URL=url, **SECRETS)
-    assert "the database cannot be reached" in said
+    sentence = refusal(tmp_path, "up", "--port", str(free_port()), DATABASE_URL=url, **SECRETS)
+    assert "the database cannot be reached" in sentence
 
 
 @pytest.mark.slow
 def test_a_server_that_is_not_postgresql(tmp_path: Path, something_else: int) -> None:
     url = f"postgresql://eds:{PASSWORD}@127.0.0.1:{something_else}/eds"
-    said = refusal(tmp_path, "up", "--port", str(free_port()), DATABASE_URL=url, **SECRETS)
-    assert "the database cannot be reached" in said
+    sentence = refusal(tmp_path, "up", "--port", str(free_port()), DATABASE_URL=url, **SECRETS)
+    assert "the database cannot be reached" in sentence
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", sorted(SECRETS))
 def test_a_missing_secret_with_a_database_of_ones_own(tmp_path: Path, missing: str) -> None:
-    given = {name: value for name, value in SECRETS.items() if name != missing}
+    secrets = {name: value for name, value in SECRETS.items() if name != missing}
     url = f"postgresql://eds:{PASSWORD}@127.0.0.1/eds"
-    assert f"{missing} is not set" in refusal(tmp_path, "up", DATABASE_URL=url, **given)
+    assert f"{missing} is not set" in refusal(tmp_path, "up", DATABASE_URL=url, **secrets)
 
 
 @pytest.mark.slow
@@ -126,15 +126,15 @@ def test_a_data_folder_that_cannot_be_written(tmp_path: Path, command: str) -> N
     # Whoever runs the tests may be root, who may write everywhere but below a file.
     file = tmp_path / "file"
     file.touch()
-    said = refusal(file / "data", command)
-    assert "cannot be written" in said
-    assert "set EDS_DATA_DIR to a folder that can" in said
+    sentence = refusal(file / "data", command)
+    assert "cannot be written" in sentence
+    assert "set EDS_DATA_DIR to a folder that can" in sentence
 
 
 @pytest.mark.slow
 def test_a_command_before_the_tables_are_there(tmp_path: Path) -> None:
-    said = refusal(tmp_path, "create_product", "Acme")
-    assert "run `python manage.py migrate` first" in said
+    sentence = refusal(tmp_path, "create_product", "Acme")
+    assert "run `python manage.py migrate` first" in sentence
 
 
 @pytest.mark.parametrize("found", [(2, 7, 18), (3, 6, 9), (3, 10, 14)])

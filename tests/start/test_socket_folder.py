@@ -79,6 +79,6 @@ def test_a_folder_of_another_user_is_refused_and_unchanged(
 def test_the_folder_is_private_and_reusable(server: EmbeddedPostgres) -> None:
     for _ in range(2):
         server.initialise()
-        found = server.socket_dir.lstat()
-        assert stat.S_IMODE(found.st_mode) == 0o700
-        assert found.st_uid == server.folder.stat().st_uid
+        status = server.socket_dir.lstat()
+        assert stat.S_IMODE(status.st_mode) == 0o700
+        assert status.st_uid == server.folder.stat().st_uid
