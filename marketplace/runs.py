@@ -266,9 +266,8 @@ def without_export(run: SyncRun) -> dict[str, Any] | None:
 def has_started_over(run: SyncRun) -> bool:
     """Whether the run may read licenses again that it has written, and counts them again."""
     before = run.connection
-    return (run.report, run.splits_insights) != (before.report, before.splits_insights) or (
-        run.export or {}
-    ).get("requests", 1) != 1
+    is_read_otherwise = run.report != before.report or run.splits_insights != before.splits_insights
+    return is_read_otherwise or bool(run.export and run.export.get("is_repeated"))
 
 
 # --- Other ways to read the lists -----------------------------------------------------------
