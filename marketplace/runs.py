@@ -255,12 +255,19 @@ def store_export(run: SyncRun, export: Any, counters: dict[str, int] | None = No
             FailedRecord.objects.filter(pk__in=listed[counters["failed"] :]).delete()
 
 
+def without_export(run: SyncRun) -> dict[str, Any] | None:
+    """What to note of an export that is given up: the counters from before its list. None if the
+    run does not read exports, but tries to."""
+    if run.report != Report.EXPORT or run.export is None:
+        return None
+    return {**run.export, "id": "", "requests": 0}
+
+
 def has_started_over(run: SyncRun) -> bool:
     """Whether the run may read licenses again that it has written, and counts them again."""
     before = run.connection
-    return (run.report, run.splits_insights) != (before.report, before.splits_insights) or (
-        run.export or {}
-    ).get("requests", 1) != 1
+    is_read_otherwise = run.report != before.report or run.splits_insights != before.splits_insights
+    return is_read_otherwise or bool(run.export and run.export.get("is_repeated"))
 
 
 # --- Other ways to read the lists -----------------------------------------------------------
@@ -269,12 +276,19 @@ def has_started_over(run: SyncRun) -> bool:
 def try_report(run: SyncRun, report: Report, reason: str) -> None:
     """Have any worker try another way at once. The run keeps its position until that brings a
     page."""
-    _leave(run, State.WAITING, trial_report=report, trial_reason=reason, export=None)
+    _leave(
+        *(run, State.WAITING),
+        trial_report=report,
+        trial_reason=reason,
+        export=without_export(run),
+    )
 
 
 def adopt_trial(run: SyncRun) -> None:
     """Start *run* over in the way that was tried; the caller stores it. What was imported stays,
     and accounts stay counted."""
+    if run.trial_report != Report.EXPORT:
+        run.export = None
     run.report, run.trial_report = run.trial_report, ""
     for name, value in _start_values().items():
         setattr(run, name, value)

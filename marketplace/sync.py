@@ -371,9 +371,8 @@ def _give_up_attempt(
         return
     is_unavailable = isinstance(failure, MarketplaceUnavailable)
     retry_after = getattr(failure, "retry_after", None) or 0.0
-    export = None if run.trial_report else run.export
-    if export is not None and not is_unavailable:
-        export = {**export, "id": "", "requests": 0}
+    keeps_export = is_unavailable and not run.trial_report
+    export = run.export if keeps_export else runs.without_export(run)
     delay = timedelta(seconds=retry_after)
     runs.suspend(run, texts.sync_error(failure), delay, now, export=export)
 

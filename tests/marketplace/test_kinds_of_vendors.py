@@ -41,6 +41,8 @@ from tests.marketplace.connections import (
 
 pytestmark = pytest.mark.django_db
 
+LICENSES = Endpoint.LICENSES
+
 
 def become(simulator: Simulator, **kind: Any) -> None:
     """Make the simulated vendor another kind."""
@@ -191,14 +193,20 @@ def test_an_export_that_disappears_midway_counts_no_license_twice(
         now = max(latest(connection).due_at, NOON)
         with pytest.raises(Killed):
             work(connection, now, on_pages_written=kill)
+        if is_failing:
+            # All other ways fail, too, and then the run is put off.
+            simulator.add_faults(
+                ExportStatus(on=Endpoint.EXPORT_STATUS, status="FAILED", times=1),
+                ErrorStatus(on=LICENSES, status=500),
+            )
+            for _ in range(3):
+                assert work(connection, now).state == RunState.WAITING
+            assert latest(connection).due_at > now
+            simulator.clear_faults()
         simulator.exports.clear()
         simulator.feed.add(*licenses(simulator, 3), at=0)
         for _ in range(3):
             simulator.feed.remove(len(UNREADABLE) + 3)
-        if is_failing:
-            # The run is put off, and forgets the export but not what it has counted.
-            simulator.add_faults(ErrorStatus(on=Endpoint.EXPORT, status=404, times=1))
-            assert work(connection, now).state == RunState.WAITING
     run = work_to_the_end(connection)
     assert (run.state, run.note) == (RunState.SUCCEEDED, "")
     assert counters(run) == {

@@ -29,6 +29,7 @@ from tests.admin.conftest import logged_in
 from tests.marketplace.connections import (
     DAY,
     Kind,
+    State,
     a_license,
     accounts,
     details_of,
@@ -203,6 +204,8 @@ def test_a_vendor_from_the_form_to_the_page_and_the_metrics(
     address = reverse("admin:marketplace_connection_change", args=[connection.pk])
     html = unescape(root.get(address).content.decode())
     assert story.shown in html
+    connection.refresh_from_db()
+    assert ("Syncs run every 6 hours." in html) == (connection.state == State.ACTIVE)
     problems = problems_in_metrics(settings)
     assert len(problems) == bool(story.problem)
     for part in story.problem:
