@@ -24,6 +24,8 @@ from harness.service import Service
 NAME, PASSWORD = f"benchmark-{token_hex(4)}", token_hex(16)
 # A person does not wait, for any page.
 SECONDS = 1.0
+# Of a page's HTML before compression.
+KILOBYTES = 60.0
 # Nor for a list, whichever column it is sorted by.
 LIST_SECONDS = 0.3
 SORTED = {
@@ -116,6 +118,7 @@ def measure(options: argparse.Namespace) -> Report:
     with reading.both_sizes(options) as (small, few_product, large, many_product):
         progress("Computing the stored orders.")
         seconds = large.run_json("-m", "benchmarks.within", "compute_orders", timeout=3600)
+        # A web server ends a connection that waits meanwhile.
         few, many = log_in(small, "small"), log_in(large, "large")
         few_paths = paths(few, few_product["product_id"])
         many_paths = paths(many, many_product["product_id"])
@@ -125,7 +128,9 @@ def measure(options: argparse.Namespace) -> Report:
             opened = {"small": (few, few_paths[name]), "large": (many, path)}
             times = reading.in_turn(opened, options.rounds)
             ratio = times["large"] / times["small"]
-            pages.append({"p50 in ms": name, **times, "large/small": ratio})
+            kilobytes = len(many.read(path)) / 1000
+            row = {"p50 in ms": name, **times, "large/small": ratio}
+            pages.append({**row, "HTML in KB": kilobytes})
         progress("Counting statements.")
         statements = large.run_json(
             "-m", "benchmarks.statements", f"login:{NAME}", *many_paths.values(), timeout=3600
@@ -141,6 +146,9 @@ def measure(options: argparse.Namespace) -> Report:
     slowest = max(pages, key=lambda page: float(page["large"]))
     yield Result("the slowest page of the large side", slowest["p50 in ms"])
     yield Result("its seconds", slowest["large"] / 1000, at_most=SECONDS)
+    heaviest = max(pages, key=lambda page: float(page["HTML in KB"]))
+    yield Result("the heaviest page of the large side", heaviest["p50 in ms"])
+    yield Result("its kilobytes of HTML", heaviest["HTML in KB"], at_most=KILOBYTES)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

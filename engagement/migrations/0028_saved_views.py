@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0026_watches_stale'),
+        ('engagement', '0027_invites'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
