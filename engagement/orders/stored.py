@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 MAX_LIVE_ROWS = 30_000
 CHUNK_SIZE = 2_000
 # Limit of a statement that computes an order.
-STATEMENT_TIMEOUT_SECONDS = 60.0
+STATEMENT_TIMEOUT_SECONDS = 180.0
 # The largest share of the time that computing orders may take. One that somebody waits for is
 # computed at once, and the others wait longer.
 MAX_TIME_SHARE = 0.05
