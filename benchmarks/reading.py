@@ -2,11 +2,13 @@
 
 Each size has a database and a web server of its own; the same requests go to both in turn. The
 large one is also read with the limit of requests a minute switched on, which is compared with off.
-What each page asks the database is counted on the large one.
+What each page asks the database is counted on the large one. Then accounts are read in bulk: with
+five traits, as far as --bulk says, and compared with lean pages.
 """
 
 import argparse
 import json
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -30,9 +32,14 @@ HIGHEST, MEMBERS, COUNTS = "highest account, expanded", "segment members", "segm
 # The pages that are compared with the small side.
 COMPARED = (FIRST, DEEP, ACCOUNT)
 TIMES_THE_SMALL = 1.5
+TRAITS, METRICS = "first page with five traits", "first page with traits and metrics"
+FIVE = "domain,country,industry,plan,createdAt"
 # The pages of a list whose statements are limited.
-LISTS = (FIRST, DEEP, MEMBERS)
+LISTS = (FIRST, DEEP, MEMBERS, TRAITS, METRICS)
 STATEMENTS_A_PAGE = 6
+BULK_PAGE, REQUESTS_PER_MINUTE, ALL_ACCOUNTS = 500, 600, 1_000_000
+BULK_MINUTES = 15
+TIMES_THE_LEAN = 2.0
 
 
 class Product:
@@ -93,6 +100,8 @@ def paths(product: Product, walk: Walk, account: int) -> dict[str, str]:
         ACCOUNT: product.path(f"/v2/accounts/{account}", expand=EXPANSIONS),
         HIGHEST: product.path(f"/v2/accounts/{walk.highest}", expand=EXPANSIONS),
         MEMBERS: product.path(members, limit=PAGE),
+        TRAITS: product.path("/v2/accounts", limit=PAGE, expand="traits", traits=FIVE),
+        METRICS: product.path("/v2/accounts", limit=PAGE, expand="traits,metrics", traits=FIVE),
         COUNTS: product.path("/v2/segments", expand="counts"),
     }
 
@@ -160,18 +169,54 @@ def measure(options: argparse.Namespace) -> Report:
             )
             if options.explain:
                 yield Table(name, statements[path])
+        progress("Reading in bulk.")
+        lean = read_in_bulk(large_side, options.bulk)
+        bulk = read_in_bulk(large_side, options.bulk, expand="traits", traits=FIVE)
     yield Table("pages", pages)
     yield Result("number of the deep page, small", fewer.depth)
     yield Result("number of the deep page, large", more.depth, must_be=options.depth)
     yield Result("active users of the account, small", fewer.active_users[fewer.highest])
     yield Result("active users of the account, large", more.active_users[alike])
     yield Result("active users of the highest account, large", more.active_users[more.highest])
+    yield Result("accounts read in bulk", bulk.accounts)
+    yield Result("lean accounts/s in bulk", lean.accounts / lean.seconds)
+    yield Result("accounts with five traits/s in bulk", bulk.accounts / bulk.seconds)
+    ratio = bulk.seconds / bulk.accounts * lean.accounts / lean.seconds
+    yield Result("bulk: with five traits / lean", ratio, at_most=TIMES_THE_LEAN)
+    yield Result(
+        "minutes for 1,000,000 accounts with five traits", bulk.minutes, at_most=BULK_MINUTES
+    )
     for page in pages:
         name = page["p50 in ms"]
         if name in COMPARED:
             yield Result(f"{name}: large / small", page["large/small"], at_most=TIMES_THE_SMALL)
         if name in LISTS:
             yield Result(f"{name}: statements", page["statements"], at_most=STATEMENTS_A_PAGE)
+
+
+class BulkRead(NamedTuple):
+    """How many accounts were read, and how long it took."""
+
+    accounts: int
+    seconds: float
+
+    @property
+    def minutes(self) -> float:
+        """For all accounts, by one client that keeps to the limit of requests a minute."""
+        requests = ALL_ACCOUNTS / BULK_PAGE
+        return max(ALL_ACCOUNTS * self.seconds / self.accounts / 60, requests / REQUESTS_PER_MINUTE)
+
+
+def read_in_bulk(product: Product, at_least: int, **parameters: object) -> BulkRead:
+    """Follow the list of accounts until *at_least* as many are read, or all."""
+    path: str | None = product.path("/v2/accounts", limit=BULK_PAGE, **parameters)
+    accounts, started = 0, time.perf_counter()
+    while path and accounts < at_least:
+        page = product.client.read_json(path)
+        accounts += len(page["data"])
+        following = page["_links"].get("next")
+        path = following and "{0.path}?{0.query}".format(urlsplit(following))
+    return BulkRead(accounts, time.perf_counter() - started)
 
 
 def in_turn(read: dict[str, tuple[Client, str]], rounds: int) -> dict[str, float]:
@@ -199,6 +244,9 @@ def sizes(parser: argparse.ArgumentParser) -> None:
 def arguments(parser: argparse.ArgumentParser) -> None:
     sizes(parser)
     parser.add_argument("--depth", type=int, default=1000, help="number of the deep page")
+    parser.add_argument(
+        "--bulk", type=int, default=ALL_ACCOUNTS, metavar="ACCOUNTS", help="accounts read in bulk"
+    )
     parser.add_argument("--explain", action="store_true", help="print the plans of the large side")
     parser.add_argument("--rounds", type=int, default=50, help="turns of each page")
 

@@ -26,13 +26,24 @@ from engagement import tasks as scoring  # noqa: E402
 from engagement.core import credentials  # noqa: E402
 from engagement.database import sql  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
-from engagement.models import EventName, EventWeight, Workspace  # noqa: E402
+from engagement.models import (  # noqa: E402
+    EventName,
+    EventWeight,
+    ScoreSet,
+    StoredOrder,
+    Workspace,
+)
+from engagement.orders import stored  # noqa: E402
 from engagement.rescoring import sets  # noqa: E402
+from engagement.rescoring.rescore import rescore  # noqa: E402
 from ingestion import tasks  # noqa: E402
 from ingestion.bulk import exporting, files, importing  # noqa: E402
 from ingestion.drain import processing  # noqa: E402
 from ingestion.models import IngestionKey  # noqa: E402
 from ingestion.payloads import encode  # noqa: E402
+from notifications.models import Destination, Subscription, Watch  # noqa: E402
+from notifications.watching.sweep import sweep as sweep_watches  # noqa: E402
+from notifications.watching.watches import assign_watch  # noqa: E402
 
 _COPY: LiteralString = """
     COPY ingestion_inboxmessage (received_at, key_digest, key_hint, payload)
@@ -54,6 +65,16 @@ def fill(messages: str, key: str) -> dict[str, Any]:
 
     sql.copy(_COPY, ("timestamptz", "bytea", "text", "bytea"), rows())
     return {"messages": int(messages), "tracks": tracks}
+
+
+def compute_orders() -> dict[str, Any]:
+    """Compute the stored orders of all large score sets at once, as if somebody waited for each."""
+    stored.refresh_due(timezone.now(), lambda: True)
+    missing = StoredOrder.objects.filter(version=0)
+    missing.update(computed_at=None, used_at=timezone.now())
+    stored.refresh_due(timezone.now(), lambda: False)
+    seconds = StoredOrder.objects.values_list("scope", "column", "seconds")
+    return {f"{scope} {column}": duration for scope, column, duration in seconds}
 
 
 def fill_and_wake(messages: str, key: str) -> dict[str, Any]:
@@ -152,7 +173,47 @@ def export_lines(path: str, product_id: str) -> dict[str, Any]:
     return {"lines": lines, "seconds": time.monotonic() - started, "peak_mb": peak}
 
 
+def score_all() -> dict[str, Any]:
+    """Work off the rescore queue and build requested sets; seconds, and whether nothing is left."""
+    watch = Stopwatch()
+    rescore(timezone.now())
+    building = ScoreSet.objects.exclude(state=ScoreSet.State.CURRENT).exists()
+    is_done = Workspace.objects.filter(scores__isnull=False).exists() and not building
+    return {"is_done": is_done, **watch.read()}
+
+
+def subscribe(product_id: str, count: str) -> dict[str, Any]:
+    """Replace the product's subscriptions: each is about a set of its own, and starts now."""
+    product = int(product_id)
+    Watch.objects.filter(product=product).delete()
+    Destination.objects.filter(product=product).delete()
+    destination = Destination.objects.create(
+        product_id=product, kind="webhook", name="CRM", address="https://example.com/",
+        state=Destination.State.ACTIVE,
+    )  # fmt: skip
+    workspace = Workspace.objects.get(product=product)
+    for place in range(int(count)):
+        subscription = Subscription.objects.create(
+            product_id=product, workspace=workspace, destination=destination, scope="account",
+            trigger="score_crossed", direction="up", threshold=1 + 98 * place / int(count),
+        )  # fmt: skip
+        assign_watch(subscription)
+    return sweep()
+
+
+def sweep() -> dict[str, Any]:
+    """Look at all watched sets once; seconds, and how many there were."""
+    Watch.objects.update(swept_at=None)
+    ScoreSet.objects.update(benchmarks_stale=False)
+    watch = Stopwatch()
+    return {"swept": sweep_watches(timezone.now()), **watch.read()}
+
+
 COMMANDS = {
+    "score_all": score_all,
+    "subscribe": subscribe,
+    "sweep": sweep,
+    "compute_orders": compute_orders,
     "fill": fill,
     "fill_and_wake": fill_and_wake,
     "change_weight": change_weight,

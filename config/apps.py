@@ -22,6 +22,8 @@ class ServiceConfig(AppConfig):
     def ready(self) -> None:
         # Tasks declared with @shared_task belong to this Celery application from now on.
         import_module("config.celery")
+        # Models cannot be imported earlier.
+        import_module("config.notification_sources").register_sources()
         connection_created.connect(keepalive.configure_connection)
         # Django sends this only for apps with models, and this app has none.
         post_migrate.connect(_install_queues, sender=apps.get_app_config("ingestion"))

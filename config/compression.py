@@ -1,4 +1,4 @@
-"""Compression of responses: pages, data of the APIs, and static files.
+"""Compression of pages and static files. The read API compresses its own responses.
 
 The length of a compressed page tells how much of it repeats, and so may betray a secret next to
 text that an attacker chose (BREACH). Sessions are SameSite, so no other site can request a page as
@@ -21,10 +21,6 @@ from whitenoise.responders import StaticFile
 
 from engagement.core.page_secrets import shows_secret
 
-# Shorter responses fit into one packet anyway.
-MIN_BYTES = 1000
-# The lowest level: the others take up to three times as long for JSON and save little.
-DATA_LEVEL = 1
 FILE_LEVEL = 9
 FILES = ("text/", "application/json", "application/javascript", "image/svg+xml")
 # Downloads are sent while they are built.
@@ -33,20 +29,6 @@ PAGES = ("text/html", "application/json")
 
 def accepts_gzip(request: HttpRequest) -> bool:
     return "gzip" in request.META.get("HTTP_ACCEPT_ENCODING", "")
-
-
-def compress_data(request: HttpRequest, response: HttpResponse) -> None:
-    """Compress the response of an API, if it is worth it and the client accepts it.
-
-    Requests to an API have a token and no cookie, so no website can make them for somebody else.
-    """
-    if len(response.content) < MIN_BYTES or response.has_header("Content-Encoding"):
-        return
-    patch_vary_headers(response, ("Accept-Encoding",))
-    if accepts_gzip(request):
-        response.content = compress(response.content, DATA_LEVEL, mtime=0)
-        response.headers["Content-Encoding"] = "gzip"
-        response.headers["Content-Length"] = str(len(response.content))
 
 
 class PageCompressionMiddleware(GZipMiddleware):

@@ -8,10 +8,10 @@ import os
 import re
 import secrets
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 from urllib.request import (  # type: ignore[attr-defined]  # the second is not in the stubs
     getproxies_environment,
     proxy_bypass_environment,
@@ -144,6 +144,45 @@ def broker_url(name: str, default: str) -> str:
 def comma_separated(name: str, default: str = "") -> list[str]:
     """Return the items of a comma-separated list, without empty ones."""
     return _items(text(name, default))
+
+
+def email(name: str) -> dict[str, Any]:
+    """Return Django's settings of the mail server at the variable's URL; empty if it is not set."""
+    value = text(name)
+    if not value:
+        return {}
+    try:
+        parts = urlsplit(value)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    ports = {"smtp": 25, "smtp+tls": 587, "smtps": 465}
+    if not host or parts.scheme not in ports:
+        # The message leaves out the value, which may hold a password.
+        raise ImproperlyConfigured(
+            f"{name} must look like smtp+tls://user:password@host:587 (STARTTLS), "
+            "smtps://user:password@host:465 (TLS), or smtp://host:25 (neither)."
+        )
+    return {
+        "EMAIL_HOST": host,
+        "EMAIL_PORT": port or ports[parts.scheme],
+        "EMAIL_HOST_USER": unquote(parts.username or ""),
+        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_USE_TLS": parts.scheme == "smtp+tls",
+        "EMAIL_USE_SSL": parts.scheme == "smtps",
+        # Seconds of each step; a page waits for a test.
+        "EMAIL_TIMEOUT": 10,
+    }
+
+
+def networks(name: str) -> list[IPv4Network | IPv6Network]:
+    """Return comma-separated networks such as 10.0.0.0/8."""
+    try:
+        return [ip_network(item) for item in comma_separated(name)]
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"{name} must hold networks such as 10.0.0.0/8, separated by commas: {error}."
+        ) from None
 
 
 def _items(value: str) -> list[str]:

@@ -21,6 +21,7 @@ from engagement import telemetry
 from ingestion import prometheus as ingestion
 from ingestion.inbox import group_commit
 from marketplace import prometheus as marketplace
+from notifications import prometheus as notifications
 from readapi import prometheus as readapi
 from readapi import replica
 from readapi.errors import ReplicaUnavailable
@@ -169,6 +170,7 @@ class _MetricsCollector(Collector):
             ingestion.collect_metrics(self._now),
             engagement.collect_metrics(self._now),
             marketplace.collect_metrics(self._now),
+            notifications.collect_metrics(self._now),
             readapi.collect_metrics(),
         )
 

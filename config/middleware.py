@@ -13,7 +13,6 @@ from django.template.response import SimpleTemplateResponse
 from django.urls import resolve
 from django.utils import timezone
 
-from config.compression import compress_data
 from engagement.core import request_ids
 from engagement.database import sql
 from engagement.logins import time_zones
@@ -23,7 +22,7 @@ logger = logging.getLogger(__name__)
 # Machines call these: no session, cookies, CSRF, or static files.
 API_PREFIXES = (
     *("/v1/", "/v2/", "/segment", "/beacon/", "/sourceConfig", "/analytics"),
-    *("/healthz", "/readyz", "/metrics"),
+    *("/healthz", "/readyz", "/metrics", "/mcp"),
 )
 
 
@@ -44,10 +43,10 @@ class ApiFastPathMiddleware:
         response: HttpResponseBase = match.func(request, *match.args, **match.kwargs)
         if isinstance(response, SimpleTemplateResponse):
             response = response.render()
-        if isinstance(response, HttpResponse):
-            compress_data(request, response)
-            if not response.has_header("Content-Length"):
-                response.headers["Content-Length"] = str(len(response.content))
+        # That of a 304 would be the length of the response that the client has.
+        has_length = response.has_header("Content-Length") or response.status_code == 304
+        if isinstance(response, HttpResponse) and not has_length:
+            response.headers["Content-Length"] = str(len(response.content))
         request_ids.add_to_response(request, response)
         return response
 

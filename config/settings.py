@@ -138,6 +138,7 @@ INSTALLED_APPS = [
     "ingestion",
     "readapi",
     "marketplace",
+    "notifications",
 ]
 
 MIDDLEWARE = [
@@ -256,6 +257,9 @@ CELERY_TASK_QUEUES = [
 CELERY_TASK_ROUTES = {
     "engagement.tasks.*": {"queue": "scoring"},
     "marketplace.tasks.*": {"queue": "marketplace"},
+    # Sweeps read scores, and deliveries wait for others, as syncs do.
+    "notifications.tasks.sweep": {"queue": "scoring"},
+    "notifications.tasks.*": {"queue": "marketplace"},
 }
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_CONSUMER = "config.celery:QuietConsumer"
@@ -294,6 +298,9 @@ CELERY_BEAT_SCHEDULE = {
     # (marketplace.timetable).
     "resume marketplace syncs": _every(60, "marketplace.tasks.resume"),
     "maintain events": _every(600, "engagement.tasks.maintain"),
+    "watch for changes": _every(10, "notifications.tasks.sweep"),
+    "deliver notifications": _every(10, "notifications.tasks.deliver"),
+    "maintain notifications": _every(600, "notifications.tasks.maintain"),
 }
 
 # --- Promises that an operator may want to change ---------------------------------------------
@@ -310,6 +317,26 @@ MESSAGE_ID_RETENTION_DAYS = environment.integer("EDS_MESSAGE_ID_RETENTION_DAYS",
 DROPPED_RETENTION_DAYS = environment.integer("EDS_DROPPED_RETENTION_DAYS", 30, minimum=1)
 DROPPED_LIMIT = environment.integer("EDS_DROPPED_LIMIT", 20_000, minimum=1)
 QUARANTINE_RETENTION_DAYS = environment.integer("EDS_QUARANTINE_RETENTION_DAYS", 90, minimum=1)
+# Days for which notifications and their attempts are listed. Quiet periods, up to 30 days, look
+# back into them.
+NOTIFICATION_RETENTION_DAYS = environment.integer("EDS_NOTIFICATION_RETENTION_DAYS", 30, minimum=30)
+
+# --- Notifications ----------------------------------------------------------------------------
+
+_email = environment.email("EDS_EMAIL_URL")
+# Without a mail server nothing is sent, and forms offer no email.
+HAS_EMAIL = bool(_email)
+EMAIL_HOST = _email.get("EMAIL_HOST", "")
+EMAIL_PORT = _email.get("EMAIL_PORT", 25)
+EMAIL_HOST_USER = _email.get("EMAIL_HOST_USER", "")
+EMAIL_HOST_PASSWORD = _email.get("EMAIL_HOST_PASSWORD", "")
+EMAIL_USE_TLS = _email.get("EMAIL_USE_TLS", False)
+EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False)
+EMAIL_TIMEOUT = _email.get("EMAIL_TIMEOUT", 10)
+DEFAULT_FROM_EMAIL = environment.text("EDS_EMAIL_FROM", "eds@localhost")
+
+# Networks of ours that notifications may be sent to, also by http://. Others must be public.
+WEBHOOK_ALLOWED_NETWORKS = environment.networks("EDS_WEBHOOK_ALLOWED_NETWORKS")
 
 # --- The marketplace --------------------------------------------------------------------------
 

@@ -1,10 +1,9 @@
-"""Looks up a product's stored events, and its newest users and accounts, by when they arrived."""
+"""Looks up a product's stored events by when they arrived."""
 
 from datetime import datetime
 from typing import Any, LiteralString, NamedTuple
 
 from engagement.database import sql
-from engagement.models import Account, User
 
 
 class EventRow(NamedTuple):
@@ -27,20 +26,6 @@ _RECEIVED_AT = _EVENTS.format(which="received_at = %(at)s")
 _SINCE = _EVENTS.format(which="received_at >= %(since)s")
 _OF_ACCOUNT = _EVENTS.format(which="received_at >= %(since)s AND account_id = %(id)s")
 _OF_NAME = _EVENTS.format(which="received_at >= %(since)s AND event_name_id = %(id)s")
-
-# By the primary key alone: nothing else tells in which order they arrived.
-_NEWEST: LiteralString = """
-    SELECT id FROM {table}
-    WHERE id > (SELECT COALESCE(max(id), 0) FROM {table}) - %(ids)s
-      AND product_id = %(product)s AND is_identified
-    ORDER BY id DESC LIMIT %(limit)s
-"""
-_NEWEST_OF: dict[type[User] | type[Account], LiteralString] = {
-    User: _NEWEST.format(table="engagement_user"),
-    Account: _NEWEST.format(table="engagement_account"),
-}
-# The search for new users and accounts covers this many of the newest ids, of all products.
-NEWEST_IDS = 5_000
 
 
 def events_of_user(product_id: int, user_id: int, limit: int) -> list[EventRow]:
@@ -72,9 +57,3 @@ def _events(
 ) -> list[EventRow]:
     rows = sql.fetch(statement, {"product": product_id, "limit": limit, **parameters})
     return [EventRow(*row) for row in rows]
-
-
-def newest_ids(model: type[User] | type[Account], product_id: int, limit: int) -> list[int]:
-    """The ids of the product's newest identified users or accounts, newest first."""
-    parameters = {"ids": NEWEST_IDS, "product": product_id, "limit": limit}
-    return [id for (id,) in sql.fetch(_NEWEST_OF[model], parameters)]

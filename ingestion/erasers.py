@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import LiteralString
 
 import msgspec
+from django.db.models import Q
 
 from engagement.database import sql
 from engagement.messages import Alias
@@ -17,6 +18,7 @@ from ingestion.models import (
     InboxMessage,
     IngestionKey,
     QuarantinedMessage,
+    RecentMessage,
 )
 from ingestion.payloads import Payload, decode
 
@@ -42,9 +44,10 @@ _QUARANTINED: LiteralString = """
 
 
 def erase_subject(subject: SubjectRef, now: datetime) -> None:
-    """Delete the waiting, quarantined and dropped messages that mention the subject."""
+    """Delete the waiting, quarantined, dropped and listed messages that mention the subject."""
     _drop_waiting(subject, now)
     _delete_quarantined(subject)
+    _delete_recent(subject)
     column = "user_external_id" if subject.scope == SubjectScope.USER else "account_external_id"
     listed = DroppedMessage.objects.filter(product=subject.product_id)
     listed.filter(**{column: subject.external_id}).delete()
@@ -72,6 +75,15 @@ def _delete_quarantined(subject: SubjectRef) -> None:
     messages = {id: _decode(payload) for id, payload in rows}
     ids = [id for id, message in messages.items() if message is None or _mentions(message, subject)]
     QuarantinedMessage.objects.filter(pk__in=ids).delete()
+
+
+def _delete_recent(subject: SubjectRef) -> None:
+    listed = RecentMessage.objects.filter(product=subject.product_id)
+    if subject.scope == SubjectScope.ACCOUNT:
+        listed.filter(account_external_id=subject.external_id).delete()
+        return
+    is_user = Q(user_external_id=subject.external_id)
+    listed.filter(is_user | Q(previous_external_id=subject.external_id)).delete()
 
 
 def _bytes(subject: SubjectRef) -> bytes:

@@ -92,7 +92,7 @@ class DropReason(models.TextChoices):
     DUPLICATE = "duplicate", "Duplicate: a message with this message id was already received"
     FORGOTTEN = (
         "forgotten",
-        "Forgotten on request: it names a user or an account that was deleted for good",
+        "Forgotten on request: it names a user or an account that was deleted permanently",
     )
     DELETED_PRODUCT = "deleted_product", "Deleted product: the product of this key was deleted"
     ANONYMOUS = "anonymous", "Anonymous: it names no user"
@@ -101,7 +101,8 @@ class DropReason(models.TextChoices):
         "too_many_traits",
         "Too many traits: the user or account has no room for more; the rest was recorded",
     )
-    UNUSABLE = "unusable", "Unusable message: it could not be understood"
+    INVALID = "unusable", "Invalid message: it could not be understood"
+    READ_TOKEN = "read_token", "Read token: the request carried a read token as its ingestion key"
 
 
 class DroppedMessage(models.Model):
@@ -185,6 +186,87 @@ class HourCount(models.Model):
         return f"{self.hour} {self.reason or 'recorded'}: {self.count}"
 
 
+class RecentMessage(models.Model):
+    """One of a product's newest recorded messages, for the ingestion log.
+
+    Each product has a fixed number of slots for each kind of message. A message takes its slot from
+    an older one, so the table needs no retention. While many messages arrive, it has a sample.
+    """
+
+    pk = models.CompositePrimaryKey("product_id", "kind", "slot")
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    kind = models.CharField(max_length=10)
+    slot = models.SmallIntegerField()
+    arrival = models.BigIntegerField()
+    received_at = models.DateTimeField()
+    timestamp = models.DateTimeField()
+    user_external_id = models.TextField(blank=True)
+    previous_external_id = models.TextField(blank=True)
+    account_external_id = models.TextField(blank=True)
+    event = models.TextField(blank=True)
+    message_id = models.TextField(blank=True)
+    # The names of its traits, or of the first of them.
+    detail = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return f"message {self.arrival}"
+
+
+class RefusedRequest(models.Model):
+    """A request with a key of the product that got an error, without its body.
+
+    A product keeps the newest few of each ``code``. ``message`` and ``field`` are those of the
+    response, which quotes nothing of the request.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    received_at = models.DateTimeField()
+    endpoint = models.CharField(max_length=60)
+    kind = models.CharField(max_length=10)
+    status = models.PositiveSmallIntegerField()
+    code = models.CharField(max_length=40)
+    message = models.TextField()
+    field = models.CharField(max_length=60, blank=True)
+    key_hint = models.CharField(max_length=HINT_LENGTH, blank=True)
+    user_agent = models.CharField(max_length=100, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(F("product"), F("code"), F("id").desc(), name="refused_by_code"),
+            # Retention deletes the oldest.
+            models.Index(fields=["received_at"], name="refused_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.endpoint}: {self.status} {self.code}"
+
+
+class RefusedCount(models.Model):
+    """How many requests of an hour got an error with this code. Kept for some days."""
+
+    pk = models.CompositePrimaryKey("product_id", "hour", "code")
+    product = models.ForeignKey(
+        Product, on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    hour = models.DateTimeField()
+    code = models.CharField(max_length=40)
+    count = models.BigIntegerField()
+
+    class Meta:
+        indexes = [
+            # Retention deletes the oldest.
+            models.Index(fields=["hour"], name="refused_count_by_time"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.hour} {self.code}: {self.count}"
+
+
 class SeenMessageId(models.Model):
     """A sender's message id. A duplicate within the retention period has no effect.
 
@@ -214,7 +296,7 @@ class ImportedFile(models.Model):
     ``digest`` identifies the file (``ingestion.bulk.files.file_digest``). ``position`` is the
     number of its processed bytes, uncompressed. It moves in the transaction that records them, so
     an interrupted import resumes there and counts nothing twice. ``lines`` is the number of lines
-    up to it. The other counts are the outcomes of these lines; ``bad`` ones are invalid.
+    up to it. The other counts are the outcomes of these lines.
     """
 
     product = models.ForeignKey(Product, on_delete=models.CASCADE, db_index=False)
@@ -223,9 +305,9 @@ class ImportedFile(models.Model):
     position = models.BigIntegerField(default=0)
     lines = models.BigIntegerField(default=0)
     recorded = models.BigIntegerField(default=0)
-    repeated = models.BigIntegerField(default=0)
+    duplicates = models.BigIntegerField(default=0, db_column="repeated")
     forgotten = models.BigIntegerField(default=0)
-    bad = models.BigIntegerField(default=0)
+    invalid = models.BigIntegerField(default=0, db_column="bad")
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
 

@@ -27,18 +27,24 @@ _DELETE_MESSAGE_IDS = _DELETE.format(table="ingestion_seenmessageid", column="se
 _DELETE_DROPPED = _DELETE.format(table="ingestion_droppedmessage", column="dropped_at")
 _DELETE_QUARANTINED = _DELETE.format(table="ingestion_quarantinedmessage", column="quarantined_at")
 _DELETE_HOUR_COUNTS = _DELETE.format(table="ingestion_hourcount", column="hour")
+_DELETE_REFUSED = _DELETE.format(table="ingestion_refusedrequest", column="received_at")
+_DELETE_REFUSED_COUNTS = _DELETE.format(table="ingestion_refusedcount", column="hour")
 _OLDEST_WAITING: LiteralString = "SELECT min(received_at) FROM ingestion_inboxmessage"
 
 
 def delete_expired(now: datetime, out_of_time: OutOfTime = lambda: False) -> None:
-    """Delete message ids, dropped messages, quarantined messages and hourly counts after their
-    retention, and the oldest dropped messages of a product with too many. Daily counts stay."""
+    """Delete message ids, dropped messages, quarantined messages, refused requests and hourly
+    counts after their retention, and the oldest dropped messages of a product with too many.
+
+    Daily counts stay.
+    """
     _repeat(_DELETE_MESSAGE_IDS, {"before": _oldest_needed_id(now)}, out_of_time)
     dropped_before = now - timedelta(days=settings.DROPPED_RETENTION_DAYS)
     _repeat(_DELETE_DROPPED, {"before": dropped_before}, out_of_time)
     quarantined_before = now - timedelta(days=settings.QUARANTINE_RETENTION_DAYS)
     _repeat(_DELETE_QUARANTINED, {"before": quarantined_before}, out_of_time)
-    _repeat(_DELETE_HOUR_COUNTS, {"before": now - HOUR_COUNT_RETENTION}, out_of_time)
+    for statement in (_DELETE_HOUR_COUNTS, _DELETE_REFUSED, _DELETE_REFUSED_COUNTS):
+        _repeat(statement, {"before": now - HOUR_COUNT_RETENTION}, out_of_time)
     _limit_dropped(dropped_before, out_of_time)
 
 

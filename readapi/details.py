@@ -18,22 +18,26 @@ if TYPE_CHECKING:
 
 
 class SubjectDetails:
-    """A subject of the workspace, given by its ranked row."""
+    """A subject of the workspace, given by its ranked row. ``trait_names`` limits the expanded
+    traits."""
 
     scope: Scope
 
-    def __init__(self, workspace: Workspace, row: Any, subject: Any) -> None:
+    def __init__(
+        self, workspace: Workspace, row: Any, subject: Any, trait_names: list[str] | None
+    ) -> None:
         self.workspace = workspace
         self.score_set = score_set(workspace)
         self.row = row
         self.subject = subject
+        self.trait_names = trait_names
 
     def expand(self, names: Sequence[str]) -> dict[str, Any]:
         """The expansions with these names, by name."""
         return {name: getattr(self, f"{name}_record")() for name in names}
 
     def traits_record(self) -> dict[str, Any]:
-        return serializers.traits(self.subject)
+        return serializers.traits(self.subject, self.trait_names)
 
     def segments_record(self) -> list[records.SegmentName]:
         candidates = list(queries.segments(self.workspace, scope=self.scope))
@@ -59,8 +63,10 @@ class SubjectDetails:
 class AccountDetails(SubjectDetails):
     scope = "account"
 
-    def __init__(self, workspace: Workspace, row: "RankedAccount") -> None:
-        super().__init__(workspace, row, row.account)
+    def __init__(
+        self, workspace: Workspace, row: "RankedAccount", trait_names: list[str] | None = None
+    ) -> None:
+        super().__init__(workspace, row, row.account, trait_names)
 
     @cached_property
     def metrics(self) -> AccountMetrics:
@@ -76,19 +82,15 @@ class AccountDetails(SubjectDetails):
 
 
 class UserDetails(SubjectDetails):
-    """A user of the workspace. ``trait_names`` limits the expanded traits."""
+    """A user of the workspace."""
 
     scope = "user"
 
     def __init__(
         self, workspace: Workspace, row: "RankedUser", trait_names: list[str] | None = None
     ) -> None:
-        super().__init__(workspace, row, row.user)
-        self.trait_names = trait_names
+        super().__init__(workspace, row, row.user, trait_names)
 
     @cached_property
     def metrics(self) -> Metrics:
         return metrics.compute_user_metrics(self.row, self.score_set, self.all_time)
-
-    def traits_record(self) -> dict[str, Any]:
-        return serializers.traits(self.subject, self.trait_names)

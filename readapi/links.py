@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest
 from django.urls import get_script_prefix
 
-from readapi.parameters import Parameters
+from readapi.parameters import REPEATED_PARAMETERS, SEPARATOR, Parameters
 
 # They say where a page begins, so each page has its own.
 POSITION_PARAMETERS = ("cursor", "offset")
@@ -42,7 +42,9 @@ class LinkBuilder:
     def page(self, parameters: Parameters, position: Parameters) -> str:
         """The requested list with the same parameters, at another position."""
         kept = {
-            name: value for name, value in parameters.items() if name not in POSITION_PARAMETERS
+            name: value.split(SEPARATOR) if name in REPEATED_PARAMETERS else value
+            for name, value in parameters.items()
+            if name not in POSITION_PARAMETERS
         }
-        query = urlencode({**kept, **position})
+        query = urlencode({**kept, **position}, doseq=True)
         return f"{self._path}?{query}" if query else self._path

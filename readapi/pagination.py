@@ -13,7 +13,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 from django.db.models import F, Model, QuerySet
@@ -130,9 +130,19 @@ class ResultPage(Generic[Row]):
     prev: Mapping[str, str] | None = None
 
 
-def parse_page_request(query: Parameters, list_name: str, order: Order) -> PageRequest:
+class Total(NamedTuple):
+    """The number of records of a list, or None if counting takes too long. ``counted_at`` is the
+    time of a cached number."""
+
+    number: int | None
+    counted_at: str | None = None
+
+
+def parse_page_request(
+    query: Parameters, list_name: str, order: Order, max_limit: int = parameters.MAX_LIMIT
+) -> PageRequest:
     """The page of the list *list_name* that the parameters ask for."""
-    limit = parameters.limit(query)
+    limit = parameters.limit(query, max_limit)
     if "cursor" not in query:
         return PageRequest(list_name, limit, parameters.offset(query), None)
     if "offset" in query:
@@ -145,17 +155,22 @@ def paginate(rows: QuerySet[Row], order: Order, request: PageRequest) -> ResultP
     """The requested page of *rows* in *order*, by one query that does not count."""
     if request.cursor is None:
         return _forward(order.sort(rows)[request.offset :], order, request)
-    if request.cursor.score_set != request.score_set:
+    require_current(request)
+    rows = order.rows_after(rows, request.cursor.position, backwards=request.cursor.backwards)
+    if request.cursor.backwards:
+        return _backward(order.sort(rows, backwards=True), order, request)
+    return _forward(order.sort(rows), order, request)
+
+
+def require_current(request: PageRequest) -> None:
+    """Raise InvalidRequest for a cursor from before an edit of the workspace."""
+    if request.cursor is not None and request.cursor.score_set != request.score_set:
         raise InvalidRequest(
             "invalid_cursor",
             "The workspace was edited and rescored after this cursor was made. "
             "Start again from the first page, without a cursor.",
             "cursor",
         )
-    rows = order.rows_after(rows, request.cursor.position, backwards=request.cursor.backwards)
-    if request.cursor.backwards:
-        return _backward(order.sort(rows, backwards=True), order, request)
-    return _forward(order.sort(rows), order, request)
 
 
 def _forward(rows: QuerySet[Row], order: Order, request: PageRequest) -> ResultPage[Row]:
@@ -209,5 +224,13 @@ def _before(
     return {"cursor": request.cursor_at(position, offset, backwards=True)}
 
 
-def pagination_record(page: ResultPage[Any]) -> Pagination:
-    return {"limit": page.limit, "offset": page.offset, "has_more": page.next is not None}
+def pagination_record(page: ResultPage[Any], total: Total | None = None) -> Pagination:
+    record: Pagination = {
+        "limit": page.limit,
+        "offset": page.offset,
+        "has_more": page.next is not None,
+    }
+    if total is not None:
+        record["total"] = total.number
+        record["total_counted_at"] = total.counted_at
+    return record

@@ -14,6 +14,8 @@ Parameters: TypeAlias = Mapping[str, str]
 MAX_INTEGER = 2**63 - 1
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
+# Of the lists of users and accounts. A million records are then 2,000 requests.
+MAX_RANKED_LIMIT = 500
 MAX_PARAMETERS = 100
 MAX_TRAITS = 8
 
@@ -22,9 +24,13 @@ PAGING_PARAMETERS = ("limit", "offset", "cursor")
 LOOKUP_PARAMETERS = ("match_type", "match_value")
 # They hold several values, separated by commas or given in repeated parameters.
 LIST_PARAMETERS = ("expand", "traits")
+# They may be repeated, and each value may contain commas. No value contains the separator.
+REPEATED_PARAMETERS = ("trait",)
+SEPARATOR = "\0"
 
 # No sign, no space, no digits of other scripts, and no more digits than a bigint has.
 _INTEGER = re.compile(r"[0-9]{1,19}", re.ASCII)
+_SCORE = re.compile(r"[0-9]{1,3}(\.[0-9])?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,8 @@ def parse(query_string: str) -> Parameters:
             parameters[name] = value
         elif name in LIST_PARAMETERS:
             parameters[name] += f",{value}"
+        elif name in REPEATED_PARAMETERS:
+            parameters[name] += f"{SEPARATOR}{value}"
         else:
             raise InvalidRequest(
                 "invalid_parameter", "This parameter is given more than once. Give it once.", name
@@ -90,11 +98,11 @@ def workspace_id(parameters: Parameters) -> int:
     return number
 
 
-def limit(parameters: Parameters) -> int:
-    """The maximum number of records on a page."""
+def limit(parameters: Parameters, largest: int) -> int:
+    """The maximum number of records on a page, at most *largest*."""
     number = _integer(parameters.get("limit", str(DEFAULT_LIMIT)))
-    if number is None or not 1 <= number <= MAX_LIMIT:
-        raise _invalid("limit", f"limit must be an integer from 1 to {MAX_LIMIT}.", "invalid_limit")
+    if number is None or not 1 <= number <= largest:
+        raise _invalid("limit", f"limit must be an integer from 1 to {largest}.", "invalid_limit")
     return number
 
 
@@ -150,6 +158,53 @@ def lookup(parameters: Parameters) -> Lookup | None:
     if "cursor" in parameters:
         raise _invalid("cursor", "A look-up has only one page. Leave out cursor.", "invalid_cursor")
     return Lookup(parameters["match_type"], parameters["match_value"])
+
+
+def traits_equal(parameters: Parameters) -> list[tuple[str, str]]:
+    """The names and values of ``trait=name:value``."""
+    if "trait" not in parameters:
+        return []
+    pairs = []
+    for text in parameters["trait"].split(SEPARATOR):
+        name, _, value = text.partition(":")
+        if not name or not value:
+            raise _invalid("trait", "trait must be a name and a value, such as trait=plan:pro.")
+        pairs.append((name, value))
+    if len(pairs) > MAX_TRAITS:
+        raise _invalid("trait", f"trait may be given {MAX_TRAITS} times.", "too_many_traits")
+    return pairs
+
+
+def text(parameters: Parameters, name: str) -> str | None:
+    """The parameter's value. An empty one is an error: it is how an unset variable arrives."""
+    if parameters.get(name) == "":
+        raise _invalid(name, f"{name} must not be empty. Leave it out for all records.")
+    return parameters.get(name)
+
+
+def id_number(parameters: Parameters, name: str) -> int | None:
+    if name not in parameters:
+        return None
+    number = _integer(parameters[name])
+    if not number:
+        raise _invalid(name, f"{name} must be a positive integer.")
+    return number
+
+
+def score(parameters: Parameters, name: str) -> float | None:
+    """A score from 0 to 100, with at most one decimal."""
+    if name not in parameters:
+        return None
+    if not _SCORE.fullmatch(parameters[name]) or float(parameters[name]) > 100:
+        raise _invalid(name, f"{name} must be a number from 0 to 100 with at most one decimal.")
+    return float(parameters[name])
+
+
+def choice(parameters: Parameters, name: str, choices: Sequence[str]) -> str | None:
+    """The parameter's value, one of *choices*."""
+    if name in parameters and parameters[name] not in choices:
+        raise _invalid(name, f"{name} accepts: {', '.join(choices)}.")
+    return parameters.get(name)
 
 
 def scope(parameters: Parameters) -> Scope | None:

@@ -1,10 +1,24 @@
 """The read API's queries. Each is limited to one product, and most to one workspace."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar
 
-from django.db.models import Exists, F, Model, OuterRef, Q, QuerySet, Subquery, Value
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import (
+    BooleanField,
+    Exists,
+    F,
+    Func,
+    JSONField,
+    Model,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Value,
+)
 from django.db.models.fields.json import KeyTextTransform
-from django.db.models.functions import Coalesce, Greatest, Left, Lower
+from django.db.models.functions import Coalesce, Greatest, JSONObject, Left, Lower
 from django.db.models.lookups import Exact
 
 from engagement.metric_names import Scope
@@ -19,7 +33,10 @@ from engagement.models import (
 )
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
 from engagement.rules.trait_filters import trait_equals
+from engagement.scopes import get_kind
+from engagement.scores.metrics import SEATS_TRAIT
 from engagement.segments.members import members_filter, segment_rule
+from engagement.traits import canonical_name
 from readapi.errors import NotFound
 from readapi.pagination import Order
 from readapi.parameters import Lookup
@@ -92,7 +109,14 @@ USER_SUMMARY_COLUMNS = (
     "user__account__is_identified",
 )
 METRIC_COLUMNS = ("event_count", "active_days", "name_count")
-ACCOUNT_METRIC_COLUMNS = (*METRIC_COLUMNS, "total_users")
+ACCOUNT_METRIC_COLUMNS = (
+    *METRIC_COLUMNS,
+    "total_users",
+    # Insights compare them.
+    "top_user_points",
+    "active_users_last_period",
+    "name_count_last_period",
+)
 SUBJECT_COLUMNS = ("traits", "first_seen_at", "last_seen_at", "created_at")
 ACCOUNT_COLUMNS = (
     *ACCOUNT_SUMMARY_COLUMNS,
@@ -106,10 +130,8 @@ USER_COLUMNS = (
 )
 
 
-def ranked_accounts(
-    workspace: Workspace, lookup: Lookup | None = None
-) -> "QuerySet[RankedAccount, RankedAccount]":
-    """The workspace's accounts, or the one that *lookup* finds, with the columns of a list.
+def ranked_accounts(workspace: Workspace) -> "QuerySet[RankedAccount, RankedAccount]":
+    """The workspace's accounts, with the columns of a list.
 
     A page reads one range of the index account_ranking and joins its accounts by ID. A second
     condition on the accounts' product would add nothing, and would tempt the planner to join by
@@ -118,8 +140,6 @@ def ranked_accounts(
     accounts = AccountEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id
     )
-    if lookup is not None:
-        accounts = accounts.filter(account_id=_last_seen_account(workspace, lookup))
     return (
         accounts.select_related("account")
         .only(*ACCOUNT_SUMMARY_COLUMNS)
@@ -127,15 +147,11 @@ def ranked_accounts(
     )
 
 
-def ranked_users(
-    workspace: Workspace, lookup: Lookup | None = None
-) -> "QuerySet[RankedUser, RankedUser]":
+def ranked_users(workspace: Workspace) -> "QuerySet[RankedUser, RankedUser]":
     """As ``ranked_accounts``, for users, with their current accounts."""
     users = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id
     )
-    if lookup is not None:
-        users = users.filter(user_id=_last_seen_user(workspace, lookup))
     return (
         users.select_related("user__account")
         .only(*USER_SUMMARY_COLUMNS)
@@ -165,7 +181,86 @@ def user(workspace: Workspace, user_id: int) -> "RankedUser":
 
 def find_account(workspace: Workspace, lookup: Lookup) -> "RankedAccount":
     """The account that *lookup* finds, with its traits, or NotFound."""
-    return _get_or_not_found(ranked_accounts(workspace, lookup).only(*ACCOUNT_COLUMNS))
+    rows = last_seen(ranked_accounts(workspace), workspace, "account", lookup)
+    return _get_or_not_found(rows.only(*ACCOUNT_COLUMNS))
+
+
+def matches(
+    rows: QuerySet[Any], workspace: Workspace, scope: Scope, lookup: Lookup
+) -> QuerySet[Any]:
+    """All *rows*, the workspace's ranked rows of this scope, that *lookup* finds."""
+    if scope == "account":
+        accounts = Account.objects.filter(_matches(lookup, "domain"))
+        return _among(rows, "account_id", accounts.filter(product_id=workspace.product_id))
+    return _among(rows, "user_id", _matching_users(workspace, lookup))
+
+
+def last_seen(
+    rows: QuerySet[Any], workspace: Workspace, scope: Scope, lookup: Lookup
+) -> QuerySet[Any]:
+    """Of all *rows* that *lookup* finds, the one that was seen last."""
+    if scope == "account":
+        return rows.filter(account_id=_last_seen_account(workspace, lookup))
+    return rows.filter(user_id=_last_seen_user(workspace, lookup))
+
+
+def users_of(rows: QuerySet[Any], workspace: Workspace, account_id: int) -> QuerySet[Any]:
+    """The users among *rows*, the workspace's ranked users, whose current account this is."""
+    users = User.objects.filter(product_id=workspace.product_id, account_id=account_id)
+    return _among(rows, "user_id", users)
+
+
+def require_account(workspace: Workspace, account_id: int) -> None:
+    """Raise NotFound if the workspace has no such account."""
+    accounts = AccountEngagement.objects.filter(
+        product_id=workspace.product_id, score_set=workspace.scores_id, account_id=account_id
+    )
+    if not accounts.exists():
+        raise NotFound
+
+
+def _among(rows: QuerySet[Any], id_column: str, subjects: QuerySet[Any]) -> QuerySet[Any]:
+    return rows.filter(_AnyOf(F(id_column), ArraySubquery(subjects.values("id"))))
+
+
+class _AnyOf(Func):
+    """The planner runs the subquery first, and then finds the rows by their key."""
+
+    template = "%(expressions)s)"
+    arg_joiner = " = ANY("
+    output_field = BooleanField()
+
+
+def expand(
+    rows: QuerySet[Any], scope: Scope, expansions: Sequence[str], trait_names: Sequence[str] | None
+) -> QuerySet[Any]:
+    """The ranked *rows* of the scope with the columns of these expansions.
+
+    With names, only the traits with these names leave the database, as ``expanded_traits``.
+    """
+    traits = f"{get_kind(scope).path}traits"
+    columns: tuple[str, ...]
+    columns = ACCOUNT_SUMMARY_COLUMNS if scope == "account" else USER_SUMMARY_COLUMNS
+    if "metrics" in expansions:
+        columns += ACCOUNT_METRIC_COLUMNS if scope == "account" else METRIC_COLUMNS
+        if scope == "account":
+            rows = rows.annotate(seats=_Trait(traits, SEATS_TRAIT))
+    if "traits" in expansions and trait_names is None:
+        columns += (traits,)
+    elif "traits" in expansions:
+        values = {name: _Trait(traits, name) for name in trait_names or ()}
+        rows = rows.annotate(expanded_traits=JSONObject(**values))
+    return rows.only(*columns) if expansions else rows
+
+
+class _Trait(Func):
+    """A trait. A function, because Django's key lookups treat a name like ``5`` as an index."""
+
+    function = "jsonb_object_field"
+    output_field: Any = JSONField()
+
+    def __init__(self, traits: str, name: str) -> None:
+        super().__init__(F(traits), Value(canonical_name(name)))
 
 
 def segments(
@@ -211,18 +306,21 @@ def _last_seen_account(workspace: Workspace, lookup: Lookup) -> Subquery:
 
 
 def _last_seen_user(workspace: Workspace, lookup: Lookup) -> Subquery:
-    users = User.objects.filter(product_id=workspace.product_id)
-    if lookup.kind == "tracking_id":
-        named = users.filter(external_id=lookup.value)
-        users = users.filter(id__in=named.values(id_of_person=Coalesce("joined_to_id", "id")))
-    else:
-        users = users.filter(_matches(lookup, "email"))
+    users = _matching_users(workspace, lookup)
     ranked = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id, user_id=OuterRef("id")
     )
     # Every message of a user names the user, so last_seen_at is enough.
     users = users.filter(Exists(ranked))
     return Subquery(users.order_by("-last_seen_at", "-id").values("id")[:1])
+
+
+def _matching_users(workspace: Workspace, lookup: Lookup) -> QuerySet[User]:
+    users = User.objects.filter(product_id=workspace.product_id)
+    if lookup.kind != "tracking_id":
+        return users.filter(_matches(lookup, "email"))
+    named = users.filter(external_id=lookup.value)
+    return users.filter(id__in=named.values(id_of_person=Coalesce("joined_to_id", "id")))
 
 
 def _matches(lookup: Lookup, case_insensitive: str) -> Q:

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Generic, NotRequired, TypeAlias, TypedDict, T
 
 from msgspec import Meta
 
+from engagement.insight_kinds import Severity
 from engagement.metric_names import Scope
 from engagement.rules.rules import Condition, Match
 from engagement.scores.formula import Trend
-from engagement.scores.insights import Severity
 
 Id: TypeAlias = Annotated[int, Meta(ge=1, description="The service's own ID, used in URLs.")]
 TrackingId: TypeAlias = Annotated[
@@ -146,6 +146,9 @@ class AccountMetricsRecord(MetricsRecord, UserCounts):
 # --- Accounts and users ---------------------------------------------------------------------
 
 
+Traits: TypeAlias = Annotated[dict[str, Any], Meta(description="Values of any JSON type.")]
+
+
 class SelfLink(TypedDict):
     self: Url
 
@@ -156,7 +159,7 @@ class AccountName(TypedDict):
     name: str | None
 
 
-class AccountRecord(AccountName):
+class AccountSummary(AccountName):
     score: Score
     score_change: Change
     active_users: Count
@@ -164,7 +167,14 @@ class AccountRecord(AccountName):
     _links: SelfLink
 
 
-class UserRecord(TypedDict):
+class AccountRecord(AccountSummary):
+    """An account as lists show it, with what was expanded."""
+
+    metrics: NotRequired[AccountMetricsRecord]
+    traits: NotRequired[Traits]
+
+
+class UserSummary(TypedDict):
     id: Id
     tracking_id: TrackingId
     email: str | None
@@ -174,6 +184,13 @@ class UserRecord(TypedDict):
     last_active_at: LastActive
     account: Annotated[AccountName | None, Meta(description="The user's current account.")]
     _links: SelfLink
+
+
+class UserRecord(UserSummary):
+    """A user as lists show it, with what was expanded."""
+
+    metrics: NotRequired[MetricsRecord]
+    traits: NotRequired[Traits]
 
 
 class InsightRecord(TypedDict):
@@ -206,9 +223,6 @@ class DayScoreRecord(TypedDict):
     score: Score
 
 
-Traits: TypeAlias = Annotated[dict[str, Any], Meta(description="Values of any JSON type.")]
-
-
 class Expansions(TypedDict):
     traits: NotRequired[Traits]
     segments: NotRequired[list[SegmentName]]
@@ -223,7 +237,7 @@ class Times(TypedDict):
     updated_at: Time
 
 
-class FullAccount(AccountRecord, Times):
+class FullAccount(AccountSummary, Times):
     metrics: AccountMetricsRecord
 
 
@@ -233,7 +247,7 @@ class ExpandedAccount(FullAccount, Expansions):
     insights: NotRequired[list[InsightRecord]]
 
 
-class FullUser(UserRecord, Times):
+class FullUser(UserSummary, Times):
     metrics: MetricsRecord
 
 
@@ -269,19 +283,57 @@ Record = TypeVar("Record")
 
 
 class Pagination(TypedDict):
-    limit: Annotated[int, Meta(ge=1, le=100)]
+    limit: Annotated[int, Meta(ge=1, le=500)]
     offset: Annotated[int, Meta(ge=0, description="The number of records before this page.")]
     has_more: bool
+    total: NotRequired[
+        Annotated[
+            Annotated[int, Meta(ge=0)] | None,
+            Meta(
+                description="With `total=true`: the number of records on all pages. Null if "
+                "counting takes too long."
+            ),
+        ]
+    ]
+    total_counted_at: NotRequired[
+        Annotated[
+            Time | None,
+            Meta(description="When the total was counted; null if it was counted just now."),
+        ]
+    ]
+    sorted_at: NotRequired[
+        Annotated[
+            Time | None,
+            Meta(
+                description="With a `sort` other than by score: when the order was computed; null "
+                "if it was just now."
+            ),
+        ]
+    ]
 
 
 class PageLinks(TypedDict):
     self: Url
     next: NotRequired[Url]
     prev: NotRequired[Url]
+    changes: NotRequired[
+        Annotated[
+            Url, Meta(description="What changed from now on: at the end of a `changed_since` walk.")
+        ]
+    ]
 
 
 class Page(TypedDict, Generic[Record]):
     data: list[Record]
+    deleted: NotRequired[
+        Annotated[
+            list[Id],
+            Meta(
+                description="With `changed_since`: IDs that are no longer in the list. You may "
+                "never have read some of them."
+            ),
+        ]
+    ]
     pagination: Pagination
     _expansions: list[str]
     _links: PageLinks
@@ -310,11 +362,11 @@ class LegacyMetrics(UnscaledMetrics, UserCounts):
     ]
 
 
-class LegacyAccount(AccountName):
+class LegacySummary(AccountName):
     metrics: LegacyMetrics
 
 
-class LegacyAnswer(LegacyAccount):
+class LegacyAccount(LegacySummary):
     """One account, at the root of the response."""
 
     _expansions: list[str]
@@ -323,11 +375,11 @@ class LegacyAnswer(LegacyAccount):
     segments: NotRequired[list[SegmentName]]
 
 
-class Error(TypedDict):
+class ApiError(TypedDict):
     code: Annotated[str, Meta(description="For programs. It does not change.")]
     message: Annotated[str, Meta(description="For people: what is wrong and what to do.")]
     field: NotRequired[Annotated[str, Meta(description="The parameter or field at fault.")]]
 
 
-class Refusal(TypedDict):
-    error: Error
+class ErrorResponse(TypedDict):
+    error: ApiError

@@ -53,7 +53,7 @@ def stats(totals: SubjectTotals) -> records.Stats:
 
 def account_summary(
     row: "RankedAccount", workspace: Workspace, links: LinkBuilder
-) -> records.AccountRecord:
+) -> records.AccountSummary:
     scores = metrics.compute_scores(row, score_set(workspace))
     return {
         **_account_name(row.account, row.account_name),
@@ -63,6 +63,22 @@ def account_summary(
         "last_active_at": _format_time_or_none(row.last_active_at),
         "_links": {"self": links.account(row.account_id, workspace.id)},
     }
+
+
+def account_record(
+    row: "RankedAccount",
+    workspace: Workspace,
+    links: LinkBuilder,
+    metrics: AccountMetrics | None = None,
+    traits: dict[str, Any] | None = None,
+) -> records.AccountRecord:
+    """An account of a list, with the expansions that are given."""
+    record = cast(records.AccountRecord, account_summary(row, workspace, links))
+    if metrics is not None:
+        record["metrics"] = _account_metrics(metrics)
+    if traits is not None:
+        record["traits"] = traits
+    return record
 
 
 def full_account(
@@ -75,7 +91,9 @@ def full_account(
     }
 
 
-def user_summary(row: "RankedUser", workspace: Workspace, links: LinkBuilder) -> records.UserRecord:
+def user_summary(
+    row: "RankedUser", workspace: Workspace, links: LinkBuilder
+) -> records.UserSummary:
     scores = metrics.compute_scores(row, score_set(workspace))
     account = row.user.account
     return {
@@ -95,6 +113,22 @@ def user_summary(row: "RankedUser", workspace: Workspace, links: LinkBuilder) ->
     }
 
 
+def user_record(
+    row: "RankedUser",
+    workspace: Workspace,
+    links: LinkBuilder,
+    metrics: Metrics | None = None,
+    traits: dict[str, Any] | None = None,
+) -> records.UserRecord:
+    """A user of a list, with the expansions that are given."""
+    record = cast(records.UserRecord, user_summary(row, workspace, links))
+    if metrics is not None:
+        record["metrics"] = _metrics(metrics)
+    if traits is not None:
+        record["traits"] = traits
+    return record
+
+
 def full_user(
     row: "RankedUser", workspace: Workspace, metrics: Metrics, links: LinkBuilder
 ) -> records.FullUser:
@@ -105,7 +139,7 @@ def full_user(
     }
 
 
-def legacy_account(row: "RankedAccount", metrics: AccountMetrics) -> records.LegacyAccount:
+def legacy_account(row: "RankedAccount", metrics: AccountMetrics) -> records.LegacySummary:
     """The account as the legacy look-up shows it, without expansions."""
     return {
         **_account_name(row.account, row.account_name),

@@ -1,4 +1,8 @@
-"""The rate limit of a token per minute, across all processes and machines."""
+"""The rate limit of a token per minute, across all processes and machines.
+
+Each response says what is left of it, in the headers ``RateLimit-Policy`` and ``RateLimit`` of the
+IETF's draft (draft-ietf-httpapi-ratelimit-headers).
+"""
 
 import math
 from datetime import datetime, timedelta
@@ -34,11 +38,24 @@ class TokenRateThrottle(BaseThrottle):
     def allow_request(self, request: Request, view: APIView) -> bool:
         limit = settings.READ_REQUESTS_PER_MINUTE
         assert isinstance(request.auth, ApiToken)
-        return not limit or count_request(request.auth, self._now) <= limit
+        if not limit:
+            return True
+        requests = count_request(request.auth, self._now)
+        view.headers.update(rate_limit_headers(limit, requests, self.wait()))
+        return requests <= limit
 
-    def wait(self) -> float:
+    def wait(self) -> int:
         """Whole seconds until the next minute begins, at least 1."""
         return max(1, math.ceil((_minute(self._now) + MINUTE - self._now).total_seconds()))
+
+
+def rate_limit_headers(limit: int, requests: int, reset_seconds: int) -> dict[str, str]:
+    """The policy, and what is left of it after the minute's number of *requests*."""
+    left = max(0, limit - requests)
+    return {
+        "RateLimit-Policy": f'"minute";q={limit};w={MINUTE.seconds}',
+        "RateLimit": f'"minute";r={left};t={reset_seconds}',
+    }
 
 
 def count_request(token: ApiToken, now: datetime) -> int:

@@ -6,15 +6,22 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase
+from hypothesis import settings
 from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
 from config.local.postgres import DATABASE
 from engagement.models import Product
+from ingestion import refused
 from ingestion.inbox import group_commit, quotas
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
+from tests.cases import FACTOR
 from tests.emptying import Fresh
+
+# Of properties that say nothing themselves. Hypothesis tries 100.
+settings.register_profile("tests", max_examples=50 * FACTOR)
+settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,6 +39,14 @@ def any_number_of_messages_without_a_valid_key() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(quotas, "UNKNOWN_BURST", 1e9)
         patch.setattr(quotas, "UNKNOWN_PER_SECOND", 1e9)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def refused_requests_are_saved_on_request_only() -> Iterator[None]:
+    """Have the thread that lists refused requests save nothing in the middle of a test."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(refused, "SAVE_DELAY", 3600.0)
         yield
 
 

@@ -8,9 +8,9 @@ from django.db.migrations import operations
 from django.db.migrations.loader import MigrationLoader
 from django.db.models.fields import NOT_PROVIDED
 
-OURS = ("engagement", "ingestion", "readapi", "marketplace")
+OURS = ("engagement", "ingestion", "readapi", "marketplace", "notifications")
 # Those before were written while there was nobody yet to be disturbed.
-SINCE = {"engagement": 4, "ingestion": 3, "readapi": 1, "marketplace": 1}
+SINCE = {"engagement": 4, "ingestion": 3, "readapi": 1, "marketplace": 1, "notifications": 1}
 # What takes something away that old code still asks for, or calls by its name.
 TAKES_AWAY = (
     operations.DeleteModel,

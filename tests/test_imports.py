@@ -1,4 +1,4 @@
-"""Imports point one way: between apps (ingestion → engagement ← readapi, marketplace → engagement)
+"""Imports point one way: between apps (each of the others imports engagement, and nothing else)
 and between the rooms inside each app."""
 
 import ast
@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = {"engagement", "ingestion", "readapi", "marketplace"}
+APPS = {"engagement", "ingestion", "readapi", "marketplace", "notifications"}
 ALLOWED = {
     "engagement": set(),
     "ingestion": {"engagement"},
     "readapi": {"engagement"},
     "marketplace": {"engagement"},
+    "notifications": {"engagement"},
     # It wires everybody together: addresses, commands, the first start.
     "config": APPS,
 }

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from django.conf import settings
 
+APPS = ("engagement", "ingestion", "readapi", "marketplace", "notifications")
 READERS = {"http_url", "broker_url", "text", "required_text", "integer", "flag", "choice"}
-READERS |= {"comma_separated", "report_url", "marketplace_url", "file_path"}
+READERS |= {"comma_separated", "report_url", "marketplace_url", "file_path", "networks", "email"}
 
 
 def read_by_the_settings() -> set[str]:
@@ -38,7 +39,7 @@ def test_only_the_settings_read_the_environment() -> None:
     allowed = {Path("config/environment.py")}
     service = [
         path.relative_to(settings.BASE_DIR)
-        for folder in ("config", "engagement", "ingestion", "readapi", "marketplace")
+        for folder in ("config", *APPS)
         for path in sorted((settings.BASE_DIR / folder).rglob("*.py"))
     ]
     found = {path for path in service if reading.search((settings.BASE_DIR / path).read_text())}

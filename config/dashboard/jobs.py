@@ -22,6 +22,7 @@ from engagement.admin.time_format import format_ago, format_until
 from engagement.models import OperationCounter
 from engagement.prometheus import RESCORE
 from ingestion.prometheus import DRAIN_COUNTER
+from notifications.prometheus import DELIVER_COUNTER, SWEEP_COUNTER
 
 # What each job does, by the name of its task.
 DESCRIPTIONS = {
@@ -38,9 +39,19 @@ DESCRIPTIONS = {
     "jobs.",
     "marketplace.tasks.sync_all": "Starts a sync of each active marketplace connection.",
     "marketplace.tasks.resume": "Continues syncs that are due or were interrupted.",
+    "notifications.tasks.sweep": "Looks for what subscriptions tell of, and writes it to the "
+    "outbox.",
+    "notifications.tasks.deliver": "Delivers the messages in the outbox. The search for changes "
+    "also starts it.",
+    "notifications.tasks.maintain": "Deletes notifications that are past their retention.",
 }
 # The counters of the jobs whose durations are recorded.
-COUNTERS = {"ingestion.tasks.drain": DRAIN_COUNTER, "engagement.tasks.rescore": RESCORE}
+COUNTERS = {
+    "ingestion.tasks.drain": DRAIN_COUNTER,
+    "engagement.tasks.rescore": RESCORE,
+    "notifications.tasks.sweep": SWEEP_COUNTER,
+    "notifications.tasks.deliver": DELIVER_COUNTER,
+}
 UNITS = [
     ("day", timedelta(days=1)),
     ("hour", timedelta(hours=1)),

@@ -29,6 +29,9 @@ _SECTIONS = {
     "ingestion_droppedmessage": "ingestion",
     "ingestion_inboxmessage": "ingestion",
     "ingestion_dropcount": "ingestion",
+    "notifications_subscription": "notifications",
+    "notifications_destination": "notifications",
+    "notifications_outboxmessage": "notifications",
     "engagement_product": "settings",
     "ingestion_ingestionkey": "settings",
     "readapi_apitoken": "settings",
@@ -41,10 +44,17 @@ _LABELS = {
     "segments": "Segments",
     "events": "Events and weights",
     "ingestion": "Ingestion",
+    "notifications": "Notifications",
     "settings": "Settings",
 }
 # The lists and pages that a section's own link opens. They are no further step of the breadcrumbs.
-_ROOTS = {"engagement_account", "engagement_user", "engagement_segment", "ingestion_ingestionlog"}
+_ROOTS = {
+    "engagement_account",
+    "engagement_user",
+    "engagement_segment",
+    "ingestion_ingestionlog",
+    "notifications_subscription",
+}
 # Lists of a section besides its own page.
 _SUBLISTS = {
     "ingestion_quarantinedmessage",
@@ -53,6 +63,8 @@ _SUBLISTS = {
     "ingestion_dropcount",
     "ingestion_ingestionkey",
     "readapi_apitoken",
+    "notifications_destination",
+    "notifications_outboxmessage",
 }
 # Parameters of a list that are no filters: search, page, order, all rows on one page, invalid ones.
 _NO_FILTERS = {"q", "p", "o", "all", "e", "_changelist_filters"}
@@ -171,13 +183,22 @@ class _Builder:
             is_here = section == self.section
             # The section's own page, or one below it.
             current = _mark(is_here, "page" if self._is_root(product) else "true")
-            children = self._settings_items(product, url) if section == "settings" else ()
+            children = self._children(section, product, url)
             yield Item(label, url, current, list(children) if is_here else ())
 
     def _is_root(self, product: Product) -> bool:
         if self.model in ("engagement_workspace", "engagement_product", "ingestion_ingestionlog"):
             return self.view == "change"
         return self.view == "index" or (self.model in _ROOTS and self.view == "changelist")
+
+    def _children(self, section: str, product: Product, url: str) -> Iterator[Item]:
+        if section == "settings":
+            yield from self._settings_items(product, url)
+        elif section == "notifications":
+            for model in ("notifications_destination", "notifications_outboxmessage"):
+                page = _with(_url(f"{model}_changelist"), product__id__exact=product.pk)
+                current = "page" if self.view == "changelist" else "true"
+                yield Item(_LIST_LABELS[model], page, _mark(self.model == model, current))
 
     def _settings_items(self, product: Product, url: str) -> Iterator[Item]:
         for label, anchor, model in (
@@ -231,6 +252,9 @@ class _Builder:
         if section == "overview":
             query = {WORKSPACE_PARAM: workspace.pk} if workspace else {"product": product.pk}
             return _with(_url("index"), **query)
+        if section == "notifications":
+            page = _url("notifications_subscription_changelist")
+            return _with(page, product__id__exact=product.pk)
         name = "ingestion_ingestionlog" if section == "ingestion" else "engagement_product"
         page = _url(f"{name}_change", product.pk)
         # The first workspace is where a page opens anyway.
@@ -317,6 +341,9 @@ _LIST_LABELS = {
     "ingestion_ingestionkey": "Ingestion keys",
     "readapi_apitoken": "API tokens",
     "marketplace_connection": "Marketplace",
+    "notifications_subscription": "Subscriptions",
+    "notifications_destination": "Destinations",
+    "notifications_outboxmessage": "Delivery log",
 }
 
 

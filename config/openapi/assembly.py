@@ -9,10 +9,10 @@ import msgspec
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
-from config.openapi import reading, sending
+from config.openapi import reading, sending, validating
 from config.openapi.pieces import Json
 from ingestion.sdk_settings import SdkSettingsView
-from ingestion.views import IngestionView
+from ingestion.views import IngestionView, ValidationView
 from readapi.views import UnknownPathView
 from readapi.views.base import ReadView
 
@@ -48,6 +48,8 @@ TAGS = [
     {"name": "Version 1 (legacy)", "description": "For older clients. It remains supported."},
 ]
 
+CONTACT = {"name": "The operator of this service"}
+
 Endpoint: TypeAlias = tuple[str, str, str, Callable[..., Any]]
 
 
@@ -63,9 +65,11 @@ class TableAutoSchema(AutoSchema):
         if isinstance(view, SdkSettingsView):
             return sending.SETTINGS_OPERATIONS[type(view)]
         assert isinstance(view, IngestionView)
+        if isinstance(view, ValidationView):
+            return validating.OPERATIONS[view.door]
         operation = sending.OPERATIONS[view.door]
         if alias := _alias(path):
-            operation_id = f"{operation['operationId']}_{alias}"
+            operation_id = operation["operationId"] + alias.capitalize()
             summary = "The same at another URL"
             return {**operation, "operationId": operation_id, "summary": summary}
         return operation
@@ -121,10 +125,17 @@ def add_components(result: Json, **_: Any) -> Json:
     """Add what no view says: the introduction, the tags, and the components."""
     return {
         **result,
-        "info": {**result["info"], "description": ABOUT.strip()},
+        "info": {
+            **result["info"],
+            "description": ABOUT.strip(),
+            "license": {"name": "MIT", "identifier": "MIT"},
+            "contact": CONTACT,
+        },
+        # Relative to the URL of the description, so it is right on every host.
+        "servers": [{"url": "/", "description": "This service."}],
         "tags": TAGS,
         "components": {
-            "schemas": reading.schemas() | sending.SCHEMAS,
+            "schemas": reading.schemas() | sending.SCHEMAS | validating.SCHEMAS,
             "securitySchemes": {
                 "ingestionKey": sending.SECURITY_SCHEME,
                 "readToken": reading.SECURITY_SCHEME,

@@ -78,11 +78,17 @@ _EXPANDED: Json = {
     ],
     "history": [{"day": "2026-09-23", "score": 79.9}, {"day": "2026-09-24", "score": 80.8}],
 }
+LISTED_ACCOUNT: Json = {
+    **ACCOUNT,
+    "metrics": {**_METRICS, **_ACCOUNT_METRICS},
+    "traits": {"domain": "example.com", "am.tier.number": 50},
+}
+LISTED_USER: Json = {**USER, "traits": {"plan": "pro", "role": None}}
 _INSIGHTS: Json = {
     "insights": [
         {
             "kind": "seats_unused",
-            "severity": "warning",
+            "severity": "notice",
             "text": "Only 4 of 50 licensed seats are active (8%).",
             "numbers": {"active_users": 4, "seats": 50, "license_utilization": 0.08},
         }

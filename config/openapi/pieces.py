@@ -42,12 +42,12 @@ def error_response(
     field: str | None = None,
     *,
     headers: Json | None = None,
-    schema: str = "Refusal",
+    schema: str = "ErrorResponse",
 ) -> Json:
     """An error response, with one error as its example."""
     error = {"code": code, "message": message} | ({"field": field} if field else {})
     body: Json = {"error": error}
-    if schema == "SegmentRefusal":
+    if schema == "TrackingError":
         body |= {"code": code, "message": message}
     return json_response(reference(schema), description, {code: body}, headers)
 

@@ -2,8 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 
@@ -13,10 +12,9 @@ from config.openapi.pieces import (
     Json,
     error_response,
     json_response,
-    list_query,
-    query,
     reference,
 )
+from config.openapi.read_parameters import CODES, ReadOperation, describe_parameters, listed
 from config.server import gunicorn, uri_too_long
 from readapi import authentication, errors, parameters, records, views
 from readapi.records import One, Page
@@ -28,128 +26,6 @@ SECURITY_SCHEME: Json = {
     "scheme": "bearer",
     "description": "A read token of a product, `eds_…`, from the admin.",
 }
-
-
-class ReadOperation(NamedTuple):
-    """What a view does not say about its operation. ``record`` is the type of the response."""
-
-    view: type[ReadView]
-    id: str
-    summary: str
-    tag: str
-    record: Any
-    example: Json
-    # What match_type may be, the case-insensitive one first.
-    match_types: tuple[str, ...] = ()
-
-
-# --- Parameters -----------------------------------------------------------------------------
-
-_NUMBER: Json = {"type": "integer", "minimum": 0, "maximum": parameters.MAX_INTEGER}
-_ID: Json = {**_NUMBER, "minimum": 1}
-_TEXT: Json = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"}
-
-_PARAMETERS = [
-    query("workspace_id", _ID, "The workspace to read.", required=True, example=1),
-    query("id", _ID, "The account's ID. Use either this or `match_type`."),
-    query(
-        "scope",
-        {"type": "string", "enum": ["user", "account"]},
-        "Return only segments of users, or only segments of accounts.",
-    ),
-    query(
-        "exclude_defaults",
-        {"type": "boolean", "default": False},
-        "Leave out the segments that every workspace comes with.",
-    ),
-    list_query(
-        "traits",
-        {**_TEXT, "pattern": "^[^\\u0000,]*$"},
-        "The traits that `expand=traits` returns, by default all. A trait that the user does not "
-        "have is null.",
-        minItems=1,
-        maxItems=parameters.MAX_TRAITS,
-    ),
-    query(
-        "limit",
-        {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": parameters.MAX_LIMIT,
-            "default": parameters.DEFAULT_LIMIT,
-        },
-        "The maximum number of records on a page.",
-    ),
-    query(
-        "offset",
-        {**_NUMBER, "default": 0},
-        "The number of records to skip. Programs should follow `_links.next` instead: every page "
-        "then costs the same, and no record repeats or is missed. Use either `offset` or `cursor`, "
-        "not both.",
-    ),
-    query(
-        "cursor",
-        _TEXT,
-        "The start of a page, from a link of the same list. It is valid until the workspace is "
-        "edited. After that, the API returns `invalid_cursor`: start again from the first page. Do "
-        "not use it with `match_type`.",
-    ),
-]
-PARAMETERS: dict[str, Json] = {parameter["name"]: parameter for parameter in _PARAMETERS}
-_CODES: dict[str, tuple[str, ...]] = {
-    "workspace_id": ("missing_workspace_id", "invalid_workspace_id"),
-    "match_type": ("missing_match_parameter",),
-    "traits": ("too_many_traits",),
-    "limit": ("invalid_limit",),
-    "offset": ("invalid_offset",),
-    "cursor": ("invalid_cursor",),
-}
-
-
-def _match_parameters(match_types: tuple[str, ...]) -> dict[str, Json]:
-    return {
-        "match_type": query(
-            "match_type",
-            _TEXT,
-            f"What to look up by: {_listed(match_types)}, or the name of any trait. Use it with "
-            "`match_value`.",
-            example=match_types[0],
-        ),
-        "match_value": query(
-            "match_value",
-            _TEXT,
-            f"The exact value; only `{match_types[0]}` ignores case. If several match, the API "
-            "returns the one seen last. A message that names an account counts as seeing it, and "
-            "so does a scored event in it.",
-        ),
-    }
-
-
-def _parameters(operation: ReadOperation, path_ids: list[str]) -> Iterator[Json]:
-    view = operation.view
-    for name in path_ids:
-        description = f"The {name.removesuffix('_id')}'s ID."
-        yield {
-            "in": "path",
-            "name": name,
-            "required": True,
-            "schema": _ID,
-            "description": description,
-            "example": 1,
-        }
-    described = PARAMETERS
-    if operation.match_types:
-        described = described | _match_parameters(operation.match_types)
-    if view.EXPANSIONS:
-        items = {"type": "string", "enum": list(view.EXPANSIONS)}
-        expand = list_query("expand", items, "What to add to each record.", uniqueItems=True)
-        described = described | {"expand": expand}
-    for name in view.PARAMETERS:
-        yield described[name]
-
-
-def _listed(codes: tuple[str, ...] | list[str]) -> str:
-    return ", ".join(f"`{code}`" for code in codes)
 
 
 # --- Errors ---------------------------------------------------------------------------------
@@ -192,10 +68,10 @@ UNAVAILABLE = error_response(
 
 
 def _bad_request(names: tuple[str, ...]) -> Json:
-    codes = [code for name in names for code in _CODES.get(name, ())]
+    codes = list(dict.fromkeys(code for name in names for code in CODES.get(name, ())))
     codes += ["unknown_parameter", "invalid_parameter", "invalid_expand"]
     return error_response(
-        f"A parameter is invalid: {_listed(codes)}.",
+        f"A parameter is invalid: {listed(codes)}.",
         "invalid_expand",
         parameters.invalid_expand_message(["traits"]),
         "expand",
@@ -205,7 +81,7 @@ def _bad_request(names: tuple[str, ...]) -> Json:
 # --- Operations -----------------------------------------------------------------------------
 
 # Users or accounts, by the segment's scope.
-MEMBERS: Json = {"anyOf": [reference("PageOfAccount"), reference("PageOfUser")]}
+MEMBERS: Json = {"anyOf": [reference("AccountList"), reference("UserList")]}
 _STATS = examples.WORKSPACE | {"stats": examples.STATS}
 _COUNTED_SEGMENT = examples.SEGMENT | {"member_count": 9}
 
@@ -232,7 +108,7 @@ OPERATIONS = [
         "List accounts by score, or find one",
         "Accounts",
         Page[records.AccountRecord],
-        examples.page(examples.ACCOUNT, "accounts?workspace_id=1"),
+        examples.page(examples.LISTED_ACCOUNT, "accounts?workspace_id=1", "traits", "metrics"),
         match_types=("domain", "name", "tracking_id"),
     ),
     ReadOperation(
@@ -242,6 +118,14 @@ OPERATIONS = [
         "Accounts",
         One[records.ExpandedAccount],
         examples.single_record(examples.EXPANDED_ACCOUNT, *views.AccountDetail.EXPANSIONS),
+    ),
+    ReadOperation(
+        views.AccountUsers,
+        "listAccountUsers",
+        "List the users of an account by score",
+        "Accounts",
+        Page[records.UserRecord],
+        examples.page(examples.LISTED_USER, "accounts/17/users?workspace_id=1", "traits"),
     ),
     ReadOperation(
         views.UserList,
@@ -281,7 +165,7 @@ OPERATIONS = [
         "listMembers",
         "List the members of a segment by score",
         "Segments",
-        "Members",
+        "MemberList",
         examples.page(examples.ACCOUNT, "segments/22/members?workspace_id=1"),
     ),
     ReadOperation(
@@ -289,7 +173,7 @@ OPERATIONS = [
         "findAccount",
         "Find one account",
         "Version 1 (legacy)",
-        records.LegacyAnswer,
+        records.LegacyAccount,
         examples.LEGACY_ACCOUNT,
         match_types=("domain", "name", "tracking_id"),
     ),
@@ -308,7 +192,7 @@ def describe(view: type[ReadView], path: str) -> Json:
         "description": inspect.cleandoc(view.__doc__ or ""),
         "tags": [operation.tag],
         "security": SECURITY,
-        "parameters": list(_parameters(operation, path_ids)),
+        "parameters": list(describe_parameters(operation, path_ids)),
         "responses": {
             "200": json_response(
                 reference(_public_name(operation.record)), "Success.", {"found": operation.example}
@@ -328,23 +212,40 @@ def describe(view: type[ReadView], path: str) -> Json:
 
 
 def _public_name(record: Any) -> str:
-    """``PageOfAccount`` for ``Page[AccountRecord]``: a plain name for generated clients."""
+    """``AccountList`` of ``Page[AccountRecord]``, ``AccountDetail`` of ``One[ExpandedAccount]``."""
     if isinstance(record, str):
         return record
     if origin := get_origin(record):
-        return f"{origin.__name__}Of{_public_name(get_args(record)[0])}"
+        kind = {Page: "List", One: "Detail"}[origin]
+        return _public_name(get_args(record)[0]).removeprefix("Full") + kind
     name: str = record.__name__
-    return name.removesuffix("Record")
+    return _RENAMED.get(name, name.removesuffix("Record"))
+
+
+# Where the name in Python is not the one for clients.
+_RENAMED = {"ExpandedAccount": "FullAccount", "ExpandedUser": "FullUser"}
 
 
 def schemas() -> Json:
     """The components of all responses, derived from the records' types."""
-    types = [operation.record for operation in OPERATIONS if operation.record != "Members"]
+    types = [operation.record for operation in OPERATIONS if operation.record != "MemberList"]
     _, components = msgspec.json.schema_components(
-        [*types, records.Refusal], ref_template="#/components/schemas/{name}"
+        [*types, records.ErrorResponse], ref_template="#/components/schemas/{name}"
     )
     text = msgspec.json.encode(components).decode()
-    # As in _public_name: msgspec writes Page_AccountRecord_ or Page[AccountRecord].
-    text = re.sub(r"(Page|One)(?:_|\[)(\w+?)(?:_|\])(?=\")", r"\1Of\2", text)
-    named: Json = msgspec.json.decode(re.sub(r"Record(?=\")", "", text))
-    return named | {"Members": MEMBERS}
+    for record in types:
+        # msgspec writes Page_AccountRecord_ in references, and Page[AccountRecord] in names.
+        for name in _generic_names(record):
+            text = text.replace(name, _public_name(record))
+    text = re.sub(r"\b(\w+)Record(?=\")", r"\1", text)
+    for name, public_name in _RENAMED.items():
+        text = re.sub(rf"\b{name}(?=\")", public_name, text)
+    named: Json = msgspec.json.decode(text)
+    return named | {"MemberList": MEMBERS}
+
+
+def _generic_names(record: Any) -> tuple[str, ...]:
+    if (origin := get_origin(record)) is None:
+        return ()
+    argument = get_args(record)[0].__name__
+    return f"{origin.__name__}[{argument}]", f"{origin.__name__}_{argument}_"

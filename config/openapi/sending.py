@@ -75,7 +75,7 @@ def _segment_body(description: str, *, names_its_type: bool) -> Json:
 
 def _segment_batch() -> Json:
     schema = _body(segment.SegmentBatchBody, "batch")
-    schema["properties"]["batch"]["items"] = reference("SegmentMessage")
+    schema["properties"]["batch"]["items"] = reference("TrackingMessage")
     return schema
 
 
@@ -95,13 +95,13 @@ SCHEMAS: Json = {
     "LegacyUser": _body(v1.LegacyUserBody, "user_id"),
     "LegacyGroup": _body(v1.LegacyGroupBody, "group_id"),
     "LegacyEvent": _body(v1.LegacyEventBody, "user_id", "event"),
-    "SegmentCall": _segment_body("A message of the type in the URL.", names_its_type=False),
-    "SegmentMessage": _segment_body("A message that names its type.", names_its_type=True),
-    "SegmentBatch": _segment_batch(),
-    "SegmentSuccess": _response("Accepted.", success={"const": True}),
-    "SegmentRefusal": _response(
+    "TrackingCall": _segment_body("A message of the type in the URL.", names_its_type=False),
+    "TrackingMessage": _segment_body("A message that names its type.", names_its_type=True),
+    "TrackingBatch": _segment_batch(),
+    "TrackingSuccess": _response("Accepted.", success={"const": True}),
+    "TrackingError": _response(
         "The error. Its code and message are repeated where Segment's clients expect them.",
-        error=reference("Error"),
+        error=reference("ApiError"),
         code={"type": "string"},
         message={"type": "string"},
     ),
@@ -166,7 +166,7 @@ def _errors(limit: int, schema: str) -> Json:
 ACCEPTED: Json = {"202": {"description": "Accepted: the data is on disk. The body is empty."}}
 SUCCESS: Json = {
     "200": json_response(
-        reference("SegmentSuccess"),
+        reference("TrackingSuccess"),
         "Accepted: the data is on disk.",
         {"success": {"success": True}},
     )
@@ -176,6 +176,7 @@ SUCCESS: Json = {
 def _send(
     id: str,
     summary: str,
+    description: str,
     schema: str,
     examples: Json,
     *,
@@ -183,15 +184,16 @@ def _send(
     security: list[Json],
     accepted: Json = ACCEPTED,
     limit: int = bodies.MAX_SINGLE_BODY_BYTES,
-    error_schema: str = "Refusal",
+    error_schema: str = "ErrorResponse",
 ) -> Json:
     return {
         "operationId": id,
         "summary": summary,
+        "description": description,
         "tags": [tag],
         "security": security,
         "parameters": [
-            BATCH_KEY if schema == "SegmentBatch" else IDEMPOTENCY_KEY,
+            BATCH_KEY if schema == "TrackingBatch" else IDEMPOTENCY_KEY,
             CONTENT_ENCODING,
         ],
         "requestBody": {
@@ -206,34 +208,35 @@ def _send(
 # --- Operations -----------------------------------------------------------------------------
 
 _BASIC: list[Json] = [{"ingestionKey": []}]
-_TRACK: Json = {
+TRACK: Json = {
     "userId": "u1",
     "event": "Report created",
     "timestamp": "2026-09-24T08:12:44Z",
     "context": {"groupId": "a1"},
     "messageId": "7f0c1d5e",
 }
-_IDENTIFY: Json = {
+IDENTIFY: Json = {
     "userId": "u1",
     "groupId": "a1",
     "traits": {"name": "Ada", "email": "ada@example.com"},
 }
-_GROUP: Json = {"groupId": "a1", "traits": {"name": "Example Ltd", "domain": "example.com"}}
-_BATCH: Json = {
-    "batch": [{"type": "identify", **_IDENTIFY}, {"type": "track", **_TRACK}],
+GROUP: Json = {"groupId": "a1", "traits": {"name": "Example Ltd", "domain": "example.com"}}
+BATCH: Json = {
+    "batch": [{"type": "identify", **IDENTIFY}, {"type": "track", **TRACK}],
     "sentAt": "2026-09-24T08:12:45Z",
 }
 
 
-def _v2(id: str, summary: str, schema: str, example: Json) -> Json:
-    return _send(id, summary, schema, {id: example}, tag="Sending", security=_BASIC)
+def _v2(id: str, summary: str, description: str, schema: str, example: Json) -> Json:
+    return _send(id, summary, description, schema, {id: example}, tag="Sending", security=_BASIC)
 
 
-def _v2_batch(id: str, summary: str, example: Json) -> Json:
+def _v2_batch(id: str, summary: str, description: str, example: Json) -> Json:
     return _send(
         id,
         summary,
-        "SegmentBatch",
+        description,
+        "TrackingBatch",
         {id: example},
         tag="Sending",
         security=_BASIC,
@@ -242,16 +245,21 @@ def _v2_batch(id: str, summary: str, example: Json) -> Json:
     )
 
 
-def _v1(id: str, summary: str, schema: str, example: Json) -> Json:
-    operation = _send(id, summary, schema, {id: example}, tag="Version 1 (legacy)", security=[])
+def _v1(id: str, summary: str, instead: str, schema: str, example: Json) -> Json:
+    description = f"The key is in the body. New clients should use `{instead}`."
+    tag = "Version 1 (legacy)"
+    operation = _send(id, summary, description, schema, {id: example}, tag=tag, security=[])
     return operation | {"deprecated": True}
 
 
-def _segment(id: str, summary: str, example: Json, schema: str = "SegmentCall") -> Json:
-    is_batch = schema == "SegmentBatch"
+def _tracking(
+    id: str, summary: str, description: str, example: Json, schema: str = "TrackingCall"
+) -> Json:
+    is_batch = schema == "TrackingBatch"
     return _send(
         id,
         summary,
+        description,
         schema,
         {"message": example},
         tag="Segment-compatible",
@@ -259,30 +267,50 @@ def _segment(id: str, summary: str, example: Json, schema: str = "SegmentCall") 
         security=[*_BASIC, {}],
         accepted=SUCCESS,
         limit=bodies.MAX_BATCH_BODY_BYTES if is_batch else bodies.MAX_SINGLE_BODY_BYTES,
-        error_schema="SegmentRefusal",
+        error_schema="TrackingError",
     )
 
 
+_IDENTIFYING = (
+    "Creates or updates the user. With `groupId`, the user also joins that account. A trait that "
+    "is `null` is removed."
+)
+_GROUPING = (
+    "Creates or updates the account. With `userId`, that user also joins it. A trait that is "
+    "`null` is removed."
+)
+_TRACKING = (
+    "Records an event of the user. `context.groupId` is the account in which it happened. "
+    "Properties are not stored."
+)
+_BATCHING = (
+    "Each valid message is accepted. Each invalid one is dropped, with a reason in the ingestion "
+    "log."
+)
+
 OPERATIONS: dict[Door, Json] = {
-    v2.identify: _v2("identify", "Identify a user", "Identify", _IDENTIFY),
-    v2.group: _v2("group", "Describe an account", "Group", _GROUP),
-    v2.track: _v2("track", "Track an event", "Track", _TRACK),
-    v2.batch: _v2_batch("batch", "Send many messages", _BATCH),
+    v2.identify: _v2("identify", "Identify a user", _IDENTIFYING, "Identify", IDENTIFY),
+    v2.group: _v2("group", "Describe an account", _GROUPING, "Group", GROUP),
+    v2.track: _v2("track", "Track an event", _TRACKING, "Track", TRACK),
+    v2.batch: _v2_batch("batch", "Send many messages", _BATCHING, BATCH),
     v1.user: _v1(
         "legacyUser",
         "Identify a user",
+        "/v2/identify",
         "LegacyUser",
         {"api_key": "edk_…", "user_id": "u1", "group_id": "a1", "traits": {"name": "Ada"}},
     ),
     v1.group: _v1(
         "legacyGroup",
         "Describe an account",
+        "/v2/group",
         "LegacyGroup",
         {"api_key": "edk_…", "group_id": "a1", "traits": {"name": "Example Ltd"}},
     ),
     v1.event: _v1(
         "legacyEvent",
         "Track an event",
+        "/v2/track",
         "LegacyEvent",
         {
             "api_key": "edk_…",
@@ -292,36 +320,42 @@ OPERATIONS: dict[Door, Json] = {
         },
     ),
     segment.webhook: _send(
-        "segmentForward",
+        "trackingForward",
         "Forward one message from another pipeline",
-        "SegmentMessage",
-        {"track": {"type": "track", **_TRACK}, "connection test": {}},
+        "For destinations that forward each message by itself. An empty object tests the "
+        "connection.",
+        "TrackingMessage",
+        {"track": {"type": "track", **TRACK}, "connection test": {}},
         tag="Segment-compatible",
         security=_BASIC,
-        error_schema="SegmentRefusal",
+        error_schema="TrackingError",
     ),
-    segment.batch: _segment(
-        "segmentBatch",
+    segment.batch: _tracking(
+        "trackingBatch",
         "Send a batch, as server SDKs do",
-        _BATCH,
-        "SegmentBatch",
+        _BATCHING,
+        BATCH,
+        "TrackingBatch",
     ),
-    segment.identify: _segment("segmentIdentify", "Identify", _IDENTIFY),
-    segment.group: _segment("segmentGroup", "Group", _GROUP),
-    segment.track: _segment("segmentTrack", "Track", _TRACK),
-    segment.page: _segment(
-        "segmentPage",
+    segment.identify: _tracking("trackingIdentify", "Identify", _IDENTIFYING, IDENTIFY),
+    segment.group: _tracking("trackingGroup", "Group", _GROUPING, GROUP),
+    segment.track: _tracking("trackingTrack", "Track", _TRACKING, TRACK),
+    segment.page: _tracking(
+        "trackingPage",
         "Page: a track named `Viewed … Page`",
+        "Records an event of that name. Without a name it is `Viewed Page`.",
         {"userId": "u1", "name": "Pricing"},
     ),
-    segment.screen: _segment(
-        "segmentScreen",
+    segment.screen: _tracking(
+        "trackingScreen",
         "Screen: a track named `Viewed … Screen`",
+        "Records an event of that name. Without a name it is `Viewed Screen`.",
         {"userId": "u1", "name": "Settings"},
     ),
-    segment.alias: _segment(
-        "segmentAlias",
+    segment.alias: _tracking(
+        "trackingAlias",
         "Alias: join two IDs of one user",
+        "From now on, both IDs lead to the user `userId`.",
         {"userId": "u1", "previousId": "u0"},
     ),
 }
@@ -358,7 +392,7 @@ def _settings(id: str, summary: str, example: Json, *parameters: Json, **errors:
 
 SETTINGS_OPERATIONS: dict[type[SdkSettingsView], Json] = {
     SegmentSettingsView: _settings(
-        "segmentSettings",
+        "trackingSettings",
         "Load the settings of Segment's SDKs",
         _SETTINGS,
         {
@@ -377,6 +411,15 @@ SETTINGS_OPERATIONS: dict[type[SdkSettingsView], Json] = {
         },
     ),
     SourceConfigView: _settings(
-        "rudderstackSourceConfig", "Load the settings of RudderStack's SDKs", SOURCE_CONFIG
+        "rudderstackSourceConfig",
+        "Load the settings of RudderStack's SDKs",
+        SOURCE_CONFIG,
+        **{
+            "405": error_response(
+                "`method_not_allowed`: use GET.",
+                "method_not_allowed",
+                "This endpoint does not support the method. Use GET.",
+            )
+        },
     ),
 }

@@ -5,14 +5,16 @@ page works without a script.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, cast
 
 from django import forms
 from django.forms.utils import ErrorDict
 from django.http import QueryDict
 
-from engagement.admin.suggestions import Suggestions
+from engagement.admin.suggestions import Suggestions, TraitValues, load_trait_values
+from engagement.insight_kinds import INSIGHTS
 from engagement.metric_names import METRICS, Scope
 from engagement.rules import rules, texts
 from engagement.rules.rules import (
@@ -24,6 +26,7 @@ from engagement.rules.rules import (
     ActiveCondition,
     Condition,
     EventCondition,
+    InsightCondition,
     InvalidRule,
     Match,
     MetricCondition,
@@ -74,11 +77,14 @@ def condition_choices(scope: Scope, for_audience: bool) -> Choices:
         for name, info in METRICS.items()
         if scope in info.scopes
     ]
+    activity: Choices = [("active", "Active in the window"), ("trend", "Trend of the score")]
+    if scope == "account":
+        activity.append(("insight", "Insight"))
     return [
         ("", "Choose…"),
         ("Traits and events", basic),
         ("Times", [("last_active", "Last active"), *times]),
-        ("Activity", [("active", "Active in the window"), ("trend", "Trend of the score")]),
+        ("Activity", activity),
         ("Metrics", metrics),
     ]
 
@@ -113,6 +119,8 @@ class ConditionForm(forms.Form):
     event_is = _choice("Comparison", texts.EVENT_OPERATOR_LABELS)
     time_is = _choice("Comparison", texts.TIME_OPERATOR_LABELS)
     trend = _choice("Trend", texts.TREND_LABELS)
+    has_insight = _choice("Comparison", {"yes": "has", "no": "does not have"})
+    insight = _choice("Insight", {kind: info.label for kind, info in INSIGHTS.items()})
     active = _choice("Active", {"yes": "yes", "no": "no"})
     number = _text("Number", 8, inputmode="decimal")
     upper = _text("Second number", 8, inputmode="decimal")
@@ -126,12 +134,13 @@ class ConditionForm(forms.Form):
         *args: Any,
         scope: Scope,
         for_audience: bool,
-        known_events: Collection[str],
+        suggestions: Suggestions,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.scope, self.for_audience, self.known_events = scope, for_audience, known_events
+        self.scope, self.for_audience, self.suggestions = scope, for_audience, suggestions
         self.condition: Condition | None = None
+        self.fields["text"].widget.attrs["list"] = f"{self.prefix}-values"
         cast(forms.ChoiceField, self.fields["what"]).choices = condition_choices(
             scope, for_audience
         )
@@ -152,6 +161,16 @@ class ConditionForm(forms.Form):
                 self.add_error(self._input_name(problem.field), problem.message)
         else:
             (self.condition,) = rule.conditions
+
+    @cached_property
+    def trait_values(self) -> TraitValues | None:
+        """The values of the chosen trait, to suggest."""
+        what = str(self["what"].value() or "")
+        if what not in ("trait", "account_trait"):
+            return None
+        trait = str(self[what].value() or "").strip()
+        scope: Scope = "account" if what == "account_trait" else self.scope
+        return load_trait_values(self.suggestions.product_id, scope, trait) if trait else None
 
     @property
     def all_errors(self) -> list[str]:
@@ -184,6 +203,9 @@ class ConditionForm(forms.Form):
                 return {"kind": what, "trend": self._value("trend")}
             case "active":
                 return {"kind": what, "active": self._value("active") == "yes"}
+            case "insight":
+                has = self._value("has_insight") == "yes"
+                return {"kind": what, "insight": self._value("insight"), "has": has}
         is_between = self._value("comparison") == "between"
         return {
             "kind": "metric",
@@ -204,7 +226,7 @@ class ConditionForm(forms.Form):
     def _event_name(self) -> str:
         """An existing name as it is. Another name without surrounding spaces."""
         name = self._value("event")
-        return name if name in self.known_events else name.strip()
+        return name if name in self.suggestions.events else name.strip()
 
     def _trait_value(self, operator: str) -> str | Number | None:
         if operator in NUMBER_OPERATORS:
@@ -270,6 +292,9 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
             return {"what": "trend", "trend": condition.trend}
         case ActiveCondition():
             return {"what": "active", "active": "yes" if condition.active else "no"}
+        case InsightCondition():
+            has = "yes" if condition.has else "no"
+            return {"what": "insight", "insight": condition.insight, "has_insight": has}
     kind = str(condition.__struct_config__.tag)
     days = "" if condition.days == "window" else condition.days
     return {"what": kind, "time_is": condition.operator, "days": days}
@@ -336,7 +361,7 @@ class RuleEditor:
             form_kwargs={
                 "scope": stored.scope,
                 "for_audience": for_audience,
-                "known_events": suggestions.events,
+                "suggestions": suggestions,
             },
         )
 

@@ -32,7 +32,9 @@ def add_conflict_errors(form: "forms.ModelForm[Any]", names: Iterable[str]) -> N
         if name not in form.cleaned_data or not form.fields[name].show_hidden_initial:
             continue
         initial_name = form.add_initial_prefix(name)
-        initial, own = str(form.data.get(initial_name)), str(form.cleaned_data[name])
+        value = form.cleaned_data[name]
+        initial = str(form.data.get(initial_name))
+        own = "the default" if value is None else str(value)
         current = str(getattr(form.instance, name))
         if own != initial and current not in (initial, own):
             form.add_error(name, CONFLICT_MESSAGE.format(current=current, own=own))

@@ -1,9 +1,11 @@
 """Previews of a rule: how many match at the moment, and the first of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
+
+from django.db.models import Count
 
 from engagement.admin.subject_urls import subject_url
 from engagement.database import sql
@@ -11,6 +13,7 @@ from engagement.metric_names import Scope
 from engagement.models import ScoreSet, User, Workspace
 from engagement.rules import filters
 from engagement.rules.rules import Rule
+from engagement.rules.texts import describe_rule
 from engagement.scores.formula import rounded_score
 from engagement.segments import members as segments
 
@@ -29,12 +32,13 @@ class PreviewMember:
 @dataclass(frozen=True)
 class Preview:
     """``count`` and ``members`` are None if their queries take too long. ``reason`` says why there
-    is no preview."""
+    is no preview. ``conditions`` has the number of subjects that match each condition alone."""
 
     scope: str
     count: int | None = None
     members: list[PreviewMember] | None = None
     reason: str = ""
+    conditions: Sequence[tuple[str, int]] = ()
 
     @property
     def count_text(self) -> str:
@@ -60,6 +64,9 @@ def preview_segment(workspace: Workspace, rule: Rule) -> Preview:
         rule.scope,
         _in_time(lambda: segments.count_members(score_set, rule)),
         _in_time(lambda: [_member(row, rule.scope, score_set) for row in ranked[:MEMBERS_SHOWN]]),
+        conditions=_count_conditions(
+            rule, lambda alone: segments.count_members_by_rule(score_set, alone)
+        ),
     )
 
 
@@ -68,6 +75,17 @@ def preview_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
     users = User.objects.filter(product_id=workspace.product_id, is_identified=True)
     members = users.filter(filters.audience_filter(rule, workspace.product_id, today))
     newest = members.defer("trait_stamps").order_by("-id")
+
+    def count_users(rules: Sequence[Rule]) -> list[int]:
+        filters_ = [filters.audience_filter(alone, workspace.product_id, today) for alone in rules]
+        totals = users.aggregate(
+            **{
+                f"rule_{number}": Count("pk", filter=filter_)
+                for number, filter_ in enumerate(filters_)
+            }
+        )
+        return [totals[f"rule_{number}"] for number in range(len(rules))]
+
     return Preview(
         "user",
         _in_time(members.count),
@@ -77,7 +95,19 @@ def preview_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
                 for user in newest[:MEMBERS_SHOWN]
             ]
         ),
+        conditions=_count_conditions(rule, count_users),
     )
+
+
+def _count_conditions(
+    rule: Rule, count: Callable[[Sequence[Rule]], list[int]]
+) -> list[tuple[str, int]]:
+    """Each of several conditions in words, with the number of subjects that match it alone."""
+    if len(rule.conditions) < 2:
+        return []
+    alone = [Rule(rule.scope, rule.match, (condition,)) for condition in rule.conditions]
+    counts = _in_time(lambda: count(alone)) or []
+    return list(zip(map(describe_rule, alone), counts, strict=False))
 
 
 def _in_time(query: Callable[[], Any]) -> Any:

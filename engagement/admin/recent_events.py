@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from engagement.database import sql
 from engagement.models import EventName, Workspace
+from engagement.scores.insights import format_percent
 from engagement.segments import event_counts
 
 MAX_EVENTS = 50
@@ -13,13 +14,17 @@ RECENT_EVENTS_TIMEOUT_SECONDS = 1.0
 
 
 class RecentEvent(NamedTuple):
-    """``weight`` is None if the default weight applies. ``share`` is a percentage of the highest
-    count."""
+    """``weight`` is None if the default weight applies. ``share`` is the event's percentage of all
+    points, and 0 for an event that is not scored."""
 
     name: str
     times: str
     share: float
     weight: int | None
+
+    @property
+    def share_text(self) -> str:
+        return "–" if not self.share else format_percent(self.share / 100)
 
 
 @dataclass(frozen=True)
@@ -33,16 +38,11 @@ class RecentEvents:
 
 
 def load_recent_events(workspace: Workspace, today: date) -> RecentEvents:
-    """The events to list next to the weights, most frequent first."""
-    if workspace.scores is None:
-        return RecentEvents(
-            [], note="This workspace has no scores yet. Reload the page in a moment."
-        )
-    try:
-        with sql.statement_timeout(RECENT_EVENTS_TIMEOUT_SECONDS):
-            recent = event_counts.count_recent_events(workspace.scores, today)
-    except sql.StatementTimeout:
-        return RecentEvents([], note="This count is taking too long to show here.")
+    """The events to list with their weights, most frequent first.
+
+    Without counts, only the events with a weight of their own, and a note that says why.
+    """
+    recent, note = _count(workspace, today)
     names = EventName.objects.filter(product_id=workspace.product_id)
     weights = dict(workspace.weights.values_list("event_name_id", "weight"))
     order = sorted(recent.counts, key=lambda name_id: (-recent.counts[name_id], name_id))
@@ -50,21 +50,37 @@ def load_recent_events(workspace: Workspace, today: date) -> RecentEvents:
     top_ids = order[:MAX_EVENTS]
     listed_ids = [*top_ids, *(name_id for name_id in weights if name_id not in top_ids)]
     listed_names = names.in_bulk(listed_ids)
-    highest = max(recent.counts.values(), default=1) or 1
+    points = {
+        name_id: count * weights.get(name_id, workspace.default_weight)
+        for name_id, count in recent.counts.items()
+    }
+    all_points = sum(points.values()) or 1
     return RecentEvents(
         [
             RecentEvent(
                 listed_names[name_id].name,
-                _format_count(recent.counts.get(name_id, 0), recent.is_estimate),
-                round(100 * recent.counts.get(name_id, 0) / highest, 1),
+                "" if note else _format_count(recent.counts.get(name_id, 0), recent.is_estimate),
+                100 * points.get(name_id, 0) / all_points,
                 weights.get(name_id),
             )
             for name_id in listed_ids
             if name_id in listed_names
         ],
         names.count() - len(listed_names),
-        _note(recent),
+        note or _estimate_note(recent),
     )
+
+
+def _count(workspace: Workspace, today: date) -> tuple[event_counts.EventCounts, str]:
+    """The counts, and a note if there are none."""
+    nothing = event_counts.EventCounts({}, 0, is_estimate=False)
+    if workspace.scores is None:
+        return nothing, "This workspace has no scores yet. Reload the page in a moment."
+    try:
+        with sql.statement_timeout(RECENT_EVENTS_TIMEOUT_SECONDS):
+            return event_counts.count_recent_events(workspace.scores, today), ""
+    except sql.StatementTimeout:
+        return nothing, "This count is taking too long to show here."
 
 
 def _format_count(count: int, is_estimate: bool) -> str:
@@ -73,7 +89,7 @@ def _format_count(count: int, is_estimate: bool) -> str:
     return f"≈ {float(f'{count:.2g}'):,.0f}" if count else "few or none"
 
 
-def _note(recent: event_counts.EventCounts) -> str:
+def _estimate_note(recent: event_counts.EventCounts) -> str:
     if recent.is_estimate:
         return f"Estimated from an even sample of {recent.users:,} scored users."
     return ""

@@ -293,9 +293,10 @@ class NamedFieldsFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
     def add_fields(self, form: Any, index: int | None) -> None:
         super().add_fields(form, index)
         row = self.row_name(form)
-        for field in form.fields.values():
-            name = f"{field.label} of {row}" if row else str(field.label)
-            field.widget.attrs.setdefault("aria-label", name)
+        for field in form:
+            if not field.is_hidden:
+                name = f"{field.label} of {row}" if row else str(field.label)
+                field.field.widget.attrs.setdefault("aria-label", name)
 
     def row_name(self, form: Any) -> str:
         """What the row is called. Empty for a new one."""

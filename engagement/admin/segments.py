@@ -1,5 +1,7 @@
 """Segments: default ones, which are read-only, and custom ones, with their members."""
 
+import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -9,8 +11,9 @@ from django.contrib import admin
 from django.contrib.admin.views.main import ChangeList
 from django.core.exceptions import PermissionDenied
 from django.db.models import Field, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils.http import urlencode
 
@@ -18,14 +21,19 @@ from engagement.admin import previews
 from engagement.admin.condition_forms import RuleEditor, RuleForm
 from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.scoping import deferred_script, visible_products
-from engagement.admin.suggestions import load_suggestions
+from engagement.admin.subject_urls import subject_list_url, trait_values_url
+from engagement.admin.suggestions import load_suggestions, load_trait_values
 from engagement.database import sql
+from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
 from engagement.rules import texts
-from engagement.rules.rules import Rule, rule_to_json
+from engagement.rules.rules import Rule, parse_rule, rule_to_json
+from engagement.scopes import get_kind
 from engagement.segments import counts
 from engagement.segments import members as segments
 
+# The prefix of a condition's inputs.
+_PREFIX = re.compile(r"[a-z]+-[0-9]{1,3}", re.ASCII)
 # The list waits for all of its counts.
 COUNT_TIMEOUT_SECONDS = 5.0
 
@@ -86,6 +94,12 @@ class SegmentForm(RuleForm):
         return [*changed, "conditions"] if self.rows and self.rows.has_changed() else changed
 
 
+def _members_url(segment: Segment) -> str:
+    """The URL of the list of the segment's members."""
+    scope: Scope = "user" if segment.scope == "user" else "account"
+    return subject_list_url(scope, segment.workspace_id, segment.pk)
+
+
 class SegmentWorkspaceFilter(admin.RelatedFieldListFilter):
     """Filters a list by the workspaces that the login may see."""
 
@@ -131,11 +145,22 @@ class SegmentAdmin(PageAdmin):
     list_select_related = ["workspace__product", "workspace__scores__cached_counts"]
     list_per_page = 50
     search_fields = ["name"]
-    ordering = ["workspace__product__name", "workspace_id", "-scope", "position", "id"]
+    # Custom segments first.
+    ordering = [
+        "workspace__product__name",
+        "workspace_id",
+        "is_default",
+        "-scope",
+        "position",
+        "id",
+    ]
     sortable_by = ()
     actions = None
     change_form_template = "admin/engagement/segment.html"
-    extra_views = (ExtraView("preview", permission="add", methods=("POST",), needs_row=False),)
+    extra_views = (
+        ExtraView("preview", permission="add", methods=("POST",), needs_row=False),
+        ExtraView("values", permission="add", methods=("GET",), needs_row=False),
+    )
 
     class Media:
         css = {"all": ["engagement/conditions.css"]}
@@ -220,16 +245,32 @@ class SegmentAdmin(PageAdmin):
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
         form: Any = super().get_form(request, obj, change, **kwargs)
-        like = request.GET.get("like", "")
-        if obj is None and like.isdecimal():
-            copied = self.get_queryset(request).filter(pk=like, scope=request.GET.get("scope"))
-            form.copied_rule = next((segments.segment_rule(segment) for segment in copied), None)
+        if obj is None:
+            form.copied_rule = self._copied_rule(request)
         return form
+
+    def _copied_rule(self, request: HttpRequest) -> Rule | None:
+        """The rule that the form of a new segment starts with: that of the segment ``like``, or the
+        URL's own ``rule``."""
+        like, scope = request.GET.get("like", ""), request.GET.get("scope", "")
+        if like.isdecimal():
+            copied = self.get_queryset(request).filter(pk=like, scope=scope)
+            return next((segments.segment_rule(segment) for segment in copied), None)
+        try:
+            return parse_rule(json.loads(request.GET["rule"]), get_kind(scope).scope)
+        except (KeyError, ValueError, AttributeError, RecursionError):
+            return None
 
     def save_model(self, request: HttpRequest, obj: Segment, form: Any, change: bool) -> None:
         update_fields = ["name", "match", "conditions", "updated_at"]
         obj.save(update_fields=update_fields if change else None)
         counts.invalidate([obj.workspace.scores_id] if obj.workspace.scores_id else [])
+
+    def response_post_save_add(self, request: HttpRequest, obj: Segment) -> HttpResponseRedirect:
+        return redirect(_members_url(obj))
+
+    def response_post_save_change(self, request: HttpRequest, obj: Segment) -> HttpResponseRedirect:
+        return redirect(_members_url(obj))
 
     def page_actions(self, request: HttpRequest, obj: Segment) -> Sequence[PageAction]:
         if not self.has_add_permission(request):
@@ -256,6 +297,8 @@ class SegmentAdmin(PageAdmin):
             "segment": segment,
             "preview": self._preview(segment.workspace, form.rows, segment.is_default),
             "preview_url": self._preview_url(segment),
+            "values_url": trait_values_url(segment.workspace_id),
+            "members_url": _members_url(segment) if obj else None,
         }
         return super().render_change_form(request, context, add, change, form_url, obj)
 
@@ -263,15 +306,31 @@ class SegmentAdmin(PageAdmin):
 
     def preview_view(self, request: HttpRequest) -> HttpResponseBase:
         """The members that the conditions in the form select."""
+        workspace, scope = self._requested_place(request)
+        rows = RuleEditor(
+            request.POST, Rule(scope, "all", ()), load_suggestions(workspace.product_id)
+        )
+        context = {"preview": self._preview(workspace, rows), "rows": rows}
+        return TemplateResponse(request, "admin/engagement/preview.html", context)
+
+    def values_view(self, request: HttpRequest) -> HttpResponseBase:
+        """The values of a trait that a condition's row suggests."""
+        workspace, scope = self._requested_place(request)
+        prefix, trait = request.GET.get("prefix", ""), request.GET.get("trait", "").strip()
+        if not _PREFIX.fullmatch(prefix) or "\0" in trait:
+            raise Http404
+        values = load_trait_values(workspace.product_id, scope, trait)
+        context = {"prefix": prefix, "values": values}
+        return TemplateResponse(request, "admin/engagement/trait_values.html", context)
+
+    def _requested_place(self, request: HttpRequest) -> tuple[Workspace, Scope]:
+        """The workspace and the scope that the URL names."""
         pk, scope = request.GET.get("workspace", ""), request.GET.get("scope")
         workspaces = self._workspaces_to_choose(request).select_related("scores")
         workspace = workspaces.filter(pk=pk if pk.isdecimal() else 0).first()
         if workspace is None or scope not in Segment.Scope.values:
             raise Http404
-        empty_rule = Rule("user" if scope == "user" else "account", "all", ())
-        rows = RuleEditor(request.POST, empty_rule, load_suggestions(workspace.product_id))
-        context = {"preview": self._preview(workspace, rows), "rows": rows}
-        return TemplateResponse(request, "admin/engagement/preview.html", context)
+        return workspace, "user" if scope == "user" else "account"
 
     def _preview(
         self, workspace: Workspace, rows: RuleEditor, may_be_empty: bool = False

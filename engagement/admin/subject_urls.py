@@ -24,3 +24,9 @@ def subject_list_url(scope: Scope, workspace_id: int, segment_id: int | None = N
     if segment_id is not None:
         query[SEGMENT_PARAM] = segment_id
     return f"{reverse(f'admin:engagement_{scope}_changelist')}?{urlencode(query)}"
+
+
+def trait_values_url(workspace_id: int) -> str:
+    """The URL of the values of traits that the workspace's forms suggest."""
+    query = urlencode({WORKSPACE_PARAM: workspace_id})
+    return f"{reverse('admin:engagement_segment_values')}?{query}"

@@ -1,7 +1,7 @@
 """The event weights in a workspace's form."""
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 from django import forms
 from django.http import QueryDict
@@ -10,6 +10,7 @@ from django.utils.safestring import SafeString
 
 from engagement.admin.condition_forms import ADD_WEIGHT
 from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
+from engagement.admin.recent_events import RecentEvent, RecentEvents
 from engagement.admin.scoping import NamedFieldsFormSet
 from engagement.models import EventName, EventWeight
 from engagement.models.activity import EVENT_NAME_LENGTH
@@ -22,6 +23,9 @@ CONFLICTING_WEIGHT_MESSAGE = (
     "Someone else gave “{}” the weight {} after you opened this page. Nothing was saved. Reload "
     "the page to see the current weights, then make your changes again."
 )
+
+
+WEIGHT_CHOICES = [("", "Default"), ("0", "0: not scored"), *((n, str(n)) for n in range(1, 11))]
 
 
 class WholeNumber(forms.IntegerField):
@@ -53,18 +57,20 @@ class PlainText(forms.Widget):
 class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
     """The weight of an event name, which may be new."""
 
+    # Set for a row that the page lists because the event is frequent.
+    listed = forms.BooleanField(required=False, widget=forms.HiddenInput)
     event = forms.CharField(
         max_length=EVENT_NAME_LENGTH,
         strip=False,
         widget=forms.TextInput(attrs={"list": "event-names", "size": 50, "autocomplete": "off"}),
     )
-    weight = WholeNumber(0, 10, help_text="1 to 10, or 0 to leave this event out of the score.")
+    weight = WholeNumber(0, 10, widget=forms.Select(choices=WEIGHT_CHOICES))
 
     class Meta:
         model = EventWeight
         fields = ["weight"]
 
-    field_order = ["event", "weight"]
+    field_order = ["listed", "event", "weight"]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -72,7 +78,16 @@ class WeightForm(forms.ModelForm):  # type: ignore[type-arg]
             self.initial["event"] = self.instance.event_name.name
             self.fields["event"].disabled = True
             self.fields["event"].widget = PlainText()
+            # Without a value the default weight applies, and saving deletes the row.
+            self.fields["weight"].required = False
             add_hidden_initials(self, ["weight"])
+        elif self["listed"].value():
+            self.fields["event"].widget = PlainText()
+
+    def has_changed(self) -> bool:
+        if self.is_bound and not self.instance.pk and self["listed"].value():
+            return bool(self["weight"].value())
+        return super().has_changed()
 
     def clean(self) -> dict[str, Any] | None:
         cleaned_data = super().clean()
@@ -110,8 +125,21 @@ def get_or_create_event_name(product_id: int, name: str) -> EventName:
 
 
 class WeightFormSet(NamedFieldsFormSet):
+    """The weights of events: those that are stored, those of frequent events without a weight, and
+    one for another event."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.extra += len(kwargs.get("initial") or ())
+
     def row_name(self, form: Any) -> str:
-        return f"“{form.instance.event_name.name}”" if form.instance.pk else ""
+        if form.instance.pk:
+            return f"“{form.instance.event_name.name}”"
+        return f"“{form['event'].value()}”" if form["listed"].value() else ""
+
+    def _should_delete_form(self, form: Any) -> bool:
+        is_default = form.instance.pk and form.cleaned_data.get("weight", 0) is None
+        return bool(is_default or super()._should_delete_form(form))  # type: ignore[misc]
 
     def clean(self) -> None:
         super().clean()
@@ -145,12 +173,30 @@ def _add_removed_error(form: Any) -> None:
 
 
 def add_weight_row(data: QueryDict, prefix: str) -> QueryDict:
-    """The data with a row for the event whose button was pressed."""
-    rows, default = data.get(f"{prefix}-TOTAL_FORMS", ""), data.get("default_weight", "")
-    if not re.fullmatch("[0-9]{1,4}", str(rows)):
+    """The data with another row."""
+    rows = data.get(f"{prefix}-TOTAL_FORMS", "")
+    if ADD_WEIGHT not in data or not re.fullmatch("[0-9]{1,4}", str(rows)):
         return data
     extended = data.copy()
     extended[f"{prefix}-TOTAL_FORMS"] = str(int(str(rows)) + 1)
-    extended[f"{prefix}-{rows}-event"] = str(data[ADD_WEIGHT])
-    extended[f"{prefix}-{rows}-weight"] = "1" if default in ("", "0") else str(default)
     return extended
+
+
+class WeightRow(NamedTuple):
+    """A row of the table of events. ``event`` is None for an event that is not listed."""
+
+    form: Any
+    event: RecentEvent | None
+
+
+def weight_rows(formset: Any, recent: RecentEvents) -> list[WeightRow]:
+    """The formset's rows: the most frequent events first, and the rows of other events last."""
+    events = {event.name: (place, event) for place, event in enumerate(recent.events)}
+    last = (len(events), None)
+
+    def place(form: Any) -> tuple[int, RecentEvent | None]:
+        is_named = form.instance.pk or form["listed"].value()
+        return events.get(form["event"].value(), last) if is_named else (len(events) + 1, None)
+
+    places = sorted(((place(form), form) for form in formset.forms), key=lambda row: row[0][0])
+    return [WeightRow(form, event) for (_, event), form in places]

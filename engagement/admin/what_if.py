@@ -8,13 +8,15 @@ from typing import Any, NamedTuple, cast
 
 from engagement.admin.condition_forms import RuleForm
 from engagement.admin.previews import PREVIEW_TIMEOUT_SECONDS, display_name
-from engagement.admin.subject_urls import subject_url
+from engagement.admin.subject_urls import subject_list_url, subject_url
 from engagement.database import sql
 from engagement.metric_names import Scope
-from engagement.models import EventName, ScoreSet, Workspace
+from engagement.models import EventName, ScoreSet, Segment, Workspace
 from engagement.rescoring import what_if
 from engagement.rescoring.what_if import RankedSubject, RankingPreview, ScoringDefinition
+from engagement.segments import counts
 
+SEGMENTS_SHOWN = 10
 SCOPE_TITLES: dict[Scope, str] = {"account": "Accounts", "user": "Users"}
 NOT_SCORED_MESSAGE = "This workspace has no scores yet. Reload the page in a moment."
 TIMED_OUT_MESSAGE = (
@@ -46,12 +48,22 @@ class RankingTable(NamedTuple):
     rows: list[RankingRow]
 
 
+class SegmentChange(NamedTuple):
+    """How many members a segment has now, and would have with the change."""
+
+    name: str
+    url: str
+    now: int
+    then: int
+
+
 @dataclass(frozen=True)
 class RankingComparison:
     title: str
     tables: list[RankingTable]
     # Says so if the ranking is an estimate.
     note: str = ""
+    segments: list[SegmentChange] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -95,7 +107,7 @@ def form_effect(
     is_exact = all(preview.sample_size is None for preview in previews.values())
     return WhatIfEffect(
         EXACT_MESSAGE if is_exact else "",
-        [_compare(scope, previews.get(scope), score_set.workspace_id) for scope in SCOPE_TITLES],
+        [_compare(scope, previews.get(scope), score_set) for scope in SCOPE_TITLES],
     )
 
 
@@ -153,9 +165,12 @@ def _current_rankings(score_set: ScoreSet) -> list[RankingComparison]:
     ]
 
 
-def _compare(scope: Scope, preview: RankingPreview | None, workspace_id: int) -> RankingComparison:
+def _compare(
+    scope: Scope, preview: RankingPreview | None, score_set: ScoreSet
+) -> RankingComparison:
     if preview is None:
         return RankingComparison(SCOPE_TITLES[scope], [], TOO_MANY_USERS_MESSAGE)
+    workspace_id = score_set.workspace_id
     now = [_row(ranked, workspace_id, *_leaving_move(ranked)) for ranked in preview.current]
     then = [_row(ranked, workspace_id, *_move(ranked)) for ranked in preview.with_change]
     note = ""
@@ -165,8 +180,31 @@ def _compare(scope: Scope, preview: RankingPreview | None, workspace_id: int) ->
             f"the others. Scores are approximate, and {scope}s that rank far below may be missing."
         )
     return RankingComparison(
-        SCOPE_TITLES[scope], [RankingTable("Now", now), RankingTable("With the change", then)], note
+        SCOPE_TITLES[scope],
+        [RankingTable("Now", now), RankingTable("With the change", then)],
+        note,
+        _segment_changes(scope, preview, score_set),
     )
+
+
+def _segment_changes(
+    scope: Scope, preview: RankingPreview, score_set: ScoreSet
+) -> list[SegmentChange]:
+    """The segments that would gain or lose most members."""
+    segments = list(Segment.objects.filter(pk__in=preview.members))
+    now = counts.segment_counts(score_set, segments)
+    changes = [
+        SegmentChange(
+            segment.name,
+            subject_list_url(scope, score_set.workspace_id, segment.pk),
+            now[segment.pk],
+            preview.members[segment.pk],
+        )
+        for segment in segments
+        if now[segment.pk] != preview.members[segment.pk]
+    ]
+    changes.sort(key=lambda change: (-abs(change.then - change.now), change.name))
+    return changes[:SEGMENTS_SHOWN]
 
 
 def _move(ranked: RankedSubject) -> tuple[str, str, str]:

@@ -18,15 +18,15 @@ from django.utils.safestring import SafeString
 from engagement import tasks
 from engagement.admin import previews, what_if
 from engagement.admin.condition_forms import (
-    ADD_WEIGHT,
     RuleEditor,
     RuleForm,
     without_preview_buttons,
 )
 from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
 from engagement.admin.pages import ExtraView, PageAdmin
-from engagement.admin.recent_events import load_recent_events
+from engagement.admin.recent_events import RecentEvents, load_recent_events
 from engagement.admin.scoping import ProductFilter, TabularInline, deferred_script
+from engagement.admin.subject_urls import trait_values_url
 from engagement.admin.suggestions import load_suggestions
 from engagement.admin.time_format import format_ago
 from engagement.admin.weight_forms import (
@@ -34,6 +34,7 @@ from engagement.admin.weight_forms import (
     WeightFormSet,
     WholeNumber,
     add_weight_row,
+    weight_rows,
 )
 from engagement.models import EventWeight, Workspace
 from engagement.rescoring import sets
@@ -54,16 +55,17 @@ class WeightInline(TabularInline):
     formset = WeightFormSet
     template = "admin/engagement/weights.html"
     extra = 1
-    readonly_fields = ["shown_event"]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[str]:
+        # The other fields belong to the form, which a read-only row does not have.
+        return [] if self.has_change_permission(request, obj) else ["weight"]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        # The field "event" belongs to the form, which a read-only row does not have.
-        event = "event" if self.has_change_permission(request, obj) else "shown_event"
-        return [event, "weight"]
-
-    @admin.display(description="event")
-    def shown_event(self, weight: EventWeight) -> str:
-        return weight.event_name.name
+        return (
+            ["listed", "event", "weight"]
+            if self.has_change_permission(request, obj)
+            else ["weight"]
+        )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         return super().get_queryset(request).select_related("event_name").order_by("event_name")
@@ -211,13 +213,17 @@ class WorkspaceAdmin(PageAdmin):
     ) -> HttpResponse:
         rows = context["adminform"].form.rows
         if obj:
-            context["recent"] = load_recent_events(obj, timezone.now().date())
+            recent = self._recent_events(request, obj)
+            context["recent"] = recent
+            formset = context["inline_admin_formsets"][0].formset
+            context["weight_rows"] = weight_rows(formset, recent)
         if rows and obj and self.has_change_permission(request, obj):
             context |= {
                 "rows": rows,
                 "event_names": rows.suggestions.events,
                 "preview": self._preview(obj, rows),
                 "preview_url": self.view_url("preview", obj),
+                "values_url": trait_values_url(obj.pk),
                 "effect": self._effect(request, obj),
                 "effect_url": self.view_url("effect", obj),
             }
@@ -264,9 +270,23 @@ class WorkspaceAdmin(PageAdmin):
         self, request: HttpRequest, obj: Any, inline: Any, prefix: str
     ) -> dict[str, Any]:
         kwargs: dict[str, Any] = super().get_formset_kwargs(request, obj, inline, prefix)
-        if ADD_WEIGHT in request.POST:
+        if request.method == "POST":
             kwargs["data"] = add_weight_row(kwargs["data"], prefix)
+        elif obj.pk:
+            kwargs["initial"] = [
+                {"listed": True, "event": event.name}
+                for event in self._recent_events(request, obj).events
+                if event.weight is None
+            ]
         return kwargs
+
+    def _recent_events(self, request: HttpRequest, workspace: Workspace) -> RecentEvents:
+        """The page's events, counted once."""
+        recent: RecentEvents | None = getattr(request, "recent_events", None)
+        if recent is None:
+            recent = load_recent_events(workspace, timezone.now().date())
+            request.recent_events = recent  # type: ignore[attr-defined]
+        return recent
 
     # --- Saving -------------------------------------------------------------------------------
 

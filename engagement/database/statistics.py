@@ -18,6 +18,7 @@ _TABLES = [
     "engagement_userengagement",
     "engagement_accountengagement",
     "engagement_searchentry",
+    "engagement_subjectchange",
 ]
 # Analyze a table after this many changed rows that are also this share of all rows.
 MIN_CHANGED_ROWS, MIN_CHANGED_SHARE = 5_000, 0.2

@@ -2,12 +2,16 @@
 distributed by product."""
 
 from engagement.models.activity import DailyCount, Event, EventName
+from engagement.models.changes import ChangeStamp, SubjectChange
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
+from engagement.models.invites import Invite
 from engagement.models.logins import LoginAttempts, LoginPreferences
 from engagement.models.operation_counters import OperationCounter
+from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
+from engagement.models.saved_views import SavedView
 from engagement.models.scores import (
     AccountEngagement,
     CachedCounts,
@@ -33,6 +37,7 @@ __all__ = [
     "AccountEngagement",
     "Alias",
     "CachedCounts",
+    "ChangeStamp",
     "Credential",
     "DailyBenchmark",
     "DailyCount",
@@ -41,20 +46,25 @@ __all__ = [
     "EventName",
     "EventWeight",
     "ForgottenSubject",
+    "Invite",
     "JoinRequest",
     "LoginAttempts",
     "LoginPreferences",
     "Membership",
     "OperationCounter",
+    "OrderChunk",
     "Product",
     "ProductMember",
     "ReattributionRequest",
     "RescoreRequest",
+    "SavedView",
     "ScoreSet",
     "ScoredEvent",
     "SearchBacklog",
     "SearchEntry",
     "Segment",
+    "StoredOrder",
+    "SubjectChange",
     "User",
     "UserEngagement",
     "Workspace",

@@ -6,8 +6,9 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 # The version of the metrics in a set. A release rebuilds the sets of earlier versions when it first
-# works on their product. 1: an account's users include those without an event.
-FORMULA_VERSION = 1
+# works on their product. 1: an account's users include those without an event. 2: accounts have the
+# numbers that insights compare.
+FORMULA_VERSION = 2
 
 
 class ScoreSet(models.Model):
@@ -48,7 +49,9 @@ class ScoreSet(models.Model):
     default_weight = models.PositiveSmallIntegerField()
     audience = models.JSONField(default=dict)
     # 0 if an older release built the set.
-    formula = models.PositiveSmallIntegerField(default=FORMULA_VERSION, db_default=0)
+    formula_version = models.PositiveSmallIntegerField(
+        db_column="formula", default=FORMULA_VERSION, db_default=0
+    )
 
     # The progress of building: the phase, its last scored subject, and how many of how many.
     phase = models.CharField(max_length=10, choices=Phase.choices, default=Phase.USERS)
@@ -79,6 +82,8 @@ class ScoreSet(models.Model):
     cached_counts_stale = models.BooleanField(
         db_column="tally_stale", default=True, db_default=True
     )
+    # Scores or segments changed since the watches of the set were told (``notifications``).
+    watches_stale = models.BooleanField(default=True, db_default=True)
 
     requested_at = models.DateTimeField(db_default=Now())
     published_at = models.DateTimeField(null=True)
@@ -144,7 +149,9 @@ class CachedCounts(models.Model):
     of its workspace's segments, by the segment and the version of its rule.
 
     ``rising`` and ``falling`` are the ids of the accounts whose scores changed most, the largest
-    change first. ``seconds`` is how long counting took.
+    change first; ``newest`` of new accounts, the highest score first. ``insights`` has the number
+    of accounts with each insight, and ``costliest`` the ids of some, by the insight's kind
+    (``engagement.segments.attention``). ``seconds`` is how long counting took.
     """
 
     score_set = models.OneToOneField(
@@ -157,6 +164,9 @@ class CachedCounts(models.Model):
     members = models.JSONField(default=dict)
     rising = ArrayField(models.BigIntegerField(), default=list)
     falling = ArrayField(models.BigIntegerField(), default=list)
+    newest = ArrayField(models.BigIntegerField(), default=list, db_default=[])
+    insights = models.JSONField(default=dict, db_default={})
+    costliest = models.JSONField(default=dict, db_default={})
     counted_at = models.DateTimeField(db_column="taken_at")
     seconds = models.FloatField()
 
@@ -228,7 +238,9 @@ class AccountEngagement(Engagement):
 
     ``active_users`` is the number of its users with a scored event in the window. ``total_users``
     counts the users whose current account it is, and the users who are in another account now but
-    have an event in this one in the last 90 days.
+    have an event in this one in the last 90 days. ``top_user_points`` are the points of the user
+    who adds most to ``raw``. ``active_users_last_period`` and ``name_count_last_period`` are the
+    numbers of the window that ended one lookback before. These three are 0 in sets of formula 1.
     """
 
     pk = models.CompositePrimaryKey("product_id", "score_set_id", "account_id")
@@ -241,6 +253,9 @@ class AccountEngagement(Engagement):
     )
     active_users = models.IntegerField()
     total_users = models.IntegerField(default=0)
+    top_user_points = models.BigIntegerField(default=0, db_default=0)
+    active_users_last_period = models.IntegerField(default=0, db_default=0)
+    name_count_last_period = models.IntegerField(default=0, db_default=0)
 
     class Meta:
         indexes = [

@@ -13,10 +13,12 @@ from uuid import uuid4
 
 from django.db import transaction
 
+from engagement import changes
 from engagement.database import locks, retries, sql
 from engagement.database.arrivals import take_arrivals
 from engagement.models import Alias, ForgottenSubject, ScoreSet, User
 from engagement.models.activity import NO_ACCOUNT
+from engagement.orders import stored as orders
 from engagement.recording import attribution, moving, reattribution
 from engagement.recording.resolve import lock_users_for_update
 from engagement.recording.suppression import SubjectRef, SubjectScope
@@ -123,6 +125,7 @@ def _hide(subject: SubjectRef) -> int | None:
             moving.delete_requests(subject.product_id, [row_id])
         _delete_scores(subject, row_id)
         entries.remove(subject.product_id, kind.scope, row_id)
+        changes.stamp(subject.product_id, {kind.scope: [row_id]})
     return row_id
 
 
@@ -158,11 +161,14 @@ def _erase_some(pk: int) -> bool:
         forgotten = free.filter(pk=pk, row_id__isnull=False).first()
         if forgotten is None:
             return False
-        row = {"product": forgotten.product_id, "row": forgotten.row_id}
+        row_id = forgotten.row_id
+        assert row_id is not None, "The filter has left others out."
+        row = {"product": forgotten.product_id, "row": row_id}
         if forgotten.scope == SubjectScope.ACCOUNT and _erase_users_of(row):
             return True
         if forgotten.scope == SubjectScope.USER:
             _erase_user(row)
+        orders.remove_subject(forgotten.product_id, forgotten.scope, row_id)
         sql.execute(_DELETE.format(get_kind(forgotten.scope).table, "id"), row)
         ForgottenSubject.objects.filter(pk=pk).update(row_id=None)
     return False

@@ -8,8 +8,10 @@ from typing import LiteralString
 
 from django.db import transaction
 
+from engagement import changes
 from engagement.database import locks, pace, sql, statistics
 from engagement.models import ScoreSet
+from engagement.orders import stored as orders
 from engagement.rescoring import day_rollover, sets
 from engagement.scores import (
     audiences,
@@ -46,6 +48,7 @@ def rescore(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -
     past_benchmarks.refresh_due(now, out_of_time)
     benchmarks.refresh_due(now)
     counts.refresh_due(now)
+    orders.refresh_due(now, out_of_time)
     entries.work_off_backlog(now, out_of_time)
     sets.delete_retired(now, out_of_time)
     return scored
@@ -143,14 +146,16 @@ def _take_turn(
         )
         has_more = sum(count for *_, count in requests) == limit
         live_sets = sets.lock_live_score_sets(product_id)
-        remaining = _score(live_sets, subjects, today, out_of_time)
+        touched = SubjectIds(set(), set())
+        remaining = _score(live_sets, subjects, today, out_of_time, touched)
         scored = subjects.without(remaining)
         event_names.set_done_by(product_id, scored.users)
         entries.index(product_id, "user", scored.users)
         entries.index(product_id, "account", scored.accounts)
+        changes.stamp(product_id, {"user": touched.users, "account": touched.accounts})
         rescore_queue.enqueue(remaining.rescore_items(product_id))
         if requests:
-            counts.invalidate([score_set.pk for score_set in live_sets])
+            counts.invalidate_scored([score_set.pk for score_set in live_sets])
         if changed_days := [day for *_, day, _ in requests if day is not None]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
     _raise_last_seen(sorted(scored.users))
@@ -162,10 +167,11 @@ def _score(
     subjects: SubjectIds,
     today: date,
     out_of_time: Callable[[], bool],
+    touched: SubjectIds,
 ) -> SubjectIds:
     """Score the users and then the accounts in all of the sets; return those without time.
 
-    At least one step runs.
+    At least one step runs. Adds all that it scored to *touched*.
     """
     step_size = pace.MAX_SUBJECTS_PER_STATEMENT
     users, accounts = sorted(subjects.users), set(subjects.accounts)
@@ -173,11 +179,12 @@ def _score(
     while users and in_time:
         step, users = users[:step_size], users[step_size:]
         accounts |= _score_users(live_sets, step, today)
+        touched.users.update(step)
         in_time = not out_of_time()
     while accounts and in_time:
         step = sorted(accounts)[:step_size]
         accounts -= set(step)
-        accounts |= _score_accounts(live_sets, step, today) - set(step)
+        accounts |= _score_accounts(live_sets, step, today, touched) - set(step)
         in_time = not out_of_time()
     return SubjectIds(set(users), accounts)
 
@@ -191,14 +198,18 @@ def _score_users(live_sets: list[ScoreSet], ids: list[int], today: date) -> set[
     return accounts
 
 
-def _score_accounts(live_sets: list[ScoreSet], ids: list[int], today: date) -> set[int]:
+def _score_accounts(
+    live_sets: list[ScoreSet], ids: list[int], today: date, touched: SubjectIds
+) -> set[int]:
     """Score the accounts in all of the sets.
 
     Their traits may change the audience: returns the accounts of users who entered or left.
     """
     accounts: set[int] = set()
+    touched.accounts.update(ids)
     for score_set in live_sets:
         users = audiences.users_affected_by_accounts(score_set, ids)
+        touched.users.update(users)
         built_users = _already_built(score_set, ScoreSet.Phase.USERS, users)
         accounts |= _score_users_in_set(score_set, built_users, today)
         built_ids = _already_built(score_set, ScoreSet.Phase.ACCOUNTS, set(ids))

@@ -17,6 +17,7 @@ from django.utils.formats import date_format
 from engagement.database import locks, pace, sql
 from engagement.models import EventWeight, ScoredEvent, ScoreSet, Workspace
 from engagement.models.scores import FORMULA_VERSION
+from engagement.orders import stored as orders
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
 from engagement.scores import benchmarks, event_names, past_benchmarks, raw
 from engagement.segments import counts
@@ -59,7 +60,7 @@ def request_score_set(workspace_id: int) -> None:
 
 def request_missing_score_sets() -> None:
     """Request a set for each workspace that has none, or one of an older formula."""
-    is_outdated = Q(scores=None) | Q(scores__formula__lt=FORMULA_VERSION)
+    is_outdated = Q(scores=None) | Q(scores__formula_version__lt=FORMULA_VERSION)
     workspaces = Workspace.objects.filter(is_outdated).exclude(score_sets__state="building")
     for pk in workspaces.values_list("pk", flat=True):
         request_score_set(pk)
@@ -231,6 +232,8 @@ def _delete_rows(score_set: ScoreSet) -> bool:
         for kind in (USERS, ACCOUNTS):
             if sql.execute(_DELETE.format(table=kind.engagement_table), parameters):
                 return True
+        if orders.delete_order_of(score_set):
+            return True
         score_set.delete()
         return False
 

@@ -12,11 +12,11 @@ from django.db.models import QuerySet
 
 from engagement.database import sql
 from engagement.metric_names import BOTH_SCOPES, Scope
-from engagement.models import Account, EventName, ScoredEvent, ScoreSet, User
+from engagement.models import Account, EventName, ScoredEvent, ScoreSet, Segment, User
 from engagement.scopes import SubjectKind, get_kind
-from engagement.scores import raw, sampling
+from engagement.scores import benchmarks, raw, sampling
 from engagement.scores.formula import rounded_score
-from engagement.segments import counts
+from engagement.segments import counts, members
 
 RANKS_SHOWN = 10
 # With more subjects only a part is scored: those that rank highest, and an even sample, which
@@ -57,12 +57,14 @@ class RankingPreview(NamedTuple):
     """The top of the current ranking and of the ranking with the change.
 
     ``sample_size`` is the number of subjects that were scored; None if all were, so that the
-    numbers are exact.
+    numbers are exact. ``members`` is then the number of members with the change of each of the
+    workspace's segments, by their ids; otherwise it is empty.
     """
 
     current: list[RankedSubject]
     with_change: list[RankedSubject]
     sample_size: int | None
+    members: Mapping[int, int]
 
 
 def scoring_definition(score_set: ScoreSet) -> ScoringDefinition:
@@ -239,7 +241,15 @@ def _compare(
         _top(score_set, kind, kind.benchmark(score_set), _ranks(preview_set, kind)),
         _top(preview_set, kind, benchmark, _ranks(score_set, kind)),
         None if selection.sample is None else len(selection.ids),
+        {} if selection.sample is not None else _count_members(preview_set, kind),
     )
+
+
+def _count_members(preview_set: ScoreSet, kind: SubjectKind) -> dict[int, int]:
+    """The members of the workspace's segments of the kind, all of whose subjects are scored."""
+    benchmarks.set_from_rows(preview_set, kind)
+    segments = Segment.objects.filter(workspace=preview_set.workspace_id, scope=kind.scope)
+    return members.count_members_by_segment(preview_set, segments)
 
 
 # --- Ranking --------------------------------------------------------------------------------

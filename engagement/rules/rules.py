@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from engagement.insight_kinds import InsightKind
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models.activity import EVENT_NAME_LENGTH
 
@@ -26,6 +27,8 @@ YEARS = range(1000, 9999)
 Number: TypeAlias = int | float
 Match: TypeAlias = Literal["all", "any"]
 TraitOperator: TypeAlias = Literal[
+    "is_ignoring_case",
+    "is_not_ignoring_case",
     "is",
     "is_not",
     "contains",
@@ -36,7 +39,7 @@ TraitOperator: TypeAlias = Literal[
     "before",
     "after",
 ]
-TEXT_OPERATORS = ("is", "is_not", "contains")
+TEXT_OPERATORS = ("is_ignoring_case", "is_not_ignoring_case", "is", "is_not", "contains")
 NUMBER_OPERATORS = ("at_least", "at_most")
 DATE_OPERATORS = ("before", "after")
 
@@ -102,6 +105,7 @@ class TraitCondition(_Condition, frozen=True, tag="trait"):
 
     - ``is`` matches the text *value* and a JSON number or boolean that is written like it.
     - ``is_not`` matches everything else, including a missing trait.
+    - ``is_ignoring_case`` and ``is_not_ignoring_case`` are the same, but ignore case.
     - ``contains`` searches texts, ignoring case, and matches an entry of a list.
     - ``at_least`` and ``at_most`` compare numbers, and texts that are plain decimal numbers.
     - ``before`` and ``after`` compare ISO 8601 dates and times by their UTC day.
@@ -192,6 +196,14 @@ class ActiveCondition(_Condition, frozen=True, tag="active"):
     active: bool
 
 
+class InsightCondition(_Condition, frozen=True, tag="insight"):
+    """Whether there is an insight of this kind about the account."""
+
+    scopes: ClassVar[tuple[Scope, ...]] = ("account",)
+    insight: InsightKind
+    has: bool = True
+
+
 Condition: TypeAlias = (
     MetricCondition
     | TrendCondition
@@ -202,6 +214,7 @@ Condition: TypeAlias = (
     | FirstSeenCondition
     | CreatedCondition
     | ActiveCondition
+    | InsightCondition
 )
 
 
@@ -276,7 +289,8 @@ def _parse_condition(
         return None, [(None, f"This is not a valid condition: {error}.")]
     problems: list[tuple[str | None, str]] = list(condition.problems(scope))
     if scope not in condition.scopes:
-        problems.append(("kind", "This condition applies to users only."))
+        plural = {"user": "users", "account": "accounts"}[condition.scopes[0]]
+        problems.append(("kind", f"This condition applies to {plural} only."))
     if for_audience and not condition.for_audiences:
         problems.append(("kind", _NEEDS_SCORES))
     if for_audience and getattr(condition, "days", None) == "window":

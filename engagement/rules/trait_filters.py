@@ -10,6 +10,7 @@ import msgspec
 from django.db.models import (
     BooleanField,
     Case,
+    DateField,
     DateTimeField,
     DecimalField,
     F,
@@ -23,6 +24,7 @@ from django.db.models import (
 from django.db.models.lookups import GreaterThanOrEqual, IsNull, LessThan, LessThanOrEqual
 
 from engagement.rules.rules import TraitCondition, parse_day
+from engagement.trait_days import ISO_TIME, MAX_TEXT_LENGTH, UNIX_TIME
 from engagement.traits import canonical_name
 
 _JSON_SCALAR = re.compile(
@@ -38,12 +40,16 @@ def trait_filter(condition: TraitCondition, traits: str) -> Q:
             return trait_equals(traits, name, str(value))
         case "is_not":
             return null_safe_not(trait_equals(traits, name, str(value)))
+        case "is_ignoring_case":
+            return _equals_ignoring_case(traits, name, str(value))
+        case "is_not_ignoring_case":
+            return null_safe_not(_equals_ignoring_case(traits, name, str(value)))
         case "contains":
             return Q(_Contains(traits, name, str(value)))
         case "is_set":
-            return Q(IsNull(_TraitText(traits, name), False))
+            return Q(IsNull(TraitText(traits, name), False))
         case "is_not_set":
-            return Q(IsNull(_TraitText(traits, name), True))
+            return Q(IsNull(TraitText(traits, name), True))
         case "at_least":
             return Q(GreaterThanOrEqual(TraitNumber(traits, name), _number(value)))
         case "at_most":
@@ -66,6 +72,12 @@ def trait_equals(traits: str, name: str, value: str) -> Q:
         with suppress(msgspec.DecodeError):
             equals |= Q(**{f"{traits}__contains": {name: msgspec.json.decode(value)}})
     return equals
+
+
+def _equals_ignoring_case(traits: str, name: str, value: str) -> Q:
+    """As ``trait_equals``, in any case. No index supports it. It may be NULL."""
+    # JSON writes its booleans in lower case.
+    return Q(_SameText(traits, name, value)) | trait_equals(traits, name, value.lower())
 
 
 def null_safe_not(condition: Q) -> Q:
@@ -92,7 +104,7 @@ def _day(value: Any) -> date:
 # --- Expressions ----------------------------------------------------------------------------
 
 
-class _TraitText(Func):
+class TraitText(Func):
     """A trait as text; NULL where it is missing.
 
     A function, because Django's key lookups treat a name like ``5`` as a list index.
@@ -105,7 +117,7 @@ class _TraitText(Func):
         super().__init__(F(traits), Value(canonical_name(name)))
 
 
-class TraitNumber(_TraitText):
+class TraitNumber(TraitText):
     """A trait that is a number, or a text that is a plain decimal number; else NULL.
 
     Uses CASE, because PostgreSQL may evaluate the operands of AND in any order.
@@ -118,7 +130,7 @@ class TraitNumber(_TraitText):
     output_field = DecimalField()
 
 
-class _Time(_TraitText):
+class _Time(TraitText):
     """A trait that is an ISO 8601 date or time, to the second; else NULL. Without a zone it is UTC.
 
     PostgreSQL also accepts ``now`` and ``infinity`` as times, and raises an error for a date such
@@ -135,6 +147,59 @@ class _Time(_TraitText):
     output_field = DateTimeField()
 
 
+class TraitDay(TraitText):
+    """The UTC day of a trait as ``parse_trait_day()`` reads it; else NULL.
+
+    Nearly all dates of licenses are as ``2025-01-31``, which needs no regular expression. A Unix
+    time is in milliseconds from 100,000,000,000 on, and beyond the year 9999 it is no time. A
+    fraction is cut off, because PostgreSQL would round it, maybe to the next day. OFFSET keeps the
+    planner from reading the trait again for each mention of it.
+    """
+
+    template = (
+        "(SELECT CASE WHEN v IS NULL THEN NULL "
+        "WHEN v LIKE '2___-__-__' AND translate(v, '123456789', '000000000') = '0000-00-00' "
+        "THEN CASE WHEN pg_input_is_valid(v, 'date') THEN v::date END "
+        "WHEN jsonb_typeof(jsonb_object_field(%(expressions)s)) = 'number' "
+        f"OR (length(v) <= {MAX_TEXT_LENGTH} AND v ~ '{UNIX_TIME}') THEN "
+        "(SELECT CASE WHEN s > 0 AND s < 253402300800 "
+        "THEN '1970-01-01'::date + floor(round(s, 6) / 86400)::integer END "
+        "FROM (SELECT CASE WHEN n >= 100000000000 THEN n / 1000 ELSE n END AS s "
+        "FROM (SELECT v::numeric AS n OFFSET 0) AS number OFFSET 0) AS seconds) "
+        f"WHEN length(v) <= {MAX_TEXT_LENGTH} AND v ~ '{ISO_TIME}' THEN "
+        "(SELECT CASE WHEN pg_input_is_valid(t, 'timestamptz') "
+        "THEN (t::timestamptz AT TIME ZONE 'UTC')::date END "
+        "FROM (SELECT regexp_replace(v, '[.,][0-9]+', '') AS t OFFSET 0) AS whole) "
+        "END FROM (SELECT %(function)s(%(expressions)s) AS v OFFSET 0) AS trait)"
+    )
+    output_field = DateField()
+
+    def as_sql(self, *args: Any, **kwargs: Any) -> tuple[str, Any]:
+        # The template mentions the trait twice.
+        sql, parameters = super().as_sql(*args, **kwargs)
+        return sql, [*parameters, *parameters]
+
+
+class DayWithin(Func):
+    """Whether a day is *first* or at most *days* later. A range takes the day once, where two
+    comparisons would compute it twice."""
+
+    template = "%(expressions)s"
+    arg_joiner = " <@ "
+    output_field = BooleanField()
+
+    def __init__(self, day: Any, first: date, days: int) -> None:
+        last = first + timedelta(days=days)
+        bounds = Value(first, DateField()), Value(last, DateField()), Value("[]")
+        super().__init__(day, Func(*bounds, function="daterange", output_field=TextField()))
+
+
+class TraitKeyword(TraitText):
+    """A trait in lower case, or an empty text where it is missing. Only ASCII letters change."""
+
+    template = "lower(COALESCE(%(function)s(%(expressions)s), '') COLLATE \"C\")"
+
+
 class TraitType(Func):
     """The JSON type of a trait, such as ``number``; NULL where it is missing."""
 
@@ -143,6 +208,19 @@ class TraitType(Func):
 
     def __init__(self, traits: str, name: str) -> None:
         super().__init__(_trait(traits, name))
+
+
+class _SameText(Func):
+    """Whether a trait is the text *text*, ignoring case."""
+
+    template = (
+        "(SELECT CASE jsonb_typeof(v) WHEN 'string' THEN lower(v #>> '{}') = lower(x) END "
+        "FROM (VALUES (%(expressions)s)) AS trait(v, x))"
+    )
+    output_field = BooleanField()
+
+    def __init__(self, traits: str, name: str, text: str) -> None:
+        super().__init__(_trait(traits, name), Value(text))
 
 
 class _Contains(Func):

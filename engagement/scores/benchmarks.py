@@ -69,7 +69,7 @@ def compute_benchmarks(score_set: ScoreSet, now: datetime) -> None:
     score_set.benchmarks_at = now
     score_set.benchmark_seconds = time.monotonic() - started
     # Segments compare displayed scores.
-    score_set.cached_counts_stale = True
+    score_set.cached_counts_stale = score_set.watches_stale = True
     day = score_set.scored_day
     assert day is not None, "A set whose scores changed has been scored."
     with transaction.atomic():
@@ -98,6 +98,34 @@ def _percentiles(score_set: ScoreSet, kind: SubjectKind) -> tuple[float | None, 
     return benchmark, quantiles or []
 
 
+_BENCHMARKS_OF_ROWS: LiteralString = """
+    SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY raw) FILTER (WHERE raw > 0),
+           percentile_cont(0.9) WITHIN GROUP (ORDER BY raw_yesterday)
+               FILTER (WHERE raw_yesterday > 0),
+           percentile_cont(0.9) WITHIN GROUP (ORDER BY raw_last_period)
+               FILTER (WHERE raw_last_period > 0),
+           percentile_disc(%(fractions)b::float8[]) WITHIN GROUP (ORDER BY raw)
+               FILTER (WHERE raw > 0)
+    FROM {table} WHERE score_set_id = %(score_set)s
+"""
+
+
+def set_from_rows(score_set: ScoreSet, kind: SubjectKind) -> None:
+    """Set the benchmarks and quantiles of one kind from its rows, without saving them.
+
+    For a set of a what-if, which has no benchmarks of past days.
+    """
+    ((now, yesterday, last_period, quantiles),) = sql.fetch(
+        _BENCHMARKS_OF_ROWS.format(table=kind.engagement_table),
+        {"score_set": score_set.pk, "fractions": _FRACTIONS},
+    )
+    setattr(score_set, f"{kind.scope}_benchmark", now)
+    setattr(score_set, f"{kind.scope}_benchmark_yesterday", yesterday)
+    setattr(score_set, f"{kind.scope}_benchmark_last_period", last_period)
+    setattr(score_set, f"{kind.scope}_quantiles", quantiles or [])
+    score_set.scored_event_name_count = event_names.count_scored_names(score_set)
+
+
 # The fields that set_comparison_benchmarks() sets.
 COMPARISON_FIELDS = [
     "user_benchmark_yesterday",
@@ -115,6 +143,7 @@ _COMPUTED_FIELDS = [
     "benchmarks_at",
     "benchmark_seconds",
     "cached_counts_stale",
+    "watches_stale",
 ]
 
 

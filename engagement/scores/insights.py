@@ -1,39 +1,57 @@
-"""Insights: sentences about an account, derived by rules, each with its numbers."""
+"""Insights: sentences about an account, derived by rules, each with its numbers.
+
+Which rules apply is decided by the account's engagement row, its traits, and its score set alone,
+so that ``engagement.segments.insight_filters`` decides the same for all accounts in one query.
+Both use the thresholds below.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date
-from typing import Any, Literal, NamedTuple, TypeAlias
+from datetime import UTC, date, datetime
+from typing import Any, NamedTuple
 
+from engagement.insight_kinds import INSIGHTS, InsightKind, Severity
 from engagement.models import AccountEngagement, ScoreSet, User
 from engagement.scores import history
 from engagement.scores.history import EventPoints
-from engagement.scores.metrics import AccountMetrics, licensed_seats
-from engagement.tenure import parse_time
+from engagement.scores.metrics import AccountMetrics, Scores, compute_scores, licensed_seats
+from engagement.tenure import tenure_days
+from engagement.trait_days import parse_trait_day
 
-Severity: TypeAlias = Literal["good", "notice", "warning"]
-
+# An account is new until it is this many periods old. Until then there is no full period to compare
+# with.
+NEW_FOR_PERIODS = 2
 # An account that stopped earlier is no news.
 STOPPED_WITHIN_DAYS = 90
 MAX_EVENTS_NAMED = 3
-# The share of an account's points that makes it depend on one user.
-TOP_USER_MIN_SHARE = 0.7
-# Breadth narrows when at most this share of at least this many event names is still in use.
-NARROWING_MAX_SHARE = 0.5
+# The percentage of an account's points that makes it depend on one user.
+TOP_USER_MIN_PERCENT = 70
+# Breadth narrows when at most this percentage of at least this many event names is still in use.
+NARROWING_MAX_PERCENT = 50
 NARROWING_MIN_EVENT_NAMES = 4
-# The seat utilization below which seats are unused.
+# The seat utilization below which seats are unused. That is news where at most this percentage of
+# the users of the period before is still active, or where the renewal is near.
 UNUSED_SEATS_BELOW = 0.3
+FEWER_USERS_MAX_PERCENT = 75
 EVALUATION_ENDS_WITHIN_DAYS = 14
 RENEWAL_WITHIN_DAYS = 60
+
+LICENSE_TYPE_TRAIT = "am.licenseType"
+EVALUATION = "evaluation"
+EVALUATION_END_TRAIT = "am.evaluationEndDate"
+MAINTENANCE_END_TRAIT = "am.maintenanceEndDate"
 
 
 class Insight(NamedTuple):
     """``kind`` is for programs, ``text`` for people."""
 
-    kind: str
-    severity: Severity
+    kind: InsightKind
     text: str
     numbers: dict[str, Any]
+
+    @property
+    def severity(self) -> Severity:
+        return INSIGHTS[self.kind].severity
 
 
 class TopUser(NamedTuple):
@@ -42,25 +60,57 @@ class TopUser(NamedTuple):
     id: int
     tracking_id: str
     name: str | None
-    points: int
 
 
 @dataclass(frozen=True)
 class AccountFacts:
-    """The input of the rules."""
+    """What decides which insights an account has. ``created_at`` is from a trait, if that says."""
 
-    metrics: AccountMetrics
-    event_points: Sequence[EventPoints]
+    scores: Scores
+    raw_score: int
+    last_active_at: datetime | None
+    active_users: int
+    active_users_last_period: int
+    total_users: int
+    top_user_points: int
+    event_names: int
+    event_names_last_period: int
     traits: Mapping[str, Any]
-    top_user: TopUser | None
+    first_seen_at: datetime
+    created_at: datetime | None
     today: date
     lookback_days: int
     # Whether only the users in an audience count.
     has_audience: bool = False
 
     @property
-    def has_stopped(self) -> bool:
-        return self.metrics.raw_score == 0 and self.metrics.last_active_at is not None
+    def inactive_days(self) -> int | None:
+        """How long ago the last activity was, if it is over; None for an account without any."""
+        if self.raw_score or self.last_active_at is None:
+            return None
+        days = (self.today - self.last_active_at.astimezone(UTC).date()).days
+        # Later than the scores. They follow.
+        return days if days > 0 else None
+
+    @property
+    def is_falling(self) -> bool:
+        return self.scores.trend == "falling" and not self.is_new
+
+    @property
+    def tenure_days(self) -> int:
+        return tenure_days(self.created_at or self.first_seen_at, self.today)
+
+    @property
+    def is_new(self) -> bool:
+        return self.tenure_days < NEW_FOR_PERIODS * self.lookback_days
+
+
+@dataclass(frozen=True)
+class Details:
+    """What texts add, read for one account. Without them the texts are shorter."""
+
+    event_points: Sequence[EventPoints] = ()
+    top_user: TopUser | None = None
 
 
 def account_insights(
@@ -70,59 +120,71 @@ def account_insights(
     event_points: Sequence[EventPoints],
 ) -> list[Insight]:
     """The insights about the account of *row*, whose traits are loaded."""
+    facts = account_facts(score_set, row, metrics.scores)
+    return apply_rules(facts, Details(event_points, _top_user(score_set, row)))
+
+
+def account_facts(
+    score_set: ScoreSet, row: AccountEngagement, scores: Scores | None = None
+) -> AccountFacts:
+    """The facts about the account of *row*, whose traits are loaded."""
     assert score_set.scored_day is not None, "A set that readers see has been scored."
-    facts = AccountFacts(
-        metrics=metrics,
-        event_points=event_points,
+    return AccountFacts(
+        scores=scores or compute_scores(row, score_set),
+        raw_score=row.raw,
+        last_active_at=row.last_active_at,
+        active_users=row.active_users,
+        active_users_last_period=row.active_users_last_period,
+        total_users=row.total_users,
+        top_user_points=row.top_user_points,
+        event_names=row.name_count,
+        event_names_last_period=row.name_count_last_period,
         traits=row.account.traits,
-        top_user=_top_user(score_set, row),
+        first_seen_at=row.account.first_seen_at,
+        created_at=row.account.created_at,
         today=score_set.scored_day,
         lookback_days=score_set.lookback_days,
         has_audience=bool(score_set.audience),
     )
-    return apply_rules(facts)
 
 
-def apply_rules(facts: AccountFacts) -> list[Insight]:
-    """The insights from all rules, warnings first."""
-    insights = [insight for rule in INSIGHT_RULES for insight in rule(facts)]
-    order: list[Severity] = ["warning", "notice", "good"]
-    return sorted(insights, key=lambda insight: order.index(insight.severity))
+def apply_rules(facts: AccountFacts, details: Details = Details()) -> list[Insight]:
+    """The insights from all rules, in the order of ``INSIGHTS``: warnings first."""
+    insights = [insight for rule in INSIGHT_RULES for insight in rule(facts, details)]
+    order = list(INSIGHTS)
+    return sorted(insights, key=lambda insight: order.index(insight.kind))
 
 
 def _top_user(score_set: ScoreSet, row: AccountEngagement) -> TopUser | None:
-    for user_id, points in history.points_by_user(score_set, row.account_id, limit=1):
+    for user_id, _ in history.points_by_user(score_set, row.account_id, limit=1):
         user = User.objects.only("external_id", "traits").get(
             product_id=score_set.product_id, id=user_id
         )
-        return TopUser(user_id, user.external_id, user.name, points)
+        return TopUser(user_id, user.external_id, user.name)
     return None
 
 
 # --- Rules ----------------------------------------------------------------------------------
 
 
-def _activity_stopped(facts: AccountFacts) -> Iterator[Insight]:
-    last_at = facts.metrics.last_active_at
-    if not facts.has_stopped or last_at is None:
+def _activity_stopped(facts: AccountFacts, details: Details) -> Iterator[Insight]:
+    days = facts.inactive_days
+    if days is None or days >= STOPPED_WITHIN_DAYS or facts.last_active_at is None:
         return
-    day = last_at.astimezone(UTC).date()
-    days = (facts.today - day).days
-    if days < STOPPED_WITHIN_DAYS:
-        yield Insight(
-            "activity_stopped",
-            "warning",
-            f"No scored activity for {_days(days)} (last: {_date(day)}).",
-            {"days": days, "last_active_on": day.isoformat()},
-        )
+    day = facts.last_active_at.astimezone(UTC).date()
+    yield Insight(
+        "activity_stopped",
+        f"No scored activity for {_days(days)} (last: {_date(day)}).",
+        {"days": days, "last_active_on": day.isoformat()},
+    )
 
 
-def _trend(facts: AccountFacts) -> Iterator[Insight]:
-    scores = facts.metrics.scores
-    if scores.trend == "steady" or facts.has_stopped:
+def _trend(facts: AccountFacts, details: Details) -> Iterator[Insight]:
+    scores = facts.scores
+    if scores.trend == "steady" or facts.is_new or facts.inactive_days is not None:
         return
     rising = scores.trend == "rising"
-    events = _top_changes(facts.event_points, 1 if rising else -1)
+    events = _top_changes(details.event_points, 1 if rising else -1)
     text = (
         f"The score {'rose' if rising else 'fell'} by {abs(scores.change)} to {scores.now} "
         f"in {_days(facts.lookback_days)}."
@@ -131,7 +193,6 @@ def _trend(facts: AccountFacts) -> Iterator[Insight]:
         text += f" Mainly because of {_join([_change(event) for event in events])}."
     yield Insight(
         "trend_up" if rising else "trend_down",
-        "good" if rising else "warning",
         text,
         {
             "score": scores.now,
@@ -167,46 +228,42 @@ def _change(event: EventPoints) -> str:
     return f"“{event.name}” ({event.last_period_points:,} → {event.points:,} points)"
 
 
-def _one_person(facts: AccountFacts) -> Iterator[Insight]:
-    user, points, users = facts.top_user, facts.metrics.raw_score, facts.metrics.total_users
-    if user is None or not points or users < 2 or user.points < TOP_USER_MIN_SHARE * points:
+def _one_person(facts: AccountFacts, details: Details) -> Iterator[Insight]:
+    points, raw_score, users = facts.top_user_points, facts.raw_score, facts.total_users
+    if not raw_score or users < 2 or 100 * points < TOP_USER_MIN_PERCENT * raw_score:
         return
-    share = user.points / points
+    share, user = points / raw_score, details.top_user
     yield Insight(
         "one_person",
-        "notice",
-        f"{user.name or user.tracking_id} accounts for {format_percent(share)} of this account’s "
-        f"activity ({users:,} users in total).",
-        {
-            "user": {"id": user.id, "tracking_id": user.tracking_id, "name": user.name},
-            "share": share,
-            "total_users": users,
-        },
+        f"{(user.name or user.tracking_id) if user else 'One user'} accounts for "
+        f"{format_percent(share)} of this account’s activity ({users:,} users in total).",
+        {"user": user._asdict() if user else None, "share": share, "total_users": users},
     )
 
 
-def _breadth_narrowing(facts: AccountFacts) -> Iterator[Insight]:
-    now = sum(1 for event in facts.event_points if event.count)
-    before = sum(1 for event in facts.event_points if event.last_period_count)
-    if not now or before < NARROWING_MIN_EVENT_NAMES or now > NARROWING_MAX_SHARE * before:
+def _breadth_narrowing(facts: AccountFacts, details: Details) -> Iterator[Insight]:
+    now, before = facts.event_names, facts.event_names_last_period
+    if not now or before < NARROWING_MIN_EVENT_NAMES or facts.is_new:
+        return
+    if 100 * now > NARROWING_MAX_PERCENT * before:
         return
     unused = [
         f"“{event.name}”"
-        for event in facts.event_points
+        for event in details.event_points
         if event.last_period_count and not event.count
     ]
     if more := unused[MAX_EVENTS_NAMED:]:
         unused[MAX_EVENTS_NAMED:] = [f"{len(more):,} more"]
     yield Insight(
         "breadth_narrowing",
-        "notice",
-        f"Only {now:,} of {before:,} events are still in use. No longer used: {_join(unused)}.",
+        f"Only {now:,} of {before:,} events are still in use."
+        + (f" No longer used: {_join(unused)}." if unused else ""),
         {"event_names": now, "event_names_last_period": before},
     )
 
 
-def _seats(facts: AccountFacts) -> Iterator[Insight]:
-    seats, active = licensed_seats(facts.traits), facts.metrics.active_users
+def _seats(facts: AccountFacts, details: Details) -> Iterator[Insight]:
+    seats, active = licensed_seats(facts.traits), facts.active_users
     # A license covers all users, not only an audience.
     if seats is None or facts.has_audience:
         return
@@ -215,58 +272,78 @@ def _seats(facts: AccountFacts) -> Iterator[Insight]:
     if share > 1:
         yield Insight(
             "seats_exceeded",
-            "notice",
             f"More users are active ({active:,}) than seats are licensed ({_number(seats)}).",
             numbers,
         )
-    elif share < UNUSED_SEATS_BELOW:
+    elif share < UNUSED_SEATS_BELOW and (_has_fewer_users(facts) or _renewal(facts)):
         yield Insight(
             "seats_unused",
-            "warning",
             f"Only {active:,} of {_number(seats)} licensed seats "
             f"{'is' if active == 1 else 'are'} active ({format_percent(share)}).",
             numbers,
         )
 
 
-def _evaluation_ending(facts: AccountFacts) -> Iterator[Insight]:
+def _has_fewer_users(facts: AccountFacts) -> bool:
+    before = facts.active_users_last_period
+    has_fewer = 100 * facts.active_users <= FEWER_USERS_MAX_PERCENT * before
+    return before > 0 and has_fewer and not facts.is_new
+
+
+def _evaluation_ending(facts: AccountFacts, details: Details) -> Iterator[Insight]:
     if facts.has_audience or not _is_evaluation(facts.traits):
         return
-    ends = _day(facts.traits, "am.evaluationEndDate") or _day(facts.traits, "am.maintenanceEndDate")
+    ends = _day(facts.traits, EVALUATION_END_TRAIT) or _day(facts.traits, MAINTENANCE_END_TRAIT)
     if ends and 0 <= (days := (ends - facts.today).days) <= EVALUATION_ENDS_WITHIN_DAYS:
         yield Insight(
             "evaluation_ending",
-            "notice",
             f"The evaluation ends {_in_days(days)} ({_date(ends)}).",
-            {"days": days, "ends_on": ends.isoformat(), "score": facts.metrics.scores.now},
+            {"days": days, "ends_on": ends.isoformat(), "score": facts.scores.now},
         )
 
 
-def _renewal_at_risk(facts: AccountFacts) -> Iterator[Insight]:
-    if facts.has_audience or _is_evaluation(facts.traits):
+def _renewal_at_risk(facts: AccountFacts, details: Details) -> Iterator[Insight]:
+    ends, inactive_days = _renewal(facts), facts.inactive_days
+    if ends is None or facts.has_audience or not (facts.is_falling or inactive_days):
         return
-    scores = facts.metrics.scores
-    if scores.trend != "falling":
-        return
-    ends = _day(facts.traits, "am.maintenanceEndDate")
-    if ends and 0 <= (days := (ends - facts.today).days) <= RENEWAL_WITHIN_DAYS:
+    days, scores = (ends - facts.today).days, facts.scores
+    reason = (
+        f"the score fell by {abs(scores.change)} to {scores.now}"
+        if facts.is_falling
+        else f"there has been no scored activity for {_days(inactive_days or 0)}"
+    )
+    yield Insight(
+        "renewal_at_risk",
+        f"The license is up for renewal {_in_days(days)} ({_date(ends)}), and {reason}.",
+        {
+            "days": days,
+            "ends_on": ends.isoformat(),
+            "score_change": scores.change,
+            "inactive_days": inactive_days,
+        },
+    )
+
+
+def _new_account(facts: AccountFacts, details: Details) -> Iterator[Insight]:
+    if facts.is_new:
+        days, created = facts.tenure_days, facts.created_at
         yield Insight(
-            "renewal_at_risk",
-            "warning",
-            f"The license is up for renewal {_in_days(days)} ({_date(ends)}), and the score fell "
-            f"by {abs(scores.change)} to {scores.now}.",
-            {"days": days, "ends_on": ends.isoformat(), "score_change": scores.change},
+            "new_account",
+            f"New: {'created' if created else 'first seen'} {_days_ago(days)}. "
+            f"The score is {facts.scores.now}.",
+            {"days": days, "score": facts.scores.now},
         )
 
 
-INSIGHT_RULES: tuple[Callable[[AccountFacts], Iterator[Insight]], ...] = (
-    _activity_stopped,
+INSIGHT_RULES: tuple[Callable[[AccountFacts, Details], Iterator[Insight]], ...] = (
     _renewal_at_risk,
+    _activity_stopped,
     _trend,
-    _seats,
     _evaluation_ending,
+    _seats,
     _one_person,
     _breadth_narrowing,
+    _new_account,
 )
 
 
@@ -274,13 +351,20 @@ INSIGHT_RULES: tuple[Callable[[AccountFacts], Iterator[Insight]], ...] = (
 
 
 def _is_evaluation(traits: Mapping[str, Any]) -> bool:
-    return str(traits.get("am.licenseType", "")).upper() == "EVALUATION"
+    license_type = traits.get(LICENSE_TYPE_TRAIT)
+    return isinstance(license_type, str) and license_type.lower() == EVALUATION
+
+
+def _renewal(facts: AccountFacts) -> date | None:
+    """The day on which a license is up for renewal, if that is near."""
+    ends = _day(facts.traits, MAINTENANCE_END_TRAIT)
+    if ends is None or _is_evaluation(facts.traits):
+        return None
+    return ends if 0 <= (ends - facts.today).days <= RENEWAL_WITHIN_DAYS else None
 
 
 def _day(traits: Mapping[str, Any], name: str) -> date | None:
-    """The UTC day of a trait that is a date or a time."""
-    time = parse_time(traits.get(name))
-    return time.date() if time else None
+    return parse_trait_day(traits.get(name))
 
 
 def _date(day: date) -> str:
@@ -293,6 +377,10 @@ def _days(number: int) -> str:
 
 def _in_days(number: int) -> str:
     return {0: "today", 1: "tomorrow"}.get(number, f"in {number:,} days")
+
+
+def _days_ago(number: int) -> str:
+    return {0: "today", 1: "yesterday"}.get(number, f"{number:,} days ago")
 
 
 def _number(number: float) -> str:

@@ -6,54 +6,74 @@
 WITH counted_user AS NOT MATERIALIZED ({counted_users})
 INSERT INTO engagement_accountengagement AS e (
     product_id, score_set_id, account_id, active_users, total_users, raw, raw_yesterday,
-    raw_last_period, event_count, active_days, name_count, last_active_at)
+    raw_last_period, event_count, active_days, name_count, last_active_at, top_user_points,
+    name_count_last_period, active_users_last_period)
 SELECT
     a.product_id, %(score_set)s, a.id, n.active_users, members.count + n.former_users,
     COALESCE(n.raw, 0), COALESCE(n.raw_yesterday, 0), COALESCE(n.raw_last_period, 0),
     COALESCE(n.event_count, 0), COALESCE(n.active_days, 0), COALESCE(n.name_count, 0),
-    COALESCE(n.last_at, earlier.last_at)
+    COALESCE(n.last_at, earlier.last_at), COALESCE(n.top_user_points, 0),
+    COALESCE(n.name_count_last_period, 0), COALESCE(n.active_users_last_period, 0)
 FROM engagement_account a
 LEFT JOIN LATERAL (
     SELECT
-        sum(recent * weight) AS raw,
-        sum(yesterday * weight) AS raw_yesterday,
-        sum(last_period * weight) AS raw_last_period,
-        sum(recent) FILTER (WHERE weight > 0) AS event_count,
-        bit_count(bit_or(days) FILTER (WHERE weight > 0)::bit(32)) AS active_days,
-        count(DISTINCT event_name_id) FILTER (WHERE recent > 0 AND weight > 0) AS name_count,
-        max(last_at) FILTER (WHERE weight > 0) AS last_at,
-        count(DISTINCT user_id) FILTER (WHERE recent > 0 AND weight > 0) AS active_users,
+        sum(raw) FILTER (WHERE is_user) AS raw,
+        sum(raw_yesterday) FILTER (WHERE is_user) AS raw_yesterday,
+        sum(raw_last_period) FILTER (WHERE is_user) AS raw_last_period,
+        sum(event_count) FILTER (WHERE is_user) AS event_count,
+        bit_count(bit_or(days) FILTER (WHERE is_user)::bit(32)) AS active_days,
+        max(last_at) FILTER (WHERE is_user) AS last_at,
+        max(raw) FILTER (WHERE is_user) AS top_user_points,
+        count(*) FILTER (WHERE is_user AND event_count > 0) AS active_users,
+        count(*) FILTER (WHERE is_user AND last_period > 0) AS active_users_last_period,
         -- Their current account is another one, or none. The others are counted as members.
-        count(DISTINCT user_id) FILTER (WHERE current_account_id IS DISTINCT FROM a.id)
-            AS former_users
+        count(*) FILTER (WHERE is_user AND current_account_id IS DISTINCT FROM a.id)
+            AS former_users,
+        count(*) FILTER (WHERE NOT is_user AND event_count > 0) AS name_count,
+        count(*) FILTER (WHERE NOT is_user AND last_period > 0) AS name_count_last_period
     FROM (
+        -- A row for each user, and a row for each event name: counting distinct ones would sort.
         SELECT
-            by_name.*,
-            u.account_id AS current_account_id,
-            COALESCE(w.weight, %(default_weight)s) AS weight
+            GROUPING(user_id) = 0 AS is_user,
+            max(current_account_id) AS current_account_id,
+            sum(recent * weight) AS raw,
+            sum(yesterday * weight) AS raw_yesterday,
+            sum(last_period * weight) AS raw_last_period,
+            sum(recent) FILTER (WHERE weight > 0) AS event_count,
+            sum(last_period) FILTER (WHERE weight > 0) AS last_period,
+            bit_or(days) FILTER (WHERE weight > 0) AS days,
+            max(last_at) FILTER (WHERE weight > 0) AS last_at
         FROM (
-            -- One row per user and event name first, as in score_users.sql.
             SELECT
-                d.user_id,
-                d.event_name_id,
-                sum(d.count) FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS recent,
-                sum(d.count) FILTER (WHERE d.day >= %(yesterday_from)s AND d.day < %(today)s)
-                    AS yesterday,
-                sum(d.count) FILTER (WHERE d.day >= %(last_period_from)s AND d.day < %(first_day)s)
-                    AS last_period,
-                bit_or(1 << (%(today)s::date - d.day))
-                    FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
-                max(d.last_at) AS last_at
-            FROM engagement_dailycount d
-            WHERE d.product_id = (SELECT %(product)s::bigint)
-              AND d.account_id = a.id
-              AND d.day >= %(seen_from)s
-            GROUP BY d.user_id, d.event_name_id
-        ) by_name
-        JOIN counted_user u ON u.id = by_name.user_id
-        LEFT JOIN engagement_scoredevent w
-            ON w.score_set_id = %(score_set)s AND w.event_name_id = by_name.event_name_id
-    ) scored
+                by_name.*,
+                u.account_id AS current_account_id,
+                COALESCE(w.weight, %(default_weight)s) AS weight
+            FROM (
+                -- One row per user and event name first, as in score_users.sql.
+                SELECT
+                    d.user_id,
+                    d.event_name_id,
+                    sum(d.count) FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS recent,
+                    sum(d.count) FILTER (WHERE d.day >= %(yesterday_from)s AND d.day < %(today)s)
+                        AS yesterday,
+                    sum(d.count)
+                        FILTER (WHERE d.day >= %(last_period_from)s AND d.day < %(first_day)s)
+                        AS last_period,
+                    bit_or(1 << (%(today)s::date - d.day))
+                        FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
+                    max(d.last_at) AS last_at
+                FROM engagement_dailycount d
+                WHERE d.product_id = (SELECT %(product)s::bigint)
+                  AND d.account_id = a.id
+                  AND d.day >= %(seen_from)s
+                GROUP BY d.user_id, d.event_name_id
+            ) by_name
+            JOIN counted_user u ON u.id = by_name.user_id
+            LEFT JOIN engagement_scoredevent w
+                ON w.score_set_id = %(score_set)s AND w.event_name_id = by_name.event_name_id
+        ) scored
+        GROUP BY GROUPING SETS ((user_id), (event_name_id))
+    ) grouped
 ) n ON true
 CROSS JOIN LATERAL (
     -- Users whose current account this is, with or without an event.
@@ -85,10 +105,15 @@ ON CONFLICT (product_id, score_set_id, account_id) DO UPDATE SET
     event_count = EXCLUDED.event_count,
     active_days = EXCLUDED.active_days,
     name_count = EXCLUDED.name_count,
-    last_active_at = EXCLUDED.last_active_at
+    last_active_at = EXCLUDED.last_active_at,
+    top_user_points = EXCLUDED.top_user_points,
+    name_count_last_period = EXCLUDED.name_count_last_period,
+    active_users_last_period = EXCLUDED.active_users_last_period
 WHERE (e.active_users, e.total_users, e.raw, e.raw_yesterday, e.raw_last_period, e.event_count,
-       e.active_days, e.name_count, e.last_active_at)
+       e.active_days, e.name_count, e.last_active_at, e.top_user_points, e.name_count_last_period,
+       e.active_users_last_period)
     IS DISTINCT FROM
       (EXCLUDED.active_users, EXCLUDED.total_users, EXCLUDED.raw, EXCLUDED.raw_yesterday,
        EXCLUDED.raw_last_period, EXCLUDED.event_count, EXCLUDED.active_days, EXCLUDED.name_count,
-       EXCLUDED.last_active_at)
+       EXCLUDED.last_active_at, EXCLUDED.top_user_points, EXCLUDED.name_count_last_period,
+       EXCLUDED.active_users_last_period)

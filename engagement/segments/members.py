@@ -12,10 +12,17 @@ from django.db.models import Case, Count, Q, QuerySet, Value, When
 
 from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import AccountEngagement, ScoreSet, Segment, UserEngagement
-from engagement.rules.filters import QueryContext, find_event_name_ids, rule_filter
-from engagement.rules.rules import Condition, Rule, parse_rule
+from engagement.rules.filters import (
+    QueryContext,
+    ScoreCondition,
+    find_event_name_ids,
+    rule_filter,
+)
+from engagement.rules.rules import Condition, InsightCondition, Rule, parse_rule
+from engagement.rules.trait_filters import null_safe_not
 from engagement.scopes import SubjectKind, get_kind, kind_of
 from engagement.segments import evaluation, metric_filters
+from engagement.segments.insight_filters import insight_filter
 
 
 def segment_rule(segment: Segment) -> Rule:
@@ -43,20 +50,27 @@ def count_members(score_set: ScoreSet, rule: Rule) -> int:
     return rows.filter(members_filter(score_set, rule)).count()
 
 
+def count_members_by_rule(score_set: ScoreSet, rules: Sequence[Rule]) -> list[int]:
+    """The number of members of each of the rules, which have one scope. One pass over the rows."""
+    kind = get_kind(rules[0].scope)
+    filters = _filters(score_set, kind, rules)
+    totals = kind.engagement_rows(score_set).aggregate(
+        **{
+            f"rule_{number}": Count(Case(When(filter_, then=Value(1))))
+            for number, filter_ in enumerate(filters)
+        }
+    )
+    return [totals[f"rule_{number}"] for number in range(len(rules))]
+
+
 def count_members_by_segment(score_set: ScoreSet, segments: Iterable[Segment]) -> dict[int, int]:
     """The number of members of each segment, by its id. One pass over the rows of each scope."""
     segments, counts = list(segments), dict[int, int]()
-    for kind in map(get_kind, BOTH_SCOPES):
-        own = [segment for segment in segments if segment.scope == kind.scope]
+    for scope in BOTH_SCOPES:
+        own = [segment for segment in segments if segment.scope == scope]
         if own:
-            filters = _filters(score_set, kind, [segment_rule(segment) for segment in own])
-            totals = kind.engagement_rows(score_set).aggregate(
-                **{
-                    f"segment_{segment.pk}": Count(Case(When(filter_, then=Value(1))))
-                    for segment, filter_ in zip(own, filters, strict=True)
-                }
-            )
-            counts |= {segment.pk: totals[f"segment_{segment.pk}"] for segment in own}
+            totals = count_members_by_rule(score_set, [segment_rule(segment) for segment in own])
+            counts |= {segment.pk: total for segment, total in zip(own, totals, strict=True)}
     return counts
 
 
@@ -83,8 +97,15 @@ def segments_containing(
 def _filters(score_set: ScoreSet, kind: SubjectKind, rules: Sequence[Rule]) -> list[Q]:
     context = _context(score_set, kind)
     event_name_ids = find_event_name_ids(_conditions(rules), score_set.product_id)
-    score_filter = partial(metric_filters.score_filter, score_set=score_set, context=context)
+    score_filter = partial(_score_filter, score_set=score_set, context=context)
     return [rule_filter(rule, context, event_name_ids, score_filter) for rule in rules]
+
+
+def _score_filter(condition: ScoreCondition, score_set: ScoreSet, context: QueryContext) -> Q:
+    if isinstance(condition, InsightCondition):
+        matches = insight_filter(condition.insight, score_set)
+        return matches if condition.has else null_safe_not(matches)
+    return metric_filters.score_filter(condition, score_set, context)
 
 
 def _conditions(rules: Sequence[Rule]) -> list[Condition]:

@@ -69,7 +69,7 @@ def score_filter(
 ) -> Q:
     """The filter on engagement rows. It may be NULL for rows that do not match."""
     if isinstance(condition, TrendCondition):
-        return _trend_filter(condition, score_set, context)
+        return trend_filter(condition.trend, score_set, get_kind(context.scope))
     match condition.metric:
         case "license_utilization" if score_set.audience:
             return _NOBODY
@@ -115,7 +115,7 @@ def metric_value(metric: MetricName, score_set: ScoreSet, context: QueryContext)
         case "license_utilization" if score_set.audience:
             return MetricValue(Value(None, FloatField()), float)
         case "license_utilization":
-            return MetricValue(_license_utilization(context), float)
+            return MetricValue(seat_utilization(context.subject_path), float)
         case "tenure_days":
             return MetricValue(creation_time(context), partial(_tenure_days, context.today))
     return MetricValue(F(_COLUMNS[metric]), float)
@@ -130,8 +130,8 @@ _COLUMNS = {
 }
 
 
-def _trend_filter(condition: TrendCondition, score_set: ScoreSet, context: QueryContext) -> Q:
-    change = change_in_tenths(score_set, get_kind(context.scope))
+def trend_filter(wanted: Trend, score_set: ScoreSet, kind: SubjectKind) -> Q:
+    change = change_in_tenths(score_set, kind)
     tenths = range(-_MAX_TENTHS, _MAX_TENTHS + 1)
     order: list[Trend] = ["falling", "steady", "rising"]
 
@@ -139,7 +139,7 @@ def _trend_filter(condition: TrendCondition, score_set: ScoreSet, context: Query
         return order.index(classify_trend(change_from_tenths(tenth)))
 
     steady, rising = (tenths[bisect_left(tenths, at_least, key=trend_order)] for at_least in (1, 2))
-    match condition.trend:
+    match wanted:
         case "rising":
             return Q(GreaterThanOrEqual(change, rising))
         case "falling":
@@ -211,6 +211,11 @@ def change_in_tenths(score_set: ScoreSet, kind: SubjectKind) -> Any:
     return now - _ScoreInTenths("raw_last_period", kind.benchmark(score_set, "_last_period"))
 
 
+def score_in_tenths(raw: str, benchmark: float | None) -> Func:
+    """The displayed score of the column *raw*, in tenths."""
+    return _ScoreInTenths(raw, benchmark)
+
+
 class _ScoreInTenths(Func):
     """The displayed score in tenths: the number of its 1,000 steps that a raw score reaches."""
 
@@ -271,13 +276,17 @@ def _active_share() -> Any:
     return Cast("active_users", FloatField()) / NullIf(F("total_users"), 0)
 
 
-def _license_utilization(context: QueryContext) -> Any:
-    traits = f"{context.subject_path}traits"
+def seat_utilization(subject_path: str) -> Any:
+    """Active users per licensed seat; NULL without a number of seats."""
+    return Cast("active_users", FloatField()) / licensed_seats(f"{subject_path}traits")
+
+
+def licensed_seats(traits: str) -> Any:
+    """As ``metrics.licensed_seats()``; NULL without a number of seats."""
     seats = TraitNumber(traits, SEATS_TRAIT)
     is_number = Exact(TraitType(traits, SEATS_TRAIT), "number")
     in_range = GreaterThanOrEqual(seats, 1), LessThanOrEqual(seats, MAX_SEATS)
-    users = Cast("active_users", FloatField())
-    return Case(When(Q(is_number, *in_range), then=users / Cast(seats, FloatField())))
+    return Case(When(Q(is_number, *in_range), then=Cast(seats, FloatField())))
 
 
 def _tenure_filter(condition: MetricCondition, context: QueryContext) -> Q:

@@ -1,22 +1,64 @@
 """The ingestion log: a page for each product, and a list of unknown senders for superusers."""
 
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from engagement.admin.pages import RowPageAdmin
-from engagement.admin.scoping import ReadOnly, sees_all_products
+from engagement.admin.pages import ExtraView, RowPageAdmin
+from engagement.admin.scoping import ReadOnly, deferred_script, sees_all_products
 from engagement.core import charts
 from engagement.models import Product
-from ingestion.log import last_24h, search, status
+from ingestion.log import last_24h, newest, search, status
+from ingestion.log.newest import Outcome
 from ingestion.log.texts import REMEDIES, format_age, short_reason, tone
 from ingestion.models import DropReason, IngestionKey
 
 CHART_TITLE = "Messages dropped per day"
+
+
+@dataclass(frozen=True)
+class Link:
+    label: str
+    query: str
+    is_current: bool
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which of the newest messages a person wants to see: those with an outcome, of a kind."""
+
+    outcome: Outcome | None = None
+    kind: str = ""
+
+    @classmethod
+    def of(cls, request: HttpRequest) -> "Choice":
+        """The choice in the URL. An unknown value chooses nothing."""
+        outcomes = {outcome.name.lower(): outcome for outcome in Outcome}
+        kind = request.GET.get("kind", "")
+        return cls(
+            outcomes.get(request.GET.get("outcome", "")), kind if kind in search.KINDS else ""
+        )
+
+    def query(self) -> str:
+        chosen = {"outcome": self.outcome.name.lower() if self.outcome else "", "kind": self.kind}
+        return urlencode({name: value for name, value in chosen.items() if value})
+
+    def outcomes(self) -> list[Link]:
+        options = [(None, "All"), *((outcome, outcome.value) for outcome in Outcome)]
+        return [self._link(label, replace(self, outcome=outcome)) for outcome, label in options]
+
+    def kinds(self) -> list[Link]:
+        options = [("", "All"), *((kind, kind.capitalize()) for kind in search.KINDS)]
+        return [self._link(label, replace(self, kind=kind)) for kind, label in options]
+
+    def _link(self, label: str, other: "Choice") -> Link:
+        return Link(label, other.query(), other == self)
 
 
 class IngestionLogAdmin(ReadOnly, RowPageAdmin):
@@ -28,9 +70,11 @@ class IngestionLogAdmin(ReadOnly, RowPageAdmin):
     ordering = ["name", "id"]
     actions = None
     change_list_template = "admin/ingestion/logs.html"
+    extra_views = (ExtraView("messages", permission="view", methods=("GET", "HEAD")),)
 
     class Media:
         css: ClassVar[dict[str, list[str]]] = {"all": ["ingestion/log.css"]}
+        js: ClassVar[list[Any]] = [deferred_script("ingestion/live.js")]
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
@@ -43,9 +87,31 @@ class IngestionLogAdmin(ReadOnly, RowPageAdmin):
             request,
             "admin/ingestion/log.html",
             f"Ingestion log of {obj}",
-            original=obj,
             **self._log_context(request, obj),
         )
+
+    def messages_view(self, request: HttpRequest, product: Product) -> HttpResponse:
+        """The newest messages alone, for a page that refreshes itself."""
+        now = timezone.now()
+        choice = Choice.of(request)
+        context = {
+            **self._messages_context(request, product),
+            "results": newest.newest_messages(
+                product, now, outcome=choice.outcome, kind=choice.kind, is_live=True
+            ),
+            "recorded_count": last_24h.count_recorded(product.pk, now),
+            "choice": choice,
+        }
+        return TemplateResponse(request, "admin/ingestion/messages.html", context)
+
+    def _messages_context(self, request: HttpRequest, product: Product) -> dict[str, Any]:
+        return {
+            "original": product,
+            "quarantined": search.MessageState.QUARANTINED,
+            "may_try_again": self.may_change(request, product),
+            "hours": last_24h.HOURS,
+            "shown": search.MAX_RESULTS,
+        }
 
     def _log_context(self, request: HttpRequest, product: Product) -> dict[str, Any]:
         now = timezone.now()
@@ -53,24 +119,31 @@ class IngestionLogAdmin(ReadOnly, RowPageAdmin):
         term = request.GET.get("q", "").strip().replace("\0", "")
         value = request.GET.get("reason", "")
         reason = DropReason(value) if value in DropReason.values else None
+        choice = Choice.of(request)
+        is_newest = not (term or reason)
         product_status = status.for_product(product.pk, now)
         return {
+            **self._messages_context(request, product),
             "term": term,
             "reason": reason and short_reason(reason),
             "reason_value": reason or "",
-            "results": search.find_messages(product, term, now, reason=reason or ""),
-            "quarantined": search.MessageState.QUARANTINED,
+            "is_newest": is_newest,
+            "choice": choice,
+            "live_url": f"{self.view_url('messages', product)}?{choice.query()}",
+            "results": newest.newest_messages(
+                product, now, outcome=choice.outcome, kind=choice.kind
+            )
+            if is_newest
+            else search.find_messages(product, term, now, reason=reason or ""),
             "status": product_status,
+            "refused": status.count_refused(product.pk, now),
             "oldest_age": product_status.oldest
             and format_age((now - product_status.oldest).total_seconds()),
             "chart": drops_chart(product_status.drops, {"q": term} if term else {}),
             "keys": IngestionKey.objects.filter(product=product).defer("secret"),
-            "may_try_again": self.may_change(request, product),
             "may_add_key": self.may_change(request, product),
             "recorded_count": last_24h.count_recorded(product.pk, now),
-            "hours": last_24h.HOURS,
             "kept_days": settings.DROPPED_RETENTION_DAYS,
-            "shown": search.MAX_RESULTS,
         }
 
     def _unknown_senders(self) -> dict[str, Any]:

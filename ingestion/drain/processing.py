@@ -18,13 +18,15 @@ from django.db.models import Q
 
 from engagement.database import locks, retries, sql
 from engagement.messages import ReceivedMessage, Statement
+from engagement.models import Credential
 from engagement.recording.record import record
 from ingestion.drain import claims, message_ids, quarantine
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
 from ingestion.drain.batches import pause_gc, process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim
-from ingestion.log import drops, hours, texts
+from ingestion.log import drops, hours, recent, texts
 from ingestion.log.drops import Drop
+from ingestion.log.recent import RecentRow
 from ingestion.models import DropReason, InboxMessage, IngestionKey
 from ingestion.payloads import Payload, UnusableMessage, decode
 
@@ -37,6 +39,7 @@ KEY_USE_WRITE_INTERVAL = timedelta(minutes=1)
 
 # Of this process: the next drain goes on with what this one measured.
 _sizer = BatchSizer()
+_sampler = recent.Sampler()
 
 
 class ClaimedMessage(NamedTuple):
@@ -114,7 +117,7 @@ def process_batch(claim: Claim, now: datetime) -> int:
         claimed = _take(claim)
         # For the whole batch: forgetting a subject must then also find the rejected messages.
         senders = _senders({bytes(message.key_digest) for message in claimed})
-        hour_counts: list[hours.HourlyCounts] = []
+        outcomes: list[PartOutcome] = []
         # Separately, because what failed before would spoil the batch again.
         for messages in (
             [message for message in claimed if not message.attempts],
@@ -123,12 +126,13 @@ def process_batch(claim: Claim, now: datetime) -> int:
             if messages:
                 process_or_split(
                     messages,
-                    lambda part: hour_counts.append(_process(part, senders, now)),
+                    lambda part: outcomes.append(_process(part, senders, now)),
                     lambda message, error: _reject(message, error, now),
                 )
         claims.delete_claim(claim)
         # Last, because workers wait for each other's counts until they commit.
-        hours.add_counts(hour_counts)
+        recent.save([outcome.recent for outcome in outcomes])
+        hours.add_counts([outcome.counts for outcome in outcomes])
     return len(claimed)
 
 
@@ -183,24 +187,39 @@ def _storable(text: str) -> str:
 
 
 class SenderKey(NamedTuple):
-    """A message's key in the database. ``product_id`` is None if the product is being deleted."""
+    """A message's key in the database. ``product_id`` is None if the product is being deleted.
 
-    key_id: int
+    ``key_id`` is None if it is another credential of the product, which cannot send.
+    """
+
+    key_id: int | None
     product_id: int | None
-    revoked_at: datetime | None
-    last_used_at: datetime | None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+    hint: str = ""
+
+    @property
+    def may_send(self) -> bool:
+        return self.key_id is not None and self.revoked_at is None
+
+
+class PartOutcome(NamedTuple):
+    """What the log tells about the messages of a batch, or of a part of it."""
+
+    counts: hours.HourlyCounts
+    recent: list[RecentRow]
 
 
 def _process(
     claimed: Sequence[ClaimedMessage], senders: dict[bytes, SenderKey], now: datetime
-) -> hours.HourlyCounts:
-    """Record the messages or list them as dropped. Returns their counts. Raises if one fails."""
+) -> PartOutcome:
+    """Record the messages or list them as dropped. Raises if one fails."""
     recordable: list[ReceivedMessage] = []
     dropped: list[Drop] = []
     for claimed_message in claimed:
         message = decode(claimed_message.payload)
         sender = senders.get(bytes(claimed_message.key_digest))
-        if sender is None or sender.product_id is None or sender.revoked_at is not None:
+        if sender is None or sender.product_id is None or not sender.may_send:
             dropped.append(_invalid_key_drop(claimed_message, sender, message))
         elif isinstance(message, UnusableMessage):
             dropped.append(_drop(claimed_message, sender.product_id, message.reason, message))
@@ -240,32 +259,52 @@ def _process(
     drops.save_drops([*dropped, *partly_recorded], now)
     used = {bytes(message.key_digest) for message in claimed}
     _save_key_use([sender for digest, sender in senders.items() if digest in used], now)
-    return hours.count_by_hour(recordable, [*forgotten, *unjoined], dropped)
+    rejected = [*forgotten, *unjoined]
+    return PartOutcome(
+        hours.count_by_hour(recordable, rejected, dropped), _sampler.choose(recordable, rejected)
+    )
 
 
 def _senders(digests: set[bytes]) -> dict[bytes, SenderKey]:
     """The keys by digest. Their products are locked until the transaction ends."""
     keys = list(IngestionKey.objects.filter(digest__in=digests).defer("secret"))
-    locked = locks.share_lock_products({key.product_id for key in keys})
+    known = {bytes(key.digest) for key in keys}
+    others = _other_credentials(digests - known - {drops.NO_KEY})
+    locked = locks.share_lock_products({each.product_id for each in (*keys, *others)})
     return {
-        bytes(key.digest): SenderKey(
-            key.pk,
-            key.product_id if key.product_id in locked else None,
-            key.revoked_at,
-            key.last_used_at,
+        bytes(each.digest): SenderKey(
+            each.pk if isinstance(each, IngestionKey) else None,
+            each.product_id if each.product_id in locked else None,
+            each.revoked_at,
+            each.last_used_at,
+            each.hint,
         )
-        for key in keys
+        for each in (*keys, *others)
     }
+
+
+def _other_credentials(digests: set[bytes]) -> list[Credential]:
+    """Those of the digests that are not of keys, such as that of a read token."""
+    if not digests:
+        return []
+    models = (model for model in Credential.__subclasses__() if model is not IngestionKey)
+    return [
+        credential
+        for model in models
+        for credential in model._default_manager.filter(digest__in=digests).defer("secret")
+    ]
 
 
 def _invalid_key_drop(claimed: ClaimedMessage, sender: SenderKey | None, message: Payload) -> Drop:
     product_id = sender.product_id if sender else None
-    if product_id is not None:
-        reason = DropReason.REVOKED_KEY
-    elif sender is not None:
+    if sender is None:
+        reason = drops.invalid_key_reason(bytes(claimed.key_digest))
+    elif product_id is None:
         reason = DropReason.DELETED_PRODUCT
     else:
-        reason = drops.invalid_key_reason(bytes(claimed.key_digest))
+        is_key = sender.key_id is not None
+        reason = DropReason.REVOKED_KEY if is_key else DropReason.READ_TOKEN
+        claimed = claimed._replace(key_hint=sender.hint)
     return _drop(claimed, product_id, reason, message)
 
 
@@ -309,7 +348,8 @@ def _save_key_use(senders: Sequence[SenderKey], now: datetime) -> None:
     key_ids = [
         sender.key_id
         for sender in senders
-        if sender.last_used_at is None or sender.last_used_at < before
+        if sender.key_id is not None
+        and (sender.last_used_at is None or sender.last_used_at < before)
     ]
     if key_ids:
         is_due = Q(last_used_at=None) | Q(last_used_at__lt=before)

@@ -68,12 +68,12 @@ def add_counts(dropped: Mapping[tuple[int | None, DropReason], int], now: dateti
 
 
 # The digest of requests without a key.
-_NO_KEY = credentials.digest("")
+NO_KEY = credentials.digest("")
 
 
 def invalid_key_reason(digest: bytes) -> DropReason:
     """The reason for dropping a message whose key does not exist."""
-    return DropReason.MISSING_KEY if digest == _NO_KEY else DropReason.UNKNOWN_KEY
+    return DropReason.MISSING_KEY if digest == NO_KEY else DropReason.UNKNOWN_KEY
 
 
 # The list must not bring back the ids that were deleted on request.

@@ -32,6 +32,17 @@ LOOKUP_TIMEOUT_SECONDS = 1.0
 SEARCH_PERIODS = (timedelta(minutes=15), timedelta(days=1), timedelta(days=30))
 
 SECONDS_HINT = "This looks like seconds that were read as milliseconds. Correct the unit."
+CLAMPED = "The timestamp was in the future, so the time of receipt counts."
+CLOCK_HINT = "Correct the sender's clock, or leave out the timestamp."
+
+
+# The kinds of messages that people choose from. Pages and screens are recorded as tracks.
+KINDS = {
+    "identify": ("identify",),
+    "group": ("group",),
+    "track": ("track", "page", "screen"),
+    "alias": ("alias",),
+}
 
 
 class MessageState(Enum):
@@ -44,11 +55,13 @@ class MessageState(Enum):
     QUARANTINED = "In quarantine"
     DROPPED = "Dropped"
     PARTLY_RECORDED = "Recorded without some traits"
+    REFUSED = "Refused"
 
 
 @dataclass(frozen=True)
 class SearchHit:
-    """A message and its outcome. ``received_at`` is None if it is no longer known.
+    """A message or a refused request, and its outcome. ``received_at`` is None if it is no longer
+    known.
 
     ``explanation`` tells what the message changed or why it was not recorded. ``remedy`` tells what
     to do, or is "".
@@ -78,34 +91,54 @@ class SearchResult:
 
 
 def find_messages(product: Product, term: str, now: datetime, *, reason: str = "") -> SearchResult:
-    """The product's newest messages, or those that mention *term*: a whole user id, account id,
-    event name or message id. With *reason*, only messages that were dropped for it."""
+    """The product's messages that mention *term*: a whole user id, account id, event name or
+    message id. With *reason*, only messages that were dropped for it."""
     search = _Search(product.pk, now)
-    search.look("dropped messages", lambda: _dropped(product.pk, term, reason))
+    search.look("dropped messages", lambda: dropped(product.pk, term, reason))
     if not reason:
-        search.look("the inbox", lambda: _waiting(product.pk, term, now))
-        search.look("the quarantine", lambda: _quarantined(product.pk, term))
+        search.look("the inbox", lambda: waiting(product.pk, term, now))
+        search.look("the quarantine", lambda: quarantined(product.pk, term))
         search.look_for_recorded(term)
     return search.result()
 
 
-class _Search:
+class Lookup:
     """Looks into one place after another, each with a time limit."""
 
-    def __init__(self, product_id: int, now: datetime) -> None:
+    def __init__(self, product_id: int, now: datetime, timeout: float | None = None) -> None:
         self._product_id, self._now = product_id, now
+        self._timeout = timeout
         self._result = SearchResult()
+
+    def is_empty(self) -> bool:
+        return not self._result.entries
+
+    @staticmethod
+    def order(hit: SearchHit) -> Any:
+        return hit.arrival
+
+    def seconds(self) -> float:
+        """The time limit of one place."""
+        return LOOKUP_TIMEOUT_SECONDS if self._timeout is None else self._timeout
 
     def result(self) -> SearchResult:
         # The search may find an event both by its user and by its name.
-        unique = {(hit.arrival, hit.state): hit for hit in self._result.entries}
-        newest = sorted(unique.values(), key=lambda hit: hit.arrival, reverse=True)
+        # The list of drops says more about a message that is recorded in part.
+        partly = {
+            hit.arrival for hit in self._result.entries if hit.state is MessageState.PARTLY_RECORDED
+        }
+        unique = {
+            (hit.arrival, hit.state): hit
+            for hit in self._result.entries
+            if hit.state is not MessageState.RECORDED or hit.arrival not in partly
+        }
+        newest = sorted(unique.values(), key=self.order, reverse=True)
         self._result.entries = newest[:MAX_RESULTS]
         return self._result
 
     def look(self, place: str, find: Callable[[], Iterable[SearchHit]]) -> None:
         try:
-            with sql.statement_timeout(LOOKUP_TIMEOUT_SECONDS):
+            with sql.statement_timeout(self.seconds()):
                 self._result.entries += find()
         except sql.StatementTimeout:
             self._result.too_slow.append(place)
@@ -115,7 +148,7 @@ class _Search:
         rows: list[EventRow] = []
         try:
             for period in SEARCH_PERIODS:
-                with sql.statement_timeout(LOOKUP_TIMEOUT_SECONDS):
+                with sql.statement_timeout(self.seconds()):
                     rows = events(self._product_id, *id, self._now - period, MAX_RESULTS)
                 if len(rows) >= MAX_RESULTS:
                     break
@@ -123,13 +156,10 @@ class _Search:
             self._result.too_slow.append(place)
         self._result.entries += _event_hits(rows)
 
+
+class _Search(Lookup):
     def look_for_recorded(self, term: str) -> None:
-        """Look for recent messages, or for those of the user, account, event name or message id."""
-        if not term:
-            self.look_back("recorded events", event_lookup.events_since)
-            self.look("new users", lambda: _new_subjects(User, self._product_id))
-            self.look("new accounts", lambda: _new_subjects(Account, self._product_id))
-            return
+        """Look for those of the user, the account, the event name, and the message id."""
         in_product = {"product": self._product_id}
         users = User.objects.select_related("joined_to")
         if user := users.filter(**in_product, external_id=term).first():
@@ -163,10 +193,12 @@ class _Search:
 # --- Not recorded ---------------------------------------------------------------------------
 
 
-def _dropped(product_id: int, term: str, reason: str) -> Iterator[SearchHit]:
+def dropped(product_id: int, term: str, reason: str = "", kind: str = "") -> Iterator[SearchHit]:
     rows = DroppedMessage.objects.filter(product=product_id)
     if reason:
         rows = rows.filter(reason=reason)
+    if kind:
+        rows = rows.filter(kind__in=KINDS[kind])
     if term:
         of_subject = Q(user_external_id=term) | Q(account_external_id=term)
         rows = rows.filter(of_subject | Q(event=term) | Q(message_id=term))
@@ -194,7 +226,7 @@ _QUARANTINED: LiteralString = """
 """
 
 
-def _waiting(product_id: int, term: str, now: datetime) -> Iterator[SearchHit]:
+def waiting(product_id: int, term: str, now: datetime) -> Iterator[SearchHit]:
     digests = IngestionKey.objects.filter(product=product_id).values_list("digest", flat=True)
     parameters = {"digests": [bytes(digest) for digest in digests], **_term_parameters(term)}
     for id, payload, received_at, attempts, not_before in sql.fetch(_WAITING, parameters):
@@ -207,7 +239,7 @@ def _waiting(product_id: int, term: str, now: datetime) -> Iterator[SearchHit]:
             yield SearchHit(id, MessageState.WAITING, message, received_at, explanation)
 
 
-def _quarantined(product_id: int, term: str) -> Iterator[SearchHit]:
+def quarantined(product_id: int, term: str) -> Iterator[SearchHit]:
     parameters = {"product": product_id, **_term_parameters(term)}
     for id, payload, received_at, attempts, error in sql.fetch(_QUARANTINED, parameters):
         message = summarize(payload)
@@ -257,36 +289,30 @@ def _event_outcome(
     row: EventRow, message: MessageSummary, is_identified: bool
 ) -> tuple[MessageState, str, str]:
     """The event's state, explanation and remedy."""
+    account = f"account {message.account}" if message.account else "no account"
+    return event_outcome(message, row.received_at, is_identified, f"the user and {account}")
+
+
+def event_outcome(
+    message: MessageSummary, received_at: datetime, is_identified: bool, counts_for: str
+) -> tuple[MessageState, str, str]:
+    """The state, explanation and remedy of a recorded event that *counts_for* these subjects."""
     if not is_identified:
         explanation = "Kept. It will count once its user is identified."
         remedy = f"Send an identify with the userId “{message.user}”."
         return MessageState.UNIDENTIFIED_USER, explanation, remedy
-    day = f"{row.occurred_at:%Y-%m-%d}"
-    if timestamps.looks_like_seconds(row.occurred_at):
+    assert message.timestamp is not None
+    day = f"{message.timestamp:%Y-%m-%d}"
+    if timestamps.looks_like_seconds(message.timestamp):
         explanation = f"Recorded, but too old to score: {day}."
         return MessageState.DOUBTFUL_TIME, explanation, SECONDS_HINT
-    account = f"account {message.account}" if message.account else "no account"
-    explanation = f"Counts on {day} for the user and {account}."
-    if timestamps.was_clamped(row.occurred_at, row.received_at):
-        explanation += " The timestamp was in the future, so the time of receipt counts."
-        remedy = "Correct the sender's clock, or leave out the timestamp."
-        return MessageState.DOUBTFUL_TIME, explanation, remedy
+    explanation = f"Counts on {day} for {counts_for}."
+    if timestamps.was_clamped(message.timestamp, received_at):
+        return MessageState.DOUBTFUL_TIME, f"{explanation} {CLAMPED}", CLOCK_HINT
     return MessageState.RECORDED, explanation, ""
 
 
 # --- Recorded users and accounts ------------------------------------------------------------
-
-
-def _new_subjects(model: type[User] | type[Account], product_id: int) -> Iterator[SearchHit]:
-    """The messages that wrote the traits of the newest users or accounts.
-
-    Nothing records when an identify or a group arrived for an older one, so such messages can only
-    be found by its id.
-    """
-    ids = event_lookup.newest_ids(model, product_id, MAX_RESULTS)
-    subjects: Any = model._default_manager.only("external_id", "trait_stamps").filter(pk__in=ids)
-    for subject in subjects:
-        yield from _writers(subject)
 
 
 def _writers(subject: User | Account) -> Iterator[SearchHit]:

@@ -1,6 +1,6 @@
 """Texts about messages, for the people who sent them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +15,8 @@ from ingestion.payloads import UnusableMessage, decode
 REMEDIES = {
     DropReason.UNKNOWN_KEY: "Send one of the product's ingestion keys.",
     DropReason.REVOKED_KEY: "Create a new ingestion key and send that one instead.",
+    DropReason.READ_TOKEN: "Send an ingestion key instead. It starts with edk_. A read token, "
+    "which starts with eds_, only reads.",
     DropReason.MISSING_KEY: "Send the product's ingestion key with each request.",
     DropReason.DUPLICATE: "If this was a retry, nothing is lost. Otherwise give each message its "
     "own message id.",
@@ -25,7 +27,7 @@ REMEDIES = {
     DropReason.ALIAS: "Check that no id in your aliases is shared by many people.",
     DropReason.TOO_MANY_TRAITS: "Keep ids and dates out of trait names. To make room, send null "
     "for unused traits.",
-    DropReason.UNUSABLE: "Compare the request with the API documentation.",
+    DropReason.INVALID: "Compare the request with the API documentation.",
 }
 
 
@@ -35,6 +37,9 @@ RECORDED_TONE, QUARANTINED_TONE, WAITING_TONE = 3, 6, 5
 
 def tone(reason: DropReason) -> int:
     """The reason's color in every chart."""
+    if reason is DropReason.READ_TOKEN:
+        # Its own would be that of what is recorded.
+        return tone(DropReason.UNKNOWN_KEY)
     return list(DropReason).index(reason) % charts.TONE_COUNT + 1
 
 
@@ -79,7 +84,7 @@ def summarize(payload: bytes) -> MessageSummary:
         return MessageSummary("undecodable")
     if isinstance(message, UnusableMessage):
         return MessageSummary(
-            f"unusable {message.kind}",
+            f"invalid {message.kind}",
             event=message.event or "",
             message_id=message.message_id or "",
         )
@@ -107,11 +112,16 @@ MAX_TRAITS_NAMED = 10
 _MAX_NAME_LENGTH = 60
 
 
-def describe_dropped_traits(names: Sequence[str]) -> str:
+def describe_dropped_traits(names: Collection[str]) -> str:
     """A list of the message's traits that were not kept."""
+    return f"not kept: {name_traits(names)}"
+
+
+def name_traits(names: Collection[str]) -> str:
+    """The names, or the first of them."""
     shown = [_truncate(name) for name in sorted(names)[:MAX_TRAITS_NAMED]]
     more = f" and {len(names) - MAX_TRAITS_NAMED} more" if len(names) > MAX_TRAITS_NAMED else ""
-    return f"not kept: {', '.join(shown)}{more}"
+    return f"{', '.join(shown)}{more}"
 
 
 def _truncate(name: str) -> str:

@@ -1,6 +1,6 @@
 """The read API's endpoints."""
 
-from readapi.views.accounts import AccountDetail, AccountList
+from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.base import UnknownPathView
 from readapi.views.legacy import LegacyAccountView
 from readapi.views.segments import SegmentDetail, SegmentList, SegmentMembers
@@ -10,6 +10,7 @@ from readapi.views.workspaces import WorkspaceDetail, WorkspaceList
 __all__ = [
     "AccountDetail",
     "AccountList",
+    "AccountUsers",
     "LegacyAccountView",
     "SegmentDetail",
     "SegmentList",

@@ -12,11 +12,11 @@ from rest_framework.views import APIView
 
 from engagement.database import sql
 from engagement.models import Product
-from readapi import errors, pagination, parameters, replica
+from readapi import errors, pagination, parameters, replica, transfer
 from readapi.authentication import BearerTokenAuthentication
 from readapi.links import LinkBuilder
 from readapi.models import ApiToken
-from readapi.pagination import ResultPage
+from readapi.pagination import ResultPage, Total
 from readapi.parameters import Parameters
 from readapi.throttling import TokenRateThrottle
 
@@ -34,13 +34,21 @@ class JsonView(APIView):
     def default_response_headers(self) -> dict[str, str]:
         headers: dict[str, str] = super().default_response_headers
         # Responses contain names and email addresses, for one token only.
-        return {**headers, "Cache-Control": "no-store", "Vary": "Authorization"}
+        vary = "Authorization, Accept-Encoding"
+        return {**headers, "Cache-Control": "no-store", "Vary": vary}
 
     def perform_content_negotiation(
         self, request: Request, force: bool = False
     ) -> tuple[JSONRenderer, str]:
         """JSON, whatever the Accept header says."""
         return JSONRenderer(), JSONRenderer.media_type
+
+    def finalize_response(
+        self, request: Request, response: Response, *args: Any, **kwargs: Any
+    ) -> Response:
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response.add_post_render_callback(partial(transfer.prepare, request.META))
+        return response
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
         return errors.exception_handler
@@ -69,6 +77,7 @@ class ReadView(JsonView):
     # All query parameters and expansions that the endpoint accepts.
     PARAMETERS: ClassVar[tuple[str, ...]]
     EXPANSIONS: ClassVar[tuple[str, ...]] = ()
+    MAX_LIMIT: ClassVar[int] = parameters.MAX_LIMIT
     # Takes the IDs in the path. It must only read.
     build_response: Callable[..., Response]
 
@@ -92,7 +101,10 @@ class ReadView(JsonView):
         return Response({"data": record, "_expansions": self.expansions})
 
     def page_response(
-        self, page: ResultPage[Any], records: Sequence[Mapping[str, object]]
+        self,
+        page: ResultPage[Any],
+        records: Sequence[Mapping[str, object]],
+        total: Total | None = None,
     ) -> Response:
         links = {"self": self.links.request}
         if page.next is not None:
@@ -102,7 +114,7 @@ class ReadView(JsonView):
         return Response(
             {
                 "data": records,
-                "pagination": pagination.pagination_record(page),
+                "pagination": pagination.pagination_record(page, total),
                 "_expansions": self.expansions,
                 "_links": links,
             }

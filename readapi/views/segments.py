@@ -1,12 +1,13 @@
 """Segments and their members."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from rest_framework.response import Response
 
 from engagement.models import Segment, Workspace
 from engagement.segments import counts
-from readapi import pagination, parameters, queries, serializers
+from readapi import filters, pagination, parameters, queries, serializers
 from readapi.records import SegmentRecord
 from readapi.views import rankings
 from readapi.views.base import ReadView
@@ -62,19 +63,22 @@ class SegmentDetail(ReadView):
 class SegmentMembers(rankings.RankingView):
     """The users or accounts in a segment, highest score first."""
 
-    PARAMETERS = ("workspace_id", *parameters.PAGING_PARAMETERS)
+    PARAMETERS = ("workspace_id", *rankings.COMMON_PARAMETERS, *parameters.PAGING_PARAMETERS)
 
     def build_response(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
 
-        workspace = queries.workspace(self.product, workspace_id, quantiles_of="both")
+        workspace = queries.workspace(
+            self.product, workspace_id, quantiles_of="both", with_counts=self.uses_counts
+        )
         segment = queries.segment(workspace, segment_id)
         is_user_segment = segment.scope == Segment.Scope.USER
         ranking = rankings.USERS if is_user_segment else rankings.ACCOUNTS
-        list_name = f"segments/{segment.pk}/members"
-        request = pagination.parse_page_request(self.parameters, list_name, ranking.order)
-        rows = queries.members(ranking.rows(workspace), workspace, segment)
-        return self.ranking_response(ranking, workspace, rows, request)
+        list_filter = filters.parse(self.parameters, ranking.scope).within(segment)
+        request = self.page_request(f"segments/{segment.pk}/members", ranking)
+        narrow = partial(list_filter.apply, workspace=workspace)
+        total = self.total(workspace, narrow(ranking.rows(workspace)), list_filter)
+        return self.ranking_response(ranking, workspace, narrow, request, total)
 
 
 def _add_counts(

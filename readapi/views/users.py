@@ -8,11 +8,13 @@ from readapi.views.base import ReadView
 
 
 class UserList(rankings.RankedList):
-    """The users of a workspace, highest score first, or the one that a look-up finds.
+    """The users of a workspace, highest score first, those that match the filters, or the one that
+    `match_type` finds.
 
     A tracking ID that an alias joined to another user finds that user.
     """
 
+    PARAMETERS = rankings.list_parameters("user")
     ranking = rankings.USERS
 
 

@@ -31,6 +31,8 @@ from ingestion.models import (
 )
 from ingestion.payloads import encode
 from marketplace.models import Connection, FailedRecord, SyncRun
+from notifications.models import Delivery, Destination, OutboxMessage, Subscription, WatchedMember
+from notifications.watching.watches import assign_watch
 from readapi.models import ApiToken
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -51,6 +53,8 @@ class Rows:
     dropped: DroppedMessage
     drop_count: DropCount
     connection: Connection
+    subscription: Subscription
+    message: OutboxMessage
 
     def pages(self) -> list[tuple[str, int]]:
         """The name of each admin page and the id of its row."""
@@ -68,6 +72,9 @@ class Rows:
             ("ingestion_ingestionlog", self.product.pk),
             ("readapi_apitoken", self.token.pk),
             ("marketplace_connection", self.connection.pk),
+            ("notifications_subscription", self.subscription.pk),
+            ("notifications_destination", self.subscription.destination_id),
+            ("notifications_outboxmessage", self.message.pk),
         ]
 
 
@@ -93,18 +100,20 @@ def fill(product: Product, number: int = 1) -> Rows:
     key = IngestionKey.create(product, f"{called} key")
     account = an_account(product, f"{called}-account", workspace)
     user = a_user(product, f"{called}-user", workspace, account)
+    segment = Segment.objects.create(
+        workspace=workspace,
+        scope=Segment.Scope.USER,
+        name=f"{called} segment",
+        conditions=[
+            {"kind": "event", "event": event_name.name, "operator": "not_done"},
+            {"kind": "trait", "trait": "plan", "operator": "is_set"},
+        ],
+    )
+    subscription = a_subscription(segment, user)
     return Rows(
         product=product,
         workspace=workspace,
-        segment=Segment.objects.create(
-            workspace=workspace,
-            scope=Segment.Scope.USER,
-            name=f"{called} segment",
-            conditions=[
-                {"kind": "event", "event": event_name.name, "operator": "not_done"},
-                {"kind": "trait", "trait": "plan", "operator": "is_set"},
-            ],
-        ),
+        segment=segment,
         event_name=event_name,
         key=key,
         token=ApiToken.create(product, f"{called} token"),
@@ -128,7 +137,62 @@ def fill(product: Product, number: int = 1) -> Rows:
             product=product, day=NOON.date(), reason=DropReason.DUPLICATE, count=1
         ),
         connection=a_connection(product),
+        subscription=subscription,
+        message=OutboxMessage.objects.get(subscription_id=subscription.pk),
     )
+
+
+def a_subscription(segment: Segment, user: User) -> Subscription:
+    """A subscription to the segment with a message that was delivered at the first attempt."""
+    product = segment.workspace.product
+    called = product.name.lower()
+    destination = Destination.objects.create(
+        product=product,
+        kind=Destination.Kind.WEBHOOK,
+        name=f"{called} hook",
+        # Not allowed, so testing it fails at once.
+        address="https://127.0.0.1/planted-path",
+        address_hint=f"{called}.example/…",
+        signing_secrets="whsec_cGxhbnRlZA==",
+        state=Destination.State.ACTIVE,
+        verified_at=NOON,
+    )
+    subscription = Subscription.objects.create(
+        product=product,
+        workspace=segment.workspace,
+        trigger="segment_entered",
+        segment=segment,
+        destination=destination,
+    )
+    assign_watch(subscription)
+    assert subscription.watch is not None
+    WatchedMember.objects.create(product=product, watch=subscription.watch, subject_id=user.pk)
+    message = OutboxMessage.objects.create(
+        message_id=f"msg_{called}",
+        product=product,
+        destination=destination,
+        subscription=subscription,
+        scope="user",
+        subject_id=user.pk,
+        external_id=user.external_id,
+        name=user.external_id,
+        title=f"{user.external_id} entered {segment}.",
+        payload={"type": "segment.entered", "data": {"user": {"name": user.external_id}}},
+        state=OutboxMessage.State.DELIVERED,
+        attempts=1,
+        next_attempt_at=NOON,
+        finished_at=NOON,
+    )
+    Delivery.objects.create(
+        product=product,
+        message=message,
+        attempted_at=NOON,
+        outcome=Delivery.Outcome.DELIVERED,
+        status=200,
+        seconds=0.25,
+        response=f"ok, {called}",
+    )
+    return subscription
 
 
 def an_account(product: Product, external_id: str, workspace: Workspace) -> Account:

@@ -1,6 +1,7 @@
 """The ingestion log's pages: their texts, who sees them, and how many queries they take."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,10 +9,21 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from engagement.messages import Identify
 from engagement.models import Product
-from ingestion.models import DropCount, DroppedMessage, DropReason, IngestionKey
+from ingestion.log.search import MessageState
+from ingestion.models import (
+    DropCount,
+    DroppedMessage,
+    DropReason,
+    IngestionKey,
+    RecentMessage,
+    RefusedCount,
+    RefusedRequest,
+)
 from tests.admin.rows import Rows
 from tests.engagement.history import identify, track
+from tests.pipeline.test_ingestion_log import SECONDS
 from tests.pipeline.waiting import drain, wait
 
 LIST = "/admin/ingestion/ingestionlog/"
@@ -53,21 +65,73 @@ def test_it_leads_from_the_product_to_the_log_and_back(member: Client, acme: Pro
     assert f'href="{address}"' in member.get(LIST).content.decode()
 
 
-def test_a_log_with_a_recorded_identify_does_not_say_that_nothing_came(
-    member: Client, acme: Product, acme_key: str
-) -> None:
+def test_an_identify_without_traits_is_listed(member: Client, acme: Product, acme_key: str) -> None:
     assert "No messages yet." in log(member, acme)
     now = timezone.now()
-    # Of an identify without traits, only its user is stored.
     wait(acme_key, identify("ada"), received_at=now)
     drain(now)
     page = log(member, acme)
     assert "No messages yet" not in page
-    assert "1 message was recorded in the last 24 hours, but no events." in page
-    assert "search for its userId or groupId" in page
-    wait(acme_key, identify("bob", name="Bob"), received_at=now)
-    drain(now)
-    assert "identify · user bob" in results(log(member, acme))
+    assert "identify · user ada" in results(page) and "Sent no traits." in results(page)
+    RecentMessage.objects.all().delete()
+    assert "1 message was recorded in the last 24 hours, but none is listed." in log(member, acme)
+
+
+def test_the_newest_messages_are_chosen_by_outcome_and_kind(
+    member: Client, acme: Product, acme_key: str
+) -> None:
+    wait(acme_key, identify("ada"), track("ada"), track("bob"), received_at=timezone.now())
+    drain()
+    assert "track" not in results(log(member, acme, kind="identify"))
+    assert "user ada" not in results(log(member, acme, outcome="waiting"))
+    page = log(member, acme, outcome="recorded", kind="track")
+    assert "user bob" not in results(page) and "user ada" in results(page)
+    # Each choice keeps the other one, and the page's own refresh keeps both.
+    assert 'href="?outcome=dropped&amp;kind=track"' in page
+    assert 'href="?outcome=recorded">All</a>' in page
+    assert 'href="?outcome=recorded&amp;kind=track">Refresh</a>' in page
+    assert "No such messages." in log(member, acme, outcome="refused")
+    assert "user bob" in results(log(member, acme, outcome="nonsense", kind="nonsense"))
+
+
+def test_a_page_that_refreshes_itself_asks_for_the_messages_alone(
+    member: Client, acme: Product, acme_key: str, django_assert_max_num_queries: Any
+) -> None:
+    wait(acme_key, identify("ada"), Identify("bob", SECONDS), received_at=timezone.now())
+    drain()
+    url = reverse("admin:ingestion_ingestionlog_messages", args=[acme.pk])
+    assert f'data-live="{url}?kind=identify"' in log(member, acme, kind="identify")
+    with django_assert_max_num_queries(25):
+        html = member.get(url, {"kind": "identify"}).content.decode()
+    assert html.strip().startswith("<table") and "<html" not in html
+    # A doubtful time has the color of a warning.
+    assert "eds-state-doubtful_time" in html
+    styles = Path("ingestion/static/ingestion/log.css").read_text()
+    for state in MessageState:
+        assert f".eds-state-{state.name.lower()}" in styles
+
+
+def test_refused_requests_are_counted_and_shown(
+    member: Client, acme: Product, globex: Product
+) -> None:
+    now = timezone.now()
+    hour = now.replace(minute=0, second=0, microsecond=0)
+    RefusedCount.objects.create(product=acme, hour=hour, code="missing_field", count=1234)
+    RefusedCount.objects.create(product=globex, hour=hour, code="invalid_json", count=1)
+    RefusedRequest.objects.create(
+        product=acme,
+        received_at=now,
+        endpoint="/v2/track",
+        kind="track",
+        status=400,
+        code="missing_field",
+        message="userId is required and must be a non-empty string.",
+        user_agent="sdk <b>1</b>",
+    )
+    page = log(member, acme, outcome="refused")
+    assert "<code>missing_field</code>" in page and "1234" in page.replace(",", "")
+    assert "invalid_json" not in page and "<b>1" not in page
+    assert "400 missing_field: userId is required" in results(page)
 
 
 def test_a_message_has_its_state_reason_and_remedy(

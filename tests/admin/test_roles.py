@@ -77,9 +77,10 @@ def test_a_viewer_is_offered_no_form_and_no_link_to_one(reader: Client, acme_row
 
 def test_a_viewer_sees_a_workspaces_weights(reader: Client, acme_rows: Rows) -> None:
     page = shown(reader, "engagement_workspace", acme_rows.workspace.pk)
-    (row,) = re.findall(r'<tr class="form-row has_original.*?</tr>', page, re.DOTALL)
-    cells = [strip_tags(cell).strip() for cell in re.findall(r"<td.*?</td>", row, re.DOTALL)]
-    assert [cell for cell in cells if cell][-2:] == ["acme event", "5"]
+    (table,) = re.findall(r'<fieldset class="module eds-events".*?</table>', page, re.DOTALL)
+    row = table.split("<tbody>")[1]
+    cells = [strip_tags(cell).strip() for cell in re.findall(r"<t[hd].*?</t[hd]>", row, re.DOTALL)]
+    assert (cells[0], cells[-1]) == ("acme event", "5")
     assert 'name="weights-0-weight"' not in page
 
 

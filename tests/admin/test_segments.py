@@ -1,5 +1,6 @@
 """Editing segments: rows of conditions, the preview of members, and isolation of products."""
 
+import json
 import re
 from typing import Any
 
@@ -9,9 +10,10 @@ from django.db.models.lookups import IsNull
 from django.test import Client
 from django.urls import reverse
 
-from engagement.models import Product, Segment, Workspace
+from engagement.models import Product, Segment, User, Workspace
 from engagement.models.segments import MAX_CUSTOM_SEGMENTS
 from tests.admin.rows import Rows, a_user
+from tests.cases import each, leaves_no_rows
 
 LIST = "admin:engagement_segment_changelist"
 ADD = "admin:engagement_segment_add"
@@ -123,7 +125,12 @@ MADE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ),
     (
         {"what": "account_trait", "account_trait": "plan", "trait": "other", "text": "pro"},
-        {"kind": "account_trait", "trait": "plan", "operator": "is", "value": "pro"},
+        {
+            "kind": "account_trait",
+            "trait": "plan",
+            "operator": "is_ignoring_case",
+            "value": "pro",
+        },
     ),
     (
         {"what": "event", "event": "acme event", "times": "3", "days": "30"},
@@ -158,7 +165,8 @@ MADE: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("row", "condition"), MADE, ids=lambda one: str(one)[:50])
+@each(("row", "condition"), MADE)
+@leaves_no_rows
 def test_a_row_makes_a_condition_and_is_filled_in_from_it(
     member: Client, acme_rows: Rows, row: dict[str, Any], condition: dict[str, Any]
 ) -> None:
@@ -176,7 +184,21 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(
     assert made.conditions == [condition]
 
 
-@pytest.mark.parametrize(
+def test_a_segment_of_accounts_may_have_a_condition_on_an_insight(
+    member: Client, acme_rows: Rows
+) -> None:
+    row = {"what": "insight", "insight": "seats_unused", "has_insight": "no"}
+    inputs = {**new(acme_rows, row, {"what": ""}), "scope": "account"}
+    assert member.post(reverse(ADD), inputs).status_code == 302
+    made = Segment.objects.get(name="Mine")
+    assert made.conditions == [{"kind": "insight", "insight": "seats_unused", "has": False}]
+    html = member.get(page(made)).content.decode()
+    assert '<option value="seats_unused" selected>Seats unused</option>' in html
+    listed = member.get(reverse(LIST)).content.decode()
+    assert "Does not have the insight “Seats unused”" in listed
+
+
+@each(
     ("row", "sentence"),
     [
         ({**TRAIT, "trait": " "}, "Enter the trait’s name."),
@@ -199,8 +221,8 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(
         ({"what": "magic"}, "Select a valid choice."),
         ({"what": "trend", "trend": "up"}, "Select a valid choice."),
     ],
-    ids=str,
 )  # fmt: skip
+@leaves_no_rows
 def test_a_condition_that_cannot_be_used_says_why(
     member: Client, acme_rows: Rows, row: dict[str, Any], sentence: str
 ) -> None:
@@ -212,7 +234,7 @@ def test_a_condition_that_cannot_be_used_says_why(
     assert not Segment.objects.filter(name="Mine").exists()
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "sentence"),
     [
         ({"name": ""}, "This field is required."),
@@ -225,6 +247,7 @@ def test_a_condition_that_cannot_be_used_says_why(
         ({"conditions-match": "most"}, "A condition is not valid"),
     ],
 )
+@leaves_no_rows
 def test_a_bad_segment_has_an_error(
     member: Client, acme_rows: Rows, changes: dict[str, Any], sentence: str
 ) -> None:
@@ -265,6 +288,32 @@ def test_more_segments_than_a_workspace_may_have_are_refused_and_the_others_can_
     assert custom.filter(name="Ours").exists()
 
 
+def test_saving_shows_the_members(member: Client, acme_rows: Rows) -> None:
+    members = f"{reverse('admin:engagement_user_changelist')}?workspace={acme_rows.workspace.pk}"
+    answer = member.post(reverse(ADD), new(acme_rows, TRAIT))
+    made = Segment.objects.get(name="Mine")
+    assert answer["Location"] == f"{members}&segment={made.pk}"
+    answer = member.post(page(made), filled_in(TRAIT, name="Ours"))
+    assert answer["Location"] == f"{members}&segment={made.pk}"
+    assert f"{members}&amp;segment={made.pk}" in member.get(page(made)).content.decode()
+    # One's own segments come before the default ones.
+    html = member.get(reverse(LIST)).content.decode()
+    assert html.index("Ours") < html.index("Most Engaged")
+
+
+def test_a_new_segment_starts_with_the_conditions_in_its_address(
+    member: Client, acme_rows: Rows
+) -> None:
+    """So that a page can offer to make a segment of what it shows."""
+    place: dict[str, Any] = {"workspace": acme_rows.workspace.pk, "scope": "user"}
+    rule = {"match": "any", "conditions": [{"kind": "trend", "trend": "falling"}]}
+    html = member.get(reverse(ADD), {**place, "rule": json.dumps(rule)}).content.decode()
+    assert '<option value="trend" selected>' in html and '<option value="any" selected>' in html
+    for made_up in ("{", "[]", "[" * 3000, '{"conditions": [{"kind": "magic"}]}', '{"match": 1}'):
+        html = member.get(reverse(ADD), {**place, "rule": made_up}).content.decode()
+        assert 'name="conditions-TOTAL_FORMS" value="1"' in html, made_up
+
+
 def test_a_segment_is_changed_and_deleted(member: Client, acme_rows: Rows) -> None:
     segment = acme_rows.segment
     assert member.post(page(segment), filled_in(TRAIT, name="New name")).status_code == 302
@@ -292,6 +341,40 @@ def test_the_buttons_look_and_save_nothing(member: Client, acme_rows: Rows) -> N
     member.post(page(segment), {**filled_in(ADMINS_OF_SEATS, name="Changed"), "_preview": "1"})
     segment.refresh_from_db()
     assert segment.name == "acme segment" and not Segment.objects.filter(name="").exists()
+
+
+def test_each_of_several_conditions_is_counted_alone(member: Client, acme_rows: Rows) -> None:
+    a_user(acme_rows.product, "second-user", acme_rows.workspace, acme_rows.account)
+    rows = [ADMINS_OF_SEATS, {**TRAIT, "text": "no such plan"}]
+    html = member.post(reverse(ADD), {**new(acme_rows, *rows), "_preview": "1"}).content.decode()
+    alone = re.findall(r'<td class="number">(\d+)</td><th scope="row">Trait “(\w+)”', html)
+    assert "No users match." in html and alone == [("2", "seats"), ("0", "plan")]
+    html = member.post(reverse(ADD), {**new(acme_rows, rows[0]), "_preview": "1"}).content.decode()
+    assert "Each condition alone" not in html
+
+
+def test_the_values_of_a_trait_are_suggested_with_their_counts(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    """With a script as one chooses the trait, without one after a preview."""
+    for number in range(3):
+        a_user(acme_rows.product, f"user-{number}", acme_rows.workspace, acme_rows.account)
+    User.objects.filter(external_id__startswith="user-").update(traits={"plan": "<Basic>"})
+    html = member.post(
+        reverse(ADD), {**new(acme_rows, {**TRAIT, "text": ""}), "_preview": "1"}
+    ).content.decode()
+    assert '<option value="&lt;Basic&gt;">3</option>' in html
+    query: dict[str, Any] = {"workspace": acme_rows.workspace.pk, "scope": "user", "trait": "plan"}
+    values = reverse("admin:engagement_segment_values")
+    fragment = member.get(values, {**query, "prefix": "conditions-4"}).content.decode()
+    assert '<datalist id="conditions-4-values">' in fragment and "&lt;Basic&gt; (3)" in fragment
+    for made_up in (
+        {"prefix": '"><script>'},
+        {"prefix": "conditions-0", "workspace": globex_rows.workspace.pk},
+        {"prefix": "conditions-0", "scope": "everybody"},
+        {"prefix": "conditions-0", "trait": "a\0"},
+    ):
+        assert member.get(values, {**query, **made_up}).status_code == 404, made_up
 
 
 def test_a_condition_is_removed_by_its_button_and_the_others_stay(
@@ -334,7 +417,8 @@ def test_the_last_condition_of_an_audience_is_removed_and_nobody_is_left_out(
     assert workspace.audience == {}
 
 
-@pytest.mark.parametrize("pressed", ["7", "-1", "x", "", "9" * 40])
+@each("pressed", ["7", "-1", "x", "", "9" * 40])
+@leaves_no_rows
 def test_a_made_up_button_removes_nothing(member: Client, acme_rows: Rows, pressed: str) -> None:
     sent = {**filled_in(TRAIT, name="acme segment"), "_remove_condition": pressed}
     html = member.post(page(acme_rows.segment), sent).content.decode()
@@ -405,7 +489,8 @@ def test_no_other_products_workspace_is_offered_taken_or_looked_into(
     assert not Segment.objects.filter(workspace=theirs, name__in=("Mine", "Moved")).exists()
 
 
-@pytest.mark.parametrize("query", ["", "?workspace=x&scope=user", "?workspace=1", "?scope=user"])
+@each("query", ["", "?workspace=x&scope=user", "?workspace=1", "?scope=user"])
+@leaves_no_rows
 def test_made_up_addresses_are_not_found(root: Client, acme_rows: Rows, query: str) -> None:
     address = reverse("admin:engagement_segment_preview")
     assert root.post(f"{address}{query}", filled_in(TRAIT)).status_code == 404

@@ -19,6 +19,7 @@ from engagement.rescoring import what_if
 from engagement.rescoring.rescore import rescore
 from engagement.scores import sampling
 from engagement.segments import event_counts
+from tests.cases import each, leaves_no_rows
 from tests.engagement.history import NOON, group, identify, tell, track
 
 SCORED = {"ann": ("opened", 9), "bob": ("shared", 4), "cyd": ("paid", 2)}
@@ -143,7 +144,7 @@ def test_what_is_shown_before_is_what_is_shown_after_saving(
         assert now[f"{kind} Now"] == without_moves
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "expected"),
     [
         ({}, effects.NOTHING_CHANGED_MESSAGE),
@@ -157,15 +158,15 @@ def test_what_is_shown_before_is_what_is_shown_after_saving(
         ({"weights-TOTAL_FORMS": 2, "weights-1-event": "", "weights-1-weight": ""}, "top ranks"),
         ({"weights-TOTAL_FORMS": 2, "weights-1-event": " paid ", "weights-1-weight": 9}, "▲ 2"),
     ],
-    ids=str,
 )
+@leaves_no_rows
 def test_each_part_of_the_form_has_its_effect(
     member: Client, ours: Workspace, change: dict[str, Any], expected: str
 ) -> None:
     assert expected in effect(member, ours, filled_in(ours, **change))
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "sentence"),
     [
         ({"lookback_days": 8}, "Lookback days: Select a valid choice."),
@@ -186,8 +187,8 @@ def test_each_part_of_the_form_has_its_effect(
         ({"weights-TOTAL_FORMS": "x"}, "ManagementForm data is missing"),
         ({"weights-0-id": "0"}, "Fix this to see the effect:"),
     ],
-    ids=str,
 )
+@leaves_no_rows
 def test_invalid_inputs_are_listed(
     member: Client, ours: Workspace, change: dict[str, Any], sentence: str
 ) -> None:
@@ -199,7 +200,8 @@ def test_an_empty_form_is_no_error(member: Client, ours: Workspace) -> None:
     assert "Fix this" in effect(member, ours, {})
 
 
-@pytest.mark.parametrize("button", ["_effect", "_preview", "_add_condition"])
+@each("button", ["_effect", "_preview", "_add_condition"])
+@leaves_no_rows
 def test_the_buttons_show_it_without_a_script_and_save_nothing(
     member: Client, ours: Workspace, button: str
 ) -> None:
@@ -273,10 +275,18 @@ def test_it_is_for_managers_of_the_product(
 # --- The events that are seen ---------------------------------------------------------------
 
 
-def seen(html: str) -> list[str]:
-    (table,) = re.findall(r'<div class="module eds-seen">.*?</div>\s*</div>', html, re.DOTALL)
-    rows = re.findall(r"<tr>.*?</tr>", table, re.DOTALL)[1:]
-    return [" ".join(re.sub(r"<[^>]*>", " ", row).split()) for row in rows]
+def listed(html: str) -> list[tuple[str, ...]]:
+    """The rows of the table of events: the name, times, share of the points, and weight."""
+    (table,) = re.findall(r'<fieldset class="module eds-events".*?</table>', html, re.DOTALL)
+    rows = []
+    for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)[1:]:
+        (name,) = re.findall(r'<th scope="row">(.*?)</th>', row, re.DOTALL)
+        typed = 'type="text"' in name
+        chosen = re.findall(r'<option value="(\w*)" selected>', row)
+        cells = re.sub(r"<select.*?</select>", "", row.split("</th>")[1], flags=re.DOTALL)
+        texts = re.sub(r"<[^>]*>", " ", cells).split()
+        rows.append(("…" if typed else re.sub(r"<[^>]*>", "", name), *texts, *chosen))
+    return rows
 
 
 def test_events_are_listed_with_how_often_they_were_done_and_what_they_weigh(
@@ -284,19 +294,59 @@ def test_events_are_listed_with_how_often_they_were_done_and_what_they_weigh(
 ) -> None:
     people(globex)
     html = member.get(page(ours)).content.decode()
-    assert seen(html) == [
-        "opened 9 2",
-        "shared 4 1 by default Set weight",
-        "paid 2 1 by default Set weight",
+    assert listed(html) == [
+        ("opened", "9", "75%", "2"),
+        ("shared", "4", "17%", ""),
+        ("paid", "2", "8%", ""),
+        ("…", ""),
     ]
-    assert "Events in the last 30 days" in html
+    assert "Events of the last 30 days" in html
     html = reader.get(page(ours)).content.decode()
-    assert seen(html) == ["opened 9 2", "shared 4 1 by default", "paid 2 1 by default"]
+    assert listed(html) == [
+        ("opened", "9", "75%", "2"),
+        ("shared", "4", "17%", "1", "by", "default"),
+        ("paid", "2", "8%", "1", "by", "default"),
+    ]
 
 
-def test_what_counts_nothing_by_default_is_not_scored(member: Client, ours: Workspace) -> None:
+def test_what_counts_nothing_by_default_has_no_share(member: Client, ours: Workspace) -> None:
     Workspace.objects.update(default_weight=0)
-    assert seen(member.get(page(ours)).content.decode())[1] == "shared 4 not scored Set weight"
+    assert listed(member.get(page(ours)).content.decode())[1] == ("shared", "4", "–", "")
+
+
+def as_browser(html: str) -> dict[str, str]:
+    """What a browser submits of the weights."""
+    form = html.split('id="weights-group"')[1].split("<template>")[0]
+    inputs = re.findall(r'<input type="(?:hidden|text)" name="([^"]+)"(?: value="([^"]*)")?', form)
+    data = dict(inputs)
+    for name, options in re.findall(r'<select name="([^"]+)".*?>(.*?)</select>', form, re.DOTALL):
+        data[name] = "".join(re.findall(r'value="(\w*)" selected', options))
+    return data
+
+
+def test_an_event_gets_a_weight_in_its_row_and_goes_back_to_the_default(
+    member: Client, ours: Workspace
+) -> None:
+    before = stored(ours)
+    scoring = {"name": "Default", "lookback_days": 7, "default_weight": 1}
+    shown = {**as_browser(member.get(page(ours)).content.decode()), **scoring}
+    assert member.post(page(ours), shown).status_code == 302
+    assert stored(ours) == before
+    changed = {**shown, "weights-0-weight": "", "weights-1-weight": "8"}
+    assert shown["weights-1-event"] == "shared"
+    assert "bob of Acme" in rankings(effect(member, ours, changed))["Users With the change"][0]
+    assert member.post(page(ours), changed).status_code == 302
+    weights = dict(ours.weights.values_list("event_name__name", "weight"))
+    assert weights == {"shared": 8}
+
+
+def test_the_effect_says_how_segments_would_change(member: Client, ours: Workspace) -> None:
+    html = effect(member, ours, filled_in(ours, ("shared", 10)))
+    changes = re.findall(
+        r'segment=\d+">([^<]+)</a></th><td class="number">(\d+)</td><td class="number">(\d+)', html
+    )
+    assert "Segments that would change" in html and changes
+    assert all(now != then for _, now, then in changes)
 
 
 def test_the_list_is_short_and_says_that_there_are_more(
@@ -305,12 +355,15 @@ def test_the_list_is_short_and_says_that_there_are_more(
     EventName.objects.create(product=ours.product, name="never done")
     monkeypatch.setattr(recent_events, "MAX_EVENTS", 1)
     html = member.get(page(ours)).content.decode()
-    assert seen(html) == ["opened 9 2"] and "3 more events that are rarer or not recent" in html
+    assert (
+        listed(html) == [("opened", "9", "75%", "2"), ("…", "")]
+        and "3 more events that are rarer or not recent" in html
+    )
     # An event with a weight is listed even if it is rare.
     never = EventName.objects.get(name="never done")
     EventWeight.objects.create(workspace=ours, event_name=never, weight=4)
     html = member.get(page(ours)).content.decode()
-    assert seen(html) == ["opened 9 2", "never done 0 4"] and "2 more events" in html
+    assert listed(html)[1] == ("never done", "0", "–", "4") and "2 more events" in html
 
 
 def test_of_many_users_counts_are_estimates(
@@ -335,17 +388,10 @@ def test_counting_that_takes_too_long_is_said(
     assert "This count is taking too long" in html and "opened" in html
 
 
-@pytest.mark.parametrize(("default", "weight"), [("3", "3"), ("0", "1"), ("", "1")])
-def test_a_button_gives_an_event_a_row_and_saves_nothing(
-    member: Client, ours: Workspace, default: str, weight: str
-) -> None:
+def test_a_button_adds_a_row_and_saves_nothing(member: Client, ours: Workspace) -> None:
     before = stored(ours)
-    data = filled_in(ours, default_weight=default, _weigh="shared")
-    html = member.post(page(ours), data).content.decode()
-    row = re.search(r'name="weights-1-event" value="(.*?)"', html)
-    given = re.search(r'name="weights-1-weight" value="(.*?)"', html)
-    assert row and given and (row[1], given[1]) == ("shared", weight)
-    assert stored(ours) == before
+    html = member.post(page(ours), filled_in(ours, _weigh="1")).content.decode()
+    assert 'name="weights-1-event"' in html and stored(ours) == before
 
 
 @pytest.mark.parametrize("rows", ["", "x", "99999", "-1"])
@@ -354,7 +400,7 @@ def test_a_button_with_an_odd_form_is_no_error(
 ) -> None:
     # Django shows no more than twice that many rows, which takes seconds with its 1,000.
     monkeypatch.setattr(formsets, "DEFAULT_MAX_NUM", 10)
-    data = filled_in(ours, _weigh="shared", **{"weights-TOTAL_FORMS": rows})
+    data = filled_in(ours, _weigh="1", **{"weights-TOTAL_FORMS": rows})
     assert member.post(page(ours), data).status_code == 200
 
 

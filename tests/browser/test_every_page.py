@@ -10,8 +10,8 @@ from tests.admin.test_permissions import For, addresses
 from tests.browser.browsing import NARROW, Browser
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
-# These need form data.
-NO_PAGES = {"logout", "view_on_site", "autocomplete", "jsi18n"}
+# These need form data, or are a part of a page.
+NO_PAGES = {"logout", "view_on_site", "autocomplete", "jsi18n", "ingestion_ingestionlog_messages"}
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_theme_button_needs_no_exception(as_root: Browser) -> None:
 
 def test_charts_follow_the_colours_that_somebody_prefers(as_root: Browser, rows: Rows) -> None:
     DropCount.objects.create(
-        product=rows.product, day=timezone.now().date(), reason=DropReason.UNUSABLE, count=3
+        product=rows.product, day=timezone.now().date(), reason=DropReason.INVALID, count=3
     )
     colours = {}
     for scheme in ("light", "dark"):
@@ -59,4 +59,4 @@ def test_charts_follow_the_colours_that_somebody_prefers(as_root: Browser, rows:
     assert "rgb(0, 0, 0)" not in str(colours)
     # The chart's data is also in a table.
     as_root.press(".eds-chart-table summary")
-    assert "unusable message" in as_root.find(".eds-chart-table table").text.lower()
+    assert "invalid message" in as_root.find(".eds-chart-table table").text.lower()

@@ -30,7 +30,7 @@ def ours(acme: Product) -> Workspace:
 
 def ranked(browser: Browser, side: str) -> list[str]:
     """The names and moves of the users in that table."""
-    rows = browser.texts(f"section[aria-label=Users] table:{side}-of-type tr")
+    rows = browser.texts(f"section[aria-label=Users] .eds-tables table:{side}-of-type tr")
     return [" ".join(row.split()[1:-1]) for row in rows]
 
 
@@ -39,21 +39,11 @@ def test_a_manager_sees_the_effect_of_a_weight_saves_it_and_follows_the_scores(
 ) -> None:
     browser = as_member("manager")
     browser.open(f"/admin/engagement/workspace/{ours.pk}/change/")
-    assert browser.texts(".eds-seen tbody tr")[1].split() == [
-        *("shared", "4", "1", "by", "default", "Set", "weight"),
-    ]
+    assert browser.texts(".eds-events tbody tr")[1].startswith("shared 4 31%")
     assert ranked(browser, "last") == ["ann", "bob"]
 
-    # One click adds a row for the event, and typing a weight there shows its effect.
-    weigh = browser.all("[name=_weigh]")[1]
-    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", weigh)
-    weigh.click()
-    browser.wait_until(lambda: not weigh.is_displayed())
-    assert browser.find("#id_weights-0-event").get_attribute("value") == "shared"
-    assert browser.find("#id_weights-0-weight").get_attribute("value") == "1"
-    browser.fill("id_weights-0-weight", "99")
-    browser.wait_for_text("Weight of “shared”: Enter a whole number from 0 to 10.")
-    browser.fill("id_weights-0-weight", "10")
+    # Choosing a weight in the row of the event shows its effect.
+    browser.find("[aria-label='Weight of “shared”'] option[value='10']").click()
     browser.wait_until(lambda: ranked(browser, "last") == ["bob ▲ 1", "ann ▼ 1"])
     assert ranked(browser, "first") == ["ann", "bob"]
     assert not ours.weights.exists()
@@ -83,18 +73,22 @@ def test_a_choice_shows_its_effect_without_a_word_written(
     assert browser.complaints() == []
 
 
-def test_an_event_is_given_a_weight_after_the_empty_row_is_used(
+def test_events_that_are_not_seen_yet_get_weights_in_added_rows(
     as_member: LogIn, ours: Workspace
 ) -> None:
     browser = as_member("manager")
     browser.open(f"/admin/engagement/workspace/{ours.pk}/change/")
-    for _ in range(2):
-        weigh = next(one for one in browser.all("[name=_weigh]") if one.is_displayed())
-        browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", weigh)
-        weigh.click()
+    rows = len(browser.all(".eds-events tbody tr"))
+    add = browser.find("[name=_weigh]")
+    browser.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", add)
+    add.click()
+    assert len(browser.all(".eds-events tbody tr")) == rows + 1
+    for number, name in ((rows - 1, "paid"), (rows, "invited")):
+        browser.fill(f"id_weights-{number}-event", name)
+        browser.find(f"#id_weights-{number}-weight option[value='3']").click()
     browser.press("input[name=_continue]")
     weights = dict(ours.weights.values_list("event_name__name", "weight"))
-    assert weights == {"opened": 1, "shared": 1}
+    assert weights == {"paid": 3, "invited": 3}
     assert browser.complaints() == []
 
 

@@ -63,15 +63,15 @@ def account_numbers(
     events: list[Did], definition: Definition, today: date, members: Iterable[str] = ()
 ) -> dict[str, object]:
     """The same for an account, with its users: its *members* and whoever did something in it."""
-    first, last = definition.window(today)
+    before = today - timedelta(days=definition.lookback)
+    points = Counter[str]()
+    for did in _scored(events, definition, today):
+        points[did.user] += definition.weight(did.event)
     return numbers(events, definition, today) | {
-        "active_users": len(
-            {
-                did.user
-                for did in events
-                if definition.weight(did.event) and within(did, first, last)
-            }
-        ),
+        "active_users": len(points),
+        "top_user_points": max(points.values(), default=0),
+        "active_users_last_period": len({did.user for did in _scored(events, definition, before)}),
+        "name_count_last_period": len({did.event for did in _scored(events, definition, before)}),
         "total_users": len(
             {
                 *members,
@@ -79,6 +79,12 @@ def account_numbers(
             }
         ),
     }
+
+
+def _scored(events: Iterable[Did], definition: Definition, last: date) -> list[Did]:
+    """The scored events of the window that ends on *last*."""
+    first, last = definition.window(last)
+    return [did for did in events if definition.weight(did.event) and within(did, first, last)]
 
 
 def benchmark(raws: Iterable[int]) -> float | None:

@@ -191,6 +191,10 @@ def trait_matches(traits: dict[str, Any], condition: dict[str, Any]) -> bool:
             return has and same(trait, value)
         case "is_not":
             return not (has and same(trait, value))
+        case "is_ignoring_case":
+            return has and same_ignoring_case(trait, value)
+        case "is_not_ignoring_case":
+            return not (has and same_ignoring_case(trait, value))
         case "contains":
             return contains(trait, value)
         case "is_set":
@@ -218,6 +222,12 @@ def same(trait: Any, text: str) -> bool:
         written = re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", text, re.ASCII)
         return written is not None and Decimal(text) == Decimal(repr(trait))
     return False
+
+
+def same_ignoring_case(trait: Any, text: str) -> bool:
+    if isinstance(trait, str):
+        return trait.lower() == text.lower()
+    return same(trait, text.lower())
 
 
 def contains(trait: Any, text: str) -> bool:

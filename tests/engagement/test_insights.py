@@ -6,47 +6,34 @@ from typing import Any
 
 import pytest
 
+from engagement.insight_kinds import INSIGHTS
 from engagement.scores.history import EventPoints
-from engagement.scores.insights import AccountFacts, Insight, TopUser, apply_rules
-from engagement.scores.metrics import AccountMetrics, Scores
+from engagement.scores.insights import AccountFacts, Details, Insight, TopUser, apply_rules
+from engagement.scores.metrics import Scores
 
 TODAY = date(2026, 9, 24)
 CALM = AccountFacts(
-    metrics=AccountMetrics(
-        scores=Scores(60.0, 60.0, 58.0, 2.0, "steady"),
-        raw_score=100,
-        percentile=50.0,
-        frequency=5,
-        adoption=0.5,
-        adoption_all_time=0.5,
-        recently_scored_events=100,
-        overall_scored_events=900,
-        last_active_at=datetime(2026, 9, 24, 8, tzinfo=UTC),
-        active_users=10,
-        total_users=12,
-        active_share=10 / 12,
-        license_utilization=None,
-    ),
-    event_points=[EventPoints("opened", 1, 100, 100, 98, 98)],
+    scores=Scores(60.0, 60.0, 58.0, 2.0, "steady"),
+    raw_score=100,
+    last_active_at=datetime(2026, 9, 24, 8, tzinfo=UTC),
+    active_users=10,
+    active_users_last_period=10,
+    total_users=12,
+    top_user_points=30,
+    event_names=1,
+    event_names_last_period=1,
     traits={},
-    top_user=TopUser(7, "ann", "Ann", 30),
+    first_seen_at=datetime(2026, 3, 1, tzinfo=UTC),
+    created_at=None,
     today=TODAY,
     lookback_days=7,
 )
+RISING = Scores(80.8, 70.0, 57.4, 23.4, "rising")
+FALLING = Scores(40.0, 45.0, 62.5, -22.5, "falling")
 
 
-def facts(
-    *,
-    event_points: list[EventPoints] | None = None,
-    traits: dict[str, Any] | None = None,
-    **metrics: Any,
-) -> AccountFacts:
-    return replace(
-        CALM,
-        metrics=replace(CALM.metrics, **metrics),
-        event_points=CALM.event_points if event_points is None else event_points,
-        traits=traits or {},
-    )
+def facts(**values: Any) -> AccountFacts:
+    return replace(CALM, **values)
 
 
 def event(name: str, before: int, now: int, weight: int = 1) -> EventPoints:
@@ -88,17 +75,16 @@ def test_an_account_that_stopped_long_ago_or_never_began_has_no_insight(
 
 
 def test_a_rising_score_names_the_events_behind_it() -> None:
-    rising = facts(
-        scores=Scores(80.8, 70.0, 57.4, 23.4, "rising"),
-        event_points=[
+    details = Details(
+        [
             event("shared", 3, 15, weight=5),
             event("opened", 50, 57),
             event("paid", 0, 1),
             event("logged in", 0, 2),
             event("exported", 9, 1),
-        ],
+        ]
     )
-    found = only(apply_rules(rising))
+    found = only(apply_rules(facts(scores=RISING), details))
     assert (found.kind, found.severity) == ("trend_up", "good")
     assert found.text == (
         "The score rose by 23.4 to 80.8 in 7 days. Mainly because of “shared” (15 → 75 points), "
@@ -115,11 +101,8 @@ def test_a_rising_score_names_the_events_behind_it() -> None:
 
 
 def test_a_falling_score_names_the_events_that_fell() -> None:
-    falling = facts(
-        scores=Scores(40.0, 45.0, 62.5, -22.5, "falling"),
-        event_points=[event("opened", 90, 20), event("shared", 1, 2)],
-    )
-    found = only(apply_rules(falling))
+    details = Details([event("opened", 90, 20), event("shared", 1, 2)])
+    found = only(apply_rules(facts(scores=FALLING), details))
     assert (found.kind, found.severity) == ("trend_down", "warning")
     assert found.text == (
         "The score fell by 22.5 to 40.0 in 7 days. Mainly because of “opened” (90 → 20 points)."
@@ -127,49 +110,46 @@ def test_a_falling_score_names_the_events_that_fell() -> None:
 
 
 def test_a_score_may_fall_because_others_rose() -> None:
-    falling = facts(scores=Scores(40.0, 45.0, 62.5, -22.5, "falling"), event_points=[])
-    assert only(apply_rules(falling)).text == "The score fell by 22.5 to 40.0 in 7 days."
+    assert only(apply_rules(facts(scores=FALLING))).text == (
+        "The score fell by 22.5 to 40.0 in 7 days."
+    )
 
 
 def test_one_person_has_most_of_the_activity() -> None:
-    account = replace(CALM, top_user=TopUser(7, "ann", "Ann", 70))
-    found = only(apply_rules(account))
+    account = facts(top_user_points=70)
+    ann = Details(top_user=TopUser(7, "ann", "Ann"))
+    found = only(apply_rules(account, ann))
     assert found.text == "Ann accounts for 70% of this account’s activity (12 users in total)."
     assert found.numbers == {
         "user": {"id": 7, "tracking_id": "ann", "name": "Ann"},
         "share": 0.7,
         "total_users": 12,
     }
-    nameless = replace(CALM, top_user=TopUser(7, "u-7", None, 70))
-    assert only(apply_rules(nameless)).text.startswith("u-7 accounts for 70%")
+    nameless = Details(top_user=TopUser(7, "u-7", None))
+    assert only(apply_rules(account, nameless)).text.startswith("u-7 accounts for 70%")
+    assert only(apply_rules(account)).text.startswith("One user accounts for 70%")
 
 
 def test_an_account_with_one_user_does_not_depend_on_one_person() -> None:
-    alone = replace(facts(total_users=1), top_user=TopUser(7, "ann", "Ann", 100))
-    assert apply_rules(alone) == []
-    assert apply_rules(replace(CALM, top_user=TopUser(7, "ann", "Ann", 69))) == []
+    assert apply_rules(facts(total_users=1, top_user_points=100)) == []
+    assert apply_rules(facts(top_user_points=69)) == []
 
 
 def test_breadth_narrows() -> None:
     names = [event(name, 5, 0) for name in ("a", "b", "c", "d")]
-    found = only(apply_rules(facts(event_points=[event("e", 5, 5), event("f", 1, 1), *names])))
+    details = Details([event("e", 5, 5), event("f", 1, 1), *names])
+    account = facts(event_names=2, event_names_last_period=6)
+    found = only(apply_rules(account, details))
     assert found.text == (
         "Only 2 of 6 events are still in use. No longer used: “a”, “b”, “c” and 1 more."
     )
     assert found.numbers == {"event_names": 2, "event_names_last_period": 6}
+    assert only(apply_rules(account)).text == "Only 2 of 6 events are still in use."
 
 
-@pytest.mark.parametrize(
-    "event_points",
-    [
-        # Two of three are left; one of three, but three are few; three of five.
-        [event("a", 1, 1), event("b", 1, 1), event("c", 1, 0)],
-        [event("a", 1, 1), event("b", 1, 0), event("c", 1, 0)],
-        [event(name, 1, now) for name, now in zip("abcde", (1, 1, 1, 0, 0), strict=True)],
-    ],
-)
-def test_a_little_less_breadth_has_no_insight(event_points: list[EventPoints]) -> None:
-    assert apply_rules(facts(event_points=event_points)) == []
+@pytest.mark.parametrize(("now", "before"), [(2, 3), (1, 3), (3, 5), (0, 6)])
+def test_a_little_less_breadth_has_no_insight(now: int, before: int) -> None:
+    assert apply_rules(facts(event_names=now, event_names_last_period=before)) == []
 
 
 @pytest.mark.parametrize(
@@ -183,14 +163,43 @@ def test_a_little_less_breadth_has_no_insight(event_points: list[EventPoints]) -
     ],
 )
 def test_licensed_seats(seats: float, active: int, kind: str, text: str) -> None:
-    found = only(apply_rules(facts(traits={"am.tier.number": seats}, active_users=active)))
+    account = facts(
+        traits={"am.tier.number": seats}, active_users=active, active_users_last_period=50
+    )
+    found = only(apply_rules(account))
     assert (found.kind, found.text) == (kind, text)
     assert found.numbers["license_utilization"] == active / seats
 
 
 @pytest.mark.parametrize(("seats", "active"), [(50, 15), (50, 50), ("50", 1), (0, 1)])
 def test_a_license_in_ordinary_use_has_no_insight(seats: object, active: int) -> None:
-    assert apply_rules(facts(traits={"am.tier.number": seats}, active_users=active)) == []
+    account = facts(
+        traits={"am.tier.number": seats}, active_users=active, active_users_last_period=50
+    )
+    assert apply_rules(account) == []
+
+
+@pytest.mark.parametrize(
+    ("active", "before", "traits", "is_news"),
+    [
+        (9, 12, {}, True),
+        (10, 12, {}, False),
+        (0, 0, {}, False),
+        (12, 12, {"am.maintenanceEndDate": "2026-11-23"}, True),
+        (12, 12, {"am.maintenanceEndDate": "2026-11-24"}, False),
+        # Evaluations are not renewed.
+        (12, 12, {"am.licenseType": "Evaluation", "am.maintenanceEndDate": "2026-11-23"}, False),
+    ],
+)
+def test_unused_seats_are_news_where_use_fell_or_the_renewal_is_near(
+    active: int, before: int, traits: dict[str, Any], is_news: bool
+) -> None:
+    account = facts(
+        traits={"am.tier.number": 500, **traits},
+        active_users=active,
+        active_users_last_period=before,
+    )
+    assert [insight.kind for insight in apply_rules(account)] == ["seats_unused"] * is_news
 
 
 @pytest.mark.parametrize(
@@ -215,9 +224,6 @@ def test_an_evaluation_without_an_end_date_ends_with_its_maintenance() -> None:
     assert only(apply_rules(facts(traits=traits))).numbers["days"] == 6
 
 
-FALLING = Scores(40.0, 45.0, 62.5, -22.5, "falling")
-
-
 @pytest.mark.parametrize(
     ("ends", "when"),
     [("2026-10-24", "in 30 days (24 Oct 2026)"), ("2026-11-23", "in 60 days (23 Nov 2026)")],
@@ -240,18 +246,75 @@ def test_a_distant_renewal_is_no_risk(ends: str | None) -> None:
     assert kinds == {"trend_down"}
 
 
-def test_warnings_come_first() -> None:
-    found = apply_rules(
-        replace(
-            facts(
-                scores=Scores(80.8, 70.0, 57.4, 23.4, "rising"),
-                traits={"am.tier.number": 100},
-                event_points=[event("opened", 1, 100)],
-            ),
-            top_user=TopUser(7, "ann", "Ann", 90),
-        )
+@pytest.mark.parametrize(
+    ("ends", "kinds"),
+    [
+        ("2026-10-24", {"renewal_at_risk", "activity_stopped"}),
+        ("2027-10-24", {"activity_stopped"}),
+    ],
+)
+def test_a_renewal_is_at_risk_after_activity_stopped(ends: str, kinds: set[str]) -> None:
+    account = facts(
+        raw_score=0,
+        scores=Scores(0.0, 0.0, 0.0, 0.0, "steady"),
+        last_active_at=datetime(2026, 8, 15, 8, tzinfo=UTC),
+        traits={"am.maintenanceEndDate": ends},
     )
-    assert [insight.severity for insight in found] == ["warning", "notice", "good"]
+    found = {insight.kind: insight.text for insight in apply_rules(account)}
+    assert set(found) == kinds
+    if "renewal_at_risk" in found:
+        assert found["renewal_at_risk"] == (
+            "The license is up for renewal in 30 days (24 Oct 2026), and there has been no scored "
+            "activity for 40 days."
+        )
+
+
+@pytest.mark.parametrize(
+    ("times", "text"),
+    [
+        ({"first_seen_at": datetime(2026, 9, 11, tzinfo=UTC)}, "first seen 13 days ago"),
+        ({"created_at": datetime(2026, 9, 23, 23, tzinfo=UTC)}, "created yesterday"),
+        ({"created_at": datetime(2026, 9, 30, tzinfo=UTC)}, "created today"),
+    ],
+)
+def test_an_account_younger_than_two_periods_is_new_and_compared_with_nothing(
+    times: dict[str, datetime], text: str
+) -> None:
+    for scores in (RISING, FALLING):
+        account = facts(
+            scores=scores,
+            event_names=1,
+            event_names_last_period=9,
+            active_users_last_period=90,
+            traits={"am.tier.number": 500},
+            **times,
+        )
+        found = only(apply_rules(account))
+        assert (found.kind, found.severity) == ("new_account", "notice")
+        assert found.text == f"New: {text}. The score is {scores.now}."
+
+
+def test_an_account_two_periods_old_is_compared() -> None:
+    old = facts(scores=RISING, first_seen_at=datetime(2026, 9, 10, 23, tzinfo=UTC))
+    assert only(apply_rules(old)).kind == "trend_up"
+
+
+def test_insights_come_in_the_order_of_what_they_cost() -> None:
+    account = facts(
+        scores=RISING,
+        traits={"am.tier.number": 5},
+        top_user_points=90,
+        event_names_last_period=4,
+    )
+    found = apply_rules(account)
+    assert [insight.kind for insight in found] == [
+        "seats_exceeded",
+        "one_person",
+        "breadth_narrowing",
+        "trend_up",
+    ]
+    severities = [info.severity for info in INSIGHTS.values()]
+    assert severities == sorted(severities, key=["warning", "notice", "good"].index)
 
 
 @pytest.mark.parametrize(
@@ -259,13 +322,18 @@ def test_warnings_come_first() -> None:
     [(39, 15_000, "less than 1%"), (0, 50, "0%"), (1, 100, "1%"), (4, 50, "8%")],
 )
 def test_a_share_above_zero_is_never_0_percent(active: int, licensed: int, share: str) -> None:
-    found = only(apply_rules(facts(active_users=active, traits={"am.tier.number": licensed})))
+    account = facts(
+        active_users=active,
+        active_users_last_period=100,
+        traits={"am.tier.number": licensed},
+    )
+    found = only(apply_rules(account))
     assert found.text.startswith(f"Only {active} of {licensed:,} licensed seats ")
     assert found.text.endswith(f" active ({share}).")
 
 
 def test_nearly_all_points_are_not_100_percent() -> None:
-    account = replace(facts(raw_score=1000), top_user=TopUser(7, "ann", "Ann", 999))
+    account = facts(raw_score=1000, top_user_points=999)
     assert "more than 99% of this account’s activity" in only(apply_rules(account)).text
 
 
@@ -280,7 +348,7 @@ def test_nearly_all_points_are_not_100_percent() -> None:
 )
 def test_an_audience_has_no_insights_about_the_license(traits: dict[str, Any]) -> None:
     """The license covers all users of the account, the numbers only some."""
-    account = facts(traits=traits, scores=Scores(40.0, 45.0, 62.5, -22.5, "falling"))
+    account = facts(traits=traits, scores=FALLING, active_users_last_period=20)
     kinds = {"seats_exceeded", "seats_unused", "evaluation_ending", "renewal_at_risk"}
     assert {insight.kind for insight in apply_rules(account)} & kinds
     assert (

@@ -1,11 +1,11 @@
 """Each address takes data in every spelling that SDKs use."""
 
-import pytest
 from django.test import Client
 
 from config.urls import API_PATHS
 from engagement.messages import Track
 from ingestion.payloads import UnusableMessage
+from tests.cases import each
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL, PATHS, SEGMENT_MINIMAL, SEGMENT_PATHS
 
@@ -23,7 +23,7 @@ def messages_of(accepted: list[Accepted]) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("path", PATHS + SEGMENT_PATHS)
+@each("path", PATHS + SEGMENT_PATHS)
 def test_a_slash_at_the_end_changes_nothing(
     path: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -35,7 +35,7 @@ def test_a_slash_at_the_end_changes_nothing(
     assert messages_of(accepted[:half]) == messages_of(accepted[half:])
 
 
-@pytest.mark.parametrize("path", AT_ROOT)
+@each("path", AT_ROOT)
 def test_sdks_may_drop_the_prefix(path: str, post: Post, accepted: list[Accepted]) -> None:
     body = SEGMENT_MINIMAL[f"/segment{path}"]
     for address in (path, f"{path}/"):
@@ -44,26 +44,26 @@ def test_sdks_may_drop_the_prefix(path: str, post: Post, accepted: list[Accepted
     assert post(path, b"[", **KEY).json()["code"] == "not_an_object"
 
 
-@pytest.mark.parametrize("path", ["/beacon/v1/batch", "/segment/beacon/v1/batch"])
+@each("path", ["/beacon/v1/batch", "/segment/beacon/v1/batch"])
 def test_beacons_have_an_address(path: str, post: Post, accepted: list[Accepted]) -> None:
     assert post(path, {"batch": [TRACK]}, **KEY).status_code == 200
     assert [one.key for one in accepted] == ["edk_one"]
 
 
-@pytest.mark.parametrize("path", ["/v1/users", "/v1/groups", "/v1/events"])
+@each("path", ["/v1/users", "/v1/groups", "/v1/events"])
 def test_version_1_keeps_its_addresses(path: str, post: Post, accepted: list[Accepted]) -> None:
     assert post(path, MINIMAL[path] | {"api_key": "edk_one"}, **KEY).status_code == 202
     assert post(path, {"batch": []}, **KEY).status_code == 400
     assert [one.key for one in accepted] == ["edk_one"]
 
 
-@pytest.mark.parametrize("path", ["/v1/accounts", "/v2/users", "/v2/accounts"])
+@each("path", ["/v1/accounts", "/v2/users", "/v2/accounts"])
 def test_reading_keeps_its_addresses(path: str, client: Client) -> None:
     assert client.get(path).status_code == 401
     assert client.post(path).status_code in {401, 405}
 
 
-@pytest.mark.parametrize("path", ["/v2/batch", "/v2/batch/"])
+@each("path", ["/v2/batch", "/v2/batch/"])
 def test_version_2_takes_batches(path: str, post: Post, accepted: list[Accepted]) -> None:
     bad = {"type": "track", "userId": "ada"}
     body = {"batch": [TRACK, bad], "writeKey": "edk_other"}
@@ -78,7 +78,7 @@ def test_version_2_takes_batches(path: str, post: Post, accepted: list[Accepted]
     assert (refusal.status_code, list(refusal.json())) == (400, ["error"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "suggestion"),
     [
         ("/v2/tracks", "/v2/track"),
@@ -105,6 +105,6 @@ def test_an_unknown_path_names_the_nearest(
         assert error["code"] == "not_found"
 
 
-@pytest.mark.parametrize("path", API_PATHS)
+@each("path", API_PATHS)
 def test_each_suggestion_exists(path: str, client: Client) -> None:
     assert client.post(path).status_code != 404

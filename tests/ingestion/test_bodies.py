@@ -11,6 +11,7 @@ from django.test import Client
 
 from ingestion.doors import bodies
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES, MAX_SINGLE_BODY_BYTES
+from tests.cases import each
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL, PATHS, Response, refusal
 
@@ -46,7 +47,7 @@ class Endless(io.RawIOBase):
         return part
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         TRACK,
@@ -62,7 +63,7 @@ def test_a_body_is_utf8_json(body: bytes, post: Post, accepted: list[Accepted]) 
     assert len(accepted) == 2
 
 
-@pytest.mark.parametrize("content_type", ["", "text/plain", "nonsense; charset=x", "a/b", "é"])
+@each("content_type", ["", "text/plain", "nonsense; charset=x", "a/b", "é"])
 def test_any_content_type_will_do(content_type: str, post: Post) -> None:
     assert post("/v2/track", TRACK, CONTENT_TYPE=content_type).status_code == 202
 
@@ -75,8 +76,8 @@ def test_a_form_content_type_is_not_parsed_as_a_form(post: Post) -> None:
     assert post("/v2/track", TRACK, CONTENT_TYPE=multipart).status_code == 202
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(
+@each("path", PATHS)
+@each(
     "body",
     [
         b"",
@@ -112,13 +113,13 @@ def test_a_body_that_is_not_json_is_rejected(path: str, body: bytes, post: Post)
     assert refusal(post(path, body)) == NOT_JSON
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("body", [b"[]", b"null", b'"{}"', b"5", b"1e999", b"true", b"9" * 5000])
+@each("path", PATHS)
+@each("body", [b"[]", b"null", b'"{}"', b"5", b"1e999", b"true", b"9" * 5000])
 def test_json_that_is_not_an_object_is_rejected(path: str, body: bytes, post: Post) -> None:
     assert refusal(post(path, body)) == (400, "not_an_object", None)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each("path", PATHS)
 def test_a_body_over_the_limit_is_rejected_with_the_limit(path: str, post: Post) -> None:
     response = post(path, padded(MAX_SINGLE_BODY_BYTES + 1))
     assert refusal(response) == TOO_LARGE
@@ -154,12 +155,12 @@ def test_a_server_that_does_not_end_its_input_is_not_waited_for(post: Post) -> N
     assert refusal(post("/v2/track", b"", **unread)) == NOT_JSON
 
 
-@pytest.mark.parametrize("length", ["x", "-5", "1e3", "²"])
+@each("length", ["x", "-5", "1e3", "²"])
 def test_a_length_that_is_none_counts_as_no_body(length: str, post: Post) -> None:
     assert refusal(post("/v2/track", TRACK, CONTENT_LENGTH=length)) == NOT_JSON
 
 
-@pytest.mark.parametrize("error", [OSError("gone"), ValueError("bad chunk"), EOFError()])
+@each("error", [OSError("gone"), ValueError("bad chunk"), EOFError()])
 def test_a_client_that_breaks_off_is_its_own_fault(error: Exception, post: Post) -> None:
     gone = {"wsgi.input": Unreadable(error)}
     assert refusal(post("/v2/track", b"", CONTENT_LENGTH="10", **gone)) == NOT_JSON
@@ -171,18 +172,18 @@ def test_a_body_shorter_than_announced_is_rejected_even_if_it_parses(post: Post)
     assert refusal(post("/v2/track", b"", CONTENT_LENGTH=str(len(TRACK) + 1), **cut)) == NOT_JSON
 
 
-@pytest.mark.parametrize("name", ["gzip", "GZIP", " gzip ", "x-gzip"])
+@each("name", ["gzip", "GZIP", " gzip ", "x-gzip"])
 def test_gzip_is_accepted(name: str, post: Post) -> None:
     body = gzip.compress(TRACK, mtime=0)
     assert post("/v2/track", body, HTTP_CONTENT_ENCODING=name).status_code == 202
 
 
-@pytest.mark.parametrize("name", ["identity", "Identity", ""])
+@each("name", ["identity", "Identity", ""])
 def test_identity_is_no_encoding(name: str, post: Post) -> None:
     assert post("/v2/track", TRACK, HTTP_CONTENT_ENCODING=name).status_code == 202
 
 
-@pytest.mark.parametrize("name", ["deflate", "br", "zstd", "gzip, gzip", "gzip;q=1", "*", "é"])
+@each("name", ["deflate", "br", "zstd", "gzip, gzip", "gzip;q=1", "*", "é"])
 def test_other_encodings_are_rejected(name: str, post: Post) -> None:
     response = post("/v2/track", TRACK, HTTP_CONTENT_ENCODING=name)
     assert refusal(response) == (415, "unsupported_encoding", None)
@@ -193,7 +194,7 @@ def test_several_gzip_members_and_padding_are_one_body(post: Post) -> None:
     assert post("/v2/track", body, **GZIP).status_code == 202
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b"",
@@ -213,7 +214,7 @@ def test_damaged_gzip_is_rejected(body: bytes, post: Post) -> None:
     assert refusal(post("/v2/track", body, **GZIP)) == NOT_JSON
 
 
-@pytest.mark.parametrize(
+@each(
     "bomb",
     [
         gzip.compress(b" " * 50_000_000, mtime=0),

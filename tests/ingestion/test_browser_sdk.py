@@ -4,18 +4,16 @@ import gzip
 import hashlib
 import re
 
-import pytest
 from django.test import Client
 
 from ingestion import browser_sdk
+from tests.cases import each
 
 SDK = "/analytics.js/v1/{}/analytics.min.js"
 CHUNK = "/analytics-next/bundles/{}"
 
 
-@pytest.mark.parametrize(
-    "path", [SDK, "/segment" + SDK, SDK.replace("/analytics.min", "/platform/analytics.min")]
-)
+@each("path", [SDK, "/segment" + SDK, SDK.replace("/analytics.min", "/platform/analytics.min")])
 def test_the_snippet_loads_the_sdk(path: str, client: Client) -> None:
     # This test has no access to the database.
     contents = set()

@@ -5,6 +5,7 @@ from django.test import Client
 
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES
 from ingestion.inbox import group_commit as inbox
+from tests.cases import each
 from tests.ingestion.conftest import Post
 from tests.ingestion.examples import MINIMAL, PATHS, SEGMENT_MINIMAL, SEGMENT_PATHS
 
@@ -17,7 +18,7 @@ ALLOWED = (
 KEY = {"HTTP_ORIGIN": ORIGIN, "HTTP_AUTHORIZATION": "Basic edk_one"}
 
 
-@pytest.mark.parametrize("path", PATHS + SEGMENT_PATHS)
+@each("path", PATHS + SEGMENT_PATHS)
 def test_a_preflight_request_gets_the_cors_headers(path: str, client: Client) -> None:
     response = client.options(
         path,

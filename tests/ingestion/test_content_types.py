@@ -10,6 +10,7 @@ import pytest
 from django.db import connection
 
 from config.server.handler import LenientHandler
+from tests.cases import each
 from tests.ingestion.conftest import Accepted
 from tests.ingestion.examples import MINIMAL, SEGMENT_MINIMAL
 
@@ -61,7 +62,7 @@ def answered(path: str, content_type: str) -> str:
     return line
 
 
-@pytest.mark.parametrize("content_type", CONTENT_TYPES)
-@pytest.mark.parametrize("path", BODIES)
+@each("content_type", CONTENT_TYPES)
+@each("path", BODIES)
 def test_a_good_body_is_accepted(path: str, content_type: str, accepted: list[Accepted]) -> None:
     assert answered(path, content_type) in {"202 Accepted", "200 OK"}

@@ -4,9 +4,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from engagement.messages import Group, Identify, Message, Track
+from tests.cases import each
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL
 
@@ -86,7 +85,7 @@ COMPLETE: list[tuple[str, dict[str, Any], Message]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body", "message"), COMPLETE)
+@each(("path", "body", "message"), COMPLETE)
 def test_a_complete_body_becomes_its_message(
     path: str, body: dict[str, Any], message: Message, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -95,7 +94,7 @@ def test_a_complete_body_becomes_its_message(
     assert [one.message for one in accepted] == [message]
 
 
-@pytest.mark.parametrize(("path", "body"), MINIMAL.items())
+@each(("path", "body"), MINIMAL.items())
 def test_what_is_optional_may_be_absent_or_null(
     path: str, body: dict[str, Any], post: Post, accepted: list[Accepted]
 ) -> None:
@@ -111,7 +110,7 @@ def test_what_is_optional_may_be_absent_or_null(
     assert {**_fields(null.message), **same} == {**_fields(absent.message), **same}
 
 
-@pytest.mark.parametrize(("path", "body"), MINIMAL.items())
+@each(("path", "body"), MINIMAL.items())
 def test_properties_and_unknown_keys_are_ignored_whatever_they_hold(
     path: str, body: dict[str, Any], post: Post, accepted: list[Accepted]
 ) -> None:
@@ -129,7 +128,7 @@ def test_v1_has_no_context(post: Post, accepted: list[Accepted]) -> None:
     assert _fields(accepted[0].message)["group_id"] is None
 
 
-@pytest.mark.parametrize("context", [{}, {"groupId": None}, {"group_id": "initech"}])
+@each("context", [{}, {"groupId": None}, {"group_id": "initech"}])
 def test_a_context_without_a_group_links_nothing(
     context: dict[str, Any], post: Post, accepted: list[Accepted]
 ) -> None:

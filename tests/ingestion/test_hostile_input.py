@@ -6,7 +6,6 @@ import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pytest
 from django.test import Client
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from ingestion.doors import Door, v1, v2
 from ingestion.errors import IngestionError
 from ingestion.payloads import UnusableMessage, decode, encode
 from proofs.hostile_input import TEXTS
+from tests.cases import each
 from tests.ingestion.conftest import Post
 from tests.ingestion.examples import MINIMAL, PATHS
 
@@ -186,8 +186,8 @@ def test_any_bytes_over_http(path: str, encoding: str, body: bytes) -> None:
     assert response.status_code == 400
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("position", range(0, 60, 3))
+@each("path", PATHS)
+@each("position", range(0, 60, 3))
 def test_gzip_damaged_anywhere_over_http(path: str, position: int, post: Post) -> None:
     body = bytearray(gzip.compress(json.dumps(MINIMAL[path]).encode(), mtime=0))
     body[position % len(body)] ^= 0x5A

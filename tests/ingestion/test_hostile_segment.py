@@ -4,7 +4,6 @@ import gzip
 import json
 from typing import Any
 
-import pytest
 from django.test import Client
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 from ingestion.doors import Door, segment
 from ingestion.errors import IngestionError
 from ingestion.payloads import Payload, UnusableMessage, decode, encode
+from tests.cases import each
 from tests.ingestion.conftest import Post
 from tests.ingestion.examples import SEGMENT_MINIMAL, SEGMENT_PATHS
 from tests.ingestion.test_hostile_input import (
@@ -146,8 +146,8 @@ def is_object(body: bytes) -> bool:
         return False
 
 
-@pytest.mark.parametrize("path", SEGMENT_PATHS)
-@pytest.mark.parametrize("position", range(0, 60, 6))
+@each("path", SEGMENT_PATHS)
+@each("position", range(0, 60, 6))
 def test_gzip_damaged_anywhere_over_http(path: str, position: int, post: Post) -> None:
     body = bytearray(gzip.compress(json.dumps(SEGMENT_MINIMAL[path]).encode(), mtime=0))
     body[position % len(body)] ^= 0x5A
@@ -155,9 +155,7 @@ def test_gzip_damaged_anywhere_over_http(path: str, position: int, post: Post) -
     assert response.status_code in {200, 202, 400, 413}
 
 
-@pytest.mark.parametrize(
-    "path", ["/segment//", "/segment/v1", "/segment/v2/batch", "/segment/v1/x"]
-)
+@each("path", ["/segment//", "/segment/v1", "/segment/v2/batch", "/segment/v1/x"])
 def test_an_address_that_is_none_is_said_so_in_json(path: str, post: Post) -> None:
     response = post(path, {"batch": []})
     assert response.status_code == 404

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import pytest
-
 from engagement.messages import Track
+from tests.cases import each
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import IDENTIFIERS, MINIMAL, OPTIONAL, REQUIRED, refusal
 
@@ -27,8 +26,8 @@ VERBATIM = [
 CONTROL_CHARACTERS = ["a\0", "\n a", "a\tb", "a\x1b", "a\x7f", "a\x85b"]
 
 
-@pytest.mark.parametrize(("path", "field"), IDENTIFIERS)
-@pytest.mark.parametrize("value", VERBATIM)
+@each(("path", "field"), IDENTIFIERS)
+@each("value", VERBATIM)
 def test_a_text_is_kept_verbatim(
     path: str, field: str, value: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -37,15 +36,15 @@ def test_a_text_is_kept_verbatim(
     assert getattr(accepted[0].message, name) == value
 
 
-@pytest.mark.parametrize(("path", "field"), REQUIRED)
-@pytest.mark.parametrize("value", [None, "", " ", "\t\n", "\u3000"])
+@each(("path", "field"), REQUIRED)
+@each("value", [None, "", " ", "\t\n", "\u3000"])
 def test_what_is_required_must_not_be_blank(
     path: str, field: str, value: str | None, post: Post
 ) -> None:
     assert refusal(post(path, MINIMAL[path] | {field: value})) == (400, "missing_field", field)
 
 
-@pytest.mark.parametrize(("path", "field"), REQUIRED)
+@each(("path", "field"), REQUIRED)
 def test_what_is_required_must_be_there(path: str, field: str, post: Post) -> None:
     body = {name: value for name, value in MINIMAL[path].items() if name != field}
     response = post(path, body)
@@ -53,26 +52,26 @@ def test_what_is_required_must_be_there(path: str, field: str, post: Post) -> No
     assert f"{field} is required and must be a non-empty string." in response.content.decode()
 
 
-@pytest.mark.parametrize(("path", "field"), OPTIONAL)
-@pytest.mark.parametrize("value", ["", " "])
+@each(("path", "field"), OPTIONAL)
+@each("value", ["", " "])
 def test_what_is_optional_must_not_be_blank(path: str, field: str, value: str, post: Post) -> None:
     assert refusal(post(path, MINIMAL[path] | {field: value})) == (400, "invalid_field", field)
 
 
-@pytest.mark.parametrize(("path", "field"), IDENTIFIERS)
-@pytest.mark.parametrize("value", [5, 1.5, True, [], {}, ["ada"], 10**30])
+@each(("path", "field"), IDENTIFIERS)
+@each("value", [5, 1.5, True, [], {}, ["ada"], 10**30])
 def test_nothing_but_a_string_will_do(path: str, field: str, value: Any, post: Post) -> None:
     assert refusal(post(path, MINIMAL[path] | {field: value})) == (400, "invalid_field", field)
 
 
-@pytest.mark.parametrize(("path", "field"), IDENTIFIERS)
-@pytest.mark.parametrize("value", CONTROL_CHARACTERS)
+@each(("path", "field"), IDENTIFIERS)
+@each("value", CONTROL_CHARACTERS)
 def test_control_characters_are_rejected(path: str, field: str, value: str, post: Post) -> None:
     assert refusal(post(path, MINIMAL[path] | {field: value})) == (400, "invalid_field", field)
 
 
-@pytest.mark.parametrize(("path", "field"), IDENTIFIERS)
-@pytest.mark.parametrize("escape", [b"\\ud800", b"\\uDFFF", b"\\ud83d\\ud83d\\ude00"])
+@each(("path", "field"), IDENTIFIERS)
+@each("escape", [b"\\ud800", b"\\uDFFF", b"\\ud83d\\ud83d\\ude00"])
 def test_lone_surrogates_are_rejected(path: str, field: str, escape: bytes, post: Post) -> None:
     body = b"{%s}" % b", ".join(
         b'"%s": "%s"' % (name.encode(), escape if name == field else value.encode())
@@ -88,7 +87,7 @@ def test_a_surrogate_pair_is_one_character(post: Post, accepted: list[Accepted])
     assert message.user_id == "😀"
 
 
-@pytest.mark.parametrize(("path", "field"), IDENTIFIERS)
+@each(("path", "field"), IDENTIFIERS)
 def test_lengths_count_characters(path: str, field: str, post: Post) -> None:
     limit = 256 if field == "event" else 512
     fits, too_long = "😀" * limit, "a" * (limit + 1)
@@ -98,13 +97,13 @@ def test_lengths_count_characters(path: str, field: str, post: Post) -> None:
     assert str(limit) in response.content.decode()
 
 
-@pytest.mark.parametrize("value", ["", "\0", "a" * 513, 5])
+@each("value", ["", "\0", "a" * 513, 5])
 def test_the_group_of_a_context_is_checked_too(value: Any, post: Post) -> None:
     response = post("/v2/track", MINIMAL["/v2/track"] | {"context": {"groupId": value}})
     assert refusal(response) == (400, "invalid_field", "context.groupId")
 
 
-@pytest.mark.parametrize("value", ["initech", 5, [], True])
+@each("value", ["initech", 5, [], True])
 def test_a_context_is_an_object(value: Any, post: Post) -> None:
     response = post("/v2/track", MINIMAL["/v2/track"] | {"context": value})
     assert refusal(response) == (400, "invalid_field", "context")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.cases import each
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL, PATHS
 
@@ -18,7 +19,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-@pytest.mark.parametrize(
+@each(
     ("header", "key"),
     [
         (f"Basic {KEY}", KEY),
@@ -48,7 +49,7 @@ def test_v2_reads_the_key_from_the_authorization_header(
     assert accepted[0].key == key
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "key"),
     [
         (KEY, KEY),

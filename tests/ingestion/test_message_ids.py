@@ -2,8 +2,7 @@
 
 from typing import Any
 
-import pytest
-
+from tests.cases import each
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL, PATHS, refusal
 
@@ -12,8 +11,8 @@ def field_of(path: str) -> str:
     return "messageId" if path.startswith("/v2") else "message_id"
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize(
+@each("path", PATHS)
+@each(
     ("in_body", "in_header", "expected"),
     [
         ({}, {}, None),
@@ -42,15 +41,15 @@ def test_a_message_id_comes_from_the_body_or_else_the_header(
     assert accepted[0].message.message_id == expected
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("value", ["", " ", "a" * 101, "a\0", 5, 10**30, [], {"a": 1}, False])
+@each("path", PATHS)
+@each("value", ["", " ", "a" * 101, "a\0", 5, 10**30, [], {"a": 1}, False])
 def test_a_message_id_has_1_to_100_characters(path: str, value: Any, post: Post) -> None:
     response = post(path, MINIMAL[path] | {field_of(path): value})
     assert refusal(response) == (400, "invalid_field", field_of(path))
 
 
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("value", [" ", "a" * 101, "a\0", "a\n"])
+@each("path", PATHS)
+@each("value", [" ", "a" * 101, "a\0", "a\n"])
 def test_a_header_is_held_to_the_same(path: str, value: str, post: Post) -> None:
     response = post(path, MINIMAL[path], HTTP_IDEMPOTENCY_KEY=value)
     assert refusal(response) == (400, "invalid_field", "Idempotency-Key")

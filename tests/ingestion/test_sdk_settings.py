@@ -7,9 +7,10 @@ RudderStack's SDKs for JavaScript, Android, and iOS.
 
 from typing import Any
 
-import pytest
 from django.conf import LazySettings
 from django.test import Client
+
+from tests.cases import each
 
 SETTINGS = "/segment/v1/projects/{}/settings"
 SETTINGS_AT_ROOT = "/v1/projects/{}/settings"
@@ -32,7 +33,7 @@ def destination(client: Client, path: str, **headers: Any) -> dict[str, str]:
     return dict(settings)
 
 
-@pytest.mark.parametrize("path", [SETTINGS, SETTINGS_AT_ROOT])
+@each("path", [SETTINGS, SETTINGS_AT_ROOT])
 def test_sdks_send_to_the_host_that_they_called(path: str, client: Client) -> None:
     prefix = path.partition("/projects")[0]
     for host in ("localhost", "127.0.0.1:8000", "[::1]:8000"):
@@ -64,7 +65,7 @@ def test_no_header_sends_sdks_elsewhere(client: Client) -> None:
     assert destination(client, path, HTTP_HOST="localhost", **forwarded) == expected
 
 
-@pytest.mark.parametrize("path", [SETTINGS, SETTINGS_AT_ROOT])
+@each("path", [SETTINGS, SETTINGS_AT_ROOT])
 def test_the_settings_are_the_same_for_every_key(path: str, client: Client) -> None:
     # This test has no access to the database.
     answers = []
@@ -96,7 +97,7 @@ def test_the_settings_turn_nothing_else_on(client: Client) -> None:
     assert settings.keys() == {"integrations"}
 
 
-@pytest.mark.parametrize("path", SOURCE_CONFIG)
+@each("path", SOURCE_CONFIG)
 def test_rudderstack_sdks_start(path: str, client: Client) -> None:
     response = client.get(path + QUERY, HTTP_AUTHORIZATION="Basic ZWRrX29uZTo=")
     assert response.status_code == 200
@@ -110,7 +111,7 @@ def test_rudderstack_sdks_start(path: str, client: Client) -> None:
     assert all(isinstance(source[name], str) for name in texts)
 
 
-@pytest.mark.parametrize("path", [SETTINGS.format("edk_one"), *SOURCE_CONFIG])
+@each("path", [SETTINGS.format("edk_one"), *SOURCE_CONFIG])
 def test_pages_of_any_origin_may_load_them(path: str, client: Client) -> None:
     preflight = client.options(
         path,

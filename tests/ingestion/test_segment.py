@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-import pytest
 from pytest import approx
 
 from engagement.messages import Alias, Group, Identify, Track
@@ -15,6 +14,7 @@ from ingestion import timestamps
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES
 from ingestion.models import DropReason
 from ingestion.payloads import Payload, UnusableMessage
+from tests.cases import each
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import Response
 
@@ -251,7 +251,7 @@ def body_of(response: Response) -> Any:
 # --- What messages become -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("said", "message"), [*SAID, *NOT_RECORDED])
+@each(("said", "message"), [*SAID, *NOT_RECORDED])
 def test_each_way_of_sending_gives_the_same_message(
     said: dict[str, Any], message: Payload, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -266,7 +266,7 @@ def test_each_way_of_sending_gives_the_same_message(
     assert {one.key for one in accepted} == {"edk_one"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("number", "text"),
     [
         (b"42", "42"),
@@ -304,7 +304,7 @@ def test_a_dropped_message_is_found_by_its_numeric_id(post: Post, accepted: list
     ]
 
 
-@pytest.mark.parametrize("number", [b"1e400", b"-1e400", b"9" * 4000, b"9" * 5000])
+@each("number", [b"1e400", b"-1e400", b"9" * 4000, b"9" * 5000])
 def test_a_number_that_is_no_identifier_costs_no_other_message(
     number: bytes, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -313,11 +313,11 @@ def test_a_number_that_is_no_identifier_costs_no_other_message(
     body = b'{"batch": [%s, %s]}' % (bad, json.dumps(TRACK).encode())
     assert post(BATCH, body, **KEY).status_code == 200
     note, good = (one.message for one in accepted)
-    assert (note.reason, note.detail[:7]) == (DropReason.UNUSABLE, "userId ")
+    assert (note.reason, note.detail[:7]) == (DropReason.INVALID, "userId ")
     assert isinstance(good, Track)
 
 
-@pytest.mark.parametrize(("said", "field", "sentence"), BAD)
+@each(("said", "field", "sentence"), BAD)
 def test_a_single_invalid_message_gets_an_error_in_both_shapes(
     said: dict[str, Any], field: str, sentence: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -331,7 +331,7 @@ def test_a_single_invalid_message_gets_an_error_in_both_shapes(
     assert not accepted
 
 
-@pytest.mark.parametrize(("said", "field", "sentence"), BAD)
+@each(("said", "field", "sentence"), BAD)
 def test_in_a_batch_a_bad_message_is_noted_and_costs_no_other(
     said: dict[str, Any], field: str, sentence: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -340,11 +340,11 @@ def test_in_a_batch_a_bad_message_is_noted_and_costs_no_other(
     first, bad, last = (one.message for one in accepted)
     assert first == last == Track("ada", "Report exported", AT)
     assert isinstance(bad, UnusableMessage)
-    assert bad.reason == DropReason.UNUSABLE
+    assert bad.reason == DropReason.INVALID
     assert sentence in bad.detail
 
 
-@pytest.mark.parametrize("kind", BAD_TYPES)
+@each("kind", BAD_TYPES)
 def test_an_unknown_type_is_bad(kind: Any, post: Post, accepted: list[Accepted]) -> None:
     said = {**TRACK, "type": kind}
     answer = post(FORWARD, said, **KEY)
@@ -352,21 +352,21 @@ def test_an_unknown_type_is_bad(kind: Any, post: Post, accepted: list[Accepted])
     assert post(BATCH, {"batch": [said]}, **KEY).status_code == 200
     (note,) = (one.message for one in accepted)
     assert note == UnusableMessage(
-        DropReason.UNUSABLE,
+        DropReason.INVALID,
         "unknown",
         "type must be one of identify, group, track, page, screen, alias.",
         "Report exported",
     )
 
 
-@pytest.mark.parametrize("item", [None, 1, "x", [], [TRACK], True])
+@each("item", [None, 1, "x", [], [TRACK], True])
 def test_what_is_no_message_at_all_is_noted(
     item: Any, post: Post, accepted: list[Accepted]
 ) -> None:
     assert post(BATCH, {"batch": [item, TRACK]}, **KEY).status_code == 200
     note, good = (one.message for one in accepted)
     assert note == UnusableMessage(
-        DropReason.UNUSABLE, "unknown", "A message must be a JSON object."
+        DropReason.INVALID, "unknown", "A message must be a JSON object."
     )
     assert isinstance(good, Track)
 
@@ -388,7 +388,7 @@ def test_an_address_decides_the_type_of_its_messages(post: Post, accepted: list[
     assert accepted[0].message == Track("ada", "Viewed Home Page", AT)
 
 
-@pytest.mark.parametrize("path", [FORWARD, "/segment/v1/track"])
+@each("path", [FORWARD, "/segment/v1/track"])
 def test_the_idempotency_key_names_a_message_that_comes_alone(
     path: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -417,7 +417,7 @@ def test_the_idempotency_key_of_a_batch_names_the_messages_without_an_id(
     assert ids_of(post, accepted, "", *sent) == [None, "m1", None, None, None]
 
 
-@pytest.mark.parametrize("key", ["k" * 95, "k" * 96, "k" * 100, "漢" * 100])
+@each("key", ["k" * 95, "k" * 96, "k" * 100, "漢" * 100])
 def test_the_names_of_a_batchs_messages_fit_and_differ(
     key: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -437,7 +437,7 @@ def test_a_message_keeps_its_own_id_also_where_it_looks_like_a_given_one(
     assert ids_of(post, accepted, "k", TRACK, own) == [first, second]
 
 
-@pytest.mark.parametrize("key", [" ", "k" * 60_000, "k\0", "k\n", "\xff\xfe"])
+@each("key", [" ", "k" * 60_000, "k\0", "k\n", "\xff\xfe"])
 def test_no_idempotency_key_costs_a_batch(key: str, post: Post, accepted: list[Accepted]) -> None:
     first = ids_of(post, accepted, key, TRACK, TRACK)
     assert len(set(first)) == 2 and first == ids_of(post, accepted, key, TRACK, TRACK)
@@ -452,7 +452,7 @@ def test_pipelines_get_202_with_an_empty_body(post: Post, accepted: list[Accepte
     assert (answer.status_code, answer.content) == (202, b"")
 
 
-@pytest.mark.parametrize("path", SDK_PATHS)
+@each("path", SDK_PATHS)
 def test_sdks_get_200_with_success(path: str, post: Post, accepted: list[Accepted]) -> None:
     body = {"batch": [TRACK]} | TRACK | {"groupId": "initech", "previousId": "a1"}
     answer = post(path, body, **KEY)
@@ -469,7 +469,7 @@ def test_the_connection_test_gets_202_and_leaves_nothing(
     assert not accepted
 
 
-@pytest.mark.parametrize(
+@each(
     "header",
     [
         "",
@@ -485,7 +485,7 @@ def test_the_connection_test_gets_202_and_leaves_nothing(
         'Digest username="edk_one"',
     ],
 )
-@pytest.mark.parametrize("body", [{}, TRACK])
+@each("body", [{}, TRACK])
 def test_a_pipeline_with_a_malformed_authorization_header_gets_an_error(
     header: str, body: dict[str, Any], post: Post, accepted: list[Accepted]
 ) -> None:
@@ -501,7 +501,7 @@ def test_a_pipeline_without_a_key_gets_an_error(post: Post, accepted: list[Accep
     assert not accepted
 
 
-@pytest.mark.parametrize("header", ["Bearer x", "nonsense", "Basic a b"])
+@each("header", ["Bearer x", "nonsense", "Basic a b"])
 def test_sdks_with_a_malformed_header_get_200_and_their_messages_are_dropped(
     header: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -512,8 +512,8 @@ def test_sdks_with_a_malformed_header_get_200_and_their_messages_are_dropped(
 # --- Keys -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [FORWARD, *SDK_PATHS])
-@pytest.mark.parametrize(
+@each("path", [FORWARD, *SDK_PATHS])
+@each(
     ("header", "write_key", "key"),
     [
         ("Basic edk_one", None, "edk_one"),
@@ -538,7 +538,7 @@ def test_the_key_is_the_headers_or_the_bodys(
     assert [one.key for one in accepted] == [key]
 
 
-@pytest.mark.parametrize("write_key", [None, 5, "", ["edk_one"], {}])
+@each("write_key", [None, 5, "", ["edk_one"], {}])
 def test_what_is_no_string_is_no_key(write_key: Any, post: Post, accepted: list[Accepted]) -> None:
     body = {"batch": [TRACK], "writeKey": write_key}
     assert post(BATCH, body).status_code == 200
@@ -559,7 +559,7 @@ def seconds_off(accepted: list[Accepted]) -> float:
     return late.total_seconds()
 
 
-@pytest.mark.parametrize("wrong_by", [timedelta(hours=-3), timedelta(0), timedelta(days=2)])
+@each("wrong_by", [timedelta(hours=-3), timedelta(0), timedelta(days=2)])
 def test_the_senders_clock_is_corrected_by_when_it_sent(
     wrong_by: timedelta, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -569,7 +569,7 @@ def test_the_senders_clock_is_corrected_by_when_it_sent(
     assert seconds_off(accepted) == approx(90)
 
 
-@pytest.mark.parametrize("path", [FORWARD, "/segment/v1/track"])
+@each("path", [FORWARD, "/segment/v1/track"])
 def test_a_message_that_comes_alone_says_itself_when_it_was_sent(
     path: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -609,7 +609,7 @@ def test_a_message_with_received_at_is_not_corrected_again(
     assert accepted[0].message.timestamp == AT
 
 
-@pytest.mark.parametrize(
+@each(
     "sent_at",
     ["", "soon", 5, None, [], "9999-12-31T23:59:59Z", "0000-01-01T00:00:00Z", "1969-01-01"],
 )
@@ -620,9 +620,7 @@ def test_a_sent_at_that_tells_nothing_corrects_nothing(
     assert [one.message for one in accepted] == [Track("ada", "Report exported", AT)]
 
 
-@pytest.mark.parametrize(
-    "sent_at", ["1970-01-01T00:00:00Z", "2026-03-01T10:29:00Z", "2026-02-01T00:00:00Z"]
-)
+@each("sent_at", ["1970-01-01T00:00:00Z", "2026-03-01T10:29:00Z", "2026-02-01T00:00:00Z"])
 def test_what_would_be_from_the_future_is_from_now(
     sent_at: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -633,7 +631,7 @@ def test_what_would_be_from_the_future_is_from_now(
     assert one.message.timestamp == one.received_at - timestamps.FUTURE_OFFSET
 
 
-@pytest.mark.parametrize("sent_at", [at(AT - timedelta(hours=2))[:-6], "2026-03-01 08:30"])
+@each("sent_at", [at(AT - timedelta(hours=2))[:-6], "2026-03-01 08:30"])
 def test_a_sent_at_without_a_zone_corrects_only_a_timestamp_without_one(
     sent_at: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -650,7 +648,7 @@ def test_a_sent_at_without_a_zone_corrects_only_a_timestamp_without_one(
     assert seconds_off(accepted) == approx(60)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "moment"),
     [
         (1772361000, AT),
@@ -675,14 +673,14 @@ def test_numbers_and_other_forms_are_timestamps(
 # --- Batches --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("body", [{}, {"batch": None}])
+@each("body", [{}, {"batch": None}])
 def test_a_batch_needs_its_array(body: Any, post: Post) -> None:
     answer = post(BATCH, body, **KEY)
     assert answer.status_code == 400
     assert body_of(answer)["error"]["code"] == "missing_field"
 
 
-@pytest.mark.parametrize("items", [{}, "x", 1, True])
+@each("items", [{}, "x", 1, True])
 def test_an_array_and_nothing_else(items: Any, post: Post) -> None:
     told = body_of(post(BATCH, {"batch": items}, **KEY))["error"]
     assert (told["code"], told["field"]) == ("invalid_field", "batch")
@@ -726,7 +724,7 @@ def test_a_message_that_would_be_too_large_alone_is_too_large_in_a_batch(
     assert post(BATCH, {"batch": [large, TRACK]}, **KEY).status_code == 200
     note, good = (one.message for one in accepted)
     assert note == UnusableMessage(
-        DropReason.UNUSABLE, "unknown", "A message must be at most 65,536 bytes."
+        DropReason.INVALID, "unknown", "A message must be at most 65,536 bytes."
     )
     assert isinstance(good, Track)
 

@@ -7,6 +7,7 @@ import pytest
 
 from ingestion import timestamps
 from ingestion.errors import IngestionError
+from tests.cases import each
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import MINIMAL, PATHS, refusal
 
@@ -179,8 +180,8 @@ def test_milliseconds_are_exact(milliseconds: int, moment: datetime) -> None:
     assert timestamps.from_milliseconds(milliseconds, far_ahead) == moment
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("/v2")])
-@pytest.mark.parametrize(
+@each("path", [path for path in PATHS if path.startswith("/v2")])
+@each(
     "value",
     [
         b'"yesterday"',
@@ -200,8 +201,8 @@ def test_v2_takes_iso_texts_only(path: str, value: bytes, post: Post) -> None:
     assert refusal(response) == (400, "invalid_timestamp", "timestamp")
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path.startswith("/v1")])
-@pytest.mark.parametrize(
+@each("path", [path for path in PATHS if path.startswith("/v1")])
+@each(
     "value",
     [
         b"-1",
@@ -243,7 +244,7 @@ def test_a_clock_is_believed_up_to_five_minutes_ahead(ahead: timedelta, believed
     assert timestamps.from_milliseconds(milliseconds, NOW) == taken
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each("path", PATHS)
 def test_without_a_timestamp_it_is_the_time_of_receipt(
     path: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -254,7 +255,7 @@ def test_without_a_timestamp_it_is_the_time_of_receipt(
     assert accepted[0].message.timestamp.tzinfo is UTC
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each("path", PATHS)
 def test_a_message_from_the_future_is_taken_as_of_now(
     path: str, post: Post, accepted: list[Accepted]
 ) -> None:
@@ -265,7 +266,7 @@ def test_a_message_from_the_future_is_taken_as_of_now(
     assert timestamps.was_clamped(one.message.timestamp, one.received_at)
 
 
-@pytest.mark.parametrize("path", PATHS)
+@each("path", PATHS)
 def test_no_other_message_seems_to_be_from_the_future(
     path: str, post: Post, accepted: list[Accepted]
 ) -> None:

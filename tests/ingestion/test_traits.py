@@ -8,6 +8,7 @@ from django.db import connection
 
 from engagement.messages import Identify
 from ingestion.payloads import decode, encode
+from tests.cases import each
 from tests.ingestion.conftest import Accepted, Post
 from tests.ingestion.examples import refusal
 
@@ -34,7 +35,7 @@ def nested(levels: int, opening: str, closing: str) -> str:
     return '{"a": ' + opening * (levels - 1) + "1" + closing * (levels - 1) + "}"
 
 
-@pytest.mark.parametrize(
+@each(
     ("sent", "kept"),
     [
         ("{}", {}),
@@ -68,8 +69,8 @@ def test_traits_are_kept(
     assert stored(accepted) == (json.loads(kept) if isinstance(kept, str) else kept)
 
 
-@pytest.mark.parametrize(("path", "required"), LEGACY_AND_CURRENT)
-@pytest.mark.parametrize(
+@each(("path", "required"), LEGACY_AND_CURRENT)
+@each(
     "sent",
     [
         "[]",
@@ -95,7 +96,7 @@ def test_traits_beyond_their_limits_are_rejected(
     assert refusal(post(path, body)) == (400, "invalid_field", "traits")
 
 
-@pytest.mark.parametrize(
+@each(
     "sent",
     [
         json.dumps({"😀" * 256: 1}),

@@ -8,12 +8,15 @@ from msgspec.structs import replace
 
 from engagement import event_lookup
 from engagement.database import sql
-from engagement.messages import Identify, Track
+from engagement.messages import Alias, Identify, Track
 from engagement.models import Product
+from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.removal import forgetting
 from ingestion import timestamps
-from ingestion.log import search, status
+from ingestion.log import newest, recent, search, status
+from ingestion.log.newest import Outcome
 from ingestion.log.search import MessageState, SearchHit
-from ingestion.models import DropReason, IngestionKey
+from ingestion.models import DropReason, IngestionKey, RecentMessage
 from ingestion.payloads import UnusableMessage
 from tests.engagement.history import NOON, group, identify, track
 from tests.pipeline.waiting import drain, wait, wait_raw
@@ -21,8 +24,15 @@ from tests.pipeline.waiting import drain, wait, wait_raw
 LATER = NOON + timedelta(minutes=3)
 
 
+def look(product: Product, term: str = "", **options: Any) -> search.SearchResult:
+    """The messages that mention the term, or the newest."""
+    if term or "reason" in options:
+        return search.find_messages(product, term, LATER, **options)
+    return newest.newest_messages(product, LATER, **options)
+
+
 def find(product: Product, term: str = "", **options: Any) -> list[SearchHit]:
-    found = search.find_messages(product, term, LATER, **options)
+    found = look(product, term, **options)
     assert found.too_slow == []
     return found.entries
 
@@ -51,15 +61,82 @@ def test_each_message_is_found_by_each_of_its_names(acme: Product, acme_key: str
         drain()
 
 
-def test_new_users_are_among_the_newest_messages(acme: Product, acme_key: str) -> None:
-    first, second, third = wait(
-        acme_key, identify("ada", name="Ada"), group("org", name="Org"), track("ada", "opened")
+def test_the_newest_messages_are_of_all_kinds(acme: Product, acme_key: str) -> None:
+    named = replace(track("ada", "opened"), message_id="m1")
+    sent = wait(
+        acme_key,
+        identify("ada", name="Ada"),
+        identify("ada", group="org"),
+        group("org", name="Org"),
+        named,
+        track("bob", "opened"),
+        named,
+        Identify("ada", SECONDS, {"name": "Ada"}),
+        Alias("ada", "a1", NOON),
     )
     drain()
-    assert states(acme) == [(one, MessageState.RECORDED) for one in (third, second, first)]
-    identified = find(acme)[2]
-    assert identified.explanation == "Wrote these traits: name."
-    assert str(identified.message) == "identify · user ada"
+    (waits,) = wait(acme_key, track("ada"), received_at=LATER)
+    found = find(acme)
+    assert [hit.arrival for hit in found] == [waits, *reversed(sent)]
+    told = {str(hit.message): (hit.state, hit.explanation) for hit in reversed(found)}
+    assert told["identify · user ada · account org"] == (
+        MessageState.RECORDED,
+        "Sent no traits.",
+    )
+    assert told["group · account org"] == (MessageState.RECORDED, "Sent these traits: name.")
+    assert told["track · “opened” · user bob"][0] == MessageState.UNIDENTIFIED_USER
+    assert told["identify · user ada"] == (
+        MessageState.DOUBTFUL_TIME,
+        "Sent these traits: name. The timestamp is 1970-01-21.",
+    )
+    assert told["alias · user ada · previously a1"][1] == "Joins the two ids."
+    # A user under an old id is identified, too.
+    wait(acme_key, track("a1", "closed"), received_at=LATER)
+    drain(LATER)
+    assert find(acme)[0].state == MessageState.RECORDED
+
+    def chosen(outcome: Outcome | None = None, kind: str = "") -> set[str]:
+        return {hit.message.kind for hit in find(acme, outcome=outcome, kind=kind)}
+
+    assert chosen(Outcome.DROPPED) == {"track"}
+    assert chosen(Outcome.RECORDED) == {"identify", "group", "track", "alias"}
+    assert [hit.message.user for hit in find(acme, outcome=Outcome.WAITING)] == ["bob"]
+    for kind in search.KINDS:
+        assert chosen(kind=kind) == {kind}
+    assert chosen(Outcome.REFUSED) == chosen(Outcome.DROPPED, "group") == set()
+
+
+def test_of_many_messages_the_log_keeps_a_few_of_each_kind_and_product(
+    acme: Product, acme_key: str, globex: Product
+) -> None:
+    theirs = IngestionKey.create(globex, "theirs").secret
+    for minute in range(5):
+        wait(acme_key, *[track(f"u{number}") for number in range(200)])
+        (last,) = wait(acme_key, identify("ada", minute))
+        wait(theirs, identify("bob"))
+        drain()
+    kept = RecentMessage.objects.filter(product=acme)
+    assert kept.filter(kind="track").count() <= recent.SLOTS
+    assert kept.filter(kind="identify").count() == 5
+    assert find(acme, kind="identify")[0].arrival == last
+    assert len(find(globex)) == 5
+    # A slot keeps the latest arrival, whatever is saved last.
+    row = recent.RecentRow(acme.pk, "identify", last % recent.SLOTS, 1, NOON, NOON, *["x"] * 6)
+    recent.save([[row], []])
+    assert not kept.filter(arrival=1).exists()
+
+
+def test_only_what_is_recorded_is_among_the_newest(acme: Product, acme_key: str) -> None:
+    ada, gone = (SubjectRef(acme.pk, SubjectScope.USER, name) for name in ("ada", "gone"))
+    wait(acme_key, identify("ada"), identify("gone"))
+    drain()
+    forgetting.forget(gone, LATER, suppress=True)
+    assert [hit.message.user for hit in find(acme)] == ["ada"]
+    wait(acme_key, identify("gone"), received_at=LATER)
+    drain(LATER)
+    assert {hit.message.user for hit in find(acme, outcome=Outcome.RECORDED)} == {"ada"}
+    forgetting.forget(ada, LATER)
+    assert not RecentMessage.objects.filter(product=acme).exists()
 
 
 def test_the_new_of_another_product_are_not_among_them(
@@ -212,28 +289,14 @@ def test_what_is_dropped_says_why_and_what_to_do(acme: Product, acme_key: str) -
 def test_what_a_door_could_not_use_says_what_is_wrong(acme: Product, acme_key: str) -> None:
     wait(
         acme_key,
-        UnusableMessage(DropReason.UNUSABLE, "track", "userId is missing.", "opened", "m1"),
+        UnusableMessage(DropReason.INVALID, "track", "userId is missing.", "opened", "m1"),
     )
     for term in ("opened", "m1"):
         assert [entry.state for entry in find(acme, term)] == [MessageState.WAITING]
     drain()
     for term in ("opened", "m1"):
         (entry,) = find(acme, term)
-        assert entry.explanation == "Unusable message: userId is missing."
-
-
-def test_without_a_name_the_newest_of_all_kinds_are_shown(acme: Product, acme_key: str) -> None:
-    wait(acme_key, identify("ada"))
-    named = replace(track("ada"), message_id="m1")
-    recorded, repeated, strange = wait(acme_key, named, named, track("bob"))
-    drain()
-    (waits,) = wait(acme_key, track("ada"))
-    assert states(acme) == [
-        (waits, MessageState.WAITING),
-        (strange, MessageState.UNIDENTIFIED_USER),
-        (repeated, MessageState.DROPPED),
-        (recorded, MessageState.RECORDED),
-    ]
+        assert entry.explanation == "Invalid message: userId is missing."
 
 
 def test_the_newest_come_first_and_no_more_than_fit(acme: Product, acme_key: str) -> None:
@@ -249,6 +312,10 @@ def test_an_event_of_long_ago_that_came_lately_is_among_the_newest(
     wait(acme_key, identify("ada"))
     (sent,) = wait(acme_key, track("ada", hours=-24 * 200))
     drain()
+    entry, _ = find(acme)
+    assert (entry.arrival, entry.explanation) == (sent, "Counts on 2026-03-08 for the user.")
+    # As after an upgrade from a release that did not keep the newest.
+    RecentMessage.objects.all().delete()
     (entry,) = find(acme)
     assert (entry.arrival, entry.explanation[:20]) == (sent, "Counts on 2026-03-08")
 
@@ -285,7 +352,7 @@ def test_another_products_messages_are_not_found(
     quarantine(theirs, track("ada", "\0"))
     wait(theirs, track("ada", "opened"))
     for term in ("", "ada", "org", "opened", "m1"):
-        assert search.find_messages(acme, term, LATER) == search.SearchResult(), term
+        assert look(acme, term) == search.SearchResult(), term
 
 
 def test_messages_with_unknown_keys_are_in_no_products_log(acme: Product) -> None:

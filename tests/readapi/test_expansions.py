@@ -79,7 +79,7 @@ def test_insights_have_a_text_and_its_numbers(read: Any) -> None:
     assert set(insights) == {"trend_up", "one_person", "seats_unused"}
     assert insights["seats_unused"] == {
         "kind": "seats_unused",
-        "severity": "warning",
+        "severity": "notice",
         "text": "Only 2 of 50 licensed seats are active (4%).",
         "numbers": {"active_users": 2, "seats": 50, "license_utilization": 0.04},
     }

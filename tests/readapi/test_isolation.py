@@ -9,7 +9,7 @@ from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, make_user
 
 UNKNOWN = 999_999_999
-NOWHERE = {"account": UNKNOWN, "user": UNKNOWN, "segment": UNKNOWN}
+NOWHERE = {"account": UNKNOWN, "user": UNKNOWN, "segment": UNKNOWN, "account_segment": UNKNOWN}
 
 IN_ACMES_WORKSPACE = [
     "/v2/workspaces/{workspace}",
@@ -20,7 +20,13 @@ IN_ACMES_WORKSPACE = [
     "/v2/accounts?workspace_id={workspace}&match_type=domain&match_value=initech.example",
     "/v2/accounts?workspace_id={workspace}&match_type=name&match_value=Initech",
     "/v2/accounts?workspace_id={workspace}&match_type=tracking_id&match_value=initech",
+    "/v2/accounts?workspace_id={workspace}&segment_id={account_segment}&total=true",
+    "/v2/accounts?workspace_id={workspace}&expand=traits,metrics&traits=domain&sort=score",
+    "/v2/accounts?workspace_id={workspace}&sort=-change&insight=trend_up",
+    "/v2/accounts?workspace_id={workspace}&changed_since=start",
+    "/v2/users?workspace_id={workspace}&sort=name",
     "/v2/accounts/{account}?workspace_id={workspace}",
+    "/v2/accounts/{account}/users?workspace_id={workspace}&expand=traits",
     "/v2/accounts/{account}?workspace_id={workspace}"
     "&expand=insights,traits,segments,events,history",
     "/v2/users?workspace_id={workspace}",
@@ -28,6 +34,7 @@ IN_ACMES_WORKSPACE = [
     "/v2/users?workspace_id={workspace}&match_type=email&match_value=milton@initech.example",
     "/v2/users?workspace_id={workspace}&match_type=tracking_id&match_value=u-1",
     "/v2/users?workspace_id={workspace}&match_type=plan&match_value=pro",
+    "/v2/users?workspace_id={workspace}&segment_id={segment}&expand=traits,metrics",
     "/v2/users/{user}?workspace_id={workspace}",
     "/v2/users/{user}?workspace_id={workspace}&expand=traits&traits=plan",
     "/v2/users/{user}?workspace_id={workspace}&expand=segments,events,history",
@@ -42,6 +49,9 @@ IN_ACMES_WORKSPACE = [
 ACMES_IDS_IN_GLOBEX_WORKSPACE = [
     "/v2/accounts/{account}?workspace_id={globex_workspace}",
     "/v2/users/{user}?workspace_id={globex_workspace}",
+    "/v2/accounts/{account}/users?workspace_id={globex_workspace}",
+    "/v2/accounts?workspace_id={globex_workspace}&segment_id={account_segment}",
+    "/v2/users?workspace_id={globex_workspace}&segment_id={segment}",
     "/v2/segments/{segment}?workspace_id={globex_workspace}",
     "/v2/segments/{segment}/members?workspace_id={globex_workspace}",
     "/v1/accounts?workspace_id={globex_workspace}&id={account}",
@@ -51,6 +61,17 @@ LOOK_UPS_IN_GLOBEX_WORKSPACE = [
     "/v2/accounts?workspace_id={globex_workspace}&match_type=domain&match_value=initech.example",
     "/v2/accounts?workspace_id={globex_workspace}&match_type=name&match_value=Initech",
     "/v2/accounts?workspace_id={globex_workspace}&match_type=tracking_id&match_value=initech",
+    "/v2/accounts?workspace_id={globex_workspace}&domain=initech.example",
+    "/v2/accounts?workspace_id={globex_workspace}&name=Initech",
+    "/v2/accounts?workspace_id={globex_workspace}&tracking_id=initech",
+    "/v2/accounts?workspace_id={globex_workspace}&trait=domain:initech.example",
+    "/v2/accounts?workspace_id={globex_workspace}&min_score=0",
+    "/v2/accounts?workspace_id={globex_workspace}&sort=name",
+    "/v2/accounts?workspace_id={globex_workspace}&changed_since=start",
+    "/v2/users?workspace_id={globex_workspace}&changed_since=start",
+    "/v2/users?workspace_id={globex_workspace}&email=milton@initech.example",
+    "/v2/users?workspace_id={globex_workspace}&tracking_id=u-1",
+    "/v2/users?workspace_id={globex_workspace}&trait=plan:pro",
     "/v2/users?workspace_id={globex_workspace}",
     "/v2/users?workspace_id={globex_workspace}&match_type=email&match_value=milton@initech.example",
     "/v2/users?workspace_id={globex_workspace}&match_type=tracking_id&match_value=u-1",
@@ -80,6 +101,7 @@ def ids(acme_reads: Reads, workspace: Workspace, globex_workspace: Workspace) ->
         "account": account.id,
         "user": user.id,
         "segment": segment.pk,
+        "account_segment": Segment.objects.get(workspace=workspace, scope="account", name="All").pk,
         **cursors,
     }
 

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from engagement.database import sql
 from engagement.models import Product, Segment, Workspace
+from tests.cases import each
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import account_id, fill, user_id
 
@@ -109,6 +110,16 @@ ADDRESSES = [
     "/v2/accounts?workspace_id={workspace}&offset=1",
     "/v2/accounts?workspace_id={workspace}&match_type=tracking_id&match_value=initech",
     "/v2/accounts?workspace_id={workspace}&match_type=domain&match_value=initech.example",
+    "/v2/accounts?workspace_id={workspace}&expand=traits,metrics&traits=a,b,c,d,e",
+    "/v2/accounts?workspace_id={workspace}&expand=traits,metrics&sort=score",
+    "/v2/accounts?workspace_id={workspace}&domain=initech.example",
+    "/v2/accounts?workspace_id={workspace}&name=Initech",
+    "/v2/accounts?workspace_id={workspace}&tracking_id=initech&expand=traits",
+    "/v2/accounts?workspace_id={workspace}&min_score=50",
+    "/v2/accounts?workspace_id={workspace}&trait=plan:pro",
+    "/v2/accounts/{account}/users?workspace_id={workspace}&expand=traits,metrics&total=true",
+    "/v2/users?workspace_id={workspace}&email=ann@initech.example&expand=metrics",
+    "/v2/users?workspace_id={workspace}&tracking_id=ann",
     "/v2/users?workspace_id={workspace}",
     "/v2/users?workspace_id={workspace}&match_type=tracking_id&match_value=ann",
     "/v2/users?workspace_id={workspace}&match_type=email&match_value=ann@initech.example",
@@ -124,7 +135,7 @@ ADDRESSES = [
 ]
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
+@each("address", ADDRESSES)
 def test_no_endpoint_scans_a_large_table(
     address: str, plans: Any, acme_reads: Reads, acme: Product, filled: Workspace
 ) -> None:
@@ -147,8 +158,8 @@ def test_no_segment_scans_a_large_table(plans: Any, acme_reads: Reads, filled: W
         assert scans == [], segment.name
 
 
-@pytest.mark.parametrize("scope", ["user", "account"])
-@pytest.mark.parametrize("name", ["All", "All Active", "Most Engaged", "Slightly Engaged"])
+@each("scope", ["user", "account"])
+@each("name", ["All", "All Active", "Most Engaged", "Slightly Engaged"])
 def test_members_by_score_are_one_range_of_the_ranking_index(
     scope: str, name: str, plans: Any, acme_reads: Reads, filled: Workspace
 ) -> None:

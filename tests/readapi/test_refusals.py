@@ -8,11 +8,12 @@ import psycopg
 import pytest
 from django.db import OperationalError
 from django.test import Client
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.models import Workspace
 from readapi import queries
+from tests.cases import each, examples, leaves_no_rows
 from tests.readapi.conftest import Reads, reader
 from tests.readapi.rows import make_account, make_user
 
@@ -23,6 +24,7 @@ LISTS = ["/v2/workspaces", "/v2/accounts", "/v2/users", "/v2/segments"]
 WITHIN_A_WORKSPACE = [
     *LISTS[1:],
     "/v2/accounts/1",
+    "/v2/accounts/1/users",
     "/v2/users/1",
     "/v2/segments/1",
     "/v2/segments/1/members",
@@ -38,14 +40,15 @@ def error_of(reads: Reads, address: str, **parameters: Any) -> tuple[str, str | 
     return error["code"], error.get("field")
 
 
-@pytest.mark.parametrize("token", [True, False], ids=["a token", "no token"])
-@pytest.mark.parametrize(
+@each("token", [True, False])
+@each(
     ("address", "is_unknown"),
     [
         *((address, False) for address in (*WITHIN_A_WORKSPACE, "/v1/accounts")),
         ("/v2/nothing", True),
     ],
 )
+@leaves_no_rows
 def test_no_cache_keeps_an_answer(
     address: str, is_unknown: bool, token: bool, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -79,14 +82,21 @@ class TestWorkspaceId:
         assert response.json()["error"]["code"] == "not_found"
 
 
-@pytest.mark.parametrize("address", LISTS)
-def test_a_limit_is_from_1_to_100(address: str, acme_reads: Reads, workspace: Workspace) -> None:
-    for value in [*BAD_INTEGERS, "0", "101", str(2**63)]:
+@each("address", LISTS)
+@leaves_no_rows
+def test_a_limit_is_from_1_to_100_or_500(
+    address: str, acme_reads: Reads, workspace: Workspace
+) -> None:
+    largest = 500 if address in ("/v2/accounts", "/v2/users") else 100
+    scope = scope_of(address, workspace)
+    assert acme_reads(address, **scope, limit=largest).status_code == 200
+    for value in [*BAD_INTEGERS, "0", str(largest + 1), str(2**63)]:
         code = error_of(acme_reads, address, **scope_of(address, workspace), limit=value)
         assert code == ("invalid_limit", "limit"), value
 
 
-@pytest.mark.parametrize("address", LISTS)
+@each("address", LISTS)
+@leaves_no_rows
 def test_an_offset_is_from_0(address: str, acme_reads: Reads, workspace: Workspace) -> None:
     for value in [*BAD_INTEGERS, str(2**63)]:
         code = error_of(acme_reads, address, **scope_of(address, workspace), offset=value)
@@ -98,19 +108,21 @@ def test_offset_and_cursor_are_mutually_exclusive(acme_reads: Reads, workspace: 
     assert code == ("invalid_offset", "offset")
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "allowed"),
     [
         ("/v2/workspaces", "stats"),
         ("/v2/workspaces/1", "stats"),
-        ("/v2/accounts", "does not support"),
+        ("/v2/accounts", "traits, metrics"),
         ("/v2/accounts/1", "traits"),
-        ("/v2/users", "does not support"),
+        ("/v2/users", "traits, metrics"),
         ("/v2/users/1", "traits"),
         ("/v2/segments/1", "does not support"),
-        ("/v2/segments/1/members", "does not support"),
+        ("/v2/segments/1/members", "traits, metrics"),
+        ("/v2/accounts/1/users", "traits, metrics"),
     ],
 )
+@leaves_no_rows
 def test_an_unknown_expansion_returns_400(address: str, allowed: str, acme_reads: Reads) -> None:
     scope = {"workspace_id": 1} if address in WITHIN_A_WORKSPACE else {}
     for value in ("everything", "Traits", "stats,everything", "traits;stats"):
@@ -122,7 +134,8 @@ def test_an_unknown_expansion_returns_400(address: str, allowed: str, acme_reads
         assert allowed in error["message"], value
 
 
-@pytest.mark.parametrize("value", ["", ",", "traits,", " traits , traits "])
+@each("value", ["", ",", "traits,", " traits , traits "])
+@leaves_no_rows
 def test_expand_is_a_forgiving_list(value: str, acme_reads: Reads, workspace: Workspace) -> None:
     user = make_user(workspace, "u-1")
     body = acme_reads(f"/v2/users/{user.id}", workspace_id=workspace.id, expand=value).json()
@@ -141,8 +154,8 @@ def test_traits_accepts_at_most_eight_names(acme_reads: Reads, workspace: Worksp
     assert code == ("invalid_parameter", "traits")
 
 
-@pytest.mark.parametrize("address", ["/v2/accounts", "/v2/users"])
-@pytest.mark.parametrize(
+@each("address", ["/v2/accounts", "/v2/users"])
+@each(
     ("given", "missing"),
     [
         ({"match_type": "name"}, "match_value"),
@@ -152,6 +165,7 @@ def test_traits_accepts_at_most_eight_names(acme_reads: Reads, workspace: Worksp
         ({"match_type": ""}, "match_type"),
     ],
 )
+@leaves_no_rows
 def test_a_look_up_needs_both_parameters(
     given: dict[str, str], missing: str, address: str, acme_reads: Reads
 ) -> None:
@@ -174,7 +188,8 @@ INVALID_QUERIES = [
 ]
 
 
-@pytest.mark.parametrize("path", ["/v2/workspaces", "/v2/workspaces/1", "/v2/users", "/v2/users/1"])
+@each("path", ["/v2/workspaces", "/v2/workspaces/1", "/v2/users", "/v2/users/1"])
+@leaves_no_rows
 def test_a_query_string_is_utf_8_without_nul_and_repetitions(path: str, acme_token: str) -> None:
     client = Client(headers={"authorization": f"Bearer {acme_token}"})
     for query in INVALID_QUERIES:
@@ -200,7 +215,8 @@ UNKNOWN_IDS = [
 ]
 
 
-@pytest.mark.parametrize("resource", ["workspaces", "accounts", "users", "segments"])
+@each("resource", ["workspaces", "accounts", "users", "segments"])
+@leaves_no_rows
 def test_a_path_with_an_unknown_id_returns_404(
     resource: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -231,7 +247,8 @@ def test_an_unknown_path_returns_404_in_json(method: str, client: Client) -> Non
 READ_PATHS = ["/v2/workspaces", "/v2/workspaces/1", *WITHIN_A_WORKSPACE, "/v1/accounts"]
 
 
-@pytest.mark.parametrize("method", ["post", "put", "patch", "delete", "trace"])
+@each("method", ["post", "put", "patch", "delete", "trace"])
+@leaves_no_rows
 def test_the_read_api_only_reads(method: str, acme_token: str) -> None:
     client = Client(headers={"authorization": f"Bearer {acme_token}"})
     for path in READ_PATHS:
@@ -249,7 +266,8 @@ def test_head_and_options_work(acme_token: str) -> None:
     assert options.status_code == 200 and options.headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
-@pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "*/*;q=0", ""])
+@each("accept", ["text/html", "application/xml", "nonsense", "*/*;q=0", ""])
+@leaves_no_rows
 def test_the_response_is_json_whatever_the_accept_header_says(accept: str, acme_token: str) -> None:
     headers = {"authorization": f"Bearer {acme_token}", "accept": accept}
     for path in ("/v2/workspaces", "/v2/workspaces?format=xml", "/v2/users"):
@@ -289,7 +307,7 @@ def database_error(cause: Exception) -> OperationalError:
     return error
 
 
-@pytest.mark.parametrize(
+@each(
     ("cause", "status"),
     [
         (psycopg.OperationalError("connection is_unknown"), 503),
@@ -298,6 +316,7 @@ def database_error(cause: Exception) -> OperationalError:
         (psycopg.errors.StatementTooComplex("stack depth"), 500),
     ],
 )
+@leaves_no_rows
 def test_an_unreachable_database_returns_503(
     cause: Exception, status: int, acme_reads: Reads
 ) -> None:
@@ -308,14 +327,16 @@ def test_an_unreachable_database_returns_503(
 
 
 NAMES = st.sampled_from(
-    ["workspace_id", "limit", "offset", "cursor", "expand", "traits", "match_type", "match_value"]
-)
+    ["workspace_id", "limit", "offset", "cursor", "expand", "traits", "match_type", "match_value",
+     "sort", "min_score", "trait", "segment_id", "total", "domain", "email", "name", "tracking_id"]
+)  # fmt: skip
 TEXTS = st.one_of(
     st.text(max_size=30),
     st.integers().map(str),
     st.sampled_from(
         ["email", "domain", "tracking_id", "name", "am.tier", "traits", "stats", "1e5", "true",
-         "1e308", "1e400", "-0", '{"a":1}', "\\u0000", "%", "'", '"', "\\", "\ufffd", "\udfff"]
+         "1e308", "1e400", "-0", "plan:pro", ":", "99.9", "score",
+         '{"a":1}', "\\u0000", "%", "'", '"', "\\", "\ufffd", "\udfff"]
     ),
 )  # fmt: skip
 PAIRS = st.lists(st.tuples(NAMES, TEXTS), max_size=5)
@@ -326,11 +347,7 @@ QUERIES = st.one_of(
 )
 
 
-@settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(50)
 @given(query=QUERIES, with_workspace=st.booleans(), pick=st.integers(0, 5))
 def test_no_query_string_breaks_the_service(
     query: str,

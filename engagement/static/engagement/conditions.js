@@ -32,6 +32,31 @@
         }
     }
 
+    // The values of the chosen trait, below its row.
+    async function suggestValues(row) {
+        const what = row.querySelector(".eds-what select").value;
+        const input = row.querySelector(`[name$="-${what}"]`);
+        const place = row.querySelector(".eds-values");
+        if (!["trait", "account_trait"].includes(what) || !input.value.trim()) {
+            return;
+        }
+        const query = new URLSearchParams({
+            scope: what === "trait" ? section.dataset.scope : "account",
+            trait: input.value,
+            prefix: input.name.slice(0, -what.length - 1),
+        });
+        try {
+            const response = await fetch(`${section.dataset.valuesUrl}&${query}`, {
+                redirect: "error",
+            });
+            if (response.ok) {
+                place.innerHTML = await response.text();
+            }
+        } catch (error) {
+            // Suggestions are a help only.
+        }
+    }
+
     function schedule() {
         clearTimeout(timer);
         timer = setTimeout(count, PAUSE);
@@ -54,6 +79,11 @@
     }
 
     rows.addEventListener("input", schedule);
+    rows.addEventListener("change", (event) => {
+        if (/-(what|trait|account_trait)$/.test(event.target.name)) {
+            suggestValues(event.target.closest(".eds-condition"));
+        }
+    });
     rows.addEventListener("click", (event) => {
         const button = event.target.closest("[name='_remove_condition']");
         if (button) {

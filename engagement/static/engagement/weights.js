@@ -1,4 +1,4 @@
-// Updates the effect while someone types, and adds event weights without reloading the page. Without
+// Updates the effect while someone types, and adds rows without reloading the page. Without
 // this script, the page's buttons do the same.
 (function () {
     "use strict";
@@ -44,22 +44,13 @@
         timer = setTimeout(load, PAUSE);
     }
 
-    function emptyRow() {
-        const rows = [...form.querySelectorAll("tr[id^='weights-']:not(.empty-form)")];
-        return rows.find((row) => row.querySelector("[name$='-event']")?.value === "");
-    }
-
-    function addWeight(button) {
-        if (!emptyRow()) {
-            form.querySelector(".eds-weights .add-row a").click();
-        }
-        const row = emptyRow();
-        const weight = row.querySelector("[name$='-weight']");
-        row.querySelector("[name$='-event']").value = button.value;
-        weight.value = Math.max(1, Number(form.elements.default_weight.value) || 1);
-        button.hidden = true;
-        weight.select();
-        schedule();
+    function addRow() {
+        const total = form.querySelector("[name='weights-TOTAL_FORMS']");
+        const html = form.querySelector(".eds-events template").innerHTML;
+        const rows = form.querySelector(".eds-events tbody");
+        rows.insertAdjacentHTML("beforeend", html.replaceAll("__prefix__", total.value));
+        total.value = Number(total.value) + 1;
+        rows.lastElementChild.querySelector("[name$='-event']").focus();
     }
 
     // Text inputs fire "input". For selects and checkboxes, some browsers fire "change" only.
@@ -73,12 +64,9 @@
             schedule();
         }
     });
-    document.addEventListener("formset:removed", schedule);
-    form.querySelectorAll("[name='_weigh']").forEach((button) => {
-        button.addEventListener("click", (event) => {
-            event.preventDefault();
-            addWeight(button);
-        });
+    form.querySelector("[name='_weigh']").addEventListener("click", (event) => {
+        event.preventDefault();
+        addRow();
     });
     section.querySelector("[name='_effect']").addEventListener("click", (event) => {
         event.preventDefault();

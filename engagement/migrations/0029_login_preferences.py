@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auth', '0012_alter_user_first_name_max_length'),
-        ('engagement', '0022_search'),
+        ('engagement', '0028_saved_views'),
     ]
 
     operations = [

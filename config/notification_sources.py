@@ -1,0 +1,140 @@
+"""Conditions of a product that notifications tell of, from the apps that know them."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import QuerySet
+from django.urls import reverse
+
+from config.dashboard.cards import INTENDED_DROP_REASONS
+from engagement.models import Product
+from ingestion.log import last_24h
+from ingestion.log.hours import RECORDED, start_of_hour
+from ingestion.models import HourCount, QuarantinedMessage, RefusedCount
+from marketplace.health import has_failed_last
+from marketplace.models import Connection
+from notifications.triggers import Trigger
+from notifications.watching.conditions import register_source
+from notifications.watching.payloads import Condition
+
+# Rates of fewer messages than this say nothing.
+MIN_MESSAGES = 20
+# Counting more takes long and tells no more.
+MAX_QUARANTINED = 1_000_000
+
+
+def register_sources() -> None:
+    for trigger, source in (
+        (Trigger.CONNECTION_NEEDS_AUTHENTICATION, _needs_authentication),
+        (Trigger.TOKEN_EXPIRING, _token_expiring),
+        (Trigger.SYNC_FAILED, _sync_failed),
+        (Trigger.QUARANTINE, _quarantine),
+        (Trigger.DROPS_RATE, _drops_rate),
+        (Trigger.REFUSED_RATE, _refused_rate),
+        (Trigger.INBOX_OLD, _inbox_old),
+    ):
+        register_source(trigger, source)
+
+
+# --- The marketplace --------------------------------------------------------------------------
+
+
+def _connection(product: Product) -> Connection | None:
+    return Connection.objects.filter(product=product).first()
+
+
+def _connection_path(connection: Connection) -> str:
+    return reverse("admin:marketplace_connection_change", args=[connection.pk])
+
+
+def _needs_authentication(product: Product, _: float, now: datetime) -> Condition | None:
+    connection = _connection(product)
+    if connection is None or connection.state != Connection.State.REQUIRES_AUTHENTICATION:
+        return None
+    text = "The marketplace connection needs new credentials."
+    return Condition(text, _connection_path(connection), {"reason": connection.state_reason})
+
+
+def _token_expiring(product: Product, days: float, now: datetime) -> Condition | None:
+    connection = _connection(product)
+    if connection is None or connection.state != Connection.State.ACTIVE:
+        return None
+    ends = connection.token_expires_on
+    if ends is None or (ends - now.date()).days > days:
+        return None
+    text = f"The API token of the marketplace connection expires on {ends.isoformat()}."
+    return Condition(text, _connection_path(connection), {"expires_on": ends.isoformat()})
+
+
+def _sync_failed(product: Product, _: float, now: datetime) -> Condition | None:
+    connection = _connection(product)
+    if connection is None or connection.state != Connection.State.ACTIVE:
+        return None
+    if not has_failed_last(connection):
+        return None
+    text = f"The last license sync failed. {connection.last_error}"
+    return Condition(text, _connection_path(connection), {"error": connection.last_error})
+
+
+# --- Ingestion --------------------------------------------------------------------------------
+
+
+def _log_path(product: Product) -> str:
+    return reverse("admin:ingestion_ingestionlog_change", args=[product.pk])
+
+
+def _quarantine(product: Product, least: float, now: datetime) -> Condition | None:
+    rows = QuarantinedMessage.objects.filter(product=product)
+    count = rows[:MAX_QUARANTINED].count()
+    if count < least:
+        return None
+    path = reverse("admin:ingestion_quarantinedmessage_changelist")
+    text = f"Messages in quarantine: {count:,}."
+    return Condition(text, f"{path}?product__id__exact={product.pk}", {"messages": count})
+
+
+def _drops_rate(product: Product, percent: float, now: datetime) -> Condition | None:
+    """The share of this hour and the one before, without drops that are intended."""
+    since = start_of_hour(now) - timedelta(hours=1)
+    counts = HourCount.objects.filter(product=product, hour__gte=since)
+    recorded = dropped = 0
+    for reason, count in counts.values_list("reason", "count"):
+        if reason == RECORDED:
+            recorded += count
+        elif reason not in INTENDED_DROP_REASONS:
+            dropped += count
+    total = recorded + dropped
+    if total < MIN_MESSAGES or 100 * dropped < percent * total:
+        return None
+    share = round(100 * dropped / total, 1)
+    text = f"Dropped {dropped:,} of {total:,} messages since {since:%H:%M} UTC ({share}%)."
+    numbers = {"dropped": dropped, "messages": total, "percent": share}
+    return Condition(text, _log_path(product), numbers)
+
+
+def _refused_rate(product: Product, percent: float, now: datetime) -> Condition | None:
+    """The share of the requests with a key of the product, as far as they are counted: a request
+    that is accepted counts as the messages that it had."""
+    since = start_of_hour(now) - timedelta(hours=1)
+    refused = _total(RefusedCount.objects.filter(product=product, hour__gte=since))
+    accepted = _total(HourCount.objects.filter(product=product, hour__gte=since))
+    total = refused + accepted
+    if total < MIN_MESSAGES or 100 * refused < percent * total:
+        return None
+    share = round(100 * refused / total, 1)
+    text = f"Refused requests since {since:%H:%M} UTC: {refused:,} ({share}%)."
+    return Condition(text, _log_path(product), {"refused": refused, "percent": share})
+
+
+def _total(counts: QuerySet[Any]) -> int:
+    return sum(counts.values_list("count", flat=True))
+
+
+def _inbox_old(product: Product, minutes: float, now: datetime) -> Condition | None:
+    backlogs = last_24h.load_backlogs([product.pk])
+    oldest = backlogs[product.pk].oldest if backlogs else None
+    if oldest is None or now - oldest < timedelta(minutes=minutes):
+        return None
+    waited = int((now - oldest).total_seconds() // 60)
+    text = f"The oldest message has waited in the inbox for {waited:,} minutes."
+    return Condition(text, _log_path(product), {"minutes": waited})

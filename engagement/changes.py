@@ -1,0 +1,107 @@
+"""Which users and accounts changed since a reader last asked.
+
+Scoring and forgetting stamp the subjects that they touch, in their own transactions. Both hold the
+product's scoring lock until they have committed, so the stamps of a product commit in their order:
+a reader that has seen a stamp has seen all that are smaller. Recording stamps nothing: what it
+changes goes through the rescore queue, and is stamped when it is scored.
+
+A score also depends on the workspace's benchmarks, which move without touching a row. Whose
+displayed score that changes is computed when a reader asks.
+"""
+
+from collections.abc import Collection
+from typing import LiteralString, NamedTuple
+
+from django.db.models import Q
+from django.db.models.lookups import Exact
+
+from engagement.database import sql
+from engagement.metric_names import Scope
+from engagement.models import ChangeStamp, ScoreSet, SubjectChange
+from engagement.scopes import get_kind
+from engagement.segments.metric_filters import score_in_tenths
+
+_KINDS: dict[Scope, SubjectChange.Kind] = {
+    "account": SubjectChange.Kind.ACCOUNT,
+    "user": SubjectChange.Kind.USER,
+}
+
+
+class Benchmarks(NamedTuple):
+    """The benchmarks that displayed scores and their changes depend on."""
+
+    now: float | None
+    last_period: float | None
+
+    @classmethod
+    def of(cls, score_set: ScoreSet, scope: Scope) -> "Benchmarks":
+        kind = get_kind(scope)
+        return cls(kind.benchmark(score_set), kind.benchmark(score_set, "_last_period"))
+
+    def put_into(self, score_set: ScoreSet, scope: Scope) -> None:
+        """Let the (unsaved) set show scores by these benchmarks."""
+        setattr(score_set, f"{scope}_benchmark", self.now)
+        setattr(score_set, f"{scope}_benchmark_last_period", self.last_period)
+
+
+# --- Writing --------------------------------------------------------------------------------
+
+_NEXT_STAMP: LiteralString = """
+    INSERT INTO engagement_changestamp AS c (product_id, stamp) VALUES (%(product)s, 1)
+    ON CONFLICT (product_id) DO UPDATE SET stamp = c.stamp + 1
+    RETURNING stamp
+"""
+_STAMP: LiteralString = """
+    INSERT INTO engagement_subjectchange (product_id, kind, subject_id, stamp)
+    SELECT %(product)s, %(kind)s, id, %(stamp)s FROM unnest(%(ids)b::bigint[]) AS id
+    ON CONFLICT (product_id, kind, subject_id) DO UPDATE SET stamp = EXCLUDED.stamp
+"""
+
+
+def stamp(product_id: int, ids: dict[Scope, Collection[int]]) -> None:
+    """Stamp the subjects as changed. The caller holds the product's scoring lock."""
+    if not any(ids.values()):
+        return
+    ((stamp,),) = sql.fetch(_NEXT_STAMP, {"product": product_id})
+    for scope, subject_ids in ids.items():
+        if subject_ids:
+            parameters = {"product": product_id, "kind": _KINDS[scope].value, "stamp": stamp}
+            sql.execute(_STAMP, {**parameters, "ids": sorted(subject_ids)})
+
+
+# --- Reading --------------------------------------------------------------------------------
+
+
+def latest_stamp(product_id: int) -> int:
+    """The product's latest stamp; 0 if nothing was ever stamped."""
+    stamps = ChangeStamp.objects.filter(product_id=product_id)
+    return stamps.values_list("stamp", flat=True).first() or 0
+
+
+def changed_ids(product_id: int, scope: Scope, since: int, after: int, limit: int) -> list[int]:
+    """The subjects with a stamp greater than *since* and an id greater than *after*, in the order
+    of their ids. Some of them may be gone, and some may look as before."""
+    rows = SubjectChange.objects.filter(
+        product_id=product_id, kind=_KINDS[scope], subject_id__gt=after, stamp__gt=since
+    )
+    return list(rows.order_by("subject_id").values_list("subject_id", flat=True)[:limit])
+
+
+def rescaled_ids(
+    score_set: ScoreSet, scope: Scope, before: Benchmarks, after_id: int, limit: int
+) -> list[int]:
+    """The subjects whose displayed score or score change is another one than with the benchmarks
+    of *before*, in the order of their ids, from those after *after_id* on."""
+    kind, now = get_kind(scope), Benchmarks.of(score_set, scope)
+    differs = Q()
+    for column, old, new in (
+        ("raw", before.now, now.now),
+        ("raw_last_period", before.last_period, now.last_period),
+    ):
+        if old != new:
+            same = Exact(score_in_tenths(column, old), score_in_tenths(column, new))
+            differs |= ~Q(same)
+    if not differs:
+        return []
+    rows = kind.engagement_rows(score_set).filter(differs, **{f"{kind.id_column}__gt": after_id})
+    return list(rows.order_by(kind.id_column).values_list(kind.id_column, flat=True)[:limit])

@@ -1,0 +1,38 @@
+"""What changed since when: a stamp for each user and account, and the latest stamp of a product."""
+
+from django.db import models
+
+
+class ChangeStamp(models.Model):
+    """The latest stamp of a product. Each transaction that stamps changes takes the next one."""
+
+    product = models.OneToOneField(
+        "engagement.Product", on_delete=models.CASCADE, primary_key=True, db_constraint=False
+    )
+    stamp = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.stamp} in product {self.product_id}"
+
+
+class SubjectChange(models.Model):
+    """The stamp of the last change of a user or an account. It stays when the subject is gone.
+
+    No index has the stamp, so that PostgreSQL replaces a row within its page (HOT). Readers walk
+    the key, page by page.
+    """
+
+    class Kind(models.IntegerChoices):
+        ACCOUNT = 0
+        USER = 1
+
+    pk = models.CompositePrimaryKey("product_id", "kind", "subject_id")
+    product = models.ForeignKey(
+        "engagement.Product", on_delete=models.CASCADE, db_constraint=False, db_index=False
+    )
+    kind = models.SmallIntegerField(choices=Kind.choices)
+    subject_id = models.BigIntegerField()
+    stamp = models.BigIntegerField()
+
+    def __str__(self) -> str:
+        return f"{self.Kind(self.kind).label} {self.subject_id} at {self.stamp}"

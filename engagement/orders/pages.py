@@ -1,0 +1,150 @@
+"""Pages of a score set's users or accounts in the order of any column, in either direction.
+
+    page = pages.read_page(
+        score_set, ACCOUNTS, "change", descending=False, offset=50, limit=50, now=now
+    )
+    rows = {row.account_id: row for row in rows_with_ids(page.ids)}
+    shown = [rows[id] for id in page.ids if id in rows]
+
+A small set is sorted for each page, so the page is exact. A large set has stored orders
+(``engagement.orders.stored``): a page is one read of the ids, from anywhere in the order, and
+``as_of`` says when the order was computed. Subjects that were deleted since have no row any more,
+so a page may show fewer rows than ids.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from engagement.database import sql
+from engagement.models import OrderChunk, ScoreSet, StoredOrder
+from engagement.orders.columns import check_column, sorted_rows
+from engagement.orders.stored import CHUNK_SIZE, is_large, request_order
+from engagement.scopes import SubjectKind
+
+# The first rows by score come from the index of the ranking, and are always exact.
+MAX_INDEXED_ROWS = 1_000
+# Limit for sorting a large set, while its order has not been computed yet.
+LIVE_TIMEOUT_SECONDS = 3.0
+# How exactly the time of the last use is known.
+USE_INTERVAL = timedelta(hours=1)
+
+
+class OrderNotReady(Exception):
+    """The order is being computed in the background, and sorting all rows takes too long."""
+
+
+@dataclass(frozen=True)
+class OrderPage:
+    """Ids in the requested order.
+
+    ``version`` and ``as_of`` are None for a page that is exact. Else they name the stored order and
+    its time, and ``row_count`` is the number of ids in it.
+    """
+
+    ids: Sequence[int]
+    version: int | None = None
+    as_of: datetime | None = None
+    row_count: int | None = None
+
+
+def read_page(
+    score_set: ScoreSet,
+    kind: SubjectKind,
+    column: str,
+    *,
+    descending: bool,
+    offset: int,
+    limit: int,
+    now: datetime,
+    version: int | None = None,
+) -> OrderPage:
+    """*limit* ids from *offset* on, in the order of the column (``engagement.orders.columns``).
+
+    Rows without a value are last in both directions, and ties are by id. A walk passes the
+    ``version`` of its first page: it then goes through one order, as long as that one is stored,
+    which is at least two minutes. After that it continues at the same place of the newest order.
+    Version 0 begins with the newest stored order, even where an exact page would be quick.
+
+    Raises UnknownColumn, and OrderNotReady for a large set that nobody has sorted by this column
+    yet. Select the *score_set* with its ``cached_counts``.
+    """
+    check_column(column, kind.scope)
+    is_indexed = column == "score" and offset + limit <= MAX_INDEXED_ROWS and version is None
+    if is_indexed or not is_large(score_set, kind):
+        rows = sorted_rows(score_set, kind, column, descending=descending)
+        ids = rows.values_list(f"{kind.id_column}", flat=True)[offset : offset + limit]
+        return OrderPage(list(ids))
+    order = StoredOrder.objects.filter(score_set=score_set, scope=kind.scope, column=column).first()
+    if order is None or order.used_at is None or now > order.used_at + USE_INTERVAL:
+        _note_use(order, score_set, kind, column, now)
+    if order is None or order.version == 0:
+        return _sort_now(score_set, kind, column, descending, offset, limit)
+    return _read_stored(order, descending, offset, limit, version)
+
+
+def _note_use(
+    order: StoredOrder | None, score_set: ScoreSet, kind: SubjectKind, column: str, now: datetime
+) -> None:
+    if order is None:
+        request_order(score_set, kind, column, now)
+    else:
+        StoredOrder.objects.filter(pk=order.pk).update(used_at=now)
+
+
+def _sort_now(
+    score_set: ScoreSet,
+    kind: SubjectKind,
+    column: str,
+    descending: bool,
+    offset: int,
+    limit: int,
+) -> OrderPage:
+    rows = sorted_rows(score_set, kind, column, descending=descending)
+    try:
+        with sql.statement_timeout(LIVE_TIMEOUT_SECONDS):
+            ids = list(rows.values_list(kind.id_column, flat=True)[offset : offset + limit])
+    except sql.StatementTimeout as error:
+        raise OrderNotReady from error
+    return OrderPage(ids)
+
+
+# --- Stored orders --------------------------------------------------------------------------
+
+
+def _read_stored(
+    order: StoredOrder, descending: bool, offset: int, limit: int, version: int | None
+) -> OrderPage:
+    rows, present = order.row_count, order.present_count
+    if version == order.version - 1 and version > 0:
+        rows, present = order.previous_row_count, order.previous_present_count
+    else:
+        version = order.version
+    places = _places(offset, limit, rows, present, descending=descending)
+    numbers = sorted({place // CHUNK_SIZE for place in places})
+    chunks = OrderChunk.objects.filter(
+        product=order.product_id, order=order, version=version, number__in=numbers
+    )
+    ids = {
+        number * CHUNK_SIZE + index: id
+        for number, chunk in chunks.values_list("number", "ids")
+        for index, id in enumerate(chunk)
+    }
+    # A forgotten subject left a 0.
+    found = [ids[place] for place in places if ids.get(place)]
+    return OrderPage(found, version, order.computed_at, rows)
+
+
+def _places(
+    offset: int, limit: int, row_count: int, present_count: int, *, descending: bool
+) -> list[int]:
+    """The places in the ascending order, where rows without a value are last."""
+    until = min(offset + limit, row_count)
+    if not descending:
+        return list(range(offset, until))
+    return [
+        present_count - 1 - place
+        if place < present_count
+        else row_count - 1 - (place - present_count)
+        for place in range(offset, until)
+    ]

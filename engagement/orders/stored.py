@@ -1,0 +1,257 @@
+"""Computes the stored orders in the background, with a bounded share of the time.
+
+A score set is large for a scope if sorting its rows takes too long for a page. Its standard columns
+have stored orders, and so does each trait by which somebody sorts. An order that was used in the
+last days is kept fresh, the others are computed again once a day. The orders of a set are deleted
+with the set.
+"""
+
+import logging
+import time
+from array import array
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import LiteralString
+
+from django.db import transaction
+from django.db.models import BooleanField, ExpressionWrapper, F, Func, Q, Value
+
+from engagement.database import locks, sql
+from engagement.metric_names import BOTH_SCOPES
+from engagement.models import CachedCounts, OrderChunk, ScoreSet, StoredOrder
+from engagement.orders.columns import TRAIT_PREFIX, sorted_rows, standard_columns
+from engagement.scopes import SubjectKind, get_kind
+
+logger = logging.getLogger(__name__)
+
+# Sorting more rows than this takes too long for a page.
+MAX_LIVE_ROWS = 30_000
+CHUNK_SIZE = 2_000
+# Limit of a statement that computes an order.
+STATEMENT_TIMEOUT_SECONDS = 60.0
+# The largest share of the time that computing orders may take. One that somebody waits for is
+# computed at once, and the others wait longer.
+MAX_TIME_SHARE = 0.05
+# A walk through the version before the last one has at least this time.
+MIN_INTERVAL = timedelta(minutes=2)
+# How long an order is kept fresh after its last use, and how old an unused one may become.
+FRESH_AFTER_USE = timedelta(days=2)
+UNUSED_INTERVAL = timedelta(days=1)
+# An order by a trait is deleted when nobody has used it for so long.
+TRAIT_RETENTION = timedelta(days=7)
+MAX_TRAIT_ORDERS = 20
+
+
+def is_large(score_set: ScoreSet, kind: SubjectKind) -> bool:
+    """Whether the set has too many rows of the kind to sort them for each page."""
+    cached: CachedCounts | None = getattr(score_set, "cached_counts", None)
+    return cached is not None and getattr(cached, kind.plural) > MAX_LIVE_ROWS
+
+
+def has_order(score_set: ScoreSet, kind: SubjectKind, column: str) -> bool:
+    """Whether the set is large and its order by the column has been computed."""
+    orders = StoredOrder.objects.filter(score_set=score_set, scope=kind.scope, column=column)
+    return is_large(score_set, kind) and orders.filter(version__gt=0).exists()
+
+
+def request_order(score_set: ScoreSet, kind: SubjectKind, column: str, now: datetime) -> None:
+    """Have an order computed soon, unless the set has the orders of too many traits already."""
+    own = StoredOrder.objects.filter(score_set=score_set, scope=kind.scope)
+    traits = own.filter(column__startswith=TRAIT_PREFIX)
+    if column.startswith(TRAIT_PREFIX) and traits.count() >= MAX_TRAIT_ORDERS:
+        return
+    StoredOrder.objects.bulk_create(
+        [_new_order(score_set, kind, column, used_at=now)], ignore_conflicts=True
+    )
+
+
+def _new_order(
+    score_set: ScoreSet, kind: SubjectKind, column: str, used_at: datetime | None = None
+) -> StoredOrder:
+    return StoredOrder(
+        product_id=score_set.product_id,
+        score_set=score_set,
+        scope=kind.scope,
+        column=column,
+        used_at=used_at,
+    )
+
+
+# --- Refreshing -----------------------------------------------------------------------------
+
+
+def refresh_due(now: datetime, out_of_time: Callable[[], bool]) -> None:
+    """Compute the orders that are due, most urgent first."""
+    large_sets = _large_sets()
+    if not large_sets:
+        return
+    _request_standard_orders(large_sets)
+    _delete_unused(now)
+    orders = list(StoredOrder.objects.filter(score_set__in=large_sets))
+    rested_at = max((_rest_until(order) for order in orders if order.computed_at), default=now)
+    for order in sorted(orders, key=lambda order: _urgency(order, now)):
+        if out_of_time():
+            return
+        score_set = large_sets[order.score_set_id]
+        if _is_awaited(order) or (now >= rested_at and _is_due(order, score_set, now)):
+            seconds = try_compute(order, score_set, now)
+            rested_at = max(rested_at, now) + timedelta(seconds=seconds / MAX_TIME_SHARE)
+
+
+def _large_sets() -> dict[int, ScoreSet]:
+    too_many = Q(cached_counts__users__gt=MAX_LIVE_ROWS)
+    too_many |= Q(cached_counts__accounts__gt=MAX_LIVE_ROWS)
+    current = ScoreSet.objects.filter(too_many, state=ScoreSet.State.CURRENT)
+    rows = current.select_related("cached_counts").defer("user_quantiles", "account_quantiles")
+    return {score_set.pk: score_set for score_set in rows}
+
+
+def _request_standard_orders(large_sets: dict[int, ScoreSet]) -> None:
+    existing = StoredOrder.objects.filter(score_set__in=large_sets)
+    has_order = set(existing.values_list("score_set_id", "scope", "column"))
+    missing = [
+        _new_order(score_set, get_kind(scope), column)
+        for score_set in large_sets.values()
+        for scope in BOTH_SCOPES
+        if is_large(score_set, get_kind(scope))
+        for column in standard_columns(scope)
+        if (score_set.pk, scope, column) not in has_order
+    ]
+    StoredOrder.objects.bulk_create(missing, ignore_conflicts=True)
+
+
+def _delete_unused(now: datetime) -> None:
+    unused = StoredOrder.objects.filter(
+        column__startswith=TRAIT_PREFIX, used_at__lt=now - TRAIT_RETENTION
+    )
+    for order in unused:
+        _delete(order)
+
+
+def _rest_until(order: StoredOrder) -> datetime:
+    assert order.computed_at is not None
+    return order.computed_at + timedelta(seconds=order.seconds / MAX_TIME_SHARE)
+
+
+def _is_awaited(order: StoredOrder) -> bool:
+    """Whether somebody wants to read the order and cannot yet."""
+    return order.computed_at is None and order.used_at is not None
+
+
+def _urgency(order: StoredOrder, now: datetime) -> tuple[bool, float]:
+    """Awaited orders first, then those that have been due longest."""
+    return not _is_awaited(order), _due_at(order, now).timestamp() if order.computed_at else 0.0
+
+
+def _due_at(order: StoredOrder, now: datetime) -> datetime:
+    assert order.computed_at is not None
+    is_used = order.used_at is not None and now < order.used_at + FRESH_AFTER_USE
+    return order.computed_at + (MIN_INTERVAL if is_used else UNUSED_INTERVAL)
+
+
+def _is_due(order: StoredOrder, score_set: ScoreSet, now: datetime) -> bool:
+    if order.computed_at is None:
+        return True
+    # Scores and traits that change make the cached counts stale, too.
+    counts: CachedCounts = score_set.cached_counts
+    is_changed = score_set.cached_counts_stale or counts.counted_at > order.computed_at
+    return is_changed and now >= _due_at(order, now)
+
+
+# --- Computing ------------------------------------------------------------------------------
+
+
+def try_compute(order: StoredOrder, score_set: ScoreSet, now: datetime) -> float:
+    """Compute the order; return the seconds that this took.
+
+    After a timeout the version before stays, and the next attempt is as far away as after a
+    computation that took that long. Skips a product that another worker scores.
+    """
+    started = time.monotonic()
+    try:
+        with transaction.atomic(durable=True):
+            # Nobody forgets a subject or deletes the set meanwhile.
+            if not locks.try_lock_scoring(order.product_id):
+                return 0.0
+            with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
+                _compute(order.pk, score_set, now, started)
+    except sql.StatementTimeout:
+        logger.warning("Computing stored order %d took too long.", order.pk)
+        StoredOrder.objects.filter(pk=order.pk).update(
+            computed_at=now, seconds=STATEMENT_TIMEOUT_SECONDS
+        )
+    return time.monotonic() - started
+
+
+# Enough to sort a million rows in memory.
+_SORT_IN_MEMORY: LiteralString = "SET LOCAL work_mem = '64MB'"
+_COPY_CHUNKS: LiteralString = """
+    COPY engagement_orderchunk (product_id, order_id, version, number, ids)
+    FROM STDIN (FORMAT BINARY)
+"""
+
+
+def _compute(order_id: int, score_set: ScoreSet, now: datetime, started: float) -> None:
+    order = StoredOrder.objects.select_for_update(no_key=True).filter(pk=order_id).first()
+    is_current = ScoreSet.objects.filter(pk=score_set.pk, state=ScoreSet.State.CURRENT).exists()
+    if order is None or not is_current:
+        return
+    ids, present_count = _sorted_ids(score_set, get_kind(order.scope), order.column)
+    version = order.version + 1
+    chunks = (
+        (order.product_id, order.pk, version, number, ids[start : start + CHUNK_SIZE].tolist())
+        for number, start in enumerate(range(0, len(ids), CHUNK_SIZE))
+    )
+    sql.copy(_COPY_CHUNKS, ["int8", "int8", "int8", "int4", "int8[]"], chunks)
+    stored_chunks = OrderChunk.objects.filter(product=order.product_id, order=order)
+    stored_chunks.filter(version__lt=order.version).delete()
+    StoredOrder.objects.filter(pk=order.pk).update(
+        version=version,
+        row_count=len(ids),
+        present_count=present_count,
+        previous_row_count=order.row_count,
+        previous_present_count=order.present_count,
+        computed_at=now,
+        seconds=time.monotonic() - started,
+    )
+
+
+def _sorted_ids(score_set: ScoreSet, kind: SubjectKind, column: str) -> tuple["array[int]", int]:
+    """The ids in ascending order, and how many of them have a value."""
+    is_present = ExpressionWrapper(Q(sort_key__isnull=False), BooleanField())
+    rows = sorted_rows(score_set, kind, column, descending=False)
+    query = rows.annotate(is_present=is_present).values_list(kind.id_column, "is_present").query
+    sql.execute(_SORT_IN_MEMORY)
+    ids, present_count = array("q"), 0
+    for id, has_value in sql.stream(*query.sql_with_params(), at_once=20_000):
+        ids.append(id)
+        present_count += has_value
+    return ids, present_count
+
+
+# --- Deleting -------------------------------------------------------------------------------
+
+
+def delete_order_of(score_set: ScoreSet) -> bool:
+    """Delete one of the set's orders; return whether there was one."""
+    order = StoredOrder.objects.filter(score_set=score_set).first()
+    if order is not None:
+        _delete(order)
+    return order is not None
+
+
+def remove_subject(product_id: int, scope: str, subject_id: int) -> None:
+    """Remove a forgotten subject's id from all orders."""
+    orders = StoredOrder.objects.filter(product=product_id, scope=scope)
+    chunks = OrderChunk.objects.filter(
+        product=product_id, order__in=list(orders.values_list("pk", flat=True))
+    )
+    chunks.filter(ids__contains=[subject_id]).update(
+        ids=Func(F("ids"), Value(subject_id), Value(0), function="array_replace")
+    )
+
+
+def _delete(order: StoredOrder) -> None:
+    # Naming the product lets the key find the chunks.
+    OrderChunk.objects.filter(product=order.product_id, order=order).delete()
+    StoredOrder.objects.filter(pk=order.pk).delete()

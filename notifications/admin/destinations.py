@@ -1,0 +1,260 @@
+"""The admin pages of destinations."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.utils.html import format_html
+from django.views.decorators.debug import sensitive_post_parameters
+
+from engagement.admin.pages import ExtraView, PageAction, PageAdmin
+from engagement.admin.scoping import ProductFilter
+from engagement.core.fields import DecryptionError
+from engagement.models import Product
+from notifications import verification
+from notifications.admin.forms import DestinationForm
+from notifications.delivery import outcomes, signing
+from notifications.models import Destination, OutboxMessage, Subscription
+from notifications.texts import describe_subscription
+
+State, Kind = Destination.State, Destination.Kind
+# The session says whose secret the next page shows, never the secret.
+SESSION_KEY = "destination_secret_to_be_shown"
+LISTED_MESSAGES = 10
+STATE_LEVELS = {State.UNVERIFIED: "warning", State.ACTIVE: "good", State.PAUSED: "bad"}
+
+
+@admin.register(Destination)
+class DestinationAdmin(PageAdmin):
+    form = DestinationForm
+    list_display = ["name", "kind", "address_hint", "state_label", "product"]
+    list_filter = [("product", ProductFilter), "kind", "state"]
+    list_select_related = ["product"]
+    search_fields = ["name"]
+    ordering = ["product__name", "product_id", "name", "id"]
+    sortable_by = ()
+    actions = None
+    change_form_template = "admin/notifications/destination.html"
+    extra_views = (
+        ExtraView("test", permission="change", methods=("POST",)),
+        ExtraView("rotate", permission="change", methods=("POST",)),
+        ExtraView("end_rotation", permission="change", methods=("POST",)),
+        ExtraView("pause", permission="change", methods=("POST",)),
+    )
+
+    class Media:
+        css: ClassVar[dict[str, list[str]]] = {"all": ["notifications/notifications.css"]}
+
+    # --- The list and the form ----------------------------------------------------------------
+
+    @admin.display(description="state")
+    def state_label(self, destination: Destination) -> str:
+        return destination.get_state_display()
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        columns = list(super().get_list_display(request))
+        if "product__id__exact" in request.GET:
+            columns.remove("product")
+        return columns
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        if obj is None:
+            names = ["product", "kind", "name", "address"]
+            return [*names, "digest"] if _chosen_kind(request) == Kind.EMAIL else names
+        fields = ["name", "kind", "address_hint"]
+        if not self.has_change_permission(request, obj):
+            return [*fields, "digest"] if obj.kind == Kind.EMAIL else fields
+        return ["name", "kind", "address", *(["digest"] if obj.kind == Kind.EMAIL else [])]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        return ["kind", "address_hint"] if obj else []
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        # The form declares the address itself.
+        fields = ["name", "digest"] if change else ["product", "kind", "name", "digest"]
+        return super().get_form(request, obj, change, **{**kwargs, "fields": fields})
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method != "POST" and not _chosen_kind(request):
+            return self._choose_view(request)
+        return super().add_view(request, form_url, extra_context)
+
+    def _choose_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask for the kind of a new destination."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        product = Destination._meta.get_field("product")
+        choices: Any = self.formfield_for_foreignkey(product, request)
+        products: QuerySet[Product] = choices.queryset
+        return self.render_page(
+            request,
+            "admin/notifications/choose_destination.html",
+            "Add destination",
+            products=products,
+            chosen=request.GET.get("product") or request.GET.get("product__id__exact"),
+            kinds=[(kind, label) for kind, label in Kind.choices if _is_offered(kind)],
+        )
+
+    @method_decorator(sensitive_post_parameters("address"))
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        # Without the admin's transaction: the receiver may take long to respond.
+        return self._changeform_view(  # type: ignore[attr-defined]
+            request, object_id, form_url, extra_context
+        )
+
+    def save_model(self, request: HttpRequest, obj: Destination, form: Any, change: bool) -> None:
+        assert isinstance(form, DestinationForm)
+        fields = form.apply(request.build_absolute_uri("/").rstrip("/"))
+        if change:
+            obj.save(update_fields=[*fields, *set(form.changed_data) - {"address"}])
+        else:
+            obj.save()
+            if obj.kind == Kind.WEBHOOK:
+                request.session[SESSION_KEY] = obj.pk
+        if form.has_new_address:
+            self._test(request, obj)
+
+    def response_add(
+        self, request: HttpRequest, obj: Destination, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        return redirect(self.view_url("change", obj))
+
+    def response_change(self, request: HttpRequest, obj: Destination) -> HttpResponse:
+        return redirect(self.view_url("change", obj))
+
+    def delete_model(self, request: HttpRequest, obj: Destination) -> None:
+        # Its messages go with the next maintenance.
+        Destination.objects.filter(pk=obj.pk).delete()
+
+    # --- The page -----------------------------------------------------------------------------
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        if request.method == "GET" and str(request.session.get(SESSION_KEY)) == object_id:
+            del request.session[SESSION_KEY]
+            destination = self.get_object(request, object_id)
+            if destination and self.has_change_permission(request, destination):
+                self._show_secret(request, destination)
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def _show_secret(self, request: HttpRequest, destination: Destination) -> None:
+        try:
+            secret = destination.secret_list()[0]
+        except DecryptionError as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return
+        text = format_html(
+            "The signing secret: <code class='secret' data-copy>{}</code> It is shown only now. "
+            "Your endpoint needs it to verify requests.",
+            secret,
+        )
+        self.message_user(request, text, messages.SUCCESS)
+
+    def page_actions(self, request: HttpRequest, obj: Destination) -> Sequence[PageAction]:
+        if not self.has_change_permission(request, obj):
+            return []
+        label = {
+            State.UNVERIFIED: "Verify",
+            State.ACTIVE: "Send a test",
+            State.PAUSED: "Test and resume",
+        }[State(obj.state)]
+        actions = [PageAction(label, self.view_url("test", obj), post=True)]
+        if obj.kind == Kind.WEBHOOK:
+            name, text = ("rotate", "Rotate secret")
+            if len(obj.secret_list()) > 1:
+                name, text = ("end_rotation", "Remove old secret")
+            actions.append(PageAction(text, self.view_url(name, obj), post=True))
+        if obj.state == State.ACTIVE:
+            actions.append(PageAction("Pause", self.view_url("pause", obj), post=True))
+        return actions
+
+    def page_context(self, request: HttpRequest, obj: Destination) -> dict[str, Any]:
+        related = ("segment", "filter_segment", "workspace")
+        subscriptions = Subscription.objects.filter(destination=obj).select_related(*related)
+        log = OutboxMessage.objects.filter(destination=obj)
+        return {
+            "destination": obj,
+            "level": STATE_LEVELS[State(obj.state)],
+            "subscriptions": [(each, describe_subscription(each)) for each in subscriptions],
+            "log": log.order_by("-id")[:LISTED_MESSAGES],
+            "waiting": log.filter(state=OutboxMessage.State.WAITING).count(),
+            "has_two_secrets": obj.kind == Kind.WEBHOOK and len(obj.secret_list()) > 1,
+        }
+
+    # --- Buttons ------------------------------------------------------------------------------
+
+    def test_view(self, request: HttpRequest, destination: Destination) -> HttpResponseBase:
+        self._test(request, destination)
+        return redirect(self.view_url("change", destination))
+
+    def _test(self, request: HttpRequest, destination: Destination) -> None:
+        is_confirmed_by_link = destination.kind == Kind.EMAIL and destination.state != State.ACTIVE
+        result = verification.send_test(destination.pk, timezone.now())
+        if not result.is_delivered:
+            text = f"The test failed. {outcomes.describe(result)}"
+            self.message_user(request, text, messages.ERROR)
+        elif is_confirmed_by_link:
+            text = f"A link was sent to {destination.address_hint}. It is valid for seven days."
+            self.message_user(request, text, messages.SUCCESS)
+        else:
+            text = f"{destination} accepted the test in {result.seconds:.1f} seconds."
+            self.message_user(request, text, messages.SUCCESS)
+
+    def rotate_view(self, request: HttpRequest, destination: Destination) -> HttpResponseBase:
+        """Sign with a new secret, too."""
+        secrets = [signing.generate_secret(), *destination.secret_list()]
+        destination.signing_secrets = " ".join(secrets[: signing.MAX_SECRETS])
+        destination.save(update_fields=["signing_secrets"])
+        self.log_change(request, destination, "Rotated the signing secret.")
+        request.session[SESSION_KEY] = destination.pk
+        text = "Requests are now signed with both secrets, until you remove the old one."
+        self.message_user(request, text, messages.WARNING)
+        return redirect(self.view_url("change", destination))
+
+    def end_rotation_view(self, request: HttpRequest, destination: Destination) -> HttpResponseBase:
+        destination.signing_secrets = destination.secret_list()[0]
+        destination.save(update_fields=["signing_secrets"])
+        self.log_change(request, destination, "Removed the old signing secret.")
+        self.message_user(request, "The old secret is removed.", messages.SUCCESS)
+        return redirect(self.view_url("change", destination))
+
+    def pause_view(self, request: HttpRequest, destination: Destination) -> HttpResponseBase:
+        active = Destination.objects.filter(pk=destination.pk, state=State.ACTIVE)
+        if active.update(state=State.PAUSED, pause_reason=f"Paused by {request.user}."):
+            self.log_change(request, destination, "Paused.")
+            text = "Nothing is sent until you resume it. Messages wait."
+            self.message_user(request, text, messages.SUCCESS)
+        return redirect(self.view_url("change", destination))
+
+
+def _chosen_kind(request: HttpRequest) -> str:
+    kind = request.POST.get("kind") or request.GET.get("kind", "")
+    return kind if kind in Kind.values else ""
+
+
+def _is_offered(kind: str) -> bool:
+    """Email needs a mail server."""
+    return kind != Kind.EMAIL or settings.HAS_EMAIL

@@ -1,0 +1,168 @@
+"""The admin pages of subscriptions."""
+
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import urlencode
+
+from engagement.admin.pages import PageAdmin
+from engagement.admin.scoping import ProductFilter
+from engagement.models import Workspace
+from notifications.admin.forms import SubscriptionForm
+from notifications.models import Destination, OutboxMessage, Subscription
+from notifications.texts import describe_subscription
+from notifications.triggers import TRIGGERS, Trigger
+from notifications.watching import conditions
+from notifications.watching.insights import insight_choices
+from notifications.watching.watches import assign_watch
+
+LISTED_MESSAGES = 10
+
+
+@admin.register(Subscription)
+class SubscriptionAdmin(PageAdmin):
+    form = SubscriptionForm
+    list_display = ["text", "destination", "state_label", "workspace", "product"]
+    list_display_links = ["text"]
+    list_filter = [("product", ProductFilter), "trigger", "is_enabled"]
+    list_select_related = ["product", "workspace", "segment", "filter_segment", "destination"]
+    ordering = ["product__name", "product_id", "id"]
+    sortable_by = ()
+    actions = None
+    change_form_template = "admin/notifications/subscription.html"
+
+    class Media:
+        css: ClassVar[dict[str, list[str]]] = {"all": ["notifications/notifications.css"]}
+
+    # --- The list -----------------------------------------------------------------------------
+
+    @admin.display(description="tells when")
+    def text(self, subscription: Subscription) -> str:
+        return describe_subscription(subscription)
+
+    @admin.display(description="state")
+    def state_label(self, subscription: Subscription) -> str:
+        if not subscription.is_enabled:
+            return "Disabled"
+        state = Destination.State(subscription.destination.state)
+        if state == Destination.State.ACTIVE:
+            return "On" if subscription.started_at else "Starting"
+        return f"Destination is {state.label.lower()}"
+
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        columns = list(super().get_list_display(request))
+        if "product__id__exact" in request.GET:
+            columns.remove("product")
+        return columns
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        return super().get_queryset(request).select_related(*self.list_select_related)
+
+    # --- The form -----------------------------------------------------------------------------
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        trigger = obj.trigger if obj else _chosen_trigger(request)
+        parameters = TRIGGERS[Trigger(trigger)].parameters if trigger in TRIGGERS else ()
+        names = [name for name in SubscriptionForm.Meta.fields if name not in _CONDITIONAL]
+        names[2:2] = [name for name in _CONDITIONAL if name in parameters]
+        if obj is None:
+            return names
+        return [name for name in names if name not in ("workspace", "trigger")]
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        is_chosen = request.GET.get("workspace") and _chosen_trigger(request)
+        if request.method != "POST" and not is_chosen:
+            return self._choose_view(request)
+        return super().add_view(request, form_url, extra_context)
+
+    def _choose_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask for the trigger and the workspace of a new subscription."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        field = Subscription._meta.get_field("workspace")
+        choices: Any = self.formfield_for_foreignkey(field, request)
+        workspaces: QuerySet[Workspace] = choices.queryset.select_related("product")
+        product = request.GET.get("product", "")
+        if product.isdecimal():
+            workspaces = workspaces.filter(product=int(product))
+        return self.render_page(
+            request,
+            "admin/notifications/choose_subscription.html",
+            "Add subscription",
+            workspaces=workspaces,
+            groups=_trigger_groups(),
+        )
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any | None = None,
+    ) -> HttpResponse:
+        form = context["adminform"].form
+        if add and not form.is_chosen:
+            # Only a made-up URL lacks a valid workspace.
+            raise Http404
+        context["subscription"] = form.instance
+        response = super().render_change_form(request, context, add, change, form_url, obj)
+        if obj is not None:
+            context["title"] = describe_subscription(obj)
+        return response
+
+    def page_context(self, request: HttpRequest, obj: Subscription) -> dict[str, Any]:
+        log = OutboxMessage.objects.filter(subscription=obj).order_by("-id")
+        return {
+            "title": describe_subscription(obj),
+            "log": log[:LISTED_MESSAGES],
+            "state_label": self.state_label(obj),
+        }
+
+    def save_model(self, request: HttpRequest, obj: Subscription, form: Any, change: bool) -> None:
+        obj.save()
+        if form.is_about_something_else:
+            assign_watch(obj)
+
+    def response_add(
+        self, request: HttpRequest, obj: Subscription, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        return self._to_list(request, obj)
+
+    def response_change(self, request: HttpRequest, obj: Subscription) -> HttpResponse:
+        return self._to_list(request, obj)
+
+    def _to_list(self, request: HttpRequest, obj: Subscription) -> HttpResponse:
+        """Redirect to the subscriptions of the product."""
+        text = f"{obj.destination} is told: {describe_subscription(obj)}."
+        self.message_user(request, text, messages.SUCCESS)
+        query = urlencode({"product__id__exact": obj.product_id})
+        return redirect(f"{self.view_url('changelist')}?{query}")
+
+
+_CONDITIONAL = ["scope", "segment", "insight", "direction", "threshold"]
+_CONDITIONAL += ["filter_segment", "tells_changed_rules"]
+
+
+def _chosen_trigger(request: HttpRequest) -> str:
+    trigger = request.POST.get("trigger") or request.GET.get("trigger", "")
+    return trigger if trigger in Trigger.values else ""
+
+
+def _trigger_groups() -> list[tuple[str, list[tuple[str, str]]]]:
+    """The triggers to choose from, in groups."""
+    needs_insights = {Trigger.INSIGHT_STARTED, Trigger.INSIGHT_ENDED}
+    offered = [each for each in Trigger if each not in needs_insights or insight_choices()]
+    subjects = [each for each in offered if not TRIGGERS[each].is_about_product]
+    products = [each for each in offered if conditions.has_source(each)]
+    return [
+        ("Users and accounts", [(each.value, each.label) for each in subjects]),
+        ("Data and connections", [(each.value, each.label) for each in products]),
+    ]

@@ -1,0 +1,147 @@
+"""What follows an attempt: the log, the next attempt, and the pause of a dead destination."""
+
+import random
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, QuerySet
+
+from notifications.delivery.requests import Result
+from notifications.models import Delivery, Destination, OutboxMessage
+
+# The time after the first failed attempt, and how much longer each further one takes.
+FIRST_BACKOFF = timedelta(seconds=5)
+BACKOFF_FACTOR = 3
+MAX_BACKOFF = timedelta(hours=1)
+# A message waits less: its destination may be back.
+MAX_MESSAGE_BACKOFF = timedelta(minutes=15)
+# Each pause is up to this share longer, so that not all are tried again at the same moment.
+JITTER = 0.25
+# After failing for this long, a message is given up and a destination is paused.
+GIVE_UP_AFTER = timedelta(hours=24)
+# The receiver says that it will never take a webhook again.
+GONE = 410
+
+State = OutboxMessage.State
+
+
+def record(
+    destination: Destination,
+    lease: UUID,
+    messages: Sequence[OutboxMessage],
+    result: Result,
+    now: datetime,
+) -> bool:
+    """Record what became of an attempt, in one transaction. Returns whether to continue with the
+    destination's next message."""
+    with transaction.atomic():
+        own = Destination.objects.select_for_update(no_key=True)
+        locked = own.filter(pk=destination.pk, lease=lease).first()
+        log_attempt(messages, result, now)
+        has_given_up = False
+        if result.is_delivered:
+            _set_delivered(messages, now)
+        else:
+            has_given_up = _schedule_retry(messages, locked, now)
+        if locked is None:
+            # Another worker took over, because this one seemed to be dead.
+            return False
+        if result.is_delivered or (has_given_up and result.status != GONE):
+            # Of a destination that works, only these messages failed.
+            _clear_failures(locked)
+        else:
+            _note_failure(locked, result, now)
+    return result.is_delivered
+
+
+def log_attempt(messages: Sequence[OutboxMessage], result: Result, now: datetime) -> None:
+    """Write the attempt into the delivery log."""
+    Delivery.objects.bulk_create(
+        Delivery(
+            product_id=message.product_id,
+            message_id=message.pk,
+            attempted_at=now,
+            outcome=result.outcome,
+            status=result.status,
+            seconds=result.seconds,
+            error=result.error,
+            response=result.response,
+        )
+        for message in messages
+    )
+
+
+def _set_delivered(messages: Sequence[OutboxMessage], now: datetime) -> None:
+    _waiting(messages).update(state=State.DELIVERED, finished_at=now, attempts=F("attempts") + 1)
+
+
+def _waiting(messages: Sequence[OutboxMessage]) -> QuerySet[OutboxMessage]:
+    pks = [message.pk for message in messages]
+    return OutboxMessage.objects.filter(pk__in=pks, state=State.WAITING)
+
+
+def _schedule_retry(
+    messages: Sequence[OutboxMessage],
+    destination: Destination | None,
+    now: datetime,
+) -> bool:
+    """Have the messages tried again later, or give them up after a day in which the destination
+    accepted others. Returns whether any were given up."""
+    has_given_up = False
+    for message in messages:
+        first = message.first_attempt_at or now
+        fields = {
+            "attempts": message.attempts + 1,
+            "first_attempt_at": first,
+            "next_attempt_at": now + min(backoff(message.attempts + 1), MAX_MESSAGE_BACKOFF),
+        }
+        works_otherwise = destination is not None and (
+            destination.failing_since is None or destination.failing_since > first
+        )
+        if now >= first + GIVE_UP_AFTER and works_otherwise:
+            fields |= {"state": State.FAILED, "finished_at": now}
+            has_given_up = True
+        _waiting([message]).update(**fields)
+    return has_given_up
+
+
+def backoff(failures: int) -> timedelta:
+    """The pause after that many failures in a row."""
+    exponent = min(failures - 1, 20)
+    factor: int = BACKOFF_FACTOR**exponent
+    pause = min(MAX_BACKOFF, FIRST_BACKOFF * factor)
+    return pause * (1 + random.random() * JITTER)
+
+
+def _clear_failures(destination: Destination) -> None:
+    if destination.failures:
+        destination.failures = 0
+        destination.failing_since = destination.retry_at = None
+        destination.save(update_fields=["failures", "failing_since", "retry_at"])
+
+
+def _note_failure(destination: Destination, result: Result, now: datetime) -> None:
+    destination.failures += 1
+    destination.failing_since = destination.failing_since or now
+    asked = timedelta(seconds=result.retry_after or 0)
+    destination.retry_at = now + max(backoff(destination.failures), min(asked, MAX_BACKOFF))
+    if result.status == GONE:
+        _pause(destination, "The receiver answered 410: it no longer wants these messages.")
+    elif now >= destination.failing_since + GIVE_UP_AFTER:
+        _pause(destination, f"Every attempt has failed for 24 hours. {describe(result)}")
+    fields = ["failures", "failing_since", "retry_at", "state", "pause_reason"]
+    destination.save(update_fields=fields)
+
+
+def _pause(destination: Destination, reason: str) -> None:
+    if destination.state == Destination.State.ACTIVE:
+        destination.state, destination.pause_reason = Destination.State.PAUSED, reason
+
+
+def describe(result: Result) -> str:
+    """What was wrong with an attempt, as a sentence."""
+    if result.status is None:
+        return result.error
+    return f"The receiver answered {result.status}. {result.error}".strip()

@@ -1,0 +1,57 @@
+"""How long the outbox and the delivery log are kept."""
+
+from datetime import datetime, timedelta
+from typing import LiteralString
+
+from django.conf import settings
+
+from engagement.database import sql
+from notifications.watching.sweep import delete_members
+
+ROWS_PER_STATEMENT = 20_000
+
+_DELETE_DELIVERIES: LiteralString = """
+    DELETE FROM notifications_delivery WHERE id = ANY(ARRAY(
+        SELECT d.id FROM notifications_delivery d
+        WHERE d.attempted_at < %(before)s LIMIT %(rows)s))
+"""
+_DELETE_MESSAGES: LiteralString = """
+    DELETE FROM notifications_outboxmessage WHERE id = ANY(ARRAY(
+        SELECT m.id FROM notifications_outboxmessage m
+        WHERE m.created_at < %(before)s LIMIT %(rows)s))
+"""
+# Messages to a destination that was deleted.
+_DELETE_ORPHANS: LiteralString = """
+    DELETE FROM notifications_outboxmessage WHERE id = ANY(ARRAY(
+        SELECT m.id FROM notifications_outboxmessage m
+        WHERE NOT EXISTS (
+            SELECT FROM notifications_destination d WHERE d.id = m.destination_id)
+        LIMIT %(rows)s))
+"""
+# Walks the key from watch to watch.
+_ORPHANED_WATCHES: LiteralString = """
+    WITH RECURSIVE watches AS (
+        (SELECT product_id, watch_id FROM notifications_watchedmember
+         ORDER BY product_id, watch_id LIMIT 1)
+        UNION ALL
+        SELECT following.product_id, following.watch_id
+        FROM watches w
+        CROSS JOIN LATERAL (
+            SELECT m.product_id, m.watch_id FROM notifications_watchedmember m
+            WHERE (m.product_id, m.watch_id) > (w.product_id, w.watch_id)
+            ORDER BY m.product_id, m.watch_id LIMIT 1) AS following)
+    SELECT product_id, watch_id FROM watches
+    WHERE NOT EXISTS (SELECT FROM notifications_watch w WHERE w.id = watch_id)
+"""
+
+
+def maintain(now: datetime) -> None:
+    """Delete what is past its retention, and what deleted rows have left. Safe to repeat."""
+    before = now - timedelta(days=settings.NOTIFICATION_RETENTION_DAYS)
+    parameters = {"before": before, "rows": ROWS_PER_STATEMENT}
+    for statement in (_DELETE_DELIVERIES, _DELETE_MESSAGES, _DELETE_ORPHANS):
+        while sql.execute(statement, parameters) == ROWS_PER_STATEMENT:
+            pass
+    for product_id, watch_id in sql.fetch(_ORPHANED_WATCHES):
+        while delete_members(product_id, watch_id):
+            pass

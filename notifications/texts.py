@@ -1,0 +1,50 @@
+"""Subscriptions in words."""
+
+from notifications.models import Subscription
+from notifications.triggers import Trigger
+from notifications.watching.insights import insight_label
+from notifications.watching.watches import tells_entered
+
+
+def describe_subscription(subscription: Subscription) -> str:
+    """What the subscription tells of, for example “Accounts enter Ice Cold”."""
+    subjects = _subjects(subscription)
+    threshold = f"{subscription.threshold or 0:g}"
+    match subscription.trigger:
+        case Trigger.SEGMENT_ENTERED:
+            text = f"{subjects} enter {subscription.segment}"
+        case Trigger.SEGMENT_LEFT:
+            text = f"{subjects} leave {subscription.segment}"
+        case Trigger.SCORE_CROSSED if tells_entered(subscription):
+            text = f"Scores of {subjects.lower()} rise to {threshold} or more"
+        case Trigger.SCORE_CROSSED:
+            text = f"Scores of {subjects.lower()} fall below {threshold}"
+        case Trigger.SCORE_MOVED:
+            verb = "rise" if subscription.direction == "up" else "fall"
+            text = f"Scores of {subjects.lower()} {verb} by {threshold} points or more"
+        case Trigger.INSIGHT_STARTED:
+            text = f"Accounts get the insight “{insight_label(subscription.insight)}”"
+        case Trigger.INSIGHT_ENDED:
+            text = f"Accounts lose the insight “{insight_label(subscription.insight)}”"
+        case Trigger.ACCOUNT_FIRST_EVENT:
+            text = "New accounts have a first event"
+        case Trigger.TOKEN_EXPIRING:
+            text = f"The marketplace token expires within {threshold} days"
+        case Trigger.QUARANTINE:
+            text = f"Quarantine holds {threshold} or more messages"
+        case Trigger.DROPS_RATE:
+            text = f"{threshold}% or more of the messages of an hour are dropped"
+        case Trigger.REFUSED_RATE:
+            text = f"{threshold}% or more of the requests of an hour are refused"
+        case Trigger.INBOX_OLD:
+            text = f"A message waits for {threshold} minutes or more"
+        case _:
+            text = str(subscription.get_trigger_display())
+    if subscription.filter_segment is not None:
+        text += f", if in {subscription.filter_segment}"
+    return text
+
+
+def _subjects(subscription: Subscription) -> str:
+    scope = subscription.segment.scope if subscription.segment else subscription.scope
+    return "Users" if scope == "user" else "Accounts"

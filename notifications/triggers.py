@@ -1,0 +1,106 @@
+"""The triggers of subscriptions: what each is about, and which parameters it has."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from django.db import models
+
+Parameter: TypeAlias = str
+
+
+class Trigger(models.TextChoices):
+    SEGMENT_ENTERED = "segment_entered", "Enters a segment"
+    SEGMENT_LEFT = "segment_left", "Leaves a segment"
+    SCORE_CROSSED = "score_crossed", "Score crosses a value"
+    SCORE_MOVED = "score_moved", "Score moves by a number of points"
+    INSIGHT_STARTED = "insight_started", "Insight appears"
+    INSIGHT_ENDED = "insight_ended", "Insight ends"
+    ACCOUNT_FIRST_EVENT = "account_first_event", "First event of a new account"
+    CONNECTION_NEEDS_AUTHENTICATION = (
+        "connection_needs_authentication",
+        "Marketplace connection needs new credentials",
+    )
+    TOKEN_EXPIRING = "token_expiring", "Marketplace token expires soon"
+    SYNC_FAILED = "sync_failed", "License sync fails"
+    QUARANTINE = "quarantine", "Messages are in quarantine"
+    DROPS_RATE = "drops_rate", "Many messages are dropped"
+    REFUSED_RATE = "refused_rate", "Many requests are refused"
+    INBOX_OLD = "inbox_old", "Messages wait in the inbox"
+
+
+@dataclass(frozen=True)
+class TriggerInfo:
+    """``parameters`` are the subscription's fields that the trigger uses. ``type`` is the type of
+    its messages. ``unit`` explains the threshold, ``default`` suggests one, and ``bounds`` limits
+    it. ``ends`` says that the end of a condition is told, too."""
+
+    type: str
+    parameters: tuple[Parameter, ...] = ()
+    unit: str = ""
+    default: float | None = None
+    bounds: tuple[float, float] = (0, 1_000_000)
+    ends: bool = False
+
+    @property
+    def is_about_product(self) -> bool:
+        """Whether it is about the product and not about users or accounts."""
+        return "workspace" not in self.parameters
+
+
+_SUBJECTS = ("workspace", "filter_segment", "tells_changed_rules")
+
+TRIGGERS: dict[Trigger, TriggerInfo] = {
+    Trigger.SEGMENT_ENTERED: TriggerInfo("segment.entered", ("segment", *_SUBJECTS)),
+    Trigger.SEGMENT_LEFT: TriggerInfo("segment.left", ("segment", *_SUBJECTS)),
+    Trigger.SCORE_CROSSED: TriggerInfo(
+        "score.crossed",
+        ("scope", "direction", "threshold", *_SUBJECTS),
+        unit="a score from 0 to 100",
+        default=50,
+        bounds=(0.1, 100),
+    ),
+    Trigger.SCORE_MOVED: TriggerInfo(
+        "score.moved",
+        ("scope", "direction", "threshold", *_SUBJECTS),
+        unit="points within one period of the workspace",
+        default=20,
+        bounds=(0.1, 100),
+    ),
+    Trigger.INSIGHT_STARTED: TriggerInfo("insight.started", ("insight", *_SUBJECTS)),
+    Trigger.INSIGHT_ENDED: TriggerInfo("insight.ended", ("insight", *_SUBJECTS)),
+    Trigger.ACCOUNT_FIRST_EVENT: TriggerInfo("account.first_event", _SUBJECTS),
+    Trigger.CONNECTION_NEEDS_AUTHENTICATION: TriggerInfo(
+        "connection.needs_authentication", ends=True
+    ),
+    Trigger.TOKEN_EXPIRING: TriggerInfo(
+        "connection.token_expiring", ("threshold",), "days before the end", 30, (1, 365)
+    ),
+    Trigger.SYNC_FAILED: TriggerInfo("connection.sync_failed", ends=True),
+    Trigger.QUARANTINE: TriggerInfo(
+        "ingestion.quarantine", ("threshold",), "messages in quarantine", 1, (1, 1e9), ends=True
+    ),
+    Trigger.DROPS_RATE: TriggerInfo(
+        "ingestion.drops",
+        ("threshold",),
+        "percent of the messages of this hour and the one before",
+        5,
+        (0.1, 100),
+        ends=True,
+    ),
+    Trigger.REFUSED_RATE: TriggerInfo(
+        "ingestion.refused",
+        ("threshold",),
+        "percent of the requests of this hour and the one before",
+        5,
+        (0.1, 100),
+        ends=True,
+    ),
+    Trigger.INBOX_OLD: TriggerInfo(
+        "ingestion.inbox_old",
+        ("threshold",),
+        "minutes that the oldest message has waited",
+        5,
+        (1, 10_000),
+        ends=True,
+    ),
+}

@@ -1,0 +1,51 @@
+"""Conditions of a product, such as an old inbox. Other apps know whether they hold."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from engagement.models import Product
+from notifications.models import Subscription, Watch
+from notifications.triggers import TRIGGERS, Trigger
+from notifications.watching import outbox
+from notifications.watching.changes import Changes, store_members, stored_ids
+from notifications.watching.payloads import Condition
+
+# Returns the condition, or None if it does not hold. The number is the subscription's threshold.
+ConditionSource = Callable[[Product, float, datetime], Condition | None]
+_sources: dict[Trigger, ConditionSource] = {}
+
+
+def register_source(trigger: Trigger, source: ConditionSource) -> None:
+    """Have *source* say whether the trigger's condition holds. Other apps are not imported here."""
+    _sources[trigger] = source
+
+
+def has_source(trigger: Trigger) -> bool:
+    return trigger in _sources
+
+
+def sweep_condition(watch: Watch, subscriptions: Sequence[Subscription], now: datetime) -> None:
+    """Store whether the condition holds, and write messages if that changed.
+
+    Works in the caller's transaction. The first look tells nobody that all is well, but does tell
+    of a condition that holds already.
+    """
+    trigger = Trigger(subscriptions[0].trigger)
+    source = _sources.get(trigger)
+    if source is None:
+        return
+    condition = source(watch.product, subscriptions[0].threshold or 0, now)
+    has_held = bool(stored_ids(watch))
+    changes = Changes()
+    if condition and not has_held:
+        changes.entered.append(watch.product_id)
+    elif has_held and not condition:
+        changes.left.append(watch.product_id)
+    store_members(watch, changes)
+    for subscription in subscriptions:
+        is_new = subscription.started_at is None
+        if condition and (is_new or changes.entered):
+            outbox.write_condition(subscription, condition.text, condition.path, condition, now)
+        elif changes.left and not is_new and TRIGGERS[trigger].ends:
+            text = f"Resolved: {subscription.get_trigger_display().lower()}."
+            outbox.write_condition(subscription, text, "", None, now)

@@ -1,0 +1,17 @@
+"""The insights that subscriptions can be about."""
+
+from engagement.insight_kinds import INSIGHTS, InsightKind
+
+
+def insight_choices() -> list[tuple[str, str]]:
+    """Each kind with its label."""
+    return [(kind, info.label) for kind, info in INSIGHTS.items()]
+
+
+def insight_label(kind: str) -> str:
+    return dict(insight_choices()).get(kind, kind)
+
+
+def insight_kind(kind: str) -> InsightKind | None:
+    """The kind, or None if no release knows it any more."""
+    return kind if kind in INSIGHTS else None

@@ -1,0 +1,165 @@
+"""Writes messages to the outbox, in the transaction that found what they tell."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import LiteralString
+from uuid import uuid4
+
+from django.db.models import F
+
+from engagement.database import sql
+from engagement.scopes import get_kind
+from engagement.segments import members
+from notifications.delivery import digests
+from notifications.models import Destination, OutboxMessage, Subscription
+from notifications.watching import payloads
+from notifications.watching.changes import Changes
+from notifications.watching.watches import WatchedSet, tells_entered
+
+# More changes than this in one sweep become one message: for programs, and for people.
+MAX_MESSAGES, MAX_MESSAGES_TO_PEOPLE = 1_000, 20
+# The subjects that a message about many names.
+NAMED_SUBJECTS = 20
+# A destination with more waiting messages gets no further ones.
+MAX_WAITING = 10_000
+IDS_PER_QUERY = 20_000
+
+
+def write_changes(
+    subscription: Subscription, watched: WatchedSet, changes: Changes, now: datetime
+) -> int:
+    """Write the messages of the subscription about the changes. Returns how many."""
+    ids: Sequence[int] = changes.entered if tells_entered(subscription) else changes.left
+    ids = _wanted(subscription, watched, ids, now)
+    if not ids:
+        return 0
+    facts = payloads.Facts(subscription, watched, now)
+    destination = subscription.destination
+    most = MAX_MESSAGES_TO_PEOPLE if destination.is_chat else MAX_MESSAGES
+    if len(ids) > most:
+        drafts = [facts.about_many(len(ids), facts.load(ids[:NAMED_SUBJECTS]))]
+    else:
+        drafts = [facts.about(subject) for subject in facts.load(ids)]
+    return _write(subscription, destination, drafts, now)
+
+
+def write_condition(
+    subscription: Subscription,
+    text: str,
+    path: str,
+    condition: payloads.Condition | None,
+    now: datetime,
+) -> int:
+    """Write a message about a condition of the product. None means that it no longer holds."""
+    is_told = condition and _told_since(subscription, [subscription.product_id], now)
+    if is_told:
+        return 0
+    draft = payloads.about_product(subscription, text, path, condition, now)
+    return _write(subscription, subscription.destination, [draft], now)
+
+
+def draft_test(destination: Destination, now: datetime) -> OutboxMessage:
+    """A test message for the destination. The caller sends and stores it."""
+    draft = payloads.test_message(destination, now)
+    return _message(destination, None, draft, now)
+
+
+# --- Whom to tell of ------------------------------------------------------------------------
+
+
+def _wanted(
+    subscription: Subscription, watched: WatchedSet, ids: Sequence[int], now: datetime
+) -> list[int]:
+    """The subjects that exist, are in the filter's segment, and were not told of just before."""
+    wanted: list[int] = []
+    for start in range(0, len(ids), IDS_PER_QUERY):
+        chunk = list(ids[start : start + IDS_PER_QUERY])
+        chunk = _existing(watched, chunk)
+        if subscription.filter_segment is not None:
+            chunk = _in_filter(subscription, watched, chunk)
+        if subscription.quiet_hours:
+            told = _told_since(subscription, chunk, now)
+            chunk = [id for id in chunk if id not in told]
+        wanted += chunk
+    return wanted
+
+
+def _existing(watched: WatchedSet, ids: list[int]) -> list[int]:
+    """A user who was forgotten, or joined to another one, has left nothing."""
+    rows = watched.kind.model._default_manager.filter(pk__in=ids, is_identified=True)
+    return sorted(rows.values_list("pk", flat=True))
+
+
+def _in_filter(subscription: Subscription, watched: WatchedSet, ids: list[int]) -> list[int]:
+    segment = subscription.filter_segment
+    assert segment is not None
+    if segment.scope != watched.kind.scope:
+        return ids
+    kind = get_kind(segment.scope)
+    filter_ = members.members_filter(watched.score_set, members.segment_rule(segment))
+    rows = kind.engagement_rows(watched.score_set).filter(filter_)
+    rows = rows.filter(**{f"{kind.id_column}__in": ids})
+    return sorted(rows.values_list(kind.id_column, flat=True))
+
+
+_TOLD: LiteralString = """
+    SELECT DISTINCT subject_id FROM notifications_outboxmessage
+    WHERE subscription_id = %(subscription)s AND subject_id = ANY(%(subjects)b::bigint[])
+      AND created_at > %(since)s
+"""
+
+
+def _told_since(subscription: Subscription, ids: list[int], now: datetime) -> set[int]:
+    """Those of the subjects that the subscription told of within its quiet period."""
+    if not subscription.quiet_hours:
+        return set()
+    parameters = {
+        "subscription": subscription.pk,
+        "subjects": ids,
+        "since": now - timedelta(hours=subscription.quiet_hours),
+    }
+    return {subject_id for (subject_id,) in sql.fetch(_TOLD, parameters)}
+
+
+# --- Writing --------------------------------------------------------------------------------
+
+
+def _write(
+    subscription: Subscription,
+    destination: Destination,
+    drafts: Sequence[payloads.Draft],
+    now: datetime,
+) -> int:
+    waiting = OutboxMessage.objects.filter(
+        destination=destination, state=OutboxMessage.State.WAITING
+    )
+    room = max(0, MAX_WAITING - waiting[:MAX_WAITING].count())
+    kept, lost = drafts[:room], len(drafts[room:])
+    OutboxMessage.objects.bulk_create(
+        (_message(destination, subscription, draft, now) for draft in kept), batch_size=500
+    )
+    if lost:
+        Destination.objects.filter(pk=destination.pk).update(overflowed=F("overflowed") + lost)
+    return len(kept)
+
+
+def _message(
+    destination: Destination,
+    subscription: Subscription | None,
+    draft: payloads.Draft,
+    now: datetime,
+) -> OutboxMessage:
+    return OutboxMessage(
+        message_id=f"msg_{uuid4().hex}",
+        product_id=destination.product_id,
+        destination_id=destination.pk,
+        subscription_id=subscription.pk if subscription else None,
+        scope=draft.scope,
+        subject_id=draft.subject_id,
+        external_id=draft.external_id,
+        name=draft.name,
+        title=draft.title,
+        payload=draft.payload,
+        created_at=now,
+        next_attempt_at=digests.first_attempt(destination, now),
+    )

@@ -1,0 +1,224 @@
+"""The content of messages: a sentence, and what a program needs to know."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.urls import reverse
+
+from engagement.admin.subject_urls import subject_url
+from engagement.models import Account, AccountEngagement, User, UserEngagement
+from engagement.scores.metrics import compute_scores
+from notifications.models import Destination, Subscription
+from notifications.triggers import TRIGGERS, Trigger
+from notifications.watching.insights import insight_label
+from notifications.watching.watches import WatchedSet, tells_entered
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition that holds: a sentence about it, the admin page about it, and its numbers."""
+
+    text: str
+    path: str
+    numbers: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A message before it is written."""
+
+    title: str
+    payload: dict[str, Any]
+    scope: str = ""
+    subject_id: int | None = None
+    external_id: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A user or an account with its engagement row, None if it is in no score set any more."""
+
+    row: User | Account
+    engagement: UserEngagement | AccountEngagement | None
+
+    @property
+    def name(self) -> str:
+        return subject_name(self.row)
+
+
+def subject_name(row: User | Account) -> str:
+    if isinstance(row, User):
+        return row.name or row.email or row.external_id
+    return row.name or row.domain or row.external_id
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the messages of one sweep to one subscription have in common."""
+
+    subscription: Subscription
+    watched: WatchedSet
+    now: datetime
+
+    def load(self, ids: Sequence[int]) -> list[Subject]:
+        """The subjects with these ids, in their order."""
+        kind = self.watched.kind
+        rows = kind.model._default_manager.in_bulk(list(ids))
+        engagement = kind.engagement_rows(self.watched.score_set)
+        engagement = engagement.filter(**{f"{kind.id_column}__in": list(ids)})
+        by_id = {kind.subject_id(row): row for row in engagement}
+        return [Subject(rows[id], by_id.get(id)) for id in ids if id in rows]
+
+    def about(self, subject: Subject) -> Draft:
+        """The message that the subject has entered or left the watched set."""
+        before, after = self._before_and_after(subject)
+        title = f"{subject.name} {self._change(after)}"
+        data = self._common(title) | {
+            self.watched.kind.scope: self._subject(subject),
+            "before": before,
+            "after": after,
+        }
+        return Draft(
+            title,
+            _envelope(self._type, self.now, data),
+            self.watched.kind.scope,
+            subject.row.pk,
+            subject.row.external_id,
+            subject.name,
+        )
+
+    def about_many(self, count: int, first: Sequence[Subject]) -> Draft:
+        """One message about more subjects than are told of one by one."""
+        title = f"{count:,} {self.watched.kind.plural}: {self._plural_change()}"
+        data = self._common(title) | {
+            "count": count,
+            "first": [self._subject(subject) for subject in first],
+        }
+        return Draft(title, _envelope(f"{self._type}.summary", self.now, data))
+
+    @property
+    def _type(self) -> str:
+        return TRIGGERS[Trigger(self.subscription.trigger)].type
+
+    def _common(self, text: str) -> dict[str, Any]:
+        subscription = self.subscription
+        data = {
+            "text": text,
+            "subscription_id": subscription.pk,
+            "product": {"id": subscription.product_id, "name": subscription.product.name},
+        }
+        if subscription.workspace is not None:
+            workspace = subscription.workspace
+            data["workspace"] = {"id": workspace.pk, "name": workspace.name}
+        if subscription.segment is not None:
+            segment = subscription.segment
+            data["segment"] = {"id": segment.pk, "name": segment.name}
+        if subscription.insight:
+            data["insight"] = subscription.insight
+        if subscription.threshold is not None:
+            data["threshold"] = subscription.threshold
+            data["direction"] = subscription.direction
+        return data
+
+    def _subject(self, subject: Subject) -> dict[str, Any]:
+        return {
+            "id": subject.row.pk,
+            "external_id": subject.row.external_id,
+            "name": subject.name,
+            "link": self._link(subject),
+        }
+
+    def _link(self, subject: Subject) -> str:
+        workspace_id = self.watched.score_set.workspace_id
+        page = subject_url(subject.row, self.watched.kind.scope, workspace_id)
+        return f"{self.subscription.destination.site_url}{page}"
+
+    def _before_and_after(self, subject: Subject) -> tuple[dict[str, Any], dict[str, Any]]:
+        has_entered = tells_entered(self.subscription)
+        before: dict[str, Any] = {}
+        after: dict[str, Any] = {}
+        match self.subscription.trigger:
+            case Trigger.SEGMENT_ENTERED | Trigger.SEGMENT_LEFT:
+                before, after = {"in_segment": not has_entered}, {"in_segment": has_entered}
+            case Trigger.INSIGHT_STARTED | Trigger.INSIGHT_ENDED:
+                before, after = {"has_insight": not has_entered}, {"has_insight": has_entered}
+        if subject.engagement is not None:
+            scores = compute_scores(subject.engagement, self.watched.score_set)
+            before["score_last_period"] = scores.last_period
+            after |= {"score": scores.now, "score_change": scores.change}
+        return before, after
+
+    def _change(self, after: dict[str, Any]) -> str:
+        subscription = self.subscription
+        score = after.get("score", 0.0)
+        match subscription.trigger:
+            case Trigger.SCORE_CROSSED:
+                verb = "rose to" if tells_entered(subscription) else "fell below"
+                number = f"{subscription.threshold:g}"
+                return f"{verb} {number}{' or more' if verb == 'rose to' else ''}: {score} now."
+            case Trigger.SCORE_MOVED:
+                verb = "rose" if subscription.direction == "up" else "fell"
+                points = abs(after.get("score_change", 0.0))
+                return f"{verb} by {points} points to {score}."
+        return f"{self._plural_change()}."
+
+    def _plural_change(self) -> str:
+        subscription = self.subscription
+        match subscription.trigger:
+            case Trigger.SEGMENT_ENTERED:
+                return f"entered {subscription.segment}"
+            case Trigger.SEGMENT_LEFT:
+                return f"left {subscription.segment}"
+            case Trigger.INSIGHT_STARTED:
+                return f"has the insight “{insight_label(subscription.insight)}”"
+            case Trigger.INSIGHT_ENDED:
+                return f"no longer has the insight “{insight_label(subscription.insight)}”"
+            case Trigger.ACCOUNT_FIRST_EVENT:
+                return "had a first event"
+            case Trigger.SCORE_CROSSED:
+                verb = "rose to at least" if tells_entered(subscription) else "fell below"
+                return f"{verb} {subscription.threshold:g}"
+        verb = "rose" if subscription.direction == "up" else "fell"
+        return f"{verb} by {subscription.threshold:g} points or more"
+
+
+def about_product(
+    subscription: Subscription,
+    text: str,
+    path: str,
+    condition: Condition | None,
+    now: datetime,
+) -> Draft:
+    """The message that a condition of the product holds, or no longer does."""
+    info = TRIGGERS[Trigger(subscription.trigger)]
+    product = subscription.product
+    title = f"{product.name}: {text}"
+    site = subscription.destination.site_url
+    page = path or reverse("admin:engagement_product_change", args=[product.pk])
+    data = {
+        "text": title,
+        "subscription_id": subscription.pk,
+        "product": {"id": product.pk, "name": product.name},
+        "link": f"{site}{page}",
+        "holds": condition is not None,
+        **(condition.numbers if condition else {}),
+    }
+    # The quiet period counts messages that the condition holds.
+    subject_id = product.pk if condition else None
+    return Draft(title, _envelope(info.type, now, data), subject_id=subject_id, name=product.name)
+
+
+def test_message(destination: Destination, now: datetime) -> Draft:
+    """A message that only shows that the destination works."""
+    title = f"This is a test of the destination “{destination.name}”."
+    product = destination.product
+    data = {"text": title, "product": {"id": product.pk, "name": product.name}}
+    return Draft(title, _envelope("destination.test", now, data))
+
+
+def _envelope(type: str, now: datetime, data: dict[str, Any]) -> dict[str, Any]:
+    """The payload as Standard Webhooks recommends it."""
+    return {"type": type, "timestamp": now.isoformat().replace("+00:00", "Z"), "data": data}

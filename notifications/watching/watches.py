@@ -1,0 +1,126 @@
+"""Watches: which set a subscription needs, and the filter that selects its members."""
+
+from typing import Any
+
+from django.db.models import Q, Value
+
+from engagement.metric_names import Scope
+from engagement.models import ScoreSet, Workspace
+from engagement.rules.rules import MetricCondition, Rule, rule_to_json
+from engagement.scopes import SubjectKind, get_kind
+from engagement.segments import members
+from engagement.segments.insight_filters import insight_filter
+from notifications.models import Subscription, Watch
+from notifications.triggers import TRIGGERS, Trigger
+from notifications.watching.insights import insight_kind
+
+
+def assign_watch(subscription: Subscription) -> None:
+    """Set the subscription's watch, which other subscriptions to the same set share. Saves it.
+
+    The next sweep only looks, whatever the subscription was about before.
+    """
+    watch, _ = Watch.objects.get_or_create(
+        product_id=subscription.product_id,
+        key=_watch_key(subscription),
+        defaults={
+            "workspace_id": subscription.workspace_id,
+            "segment_id": subscription.segment_id,
+        },
+    )
+    # The next sweep starts the subscription. It comes soon, even if no scores change.
+    Watch.objects.filter(pk=watch.pk).update(is_stale=True)
+    subscription.watch = watch
+    subscription.started_at = None
+    Subscription.objects.filter(pk=subscription.pk).update(watch=watch, started_at=None)
+
+
+def _watch_key(subscription: Subscription) -> str:
+    """What two subscriptions to the same set have in common."""
+    match subscription.trigger:
+        case Trigger.SEGMENT_ENTERED | Trigger.SEGMENT_LEFT:
+            return f"segment {subscription.segment_id}"
+        case Trigger.INSIGHT_STARTED | Trigger.INSIGHT_ENDED:
+            return f"insight {subscription.workspace_id} {subscription.insight}"
+        case Trigger.SCORE_CROSSED:
+            place = f"{subscription.workspace_id} {subscription.scope}"
+            return f"score {place} {subscription.threshold:g}"
+        case Trigger.SCORE_MOVED:
+            place = f"{subscription.workspace_id} {subscription.scope}"
+            return f"moved {place} {subscription.direction} {subscription.threshold:g}"
+        case Trigger.ACCOUNT_FIRST_EVENT:
+            return f"first event {subscription.workspace_id}"
+    threshold = "" if subscription.threshold is None else f" {subscription.threshold:g}"
+    return f"{subscription.trigger}{threshold}"
+
+
+class WatchedSet:
+    """The set that a watch is about, in the workspace's scores of this moment.
+
+    ``definition`` changes with the rule and with the score set, which a change of weights replaces.
+    """
+
+    def __init__(self, watch: Watch, subscription: Subscription, score_set: ScoreSet) -> None:
+        self.score_set = score_set
+        self.kind: SubjectKind = get_kind(_scope(subscription))
+        rule = _rule(watch, subscription, self.kind.scope)
+        self.definition = f"{score_set.pk} {_text(rule) if rule else watch.key}"
+        self._rule, self._subscription = rule, subscription
+
+    def rows(self) -> Any:
+        """The engagement rows of the members."""
+        return self.kind.engagement_rows(self.score_set).filter(self._filter())
+
+    def _filter(self) -> Q:
+        if self._rule is not None:
+            return members.members_filter(self.score_set, self._rule)
+        if self._subscription.insight:
+            kind = insight_kind(self._subscription.insight)
+            return insight_filter(kind, self.score_set) if kind else Q(Value(False))
+        return Q(last_active_at__isnull=False)
+
+
+def _scope(subscription: Subscription) -> Scope:
+    if subscription.segment is not None:
+        return get_kind(subscription.segment.scope).scope
+    return "user" if subscription.scope == "user" else "account"
+
+
+def _rule(watch: Watch, subscription: Subscription, scope: Scope) -> Rule | None:
+    threshold = subscription.threshold or 0
+    match subscription.trigger:
+        case Trigger.SEGMENT_ENTERED | Trigger.SEGMENT_LEFT:
+            assert watch.segment is not None
+            return members.segment_rule(watch.segment)
+        case Trigger.SCORE_CROSSED:
+            condition = MetricCondition("engagement_score", "at_least", threshold)
+            return Rule(scope, "all", (condition,))
+        case Trigger.SCORE_MOVED if subscription.direction == Subscription.Direction.UP:
+            return Rule(scope, "all", (MetricCondition("score_change", "at_least", threshold),))
+        case Trigger.SCORE_MOVED:
+            return Rule(scope, "all", (MetricCondition("score_change", "at_most", -threshold),))
+    return None
+
+
+def _text(rule: Rule) -> str:
+    return str(rule_to_json(rule))
+
+
+def tells_entered(subscription: Subscription) -> bool:
+    """Whether the subscription tells of subjects that enter the watched set, or that leave it."""
+    match subscription.trigger:
+        case Trigger.SEGMENT_LEFT | Trigger.INSIGHT_ENDED:
+            return False
+        case Trigger.SCORE_CROSSED:
+            return subscription.direction == Subscription.Direction.UP
+    return True
+
+
+def is_about_product(subscription: Subscription) -> bool:
+    return TRIGGERS[Trigger(subscription.trigger)].is_about_product
+
+
+def current_scores(workspace: Workspace | None) -> ScoreSet | None:
+    """The workspace's score set that readers see, if it has one."""
+    scores = workspace.scores if workspace else None
+    return scores if scores is not None and scores.scored_day is not None else None

@@ -1,0 +1,205 @@
+"""Every change told, with one id and none invented: accounts enter and leave a segment while
+processes are killed at random, and a receiver that fails now and then accounts for each.
+"""
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, LiteralString
+
+import psycopg
+from standardwebhooks.webhooks import Webhook, WebhookVerificationError
+
+from harness import whole
+from harness.command import run_command
+from harness.database import number
+from harness.http import Client, basic
+from harness.processes import PROJECT, Failed, until
+from harness.report import Report, Result, progress
+from harness.service import own_environment
+from harness.threads import working
+from harness.whole import Whole
+from proofs.durability import kill_at_random
+
+# The share of the requests that the receiver refuses, and of those that it answers too late.
+REFUSED, LATE = 0.1, 0.02
+LATE_SECONDS = 16.0
+# Seconds between two changes.
+PAUSE = 0.2
+# Receivers that fail are tried again for this long.
+PATIENCE = 600.0
+_WAITING: LiteralString = """
+    SELECT count(*) FROM notifications_outboxmessage WHERE state = 'waiting'
+"""
+_STARTED: LiteralString = """
+    SELECT count(*) FROM notifications_subscription WHERE started_at IS NOT NULL
+"""
+
+
+class Receiver:
+    """What a receiver got: the ids with which it was told of each change."""
+
+    def __init__(self, seed: int) -> None:
+        self.webhook: Webhook | None = None
+        self.ids: dict[str, set[str]] = defaultdict(set)
+        self.counts: Counter[str] = Counter()
+        self._chance = random.Random(seed)
+        self._lock = threading.Lock()
+
+    def receive(self, headers: dict[str, str], body: bytes) -> int:
+        """The status to answer with."""
+        with self._lock:
+            chance = self._chance.random()
+            self.counts["requests"] += 1
+        if self.webhook is None or chance < REFUSED:
+            return 503
+        try:
+            content = self.webhook.verify(body, headers)
+        except WebhookVerificationError:
+            self.counts["invalid signatures"] += 1
+            return 400
+        with self._lock:
+            ids = self.ids[content["data"]["text"]]
+            self.counts["repeats"] += headers["webhook-id"] in ids
+            ids.add(headers["webhook-id"])
+        if chance < REFUSED + LATE:
+            time.sleep(LATE_SECONDS)
+        return 204
+
+
+@contextmanager
+def receiving(receiver: Receiver) -> Iterator[str]:
+    """Serve the receiver on this machine. Yields its URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            status = receiver.receive(headers, body)
+            with suppress(OSError):
+                self.send_response(status)
+                self.end_headers()
+
+        def log_message(self, *arguments: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/hook"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def measure(options: argparse.Namespace) -> Report:
+    receiver = Receiver(options.seed)
+    settings = {"EDS_WEBHOOK_ALLOWED_NETWORKS": "127.0.0.0/8"}
+    with receiving(receiver) as url, whole.running(**settings) as service:
+        subscribe(service, receiver, url)
+        seconds = options.minutes * 60
+        progress(f"Accounts enter and leave for {seconds:.0f} s.")
+        changes = Changes(service)
+        with working(changes.make):
+            kills = kill_at_random(service, seconds, 1, random.Random(options.seed))
+        for role, count in sorted(kills.items()):
+            yield Result(f"{role} killed", count)
+        with service.explained():
+            yield from account_for(service, receiver, changes)
+
+
+def subscribe(service: Whole, receiver: Receiver, url: str) -> None:
+    """Subscribe the receiver, and wait until the subscriptions have started."""
+    command = [sys.executable, "-m", "proofs.subscribing"]
+    command += [str(service.credentials["product_id"]), url]
+    process = subprocess.run(
+        command,
+        cwd=PROJECT,
+        env={**own_environment(service.folder), "DJANGO_SETTINGS_MODULE": "config.settings"},
+        capture_output=True,
+        text=True,
+    )
+    if process.returncode:
+        raise Failed(f"Subscribing failed:\n{process.stderr[-2000:]}")
+    receiver.webhook = Webhook(json.loads(process.stdout)["secret"])
+    until(lambda: count(service, _STARTED) == 2, "the subscriptions to start", PATIENCE)
+
+
+def count(service: Whole, statement: LiteralString) -> int:
+    """What the statement counts; -1 while the database is away."""
+    with suppress(psycopg.Error), service.connect() as database:
+        return number(database, statement)
+    return -1
+
+
+class Changes:
+    """Posts accounts that enter the segment, each once, and half of them leave it once told."""
+
+    def __init__(self, service: Whole) -> None:
+        self._client = Client(service.address, headers=basic(service.key))
+        self.accounts = 0
+
+    def make(self, ended: threading.Event) -> None:
+        while not ended.wait(PAUSE):
+            if self.post(self.accounts, "pro"):
+                self.accounts += 1
+
+    def leave(self) -> list[int]:
+        """Have every second account leave the segment."""
+        leaving = list(range(0, self.accounts, 2))
+        for account in leaving:
+            until(lambda number=account: self.post(number, "free"), "a 202")  # type: ignore[misc]
+        return leaving
+
+    def post(self, account: int, plan: str) -> bool:
+        """Whether the message was accepted. One that was not is posted again."""
+        body = json.dumps({"groupId": f"account {account}", "traits": {"plan": plan}})
+        response = self._client.request("POST", "/v2/group", body)
+        return response is not None and response.status == 202
+
+
+def account_for(service: Whole, receiver: Receiver, changes: Changes) -> Report:
+    """Compare what happened with what the receiver was told."""
+    expected = {f"account {number} entered Paying." for number in range(changes.accounts)}
+    wait_until_told(service, receiver, expected)
+    expected |= {f"account {number} left Paying." for number in changes.leave()}
+    wait_until_told(service, receiver, expected)
+    ids = receiver.ids
+    yield Result("changes", len(expected))
+    yield Result("changes that nobody was told of", len(expected - ids.keys()), must_be=0)
+    yield Result("changes that did not happen", len(ids.keys() - expected), must_be=0)
+    doubled = sum(len(own) > 1 for own in ids.values())
+    yield Result("changes told with two ids", doubled, must_be=0)
+    yield Result("invalid signatures", receiver.counts["invalid signatures"], must_be=0)
+    yield Result("requests", receiver.counts["requests"])
+    yield Result("repeats with the same id", receiver.counts["repeats"])
+
+
+def wait_until_told(service: Whole, receiver: Receiver, expected: set[str]) -> None:
+    def is_told() -> bool:
+        service.check()
+        return expected <= receiver.ids.keys() and count(service, _WAITING) == 0
+
+    progress(f"Waiting until all of {len(expected)} changes are told.")
+    with suppress(Failed):
+        until(is_told, "all changes to be told", PATIENCE)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--minutes", type=float, default=3.0, help="how long to post and kill")
+    parser.add_argument("--seed", type=int, default=1, help="draws the kills and the failures")
+
+
+if __name__ == "__main__":
+    run_command(__spec__.name, __doc__, arguments, measure)

@@ -1,0 +1,61 @@
+"""The records of a page of users or accounts, with what was expanded."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from engagement.metric_names import Scope
+from engagement.models import Workspace
+from engagement.scopes import get_kind
+from engagement.scores import history, metrics
+from engagement.scores.history import AllTimeTotals
+from engagement.scores.metrics import SEATS_TRAIT, AccountMetrics, Metrics
+from readapi import serializers
+from readapi.links import LinkBuilder
+
+
+def records(
+    scope: Scope,
+    workspace: Workspace,
+    rows: Sequence[Any],
+    links: LinkBuilder,
+    expansions: Sequence[str],
+    trait_names: Sequence[str] | None,
+) -> list[Mapping[str, object]]:
+    """The records of *rows*, which ``queries.expand`` prepared. One statement for all metrics."""
+    build: Any = serializers.account_record if scope == "account" else serializers.user_record
+    all_time = _all_time(scope, workspace, rows) if "metrics" in expansions else None
+    return [
+        build(
+            row,
+            workspace,
+            links,
+            metrics=_metrics(workspace, row, all_time[_id(scope, row)]) if all_time else None,
+            traits=_traits(scope, row, trait_names) if "traits" in expansions else None,
+        )
+        for row in rows
+    ]
+
+
+def _all_time(scope: Scope, workspace: Workspace, rows: Sequence[Any]) -> dict[int, AllTimeTotals]:
+    if not rows:
+        return {}
+    ids = [_id(scope, row) for row in rows]
+    return history.all_time_totals_of(serializers.score_set(workspace), scope, ids)
+
+
+def _id(scope: Scope, row: Any) -> int:
+    return get_kind(scope).subject_id(row)
+
+
+def _metrics(workspace: Workspace, row: Any, all_time: AllTimeTotals) -> Metrics | AccountMetrics:
+    score_set = serializers.score_set(workspace)
+    if not hasattr(row, "seats"):
+        return metrics.compute_user_metrics(row, score_set, all_time)
+    return metrics.compute_account_metrics(row, score_set, all_time, {SEATS_TRAIT: row.seats})
+
+
+def _traits(scope: Scope, row: Any, names: Sequence[str] | None) -> dict[str, Any]:
+    if names is not None:
+        expanded: dict[str, Any] = row.expanded_traits
+        return expanded
+    return serializers.traits(getattr(row, scope))

@@ -1,0 +1,90 @@
+"""The filters of lists: parameters become conditions on ranked rows."""
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from django.db.models import QuerySet
+
+from engagement.insight_kinds import InsightKind
+from engagement.metric_names import Scope
+from engagement.models import Segment, Workspace
+from engagement.rules.rules import (
+    MAX_TEXT_LENGTH,
+    MAX_TRAIT_NAME_LENGTH,
+    Condition,
+    MetricCondition,
+    Rule,
+    TraitCondition,
+)
+from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
+from engagement.segments.members import members_filter
+from readapi import parameters, queries
+from readapi.errors import InvalidRequest, NotFound
+from readapi.parameters import Lookup, Parameters
+
+# Each finds all subjects with this value.
+LOOKUPS: dict[Scope, tuple[str, ...]] = {
+    "account": ("tracking_id", "name", "domain"),
+    "user": ("tracking_id", "name", "email"),
+}
+
+
+@dataclass(frozen=True)
+class ListFilter:
+    """What a request narrows a list of users or accounts to."""
+
+    scope: Scope
+    lookups: tuple[Lookup, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    insight: InsightKind | None = None
+    segment: Segment | None = None
+
+    @property
+    def is_segment_only(self) -> bool:
+        return self.segment is not None and not replace(self, segment=None)
+
+    def __bool__(self) -> bool:
+        return bool(self.lookups or self.conditions or self.insight or self.segment)
+
+    def within(self, segment: Segment | None) -> "ListFilter":
+        """The same filter, for members of the segment. Raises NotFound for another scope."""
+        if segment is not None and segment.scope != self.scope:
+            raise NotFound
+        return replace(self, segment=segment)
+
+    def apply(self, rows: QuerySet[Any], workspace: Workspace) -> QuerySet[Any]:
+        """Those of *rows*, ranked rows of the workspace, that match."""
+        if self.segment is not None:
+            rows = queries.members(rows, workspace, self.segment)
+        for lookup in self.lookups:
+            rows = queries.matches(rows, workspace, self.scope, lookup)
+        if self.insight is not None and workspace.scores is not None:
+            rows = rows.filter(insight_filter(self.insight, workspace.scores))
+        if self.conditions and workspace.scores is not None:
+            rule = Rule(self.scope, "all", self.conditions)
+            rows = rows.filter(members_filter(workspace.scores, rule))
+        return rows
+
+
+def parse(query: Parameters, scope: Scope) -> ListFilter:
+    """The filter that the parameters ask for, without the segment."""
+    lookups = tuple(
+        Lookup(name, value) for name in LOOKUPS[scope] if (value := parameters.text(query, name))
+    )
+    conditions: list[Condition] = []
+    if min_score := parameters.score(query, "min_score"):
+        conditions.append(MetricCondition("engagement_score", "at_least", min_score))
+    conditions += [_trait_condition(*pair) for pair in parameters.traits_equal(query)]
+    insight = parameters.choice(query, "insight", INSIGHT_KINDS)
+    return ListFilter(scope, lookups, tuple(conditions), cast(InsightKind | None, insight))
+
+
+def _trait_condition(name: str, value: str) -> TraitCondition:
+    if len(name) > MAX_TRAIT_NAME_LENGTH or len(value) > MAX_TEXT_LENGTH:
+        raise InvalidRequest(
+            "invalid_parameter",
+            f"trait takes a name of at most {MAX_TRAIT_NAME_LENGTH} characters and a value of at "
+            f"most {MAX_TEXT_LENGTH}.",
+            "trait",
+        )
+    return TraitCondition(name, "is", value)

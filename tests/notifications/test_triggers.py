@@ -1,0 +1,381 @@
+"""Each trigger tells of what it says, to whom it should, and not more often than asked."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engagement.models import Product, Segment
+from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.removal import forgetting
+from ingestion.models import HourCount, QuarantinedMessage, RefusedCount
+from marketplace.models import Connection
+from notifications import retention
+from notifications.models import Delivery, Destination, OutboxMessage, Watch, WatchedMember
+from notifications.watching import outbox
+from notifications.watching.sweep import sweep
+from tests.admin.rows import a_connection
+from tests.engagement.history import alias, group, identify, tell, track
+from tests.notifications.rows import (
+    Clock,
+    a_destination,
+    a_segment,
+    settle,
+    subscribe,
+    told,
+)
+
+pytestmark = pytest.mark.django_db
+PAYS = {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}
+
+
+@pytest.fixture
+def destination(acme: Product) -> Destination:
+    row: Destination = a_destination(acme)
+    return row
+
+
+def group_at(clock: Clock, account: str, **traits: Any) -> Any:
+    return type(group(account))(account, clock.now, traits, None)
+
+
+def track_at(clock: Clock, user: str, times: int = 1, account: str | None = None) -> list[Any]:
+    return [type(track(user))(user, "opened", clock.now, account) for _ in range(times)]
+
+
+# --- Scores -----------------------------------------------------------------------------------
+
+
+def test_a_score_that_crosses_a_value_is_told_in_its_direction(
+    acme: Product, destination: Destination, clock: Clock
+) -> None:
+    tell(acme, identify("ann", group="initech", name="Ann"), identify("bob", group="hooli"))
+    tell(acme, *track_at(clock, "ann", 10), *track_at(clock, "bob", 1))
+    settle(clock)
+    workspace = acme.workspaces.get()
+    for direction in ("up", "down"):
+        subscribe(
+            destination,
+            "score_crossed",
+            workspace=workspace,
+            scope="user",
+            direction=direction,
+            threshold=60,
+        )
+    settle(clock)
+    assert told() == []
+    # The rolling window leaves Ann behind, and Bob catches up.
+    clock.now += timedelta(days=8)
+    tell(acme, *track_at(clock, "bob", 10))
+    settle(clock)
+    assert sorted(message.split(":")[0] for message in told()) == [
+        "Ann fell below 60",
+        "bob rose to 60 or more",
+    ]
+    payload = OutboxMessage.objects.get(title__startswith="bob").payload
+    assert payload["type"] == "score.crossed"
+    assert payload["data"]["after"]["score"] >= 60 > payload["data"]["before"]["score_last_period"]
+
+
+def test_a_score_that_moves_is_told(acme: Product, destination: Destination, clock: Clock) -> None:
+    tell(acme, identify("ann", group="initech"), *track_at(clock, "ann", 5))
+    settle(clock)
+    for direction in ("up", "down"):
+        subscribe(
+            destination,
+            "score_moved",
+            workspace=acme.workspaces.get(),
+            scope="account",
+            direction=direction,
+            threshold=30,
+        )
+    settle(clock)
+    clock.now += timedelta(days=8)
+    settle(clock)
+    (message,) = told()
+    assert message.startswith("initech fell by ")
+
+
+def test_the_first_event_of_a_new_account_is_told_once(
+    acme: Product, destination: Destination, clock: Clock
+) -> None:
+    tell(acme, identify("ann", group="initech"), *track_at(clock, "ann"))
+    settle(clock)
+    subscribe(destination, "account_first_event", workspace=acme.workspaces.get(), scope="account")
+    settle(clock)
+    tell(acme, identify("bob", group="hooli", hours=1))
+    settle(clock)
+    assert told() == []
+    tell(acme, *track_at(clock, "bob"))
+    settle(clock)
+    tell(acme, *track_at(clock, "bob"), *track_at(clock, "ann"))
+    settle(clock)
+    assert told() == ["hooli had a first event."]
+
+
+# --- Filters, pauses, and floods ----------------------------------------------------------------
+
+
+@pytest.fixture
+def paying(acme: Product, clock: Clock) -> Segment:
+    tell(acme, *[group(f"account {number}") for number in range(6)])
+    settle(clock)
+    return a_segment(acme, PAYS)
+
+
+def pay(acme: Product, clock: Clock, *accounts: str, plan: str = "pro", **traits: Any) -> None:
+    clock.step()
+    tell(acme, *[group_at(clock, account, plan=plan, **traits) for account in accounts])
+    settle(clock)
+
+
+def test_only_subjects_in_the_filters_segment_are_told_of(
+    acme: Product, destination: Destination, paying: Segment, clock: Clock
+) -> None:
+    big = {"kind": "trait", "trait": "seats", "operator": "at_least", "value": 100}
+    subscribe(destination, segment=paying, filter_segment=a_segment(acme, big, name="Big"))
+    settle(clock)
+    pay(acme, clock, "account 1", seats=5)
+    pay(acme, clock, "account 2", seats=500)
+    assert told() == ["account 2 entered Paying."]
+
+
+def test_a_subject_is_told_of_once_in_the_quiet_period(
+    acme: Product, destination: Destination, paying: Segment, clock: Clock
+) -> None:
+    subscribe(destination, segment=paying, quiet_hours=24)
+    settle(clock)
+    for plan in ("pro", "free", "pro", "free"):
+        pay(acme, clock, "account 1", plan=plan)
+    assert told() == ["account 1 entered Paying."]
+    clock.now += timedelta(days=1)
+    pay(acme, clock, "account 1", plan="pro")
+    assert told() == ["account 1 entered Paying."] * 2
+
+
+def test_more_changes_than_anybody_reads_become_one_message(
+    acme: Product,
+    destination: Destination,
+    paying: Segment,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "MAX_MESSAGES", 3)
+    monkeypatch.setattr(outbox, "NAMED_SUBJECTS", 2)
+    subscribe(destination, segment=paying)
+    settle(clock)
+    pay(acme, clock, *[f"account {number}" for number in range(5)])
+    (message,) = OutboxMessage.objects.all()
+    assert message.title == "5 accounts: entered Paying"
+    data = message.payload["data"]
+    assert (data["count"], [each["name"] for each in data["first"]]) == (
+        5,
+        ["account 0", "account 1"],
+    )
+
+
+def test_a_full_outbox_counts_what_it_does_not_keep(
+    acme: Product,
+    destination: Destination,
+    paying: Segment,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "MAX_WAITING", 2)
+    subscribe(destination, segment=paying)
+    settle(clock)
+    pay(acme, clock, *[f"account {number}" for number in range(5)])
+    assert len(told()) == 2
+    assert Destination.objects.get().overflowed == 3
+
+
+def test_a_new_subscription_to_a_watched_set_is_told_of_later_changes_only(
+    acme: Product, destination: Destination, paying: Segment, clock: Clock
+) -> None:
+    subscribe(destination, segment=paying)
+    settle(clock)
+    second = subscribe(a_destination(acme, name="Other"), segment=paying)
+    pay(acme, clock, "account 1")
+    assert told() == ["account 1 entered Paying."]
+    pay(acme, clock, "account 2")
+    assert OutboxMessage.objects.filter(subscription_id=second.pk).count() == 1
+    assert Watch.objects.count() == 1
+
+
+def test_nothing_is_told_to_an_unverified_destination(
+    acme: Product, paying: Segment, clock: Clock
+) -> None:
+    destination = a_destination(acme, state=Destination.State.UNVERIFIED)
+    subscribe(destination, segment=paying)
+    settle(clock)
+    pay(acme, clock, "account 1")
+    assert told() == []
+
+
+def test_a_sweep_that_fails_leaves_everything_to_the_next_one(
+    acme: Product,
+    destination: Destination,
+    paying: Segment,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subscribe(destination, segment=paying)
+    settle(clock)
+    write = outbox._write
+
+    def die(*arguments: Any) -> int:
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(outbox, "_write", die)
+    with pytest.raises(KeyboardInterrupt):
+        pay(acme, clock, "account 1")
+    assert (told(), WatchedMember.objects.count()) == ([], 0)
+    monkeypatch.undo()
+    sweep(clock.step())
+    sweep(clock.step())
+    assert told() == ["account 1 entered Paying."]
+
+
+# --- People who are gone ------------------------------------------------------------------------
+
+
+def test_a_joined_and_a_forgotten_user_have_left_nothing(
+    acme: Product, destination: Destination, clock: Clock
+) -> None:
+    tell(acme, *[identify(user, plan="pro") for user in ("ann", "bob", "cyd")])
+    settle(clock)
+    subscribe(destination, "segment_left", segment=a_segment(acme, PAYS, scope="user"))
+    settle(clock)
+    assert WatchedMember.objects.count() == 3
+    tell(acme, alias("ann", "bob", hours=1))
+    forgetting.forget(SubjectRef(acme.pk, SubjectScope.USER, "cyd"), clock.now)
+    settle(clock)
+    assert told() == []
+    assert WatchedMember.objects.count() == 1
+
+
+def test_forgetting_deletes_what_names_the_subject(
+    acme: Product,
+    destination: Destination,
+    paying: Segment,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    subscribe(destination, segment=paying)
+    settle(clock)
+    pay(acme, clock, "account 1", "account 2")
+    monkeypatch.setattr(outbox, "MAX_MESSAGES", 1)
+    pay(acme, clock, "account 3", "account 4")
+    for message in OutboxMessage.objects.all():
+        Delivery.objects.create(
+            product=acme,
+            message=message,
+            attempted_at=clock.now,
+            outcome=Delivery.Outcome.REFUSED,
+            seconds=1,
+            response=str(message.payload),
+        )
+    for account in ("account 1", "account 3"):
+        forgetting.forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, account), clock.now)
+    assert told() == ["account 2 entered Paying."]
+    assert Delivery.objects.count() == 1
+
+
+def test_what_is_old_and_what_lost_its_owner_is_deleted(
+    acme: Product, destination: Destination, paying: Segment, clock: Clock
+) -> None:
+    subscription = subscribe(destination, segment=paying)
+    settle(clock)
+    pay(acme, clock, "account 1")
+    retention.maintain(clock.now)
+    assert OutboxMessage.objects.count() == WatchedMember.objects.count() == 1
+    retention.maintain(clock.now + timedelta(days=31))
+    assert not OutboxMessage.objects.exists()
+    pay(acme, clock, "account 2")
+    subscription.watch.delete()  # type: ignore[union-attr]
+    Destination.objects.all().delete()
+    retention.maintain(clock.now)
+    assert not OutboxMessage.objects.exists() and not WatchedMember.objects.exists()
+
+
+# --- Conditions of the product ------------------------------------------------------------------
+
+
+def test_a_connection_that_needs_credentials_is_told_until_it_has_them(
+    acme: Product, destination: Destination, clock: Clock
+) -> None:
+    subscribe(destination, "connection_needs_authentication")
+    connection = a_connection(acme)
+    sweep(clock.step(70))
+    assert told() == []
+    set_connection(connection, state=Connection.State.REQUIRES_AUTHENTICATION)
+    sweep(clock.step(70))
+    sweep(clock.step(70))
+    assert told() == ["Acme: The marketplace connection needs new credentials."]
+    set_connection(connection, state=Connection.State.ACTIVE)
+    sweep(clock.step(70))
+    assert told()[1:] == ["Acme: Resolved: marketplace connection needs new credentials."]
+    link = OutboxMessage.objects.order_by("pk")[0].payload["data"]["link"]
+    assert link.endswith(f"/admin/marketplace/connection/{connection.pk}/change/")
+
+
+def set_connection(connection: Connection, **fields: Any) -> None:
+    Connection.objects.filter(pk=connection.pk).update(**fields)
+
+
+def test_tokens_that_expire_and_syncs_that_fail_are_told(
+    acme: Product, destination: Destination, clock: Clock
+) -> None:
+    connection = a_connection(acme, token_expires_on=clock.now.date() + timedelta(days=40))
+    subscribe(destination, "token_expiring", threshold=30)
+    subscribe(destination, "sync_failed")
+    sweep(clock.step(70))
+    assert told() == []
+    clock.now += timedelta(days=11)
+    set_connection(connection, last_error="It is unavailable.", last_error_at=clock.now)
+    sweep(clock.step(70))
+    expires = connection.token_expires_on
+    assert sorted(told()) == [
+        f"Acme: The API token of the marketplace connection expires on {expires}.",
+        "Acme: The last license sync failed. It is unavailable.",
+    ]
+
+
+def test_quarantine_drops_and_an_old_inbox_are_told(
+    acme: Product, destination: Destination, clock: Clock, acme_key: str
+) -> None:
+    subscribe(destination, "quarantine", threshold=2)
+    subscribe(destination, "drops_rate", threshold=10)
+    subscribe(destination, "refused_rate", threshold=10)
+    subscribe(destination, "inbox_old", threshold=5)
+    sweep(clock.step(70))
+    assert told() == []
+    from tests.pipeline.waiting import wait
+
+    wait(acme_key, track("ann"))
+    from ingestion.models import InboxMessage
+
+    InboxMessage.objects.update(received_at=clock.now - timedelta(minutes=7))
+    for number in (1, 2):
+        QuarantinedMessage.objects.create(
+            id=number,
+            product=acme,
+            received_at=clock.now,
+            key_digest=b"",
+            payload=b"",
+            attempts=5,
+            error="",
+            quarantined_at=clock.now,
+        )
+    hour = clock.now.replace(minute=0, second=0)
+    for reason, count in (("", 80), ("unusable_message", 20), ("duplicate", 500)):
+        HourCount.objects.create(product=acme, hour=hour, reason=reason, count=count)
+    RefusedCount.objects.create(product=acme, hour=hour, code="invalid_json", count=200)
+    sweep(clock.step(70))
+    assert sorted(told()) == [
+        "Acme: Dropped 20 of 100 messages since 11:00 UTC (20.0%).",
+        "Acme: Messages in quarantine: 2.",
+        "Acme: Refused requests since 11:00 UTC: 200 (25.0%).",
+        "Acme: The oldest message has waited in the inbox for 8 minutes.",
+    ]

@@ -1,0 +1,306 @@
+"""A client that follows what changed has what the list shows."""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import connection, transaction
+
+from engagement import changes
+from engagement.database import locks
+from engagement.models import Product, ScoreSet, SubjectChange, Workspace
+from engagement.recording.suppression import SubjectRef, SubjectScope
+from engagement.removal.forgetting import erase_forgotten, forget
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
+from tests.engagement.history import NOON, alias, group, identify, tell, track
+from tests.readapi.conftest import Reads
+from tests.readapi.rows import make_account, scores_of
+from tests.readapi.scored import account_id, fill
+
+Records = dict[int, dict[str, Any]]
+
+
+class Mirror:
+    """A client that stores each record that it reads, and deletes those that are gone."""
+
+    def __init__(self, reads: Reads, workspace: Workspace, resource: str, limit: int) -> None:
+        self.reads = reads
+        self.list = f"/v2/{resource}?workspace_id={workspace.pk}&expand=traits"
+        self.limit = limit
+        self.records: Records = {}
+        self.restarts = 0
+        self.restart()
+
+    def restart(self) -> None:
+        self.records.clear()
+        self.address = f"{self.list}&changed_since=start&limit={self.limit}"
+
+    def read_page(self) -> bool:
+        """Read one page; return whether there is another one."""
+        response = self.reads(self.address)
+        if response.status_code == 400:
+            assert response.json()["error"]["code"] == "invalid_cursor"
+            self.restarts += 1
+            self.restart()
+            return True
+        body = response.json()
+        for id in body["deleted"]:
+            self.records.pop(id, None)
+        self.records |= {row["id"]: row for row in body["data"]}
+        assert len(body["data"]) + len(body["deleted"]) <= self.limit
+        links = body["_links"]
+        assert ("next" in links) == body["pagination"]["has_more"] != ("changes" in links)
+        self.address = links.get("next") or links["changes"]
+        return "next" in links
+
+    def read(self) -> None:
+        while self.read_page():
+            pass
+
+    def listed(self) -> Records:
+        """What the list shows now."""
+        return {row["id"]: row for row in self.reads(f"{self.list}&limit=500").json()["data"]}
+
+
+def without_account_name(records: Records) -> Records:
+    """Renaming an account changes none of its users."""
+    for row in records.values():
+        if row.get("account"):
+            row["account"] = row["account"]["id"]
+    return records
+
+
+def test_the_first_walk_returns_everything_and_the_next_only_what_changed(
+    acme_reads: Reads, acme: Product
+) -> None:
+    workspace = fill(acme)
+    mirror = Mirror(acme_reads, workspace, "accounts", limit=1)
+    mirror.read()
+    assert mirror.records == mirror.listed() and len(mirror.records) == 2
+    following = acme_reads(mirror.address).json()
+    assert (following["data"], following["deleted"]) == ([], [])
+    assert list(following["_links"]) == ["self", "changes"]
+
+    tell(acme, group("hooli", plan="free"), group("globex", name="Globex"))
+    rescore(NOON)
+    body = acme_reads(mirror.address.replace("limit=1", "limit=10")).json()
+    assert [row["tracking_id"] for row in body["data"]] == ["hooli", "globex"]
+    assert body["data"][0]["traits"]["plan"] == "free"
+
+    initech = account_id(acme, "initech")
+    forget(SubjectRef(acme.pk, SubjectScope.ACCOUNT, "initech"), NOON)
+    body = acme_reads(body["_links"]["changes"]).json()
+    assert body["deleted"] == [initech]
+    mirror.read()
+    assert mirror.records == mirror.listed()
+
+
+def test_a_moved_benchmark_returns_exactly_those_whose_score_it_changes(
+    acme_reads: Reads, workspace: Workspace
+) -> None:
+    scores = scores_of(workspace)
+    for number in range(40):
+        make_account(workspace, str(number), number)
+    set_benchmarks(scores, 20.0, 10.0)
+    mirror = Mirror(acme_reads, workspace, "accounts", limit=7)
+    mirror.read()
+    for benchmarks in ((20.1, 10.0), (20.1, 9.0), (None, None), (30.0, 30.0), (20.0, 10.0)):
+        before = dict(mirror.records)
+        set_benchmarks(scores, *benchmarks)
+        listed = mirror.listed()
+        body = acme_reads(mirror.address.replace("limit=7", "limit=100")).json()
+        assert {row["id"] for row in body["data"]} == {
+            id for id, row in listed.items() if row != before[id]
+        }
+        mirror.read()
+        assert mirror.records == listed
+
+
+def test_a_walk_shows_the_scores_of_its_beginning(acme_reads: Reads, workspace: Workspace) -> None:
+    """Otherwise a benchmark that moves and comes back would leave a wrong score with the client."""
+    scores = scores_of(workspace)
+    for number in range(6):
+        make_account(workspace, str(number), number)
+    set_benchmarks(scores, 5.0, 5.0)
+    mirror = Mirror(acme_reads, workspace, "accounts", limit=4)
+    mirror.read_page()
+    set_benchmarks(scores, 50.0, 5.0)
+    mirror.read()
+    set_benchmarks(scores, 5.0, 5.0)
+    mirror.read()
+    assert mirror.records == mirror.listed()
+
+
+def set_benchmarks(scores: ScoreSet, now: float | None, last_period: float | None) -> None:
+    scores.account_benchmark, scores.account_benchmark_last_period = now, last_period
+    scores.save()
+
+
+def test_an_edited_workspace_starts_again(acme_reads: Reads, acme: Product) -> None:
+    workspace = fill(acme)
+    mirror = Mirror(acme_reads, workspace, "users", limit=2)
+    mirror.read()
+    sets.request_score_set(workspace.pk)
+    rescore(NOON)
+    mirror.read()
+    assert mirror.restarts == 1 and mirror.records == mirror.listed()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_mirror_has_what_the_list_shows_whatever_happens(
+    seed: int, acme_reads: Reads, acme: Product
+) -> None:
+    chance = random.Random(seed)
+    workspace = fill(acme)
+    rule = {"kind": "trait", "trait": "plan", "operator": "is", "value": "pro"}
+    paying = Workspace.objects.create(
+        product=acme, name="Paying", audience={"match": "all", "conditions": [rule]}
+    )
+    rescore(NOON)
+    mirrors = [
+        Mirror(acme_reads, place, resource, limit=chance.choice([1, 3, 500]))
+        for place in (workspace, paying)
+        for resource in ("users", "accounts")
+    ]
+    now = NOON
+    for _ in range(20):
+        happen(chance, acme, (now - NOON).total_seconds() / 3600)
+        if chance.random() < 0.15:
+            now += timedelta(days=chance.randint(1, 9))
+        if chance.random() < 0.5:
+            rescore(now)
+        for mirror in mirrors:
+            for _ in range(chance.randint(0, 3)):
+                mirror.read_page()
+    rescore(now)
+    for mirror in mirrors:
+        # One walk may have begun before.
+        mirror.read()
+        mirror.read()
+        expected = without_account_name(mirror.listed())
+        assert without_account_name(mirror.records) == expected, mirror.list
+
+
+def happen(chance: random.Random, product: Product, hours: float) -> None:
+    """Something that changes a user or an account, or that the list does not show."""
+    user, account = f"u{chance.randrange(8)}", f"a{chance.randrange(4)}"
+    at = hours - chance.choice([0, 0, 24, 24 * 8])
+    plan = chance.choice(["pro", "free", None])
+    scope = chance.choice([SubjectScope.USER, SubjectScope.ACCOUNT])
+    name = user if scope is SubjectScope.USER else account
+    events: list[Callable[[], object]] = [
+        lambda: tell(product, identify(user, at, account, plan=plan)),
+        lambda: tell(product, identify(user, at, plan=plan)),
+        lambda: tell(product, group(account, at, plan=plan)),
+        lambda: tell(product, *(track(user, hours=at) for _ in range(chance.randint(1, 20)))),
+        lambda: tell(product, track(user, "shared", hours=at, group=account)),
+        lambda: tell(product, alias(user, f"u{chance.randrange(8)}", at)),
+        lambda: forget(SubjectRef(product.pk, scope, name), NOON),
+        erase_forgotten,
+    ]
+    chance.choices(events, [6, 3, 4, 6, 4, 1, 2, 1])[0]()
+
+
+# --- Stamps ---------------------------------------------------------------------------------
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_stamp_is_missed_while_transactions_overlap() -> None:
+    """Readers take the latest stamp at any moment, and never miss one that commits later."""
+    product = Product.create_with_workspace("Acme")
+    writers = [threading.Thread(target=write_stamps, args=(product.pk, n)) for n in range(3)]
+    for writer in writers:
+        writer.start()
+    seen: dict[int, int] = {}
+    since, is_last = 0, False
+    while not is_last:
+        is_last = not any(writer.is_alive() for writer in writers)
+        latest = changes.latest_stamp(product.pk)
+        for id in changes.changed_ids(product.pk, "user", since, 0, 1000):
+            seen[id] = SubjectChange.objects.get(product=product, subject_id=id).stamp
+        since = latest
+    stored = SubjectChange.objects.filter(product=product)
+    assert seen == dict(stored.values_list("subject_id", "stamp")) and len(seen) == 10
+    assert changes.latest_stamp(product.pk) == max(seen.values())
+
+
+def write_stamps(product_id: int, seed: int) -> None:
+    chance = random.Random(seed)
+    try:
+        for _ in range(30):
+            with transaction.atomic():
+                locks.lock_scoring(product_id)
+                changes.stamp(product_id, {"user": chance.sample(range(1, 11), 3)})
+                time.sleep(chance.random() / 500)
+    finally:
+        connection.close()
+
+
+# --- Requests -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "extra", ["sort=score", "total=true", "offset=0", "domain=x", "trait=a:b", "segment_id=1"]
+)
+def test_filters_and_orders_are_refused(
+    extra: str, acme_reads: Reads, workspace: Workspace
+) -> None:
+    address = f"/v2/accounts?workspace_id={workspace.pk}&changed_since=start&{extra}"
+    response = acme_reads(address)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (400, "invalid_parameter")
+    assert error["field"] == extra.partition("=")[0]
+
+
+def test_a_token_is_of_one_list(
+    acme_reads: Reads, globex_reads: Reads, workspace: Workspace, globex_workspace: Workspace
+) -> None:
+    for number in range(3):
+        make_account(workspace, str(number))
+        make_account(globex_workspace, str(number))
+    address = f"/v2/accounts?workspace_id={workspace.pk}&changed_since=start"
+    cursor = acme_reads(f"{address}&limit=1").json()["_links"]["next"].partition("cursor=")[2]
+    token = acme_reads(address).json()["_links"]["changes"].partition("changed_since=")[2]
+    token = token.partition("&")[0]
+    elsewhere = f"/v2/accounts?workspace_id={globex_workspace.pk}&changed_since="
+    for reads, url in (
+        (acme_reads, f"/v2/users?workspace_id={workspace.pk}&changed_since={token}"),
+        (acme_reads, f"/v2/accounts?workspace_id={workspace.pk}&changed_since={token[:-2]}"),
+        (acme_reads, f"/v2/accounts?workspace_id={workspace.pk}&changed_since={cursor}"),
+        (acme_reads, f"/v2/accounts?workspace_id={workspace.pk}&changed_since="),
+        (acme_reads, f"/v2/accounts?workspace_id={workspace.pk}&changed_since=2026-01-01"),
+        (acme_reads, f"/v2/accounts?workspace_id={workspace.pk}&cursor={cursor}"),
+        (acme_reads, f"{address}&cursor={token}"),
+        (globex_reads, elsewhere + token),
+        (globex_reads, f"{elsewhere}start&cursor={cursor}"),
+    ):
+        response = reads(url)
+        assert response.status_code == 400, url
+        assert response.json()["error"]["code"] == "invalid_cursor", url
+    assert globex_reads(f"{address}").status_code == 404
+
+
+def test_a_token_of_a_later_database_starts_again(acme_reads: Reads, acme: Product) -> None:
+    """As after an older backup was restored."""
+    workspace = fill(acme)
+    mirror = Mirror(acme_reads, workspace, "accounts", limit=5)
+    mirror.read()
+    changes.ChangeStamp.objects.update(stamp=0)
+    response = acme_reads(mirror.address)
+    assert response.status_code == 400
+    assert "changed_since=start" in response.json()["error"]["message"]
+
+
+def test_a_workspace_without_scores_has_no_changes_yet(acme_reads: Reads, acme: Product) -> None:
+    workspace = Workspace.objects.get(product=acme)
+    mirror = Mirror(acme_reads, workspace, "users", limit=5)
+    mirror.read()
+    tell(acme, identify("ann"))
+    rescore(NOON)
+    mirror.read()
+    assert mirror.restarts == 1 and len(mirror.records) == 1
