@@ -92,7 +92,7 @@ def people_table(
     if not group:
         group = next((name for name in ("active", "quiet") if counts[name]), ALL)
         if group == "quiet":
-            known = people.account_activity(score_set, account.pk, group, PEOPLE_SHOWN).people
+            known = people.account_activity(score_set, account.pk, "quiet", PEOPLE_SHOWN).people
     rows = (
         _all_people(account, score_set) if group == ALL else _person_rows(account, score_set, known)
     )

@@ -141,7 +141,7 @@ def score_summary(
         comparison=_describe_comparison(days),
         chart=None if is_brief else _chart(score_set, row),
         is_brief=is_brief,
-        people=activity and activity.people,
+        people=activity.people if activity else None,
         events=events[:MAX_EVENTS_LISTED],
         more_events=max(0, len(events) - MAX_EVENTS_LISTED),
         metrics=[

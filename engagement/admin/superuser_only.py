@@ -60,8 +60,10 @@ class LoginAdmin(SuperusersOnly, BoundedLookups, UserAdmin):  # type: ignore[typ
     """People who log in to the admin. "Users" are the customers' users."""
 
     actions = None
-    list_display = ("username", "email", "first_name", "last_name", "is_superuser")
-    list_display += (RelativeTime(AdminUser._meta.get_field("last_login")),)
+    list_display = (
+        *("username", "email", "first_name", "last_name", "is_superuser"),
+        RelativeTime(AdminUser._meta.get_field("last_login")),
+    )
     list_filter = ("is_superuser", "is_active")
     filter_horizontal = ()
     readonly_fields = ("last_login", "date_joined")

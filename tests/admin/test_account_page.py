@@ -2,6 +2,7 @@
 
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -25,7 +26,8 @@ def initech(acme: Product) -> Account:
         acme,
         *(identify(name, -20 * DAY, "initech") for name in ("ann", "bob", "cyd", "dan", "eve")),
     )
-    tell(acme, group("initech", -20 * DAY, name="Initech", **{"am.tier.number": 10}))
+    traits: dict[str, Any] = {"name": "Initech", "am.tier.number": 10}
+    tell(acme, group("initech", -20 * DAY, **traits))
     tell(acme, *(track("ann", "opened", -DAY - minute / 60) for minute in range(9)))
     tell(acme, track("ann", "opened", -8 * DAY), track("bob", "shared", -2 * DAY))
     tell(acme, *(track("cyd", "exported", -9 * DAY - minute / 60) for minute in range(3)))

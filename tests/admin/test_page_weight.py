@@ -88,6 +88,7 @@ def fill_up(rows: Rows) -> None:
             "email": f"m{number}@example.com",
         }
         user.save(update_fields=["traits"])
+    assert rows.workspace.scores is not None
     for ago in range(90):
         DailyBenchmark.objects.create(
             score_set=rows.workspace.scores,
@@ -139,7 +140,7 @@ def test_files_are_compressed_once_and_kept_for_ever(client: Client) -> None:
     )
     (plain,) = [client.get(one) for one in url]
     (small,) = [client.get(one, headers={"accept-encoding": "gzip"}) for one in url]
-    content = b"".join(plain)  # type: ignore[call-overload]
+    content = b"".join(plain)
     assert decompress(small.content) == content and len(small.content) * 3 < len(content)
     for response in (plain, small):
         assert "immutable" in response.headers["Cache-Control"]

@@ -334,6 +334,7 @@ def test_an_account_that_only_events_have_named_has_no_link(root: Client, acme_r
 
 def test_an_account_ranks_its_users_in_the_chosen_workspace(root: Client, acme_rows: Rows) -> None:
     second = second_workspace(acme_rows, raw=1)
+    assert second.scores is not None
     AccountEngagement.objects.create(
         product=acme_rows.product,
         score_set=second.scores,
