@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "mixed": ("--seconds=10",),
     "reading": (*SMALL, "--depth=50", "--rounds=10", "--bulk=5000"),
     "rescoring": ("--users=5000", "--counts=100000", "--rounds=1"),
+    "notifications": ("--accounts=5000", "--changed=500", "--subscriptions=3", "--rounds=1"),
     "license_sync": ("--licenses=2000",),
     "start": ("--rounds=1",),
 }

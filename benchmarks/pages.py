@@ -23,6 +23,8 @@ from harness.service import Service
 NAME, PASSWORD = f"benchmark-{token_hex(4)}", token_hex(16)
 # A person does not wait, for any page.
 SECONDS = 1.0
+# Of a page's HTML before compression.
+KILOBYTES = 60.0
 SEGMENTS = ("New", "Most Engaged", "Least Engaged", "Recently Inactive", "Red Hot", "Ice Cold")
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
@@ -101,11 +103,16 @@ def measure(options: argparse.Namespace) -> Report:
             opened = {"small": (few, few_paths[name]), "large": (many, path)}
             times = reading.in_turn(opened, options.rounds)
             ratio = times["large"] / times["small"]
-            pages.append({"p50 in ms": name, **times, "large/small": ratio})
+            kilobytes = len(many.read(path)) / 1000
+            row = {"p50 in ms": name, **times, "large/small": ratio, "HTML in KB": kilobytes}
+            pages.append(row)
     yield Table("pages", pages)
     slowest = max(pages, key=lambda page: float(page["large"]))
     yield Result("the slowest page of the large side", slowest["p50 in ms"])
     yield Result("its seconds", slowest["large"] / 1000, at_most=SECONDS)
+    heaviest = max(pages, key=lambda page: float(page["HTML in KB"]))
+    yield Result("the heaviest page of the large side", heaviest["p50 in ms"])
+    yield Result("its kilobytes of HTML", heaviest["HTML in KB"], at_most=KILOBYTES)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -26,13 +26,17 @@ from engagement import tasks as scoring  # noqa: E402
 from engagement.core import credentials  # noqa: E402
 from engagement.database import sql  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
-from engagement.models import EventName, EventWeight, Workspace  # noqa: E402
+from engagement.models import EventName, EventWeight, ScoreSet, Workspace  # noqa: E402
 from engagement.rescoring import sets  # noqa: E402
+from engagement.rescoring.rescore import rescore  # noqa: E402
 from ingestion import tasks  # noqa: E402
 from ingestion.bulk import exporting, files, importing  # noqa: E402
 from ingestion.drain import processing  # noqa: E402
 from ingestion.models import IngestionKey  # noqa: E402
 from ingestion.payloads import encode  # noqa: E402
+from notifications.models import Destination, Subscription, Watch  # noqa: E402
+from notifications.watching.sweep import sweep as sweep_watches  # noqa: E402
+from notifications.watching.watches import assign_watch  # noqa: E402
 
 _COPY: LiteralString = """
     COPY ingestion_inboxmessage (received_at, key_digest, key_hint, payload)
@@ -152,7 +156,46 @@ def export_lines(path: str, product_id: str) -> dict[str, Any]:
     return {"lines": lines, "seconds": time.monotonic() - started, "peak_mb": peak}
 
 
+def score_all() -> dict[str, Any]:
+    """Work off the rescore queue and build requested sets; seconds, and whether nothing is left."""
+    watch = Stopwatch()
+    rescore(timezone.now())
+    building = ScoreSet.objects.exclude(state=ScoreSet.State.CURRENT).exists()
+    is_done = Workspace.objects.filter(scores__isnull=False).exists() and not building
+    return {"is_done": is_done, **watch.read()}
+
+
+def subscribe(product_id: str, count: str) -> dict[str, Any]:
+    """Replace the product's subscriptions: each is about a set of its own, and starts now."""
+    product = int(product_id)
+    Watch.objects.filter(product=product).delete()
+    Destination.objects.filter(product=product).delete()
+    destination = Destination.objects.create(
+        product_id=product, kind="webhook", name="CRM", address="https://example.com/",
+        state=Destination.State.ACTIVE,
+    )  # fmt: skip
+    workspace = Workspace.objects.get(product=product)
+    for place in range(int(count)):
+        subscription = Subscription.objects.create(
+            product_id=product, workspace=workspace, destination=destination, scope="account",
+            trigger="score_crossed", direction="up", threshold=1 + 98 * place / int(count),
+        )  # fmt: skip
+        assign_watch(subscription)
+    return sweep()
+
+
+def sweep() -> dict[str, Any]:
+    """Look at all watched sets once; seconds, and how many there were."""
+    Watch.objects.update(swept_at=None)
+    ScoreSet.objects.update(benchmarks_stale=False)
+    watch = Stopwatch()
+    return {"swept": sweep_watches(timezone.now()), **watch.read()}
+
+
 COMMANDS = {
+    "score_all": score_all,
+    "subscribe": subscribe,
+    "sweep": sweep,
     "fill": fill,
     "fill_and_wake": fill_and_wake,
     "change_weight": change_weight,

@@ -1,14 +1,16 @@
 """Conditions of a product that notifications tell of, from the apps that know them."""
 
 from datetime import datetime, timedelta
+from typing import Any
 
+from django.db.models import QuerySet
 from django.urls import reverse
 
 from config.dashboard.cards import INTENDED_DROP_REASONS
 from engagement.models import Product
 from ingestion.log import last_24h
 from ingestion.log.hours import RECORDED, start_of_hour
-from ingestion.models import HourCount, QuarantinedMessage
+from ingestion.models import HourCount, QuarantinedMessage, RefusedCount
 from marketplace.health import has_failed_last
 from marketplace.models import Connection
 from notifications.triggers import Trigger
@@ -28,6 +30,7 @@ def register_sources() -> None:
         (Trigger.SYNC_FAILED, _sync_failed),
         (Trigger.QUARANTINE, _quarantine),
         (Trigger.DROPS_RATE, _drops_rate),
+        (Trigger.REFUSED_RATE, _refused_rate),
         (Trigger.INBOX_OLD, _inbox_old),
     ):
         register_source(trigger, source)
@@ -107,6 +110,24 @@ def _drops_rate(product: Product, percent: float, now: datetime) -> Condition | 
     text = f"Dropped {dropped:,} of {total:,} messages since {since:%H:%M} UTC ({share}%)."
     numbers = {"dropped": dropped, "messages": total, "percent": share}
     return Condition(text, _log_path(product), numbers)
+
+
+def _refused_rate(product: Product, percent: float, now: datetime) -> Condition | None:
+    """The share of the requests with a key of the product, as far as they are counted: a request
+    that is accepted counts as the messages that it had."""
+    since = start_of_hour(now) - timedelta(hours=1)
+    refused = _total(RefusedCount.objects.filter(product=product, hour__gte=since))
+    accepted = _total(HourCount.objects.filter(product=product, hour__gte=since))
+    total = refused + accepted
+    if total < MIN_MESSAGES or 100 * refused < percent * total:
+        return None
+    share = round(100 * refused / total, 1)
+    text = f"Refused requests since {since:%H:%M} UTC: {refused:,} ({share}%)."
+    return Condition(text, _log_path(product), {"refused": refused, "percent": share})
+
+
+def _total(counts: QuerySet[Any]) -> int:
+    return sum(counts.values_list("count", flat=True))
 
 
 def _inbox_old(product: Product, minutes: float, now: datetime) -> Condition | None:

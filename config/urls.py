@@ -5,7 +5,7 @@ from django.templatetags.static import static
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from config import error_pages, guides, health, static_files
+from config import error_pages, guides, health, mcp_health, static_files
 from config.openapi import pages
 from engagement.admin.invited import invite_view
 from ingestion import browser_sdk, sdk_settings
@@ -20,6 +20,7 @@ from ingestion.views import (
 )
 from notifications.views import ConfirmEmailView
 from readapi import views as readapi
+from readapi.mcp.views import McpView
 
 handler400 = "config.error_pages.bad_request"
 
@@ -81,6 +82,7 @@ urlpatterns = [
     path("v2/segments/<int:segment_id>", readapi.SegmentDetail.as_view()),
     path("v2/segments/<int:segment_id>/members", readapi.SegmentMembers.as_view()),
     path("v1/accounts", readapi.LegacyAccountView.as_view()),
+    path("mcp", McpView.as_view(report_health=mcp_health.report_health)),
     # After all API paths, because it matches every other path under these prefixes.
     re_path(
         r"^(?:v\d+|segment|beacon|identify|group|track|page|screen|batch|import)(?:/|$)",

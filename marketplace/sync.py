@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from engagement.core.fields import DecryptionError
-from marketplace import locks, outcomes, reading, runs, scheduling, texts
+from marketplace import insights, locks, outcomes, reading, runs, scheduling, texts
 from marketplace.client import PAGE_SIZE, ClientFactory, Credentials
 from marketplace.errors import (
     CredentialsRejected,
@@ -62,7 +62,7 @@ class SyncEnvironment:
     clock: Clock
     is_out_of_time: Callable[[], bool] = lambda: False
     on_pages_written: Callable[[], None] = lambda: None
-    prefetch_limit: int = 4
+    prefetch_limit: int = 12
 
 
 def run_sync(connection_id: int, environment: SyncEnvironment) -> None:
@@ -96,6 +96,9 @@ def _work_on(run: SyncRun, environment: SyncEnvironment) -> None:
         return
     except outcomes.NothingUsable as outcome:
         runs.fail(run, str(outcome), clock())
+        return
+    except insights.InsightsHidden:
+        runs.start_over_in_halves(run, texts.READ_IN_HALVES)
         return
     except ExportPending:
         runs.wait(run, EXPORT_POLL_INTERVAL, clock())
@@ -133,7 +136,10 @@ def _import_lists(run: SyncRun, environment: SyncEnvironment) -> bool:
             reader = PageReader(lists)
             position = _import_with(reader, run, lists, position, start, environment)
             break
-    return lists.is_end(position)
+    if not lists.is_end(position):
+        return False
+    insights.check_complete(run, lists)
+    return True
 
 
 def _report(run: SyncRun) -> str:

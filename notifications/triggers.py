@@ -82,7 +82,7 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     Trigger.DROPS_RATE: TriggerInfo(
         "ingestion.drops",
         ("threshold",),
-        "percent of the messages of the last hour",
+        "percent of the messages of this hour and the one before",
         5,
         (0.1, 100),
         ends=True,
@@ -90,7 +90,7 @@ TRIGGERS: dict[Trigger, TriggerInfo] = {
     Trigger.REFUSED_RATE: TriggerInfo(
         "ingestion.refused",
         ("threshold",),
-        "percent of the requests of the last hour",
+        "percent of the requests of this hour and the one before",
         5,
         (0.1, 100),
         ends=True,

@@ -10,7 +10,7 @@ from notifications.delivery import emails, formats, outcomes
 from notifications.delivery.addresses import Resolver
 from notifications.delivery.requests import Result, send_now
 from notifications.models import Destination, OutboxMessage, Subscription
-from notifications.watching.outbox import write_test
+from notifications.watching.outbox import draft_test
 
 # A page waits for the response.
 TEST_SECONDS = 10.0
@@ -24,7 +24,7 @@ def send_test(pk: int, now: datetime, resolve: Resolver | None = None) -> Result
     """Send a test message, wait for the response, and log both. Activates the destination if the
     receiver accepts it; of an email address, only its owner does that."""
     destination = Destination.objects.defer(None).select_related("product").get(pk=pk)
-    message = write_test(destination, now)
+    message = draft_test(destination, now)
     if destination.kind == Destination.Kind.EMAIL and destination.state != State.ACTIVE:
         result = _send_confirmation(destination)
     else:

@@ -3,11 +3,14 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.decorators import method_decorator
 from django.views import View
+from django.views.decorators.cache import never_cache
 
 from notifications import verification
 
 
+@method_decorator(never_cache, name="dispatch")
 class ConfirmEmailView(View):
     """Needs no login: the link proves that the email was received. Only the button confirms,
     because mail scanners open links."""

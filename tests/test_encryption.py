@@ -19,6 +19,7 @@ from engagement.models import Product
 from ingestion.models import IngestionKey
 from marketplace.models import Connection
 from readapi.models import ApiToken
+from tests.notifications.rows import a_destination
 from tests.start.running import free_port
 
 TOKEN = "planted-token"
@@ -133,11 +134,14 @@ def test_dumpdata_leaves_secrets_out(acme: Product) -> None:
 def secrets(acme: Product, globex: Product) -> dict[str, str]:
     """One stored secret of each kind, by column."""
     marketplace = a_connection(acme, secret_user_name="me@example.com")
+    hook = a_destination(acme)
     return {
         "ingestion.IngestionKey.secret": IngestionKey.create(acme, "web").secret,
         "readapi.ApiToken.secret": ApiToken.create(acme, "crm").secret,
         "marketplace.Connection.api_token": str(token_of(marketplace)),
         "marketplace.Connection.secret_user_name": "me@example.com",
+        "notifications.Destination.address": hook.address,
+        "notifications.Destination.signing_secrets": hook.signing_secrets,
     }
 
 
@@ -221,7 +225,7 @@ def test_secrets_whose_key_is_lost_are_reported_and_kept(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
-    with pytest.raises(CommandError, match="4 secrets cannot be decrypted"):
+    with pytest.raises(CommandError, match="6 secrets cannot be decrypted"):
         rotate()
     settings.ENCRYPTION_KEYS = right
     assert read_all() == secrets

@@ -6,11 +6,12 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.urls import reverse
-from django.utils.formats import date_format
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from engagement.admin.scoping import Access
+from engagement.admin.time_format import format_exact
 from engagement.core import charts
 from engagement.models import Product, Workspace
 from engagement.rescoring import sets
@@ -58,6 +59,8 @@ class ProductSummary:
     timetable: Timetable
     # The paused destinations of notifications.
     destinations: Sequence[Destination] = ()
+    # Whether it is the only card of the page, so that its chart can have all details.
+    is_alone: bool = True
 
     @property
     def is_new(self) -> bool:
@@ -139,11 +142,11 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     urgent = [connection] if connection and is_urgent else []
     calm = None if urgent else connection
     urgent += _expiry_notices(summary, now, may_connect=product.pk in access.connectable)
+    urgent += _destination_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)
         return Card(product, url, urgent, first_event=first, connection=calm, links=links)
     notices = [*urgent, *_score_notices(summary, may_manage), *_message_notices(summary, now)]
-    notices += _destination_notices(summary)
     return Card(
         product=product,
         url=url,
@@ -338,7 +341,7 @@ def _drop_notices(summary: ProductSummary) -> Iterator[Notice]:
 
 def _no_messages_text(summary: ProductSummary) -> str:
     used = [key.last_used_at for key in summary.keys if key.last_used_at is not None]
-    since = f" The last one arrived {date_format(max(used), 'DATETIME_FORMAT')}." if used else ""
+    since = f" The last one arrived {format_exact(max(used))}." if used else ""
     return f"No messages in the last {HOURS} hours.{since}"
 
 
@@ -358,8 +361,9 @@ def _chart(summary: ProductSummary) -> SafeString:
     return charts.bars(
         # With the id: titles are unique on a page, and product names are not.
         f"Messages of {product} (product {product.pk}) in the last {HOURS} hours",
-        [f"{hour:%H:%M}" for hour in messages.hours],
+        [f"{timezone.localtime(hour):%H:%M}" for hour in messages.hours],
         [data for data in series if any(data.values)],
+        is_brief=not summary.is_alone,
     )
 
 

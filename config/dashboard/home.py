@@ -29,7 +29,7 @@ from marketplace.timetable import load_timetable
 from notifications.models import Destination
 
 # The list of products has all of them.
-MAX_CARDS = 12
+MAX_CARDS = 6
 
 
 def home_context(request: HttpRequest) -> dict[str, Any]:
@@ -111,6 +111,7 @@ def product_summaries(
             last_syncs=last_syncs[connection.pk] if connection else LastRuns(),
             timetable=timetable,
             destinations=destinations[product.pk],
+            is_alone=len(products) == 1,
         )
         for product in products
     ]

@@ -18,9 +18,10 @@ from config.openapi.pieces import (
     reference,
 )
 from config.server import gunicorn, uri_too_long
-from readapi import authentication, changes, errors, parameters, records, views
+from engagement.metric_names import Scope
+from engagement.segments.insight_filters import INSIGHT_KINDS
+from readapi import authentication, changes, errors, parameters, records, sorting, views
 from readapi.records import One, Page
-from readapi.views import rankings
 from readapi.views.base import ReadView
 
 SECURITY: list[Json] = [{"readToken": []}]
@@ -87,9 +88,9 @@ _PARAMETERS = [
         example=["plan:pro"],
     ),
     query(
-        "sort",
-        {"type": "string", "enum": list(rankings.SORTS), "default": rankings.SORTS[0]},
-        "The order of the list. `-` means: highest first.",
+        "insight",
+        {"type": "string", "enum": list(INSIGHT_KINDS)},
+        "Return only accounts with this insight.",
     ),
     query(
         "changed_since",
@@ -202,8 +203,25 @@ def _parameters(operation: ReadOperation, path_ids: list[str]) -> Iterator[Json]
     limit = PARAMETERS["limit"]
     schema = limit["schema"] | {"maximum": view.MAX_LIMIT}
     described = described | {"limit": limit | {"schema": schema}}
+    if "sort" in view.PARAMETERS:
+        described = described | {"sort": _sort_parameter(operation)}
     for name in view.PARAMETERS:
         yield described[name]
+
+
+def _sort_parameter(operation: ReadOperation) -> Json:
+    scopes: tuple[Scope, ...] = ("user", "account")
+    if operation.record != "MemberList":
+        scopes = ("account",) if operation.record == Page[records.AccountRecord] else ("user",)
+    texts = dict.fromkeys(text for scope in scopes for text in sorting.choices(scope))
+    return query(
+        "sort",
+        {"type": "string", "enum": list(texts), "default": "-score"},
+        "The order of the list; `-` means: highest, latest, or last first. Records without a value "
+        "come last. In a large workspace, all orders but that of the scores are some minutes old, "
+        "as `pagination.sorted_at` says. Sorting many filtered records may take too long: the API "
+        "then returns `unavailable`.",
+    )
 
 
 def _listed(codes: tuple[str, ...] | list[str]) -> str:

@@ -26,7 +26,7 @@ from django_celery_beat.models import (
 
 from engagement.admin import invites
 from engagement.admin.lookups import BoundedLookups
-from engagement.admin.scoping import SuperusersOnly
+from engagement.admin.scoping import SuperusersOnly, without_slug_scripts
 from engagement.logins import invites as logins
 
 # Memberships decide who may do what, so groups and permissions would only mislead. The page of
@@ -83,6 +83,10 @@ class LoginAdmin(SuperusersOnly, BoundedLookups, UserAdmin):  # type: ignore[typ
         # Only here: as a change of the model it would need a migration of Django's app.
         self.opts = copy(self.opts)
         self.opts.verbose_name, self.opts.verbose_name_plural = "login", "logins"
+
+    @property
+    def media(self) -> Media:
+        return without_slug_scripts(super().media)
 
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: Any = None

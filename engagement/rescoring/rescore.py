@@ -155,7 +155,7 @@ def _take_turn(
         changes.stamp(product_id, {"user": touched.users, "account": touched.accounts})
         rescore_queue.enqueue(remaining.rescore_items(product_id))
         if requests:
-            counts.invalidate([score_set.pk for score_set in live_sets])
+            counts.invalidate_scored([score_set.pk for score_set in live_sets])
         if changed_days := [day for *_, day, _ in requests if day is not None]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
     _raise_last_seen(sorted(scored.users))

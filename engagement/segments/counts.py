@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from django.db.models import Count, Q
+from django.db.models import Count, Q, QuerySet
 
 from engagement.database import sql
 from engagement.models import CachedCounts, ScoreSet, Segment
@@ -180,11 +180,16 @@ def recount(score_set: ScoreSet, now: datetime) -> None:
 
 
 def invalidate(score_set_ids: Iterable[int]) -> None:
-    """Mark the sets' cached counts and watches as stale, in the caller's transaction or its own.
+    """Mark the sets' cached counts and watches as stale, in the caller's transaction or its own."""
+    unmarked = Q(cached_counts_stale=False) | Q(watches_stale=False)
+    _mark(ScoreSet.objects.filter(unmarked, pk__in=score_set_ids))
 
-    It also locks sets that are marked already: a sweep that clears the mark must wait for this
-    transaction, to see what it wrote.
-    """
-    ScoreSet.objects.filter(pk__in=score_set_ids).update(
-        cached_counts_stale=True, watches_stale=True
-    )
+
+def invalidate_scored(score_set_ids: Iterable[int]) -> None:
+    """As ``invalidate``, in the transaction that scored. Also locks sets that are marked already: a
+    sweep that clears the mark must wait for this transaction, to see what it wrote."""
+    _mark(ScoreSet.objects.filter(pk__in=score_set_ids))
+
+
+def _mark(score_sets: QuerySet[ScoreSet]) -> None:
+    score_sets.update(cached_counts_stale=True, watches_stale=True)

@@ -30,6 +30,7 @@ ADDRESS_HELP = {
     Kind.TEAMS: "The URL of the workflow “Post to a channel when a webhook request is received”.",
     Kind.EMAIL: "It gets an email with a link, and nothing else before somebody opens that link.",
 }
+MAX_DESTINATIONS, MAX_SUBSCRIPTIONS = 50, 100
 KEEP_HELP = " Leave it empty to keep the address."
 
 
@@ -88,6 +89,9 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         same = Destination.objects.filter(product=product, name=cleaned.get("name"))
         if product and same.exclude(pk=self.instance.pk).exists():
             self.add_error("name", "This product already has a destination with this name.")
+        if not self.instance.pk and _has_all(Destination, product, MAX_DESTINATIONS):
+            text = f"A product can have at most {MAX_DESTINATIONS} destinations."
+            self.add_error(None, f"{text} Delete one that nobody needs.")
         return cleaned
 
     @property
@@ -185,7 +189,7 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         for name in ("segment", "filter_segment"):
             if isinstance(field := self.fields.get(name), forms.ModelChoiceField):
                 field.queryset = own
-                field.label_from_instance = _segment_label  # type: ignore[method-assign]
+                field.label_from_instance = _segment_label  # type: ignore[assignment]
         if isinstance(field := self.fields.get("filter_segment"), forms.ModelChoiceField):
             field.label, field.empty_label = "Only if in", "anywhere"
         if isinstance(field := self.fields.get("destination"), forms.ModelChoiceField):
@@ -195,6 +199,9 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         if "scope" in self.fields:
             choices = [("account", "Accounts"), ("user", "Users")]
             self.fields["scope"] = forms.ChoiceField(choices=choices, label="Of")
+        if "direction" in self.fields:
+            choices = list(Subscription.Direction.choices)
+            self.fields["direction"] = forms.ChoiceField(choices=choices)
         if "insight" in self.fields:
             self.fields["insight"] = forms.ChoiceField(choices=insight_choices())
         if "threshold" in self.fields:
@@ -213,6 +220,10 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         if filter_segment is not None and filter_segment.scope != self._scope(cleaned):
             text = "Choose a segment of the same kind: users or accounts."
             self.add_error("filter_segment", text)
+        product = self.instance.product_id
+        if not self.instance.pk and _has_all(Subscription, product, MAX_SUBSCRIPTIONS):
+            text = f"A product can have at most {MAX_SUBSCRIPTIONS} subscriptions."
+            self.add_error(None, f"{text} Delete one that nobody needs.")
         return cleaned
 
     def _scope(self, cleaned: dict[str, Any]) -> str:
@@ -230,6 +241,11 @@ class SubscriptionForm(forms.ModelForm):  # type: ignore[type-arg]
         """Whether the next sweep must only look before the subscription tells of anything."""
         ignored = {"quiet_hours", "tells_changed_rules", "filter_segment"}
         return not self.instance.watch_id or bool(set(self.changed_data) - ignored)
+
+
+def _has_all(model: Any, product: Any, most: int) -> bool:
+    """Whether the product has as many rows as it may have. Each costs the sweeps time."""
+    return product is not None and model.objects.filter(product=product).count() >= most
 
 
 def _segment_label(segment: Segment) -> str:

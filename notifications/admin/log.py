@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, Field, OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from engagement.admin.listing import LargeTableAdmin
 from engagement.admin.pages import ExtraView, PageAction, RowPageAdmin
-from engagement.admin.scoping import ProductFilter
+from engagement.admin.scoping import ProductFilter, visible_products
 from notifications import tasks
 from notifications.delivery import formats
 from notifications.models import Delivery, Destination, OutboxMessage, Subscription
@@ -24,11 +24,24 @@ State = OutboxMessage.State
 LEVELS = {State.WAITING: "quiet", State.DELIVERED: "good", State.FAILED: "bad"}
 
 
+class DestinationFilter(admin.RelatedFieldListFilter):
+    """Filters the log by the destinations that the login may see."""
+
+    def field_choices(
+        self, field: "Field[Any, Any]", request: HttpRequest, model_admin: Any
+    ) -> list[tuple[str, Any]]:
+        rows = Destination.objects.filter(product__in=visible_products(request.user))
+        product = request.GET.get("product__id__exact", "")
+        if product.isdecimal() and len(product) < 19:
+            rows = rows.filter(product=int(product))
+        return [(str(row.pk), row.name) for row in rows.order_by("name")]
+
+
 @admin.register(OutboxMessage)
 class OutboxMessageAdmin(LargeTableAdmin, RowPageAdmin):
-    list_display = ["created_at", "title", "destination", "state_label", "attempts"]
-    list_display_links = ["title"]
-    list_filter = [("product", ProductFilter), "state"]
+    list_display = ["time", "text", "destination", "state_label", "attempts"]
+    list_display_links = ["text"]
+    list_filter = [("product", ProductFilter), ("destination", DestinationFilter), "state"]
     list_select_related = ["destination"]
     ordering = ["-id"]
     extra_views = (ExtraView("send_again", permission="send", methods=("POST",)),)
@@ -44,13 +57,26 @@ class OutboxMessageAdmin(LargeTableAdmin, RowPageAdmin):
     def has_send_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return self.may_change(request, obj)
 
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        return super().changelist_view(request, {"title": "Delivery log", **(extra_context or {})})
+
+    @admin.display(description="time")
+    def time(self, message: OutboxMessage) -> datetime:
+        return message.created_at
+
+    @admin.display(description="message")
+    def text(self, message: OutboxMessage) -> str:
+        return message.title
+
     @admin.display(description="state")
     def state_label(self, message: OutboxMessage) -> str:
         return message.get_state_display()
 
     def row_page(self, request: HttpRequest, obj: OutboxMessage) -> HttpResponse:
         destination = obj.destination
-        rows = Subscription.objects.filter(pk=obj.subscription_id)
+        rows = Subscription.objects.filter(pk=obj.subscription_id or 0)
         subscription = rows.select_related("segment", "filter_segment", "workspace").first()
         return self.render_page(
             request,

@@ -2,10 +2,12 @@
 
 from typing import Any, ClassVar
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.utils.http import urlencode
 
 from engagement.admin.pages import PageAdmin
 from engagement.admin.scoping import ProductFilter
@@ -14,6 +16,7 @@ from notifications.admin.forms import SubscriptionForm
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.texts import describe_subscription
 from notifications.triggers import TRIGGERS, Trigger
+from notifications.watching import conditions
 from notifications.watching.insights import insight_choices
 from notifications.watching.watches import assign_watch
 
@@ -87,7 +90,7 @@ class SubscriptionAdmin(PageAdmin):
         workspaces: QuerySet[Workspace] = choices.queryset.select_related("product")
         product = request.GET.get("product", "")
         if product.isdecimal():
-            workspaces = workspaces.filter(product=product)
+            workspaces = workspaces.filter(product=int(product))
         return self.render_page(
             request,
             "admin/notifications/choose_subscription.html",
@@ -128,6 +131,21 @@ class SubscriptionAdmin(PageAdmin):
         if form.is_about_something_else:
             assign_watch(obj)
 
+    def response_add(
+        self, request: HttpRequest, obj: Subscription, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        return self._to_list(request, obj)
+
+    def response_change(self, request: HttpRequest, obj: Subscription) -> HttpResponse:
+        return self._to_list(request, obj)
+
+    def _to_list(self, request: HttpRequest, obj: Subscription) -> HttpResponse:
+        """Redirect to the subscriptions of the product."""
+        text = f"{obj.destination} is told: {describe_subscription(obj)}."
+        self.message_user(request, text, messages.SUCCESS)
+        query = urlencode({"product__id__exact": obj.product_id})
+        return redirect(f"{self.view_url('changelist')}?{query}")
+
 
 _CONDITIONAL = ["scope", "segment", "insight", "direction", "threshold"]
 _CONDITIONAL += ["filter_segment", "tells_changed_rules"]
@@ -143,7 +161,7 @@ def _trigger_groups() -> list[tuple[str, list[tuple[str, str]]]]:
     needs_insights = {Trigger.INSIGHT_STARTED, Trigger.INSIGHT_ENDED}
     offered = [each for each in Trigger if each not in needs_insights or insight_choices()]
     subjects = [each for each in offered if not TRIGGERS[each].is_about_product]
-    products = [each for each in offered if TRIGGERS[each].is_about_product]
+    products = [each for each in offered if conditions.has_source(each)]
     return [
         ("Users and accounts", [(each.value, each.label) for each in subjects]),
         ("Data and connections", [(each.value, each.label) for each in products]),

@@ -19,7 +19,7 @@ from django.db import transaction
 from engagement.database import sql
 from notifications.delivery import formats, outcomes
 from notifications.delivery.addresses import Resolver
-from notifications.delivery.requests import DEADLINE, Result, timed_out
+from notifications.delivery.requests import DEADLINE, Request, Result, timed_out
 from notifications.models import Delivery, Destination, OutboxMessage
 
 # Destinations that one worker serves at the same time.
@@ -40,7 +40,7 @@ class Turn:
     lease: UUID
     started: float
     messages: list[OutboxMessage]
-    request: formats.Request
+    request: Request
     sent: float = 0.0
 
 
@@ -82,7 +82,7 @@ class Dispatcher:
             return None
         messages = next_messages(destination, now)
         if not messages:
-            # An earlier message about the same subject waits for its next attempt.
+            # Somebody was forgotten at this moment.
             release(destination.pk, lease)
             return None
         request = formats.build_request(destination, messages, now, self._resolve)
@@ -138,7 +138,18 @@ def deliver(
 
 # --- Claims ---------------------------------------------------------------------------------
 
-_CLAIM: LiteralString = """
+# Due messages whose subject has no earlier one waiting.
+_SENDABLE: LiteralString = """
+    FROM notifications_outboxmessage m
+    WHERE m.destination_id = {destination} AND m.state = 'waiting'
+      AND m.next_attempt_at <= %(now)s
+      AND NOT EXISTS (
+          SELECT FROM notifications_outboxmessage earlier
+          WHERE earlier.destination_id = m.destination_id AND earlier.state = 'waiting'
+            AND earlier.scope = m.scope AND earlier.subject_id = m.subject_id
+            AND earlier.id < m.id)
+"""
+_CLAIM: LiteralString = f"""
     UPDATE notifications_destination SET
         lease = %(lease)s, leased_until = %(until)s, served_at = %(now)s
     WHERE id = (
@@ -147,10 +158,7 @@ _CLAIM: LiteralString = """
         WHERE d.state = 'active'
           AND (d.retry_at IS NULL OR d.retry_at <= %(now)s)
           AND (d.leased_until IS NULL OR d.leased_until <= %(now)s)
-          AND EXISTS (
-              SELECT FROM notifications_outboxmessage m
-              WHERE m.destination_id = d.id AND m.state = 'waiting'
-                AND m.next_attempt_at <= %(now)s)
+          AND EXISTS (SELECT {_SENDABLE.format(destination="d.id")})
         ORDER BY d.served_at NULLS FIRST, d.id
         LIMIT 1
         FOR NO KEY UPDATE OF d SKIP LOCKED)
@@ -186,15 +194,8 @@ def release(destination_id: int, lease: UUID) -> None:
     sql.execute(_RELEASE, {"id": destination_id, "lease": lease})
 
 
-_NEXT: LiteralString = """
-    SELECT m.id FROM notifications_outboxmessage m
-    WHERE m.destination_id = %(destination)s AND m.state = 'waiting'
-      AND m.next_attempt_at <= %(now)s
-      AND NOT EXISTS (
-          SELECT FROM notifications_outboxmessage earlier
-          WHERE earlier.destination_id = m.destination_id AND earlier.state = 'waiting'
-            AND earlier.scope = m.scope AND earlier.subject_id = m.subject_id
-            AND earlier.id < m.id)
+_NEXT: LiteralString = f"""
+    SELECT m.id {_SENDABLE.format(destination="%(destination)s")}
     ORDER BY m.attempts > 0, m.id LIMIT %(size)s
 """
 

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from notifications.delivery import emails, signing
 from notifications.delivery.addresses import Resolver
-from notifications.delivery.requests import PostRequest, Result
+from notifications.delivery.requests import PostRequest, Request
 from notifications.models import Destination, OutboxMessage
 
 USER_AGENT = "Engagement-Data-Service"
@@ -18,14 +18,6 @@ BATCH_SIZES = {
     Destination.Kind.TEAMS: 20,
     Destination.Kind.EMAIL: 200,
 }
-
-
-class Request(Protocol):
-    """A request that one thread runs and another one can cut off."""
-
-    def run(self) -> Result: ...
-
-    def cut_off(self) -> None: ...
 
 
 def batch_size(destination: Destination) -> int:

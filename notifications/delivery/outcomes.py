@@ -110,7 +110,8 @@ def _schedule_retry(
 def backoff(failures: int) -> timedelta:
     """The pause after that many failures in a row."""
     exponent = min(failures - 1, 20)
-    pause = min(MAX_BACKOFF, FIRST_BACKOFF * BACKOFF_FACTOR**exponent)
+    factor: int = BACKOFF_FACTOR**exponent
+    pause = min(MAX_BACKOFF, FIRST_BACKOFF * factor)
     return pause * (1 + random.random() * JITTER)
 
 

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
 from notifications.delivery.addresses import AddressForbidden, Resolver, Target, find_target
 from notifications.models import Delivery
@@ -170,7 +171,15 @@ def _describe(error: Exception) -> str:
     return "The response is not valid HTTP."
 
 
-def send_now(request: PostRequest, seconds: float = DEADLINE) -> Result:
+class Request(Protocol):
+    """A request that one thread runs and another one can cut off."""
+
+    def run(self) -> Result: ...
+
+    def cut_off(self) -> None: ...
+
+
+def send_now(request: Request, seconds: float = DEADLINE) -> Result:
     """Run the request in a thread of its own, and cut it off after this time."""
     executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="notification")
     try:

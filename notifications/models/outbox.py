@@ -76,6 +76,8 @@ class OutboxMessage(models.Model):
             ),
             # The log, newest first.
             models.Index(fields=["destination", "-id"], name="outbox_log"),
+            # What names a forgotten subject.
+            models.Index(fields=["product", "scope", "external_id"], name="outbox_by_subject"),
             # Retention.
             models.Index(fields=["created_at"], name="outbox_age"),
         ]

@@ -20,6 +20,10 @@ def register_source(trigger: Trigger, source: ConditionSource) -> None:
     _sources[trigger] = source
 
 
+def has_source(trigger: Trigger) -> bool:
+    return trigger in _sources
+
+
 def sweep_condition(watch: Watch, subscriptions: Sequence[Subscription], now: datetime) -> None:
     """Store whether the condition holds, and write messages if that changed.
 

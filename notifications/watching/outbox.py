@@ -58,8 +58,8 @@ def write_condition(
     return _write(subscription, subscription.destination, [draft], now)
 
 
-def write_test(destination: Destination, now: datetime) -> OutboxMessage:
-    """Write a test message for the destination. It is delivered by whoever asks for it."""
+def draft_test(destination: Destination, now: datetime) -> OutboxMessage:
+    """A test message for the destination. The caller sends and stores it."""
     draft = payloads.test_message(destination, now)
     return _message(destination, None, draft, now)
 

@@ -40,7 +40,7 @@ MEMBERS_PER_DELETION = 20_000
 
 def sweep(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -> int:
     """Sweep the watches that are due. Returns how many. One worker at a time sweeps a watch."""
-    _take_over_stale_marks()
+    _take_over_marks()
     swept = 0
     for pk in _due_watches(now):
         if out_of_time():
@@ -49,7 +49,7 @@ def sweep(now: datetime, *, out_of_time: Callable[[], bool] = lambda: False) -> 
     return swept
 
 
-def _take_over_stale_marks() -> None:
+def _take_over_marks() -> None:
     """Mark the watches as stale whose scores changed. Scores that change later mark them again.
 
     Each set is marked by itself: scoring locks several, and would wait in a circle.

@@ -2,15 +2,17 @@
 
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Q, Value
 
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet, Workspace
 from engagement.rules.rules import MetricCondition, Rule, rule_to_json
 from engagement.scopes import SubjectKind, get_kind
 from engagement.segments import members
+from engagement.segments.insight_filters import insight_filter
 from notifications.models import Subscription, Watch
 from notifications.triggers import TRIGGERS, Trigger
+from notifications.watching.insights import insight_kind
 
 
 def assign_watch(subscription: Subscription) -> None:
@@ -72,6 +74,9 @@ class WatchedSet:
     def _filter(self) -> Q:
         if self._rule is not None:
             return members.members_filter(self.score_set, self._rule)
+        if self._subscription.insight:
+            kind = insight_kind(self._subscription.insight)
+            return insight_filter(kind, self.score_set) if kind else Q(Value(False))
         return Q(last_active_at__isnull=False)
 
 

@@ -11,6 +11,7 @@ from engagement.admin.scoping import ProductScopedAdmin, visible_products
 from engagement.models import EventWeight, Product, ProductMember, Workspace
 from ingestion.models import DroppedMessage, DropReason, IngestionKey
 from marketplace.models import Connection
+from notifications.models import Destination, Subscription
 from readapi.models import ApiToken
 from tests.admin.rows import Rows, quarantined, waiting
 
@@ -96,6 +97,11 @@ def test_no_form_offers_or_takes_another_product(
             "weights-TOTAL_FORMS": 0,
             "weights-INITIAL_FORMS": 0,
         },
+        "notifications_destination": {
+            "kind": "webhook",
+            "name": "mine",
+            "address": "https://example.com/",
+        },
         "marketplace_connection": {
             "user_name": "mine",
             "api_token": "mine",
@@ -111,9 +117,34 @@ def test_no_form_offers_or_takes_another_product(
         assert "Acme" in offered and "Globex" not in offered
         answer = member.post(address, {**data, "product": globex_rows.product.pk})
         assert "Select a valid choice" in answer.content.decode()
-    for model in (IngestionKey, ApiToken, Workspace):
+    for model in (IngestionKey, ApiToken, Workspace, Destination):
         assert not model._default_manager.filter(name="mine").exists()
     assert list(Connection.objects.all()) == [globex_rows.connection]
+
+
+def test_no_subscription_is_about_or_tells_another_product(
+    member: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    own = {
+        "trigger": "segment_left",
+        "workspace": acme_rows.workspace.pk,
+        "segment": acme_rows.segment.pk,
+        "destination": acme_rows.subscription.destination_id,
+        "quiet_hours": 0,
+    }
+    theirs = {
+        "workspace": globex_rows.workspace.pk,
+        "segment": globex_rows.segment.pk,
+        "filter_segment": globex_rows.segment.pk,
+        "destination": globex_rows.subscription.destination_id,
+    }
+    address = reverse("admin:notifications_subscription_add")
+    for name, value in theirs.items():
+        answer = member.post(address, {**own, name: value})
+        assert answer.status_code in (200, 404), name
+        assert b"globex" not in answer.content.lower(), name
+    assert not Subscription.objects.filter(trigger="segment_left").exists()
+    assert member.post(address, own).status_code == 302
 
 
 def test_no_weight_form_reaches_another_products_weight(

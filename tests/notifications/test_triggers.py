@@ -8,7 +8,7 @@ import pytest
 from engagement.models import Product, Segment
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
-from ingestion.models import HourCount, QuarantinedMessage
+from ingestion.models import HourCount, QuarantinedMessage, RefusedCount
 from marketplace.models import Connection
 from notifications import retention
 from notifications.models import Delivery, Destination, OutboxMessage, Watch, WatchedMember
@@ -347,6 +347,7 @@ def test_quarantine_drops_and_an_old_inbox_are_told(
 ) -> None:
     subscribe(destination, "quarantine", threshold=2)
     subscribe(destination, "drops_rate", threshold=10)
+    subscribe(destination, "refused_rate", threshold=10)
     subscribe(destination, "inbox_old", threshold=5)
     sweep(clock.step(70))
     assert told() == []
@@ -370,9 +371,11 @@ def test_quarantine_drops_and_an_old_inbox_are_told(
     hour = clock.now.replace(minute=0, second=0)
     for reason, count in (("", 80), ("unusable_message", 20), ("duplicate", 500)):
         HourCount.objects.create(product=acme, hour=hour, reason=reason, count=count)
+    RefusedCount.objects.create(product=acme, hour=hour, code="invalid_json", count=200)
     sweep(clock.step(70))
     assert sorted(told()) == [
         "Acme: Dropped 20 of 100 messages since 11:00 UTC (20.0%).",
         "Acme: Messages in quarantine: 2.",
+        "Acme: Refused requests since 11:00 UTC: 200 (25.0%).",
         "Acme: The oldest message has waited in the inbox for 8 minutes.",
     ]

@@ -11,7 +11,6 @@ import pytest
 from django.core.management.base import CommandError
 
 from config import demo
-from engagement.demo.population import Size
 from engagement.models import Account, AccountEngagement, Event, Product, User
 from ingestion import demo as messages
 from ingestion.log import last_24h
@@ -21,6 +20,7 @@ from marketplace.models import Connection
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import Simulator
 from tests.admin.rows import a_connection
+from tests.start import small_demo
 from tests.start.clicking import Admin
 from tests.start.folders import data_folder
 from tests.start.running import Up, bad_request, survivors, until
@@ -75,11 +75,14 @@ def test_nothing_is_created_if_the_marketplace_refuses_the_demo(marketplace: Sim
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo with few people."""
-    monkeypatch.setattr(demo, "CONNECTED_SIZE", Size(6, 30, days=20, event_days=3))
-    others = {
-        name: (catalog, Size(2, 10, days=20)) for name, (catalog, _) in demo.OTHER_PRODUCTS.items()
-    }
-    monkeypatch.setattr(demo, "OTHER_PRODUCTS", others)
+    monkeypatch.setattr(demo, "CONNECTED_SIZE", small_demo.CONNECTED_SIZE)
+    monkeypatch.setattr(demo, "OTHER_PRODUCTS", small_demo.OTHER_PRODUCTS)
+
+
+def test_the_demo_has_as_many_people_as_its_start_says() -> None:
+    sizes = [demo.CONNECTED_SIZE, *(size for _, size in demo.OTHER_PRODUCTS.values())]
+    assert sum(size.accounts for size in sizes) == 300
+    assert sum(size.users for size in sizes) == demo.USER_COUNT == 5_000
 
 
 def fill(product: Product, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -174,7 +177,8 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_a_newcomer_sees_a_live_connection_and_every_line_is_an_object(folder: Path) -> None:
-    up = Up(folder, "--demo", EDS_LOG_FORMAT="json").wait_until_running()
+    program = ("-m", small_demo.__name__)
+    up = Up(folder, "--demo", program=program, EDS_LOG_FORMAT="json").wait_until_running()
     try:
         processes = up.processes()
         with Admin(up) as admin:
