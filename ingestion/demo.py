@@ -50,7 +50,7 @@ _NEWEST_EVENTS: LiteralString = f"""
         JOIN engagement_eventname n ON n.id = e.event_name_id
         LEFT JOIN engagement_account a ON a.id = e.account_id AND a.product_id = e.product_id
         WHERE e.product_id = %(product)s AND e.received_at <= %(now)s
-          AND e.received_at > %(now)s - interval '1 day'
+          AND e.received_at > %(now)s - interval '4 days'
         ORDER BY e.received_at DESC LIMIT 30) AS e
     ORDER BY e.received_at
 """
