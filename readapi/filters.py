@@ -1,16 +1,18 @@
 """The filters of lists: parameters become conditions on ranked rows."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from django.db.models import QuerySet
 
+from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
 from engagement.rules.rules import (
     MAX_TEXT_LENGTH,
     MAX_TRAIT_NAME_LENGTH,
     Condition,
+    InsightCondition,
     MetricCondition,
     Rule,
     TraitCondition,
@@ -69,6 +71,8 @@ def parse(query: Parameters, scope: Scope) -> ListFilter:
     conditions: list[Condition] = []
     if min_score := parameters.score(query, "min_score"):
         conditions.append(MetricCondition("engagement_score", "at_least", min_score))
+    if insight := parameters.choice(query, "insight", tuple(INSIGHTS)):
+        conditions.append(InsightCondition(cast(InsightKind, insight)))
     conditions += [_trait_condition(*pair) for pair in parameters.traits_equal(query)]
     return ListFilter(scope, lookups, tuple(conditions))
 

@@ -18,6 +18,7 @@ from config.openapi.pieces import (
     reference,
 )
 from config.server import gunicorn, uri_too_long
+from engagement.insight_kinds import INSIGHTS
 from readapi import authentication, changes, errors, parameters, records, views
 from readapi.records import One, Page
 from readapi.views import rankings
@@ -67,6 +68,11 @@ _PARAMETERS = [
         "segment_id",
         _ID,
         "Return only members of this segment, which must be of the same scope as the list.",
+    ),
+    query(
+        "insight",
+        {"type": "string", "enum": list(INSIGHTS)},
+        "Return only accounts with an insight of this kind.",
     ),
     query(
         "min_score",
