@@ -14,6 +14,7 @@ from django.db.models import (
     DateTimeField,
     DecimalField,
     F,
+    FloatField,
     Func,
     JSONField,
     Q,
@@ -147,13 +148,28 @@ class _Time(TraitText):
     output_field = DateTimeField()
 
 
+class TraitInRange(Func):
+    """A trait that is a JSON number from *low* to *high*, as a float; else NULL."""
+
+    function = "jsonb_object_field"
+    # OFFSET keeps the planner from reading the trait again for each mention of it.
+    template = (
+        "(SELECT CASE WHEN jsonb_typeof(v) = 'number' THEN "
+        "CASE WHEN v::numeric BETWEEN %(low)s AND %(high)s THEN v::double precision END END "
+        "FROM (SELECT %(function)s(%(expressions)s) AS v OFFSET 0) AS trait)"
+    )
+    output_field = FloatField()
+
+    def __init__(self, traits: str, name: str, low: int, high: int) -> None:
+        super().__init__(F(traits), Value(canonical_name(name)), low=low, high=high)
+
+
 class TraitDay(TraitText):
     """The UTC day of a trait as ``parse_trait_day()`` reads it; else NULL.
 
     Nearly all dates of licenses are as ``2025-01-31``, which needs no regular expression. A Unix
     time is in milliseconds from 100,000,000,000 on, and beyond the year 9999 it is no time. A
-    fraction is cut off, because PostgreSQL would round it, maybe to the next day. OFFSET keeps the
-    planner from reading the trait again for each mention of it.
+    fraction is cut off, because PostgreSQL would round it, maybe to the next day.
     """
 
     template = (

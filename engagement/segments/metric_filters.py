@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import (
     BigIntegerField,
-    Case,
     Count,
     F,
     FloatField,
@@ -25,10 +24,9 @@ from django.db.models import (
     QuerySet,
     Sum,
     Value,
-    When,
 )
 from django.db.models.functions import Cast, Coalesce, NullIf
-from django.db.models.lookups import Exact, GreaterThanOrEqual, LessThan, LessThanOrEqual
+from django.db.models.lookups import GreaterThanOrEqual, LessThan, LessThanOrEqual
 
 from engagement.metric_names import MetricName
 from engagement.models import DailyCount, ScoredEvent, ScoreSet
@@ -39,7 +37,7 @@ from engagement.rules.filters import (
     subject_daily_counts,
 )
 from engagement.rules.rules import MetricCondition, TrendCondition
-from engagement.rules.trait_filters import TraitNumber, TraitType, start_of_day
+from engagement.rules.trait_filters import TraitInRange, start_of_day
 from engagement.scopes import SubjectKind, get_kind
 from engagement.scores.formula import Trend, classify_trend, percentile_rank, rounded_score
 from engagement.scores.metrics import MAX_SEATS, SEATS_TRAIT, ratio
@@ -283,10 +281,7 @@ def seat_utilization(subject_path: str) -> Any:
 
 def licensed_seats(traits: str) -> Any:
     """As ``metrics.licensed_seats()``; NULL without a number of seats."""
-    seats = TraitNumber(traits, SEATS_TRAIT)
-    is_number = Exact(TraitType(traits, SEATS_TRAIT), "number")
-    in_range = GreaterThanOrEqual(seats, 1), LessThanOrEqual(seats, MAX_SEATS)
-    return Case(When(Q(is_number, *in_range), then=Cast(seats, FloatField())))
+    return TraitInRange(traits, SEATS_TRAIT, 1, MAX_SEATS)
 
 
 def _tenure_filter(condition: MetricCondition, context: QueryContext) -> Q:

@@ -127,7 +127,7 @@ def four(workspace: Workspace) -> Workspace:
     make_account(workspace, "a", 9, traits=plain)
     make_account(workspace, "b", 10, traits={**plain, "plan": "free", "a,b": "x:y, z"})
     make_account(workspace, "c", 20, traits={"domain": "hooli.example", "plan": "pro"})
-    make_account(workspace, "d", 0, traits={"seats": True})
+    make_account(workspace, "d", 0, traits={"seats": True, "createdAt": "2026-06-01"})
     make_user(workspace, "u1", 9, traits={"email": "Ann@b.example", "name": "Ann"})
     make_user(workspace, "u2", 10, traits={"email": "ann@b.example", "name": "ann"})
     make_user(workspace, "u3", 20, traits={"plan": "pro"})
@@ -155,6 +155,10 @@ def four(workspace: Workspace) -> Workspace:
         ("trait=seats:true", "d"),
         ("trait=a,b:x:y, z", "b"),
         ("trait=plan:none", ""),
+        ("insight=trend_up", "cba"),
+        ("insight=trend_up&trait=plan:pro&sort=score", "ac"),
+        ("insight=new_account", "d"),
+        ("insight=seats_exceeded", ""),
     ],
 )
 def test_accounts_are_filtered_and_ordered(
@@ -287,6 +291,8 @@ def test_accounts_are_filtered_by_insight(acme_reads: Reads, acme: Product) -> N
         ("min_score=1.55", "invalid_parameter", "min_score"),
         ("min_score=nan", "invalid_parameter", "min_score"),
         ("min_score=", "invalid_parameter", "min_score"),
+        ("insight=", "invalid_parameter", "insight"),
+        ("insight=boredom", "invalid_parameter", "insight"),
         ("segment_id=0", "invalid_parameter", "segment_id"),
         ("segment_id=x", "invalid_parameter", "segment_id"),
         ("domain=", "invalid_parameter", "domain"),

@@ -328,7 +328,8 @@ def test_an_unreachable_database_returns_503(
 
 NAMES = st.sampled_from(
     ["workspace_id", "limit", "offset", "cursor", "expand", "traits", "match_type", "match_value",
-     "sort", "min_score", "trait", "segment_id", "total", "domain", "email", "name", "tracking_id"]
+     "sort", "min_score", "insight", "trait", "segment_id", "total", "domain", "email", "name",
+     "tracking_id"]
 )  # fmt: skip
 TEXTS = st.one_of(
     st.text(max_size=30),
