@@ -1,4 +1,5 @@
-"""What pages of the read API ask the database: ``python -m benchmarks.statements TOKEN PATH …``.
+"""What pages ask the database: ``python -m benchmarks.statements TOKEN PATH …`` for the read API,
+``login:NAME`` instead of the token for the admin.
 
 A process of its own, as ``benchmarks.within``. Prints JSON: for each path its statements, each with
 its plan.
@@ -16,6 +17,7 @@ import psycopg
 django.setup()
 
 # The apps must be loaded first.
+from django.contrib.auth.models import User  # noqa: E402
 from django.test import Client  # noqa: E402
 
 PLANNED = ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")
@@ -61,4 +63,7 @@ def statements_of(client: Client, path: str) -> list[dict[str, str]]:
 if __name__ == "__main__":
     token, *paths = sys.argv[1:]
     reader = Client(headers={"authorization": f"Bearer {token}", "host": "localhost"})
+    if token.startswith("login:"):
+        reader = Client(headers={"host": "localhost"})
+        reader.force_login(User.objects.get(username=token.removeprefix("login:")))
     print(json.dumps({path: statements_of(reader, path) for path in paths}))

@@ -26,7 +26,14 @@ from engagement import tasks as scoring  # noqa: E402
 from engagement.core import credentials  # noqa: E402
 from engagement.database import sql  # noqa: E402
 from engagement.messages import Message, Track  # noqa: E402
-from engagement.models import EventName, EventWeight, ScoreSet, Workspace  # noqa: E402
+from engagement.models import (  # noqa: E402
+    EventName,
+    EventWeight,
+    ScoreSet,
+    StoredOrder,
+    Workspace,
+)
+from engagement.orders import stored  # noqa: E402
 from engagement.rescoring import sets  # noqa: E402
 from engagement.rescoring.rescore import rescore  # noqa: E402
 from ingestion import tasks  # noqa: E402
@@ -58,6 +65,16 @@ def fill(messages: str, key: str) -> dict[str, Any]:
 
     sql.copy(_COPY, ("timestamptz", "bytea", "text", "bytea"), rows())
     return {"messages": int(messages), "tracks": tracks}
+
+
+def compute_orders() -> dict[str, Any]:
+    """Compute the stored orders of all large score sets at once, as if somebody waited for each."""
+    stored.refresh_due(timezone.now(), lambda: True)
+    missing = StoredOrder.objects.filter(version=0)
+    missing.update(computed_at=None, used_at=timezone.now())
+    stored.refresh_due(timezone.now(), lambda: False)
+    seconds = StoredOrder.objects.values_list("scope", "column", "seconds")
+    return {f"{scope} {column}": duration for scope, column, duration in seconds}
 
 
 def fill_and_wake(messages: str, key: str) -> dict[str, Any]:
@@ -196,6 +213,7 @@ COMMANDS = {
     "score_all": score_all,
     "subscribe": subscribe,
     "sweep": sweep,
+    "compute_orders": compute_orders,
     "fill": fill,
     "fill_and_wake": fill_and_wake,
     "change_weight": change_weight,

@@ -37,6 +37,7 @@ class ServiceAdminSite(AdminSite):
             path("jobs/", self.admin_view(self.jobs), name="jobs"),
             path("jobs/<int:pk>/run/", self.admin_view(self.run_job), name="jobs_run"),
             path("search/", self.admin_view(self.search), name="search"),
+            path("preferences/", self.admin_view(self.preferences), name="preferences"),
         ]
         return own_urls + super().get_urls()
 
@@ -46,6 +47,11 @@ class ServiceAdminSite(AdminSite):
 
     def run_job(self, request: HttpRequest, pk: int) -> HttpResponse:
         response: HttpResponse = _jobs().run_view(request, pk)
+        return response
+
+    def preferences(self, request: HttpRequest) -> HttpResponse:
+        preferences = import_module("config.dashboard.preferences")
+        response: HttpResponse = preferences.preferences_view(request, self.each_context(request))
         return response
 
     def search(self, request: HttpRequest) -> HttpResponse:

@@ -1,4 +1,5 @@
-"""Middlewares: a fast path for API requests, security headers, and a time limit for pages."""
+"""Middlewares: a fast path for API requests, and security headers, the time zone, and a time limit
+for pages."""
 
 import logging
 from collections.abc import Callable
@@ -10,16 +11,18 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template.response import SimpleTemplateResponse
 from django.urls import resolve
+from django.utils import timezone
 
 from engagement.core import request_ids
 from engagement.database import sql
+from engagement.logins import time_zones
 
 logger = logging.getLogger(__name__)
 
 # Machines call these: no session, cookies, CSRF, or static files.
 API_PREFIXES = (
     *("/v1/", "/v2/", "/segment", "/beacon/", "/sourceConfig", "/analytics"),
-    *("/healthz", "/readyz", "/metrics"),
+    *("/healthz", "/readyz", "/metrics", "/mcp"),
 )
 
 
@@ -90,6 +93,19 @@ class SecurityHeadersMiddleware:
 def _policy() -> str:
     report = settings.CSP_REPORT_URI
     return f"{CONTENT_SECURITY_POLICY}; report-uri {report}" if report else CONTENT_SECURITY_POLICY
+
+
+class TimeZoneMiddleware:
+    """Shows the times of the admin's pages in the time zone of the login."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        if not request.path_info.startswith("/admin/"):
+            return self.get_response(request)
+        with timezone.override(time_zones.current_time_zone(request)):
+            return self.get_response(request)
 
 
 # Statements of an admin page that run longer are canceled.

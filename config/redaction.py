@@ -6,8 +6,9 @@ This imports neither Django nor the service, because gunicorn's master process u
 import logging
 import re
 
-# Ours, as engagement.core.credentials makes them. The first characters tell two apart.
-_CREDENTIAL = re.compile(r"\b((?:edk|eds)_\w{5})[\w-]{10,}", re.ASCII)
+# Keys, tokens, and invites, as engagement.core.credentials makes them. The first characters tell
+# two apart.
+_CREDENTIAL = re.compile(r"\b((?:edk|eds|edi)_\w{5})[\w-]{10,}", re.ASCII)
 # Whatever stands where SDKs put a key: a parameter of the URL, its path, or the header.
 _PLACES = re.compile(
     r"(\bwriteKey=|/projects/|/analytics\.js/v1/|\bbasic\s+)[^\s&'\"/;,]+", re.ASCII | re.IGNORECASE

@@ -145,7 +145,8 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     # API requests go straight to their views. The rest is for pages.
     "config.middleware.ApiFastPathMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "config.compression.StaticFilesMiddleware",
+    "config.compression.PageCompressionMiddleware",
     "config.middleware.SecurityHeadersMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
@@ -153,6 +154,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "config.middleware.TimeZoneMiddleware",
     # The last, so that the session is saved outside its time limit.
     "config.middleware.PageTimeoutMiddleware",
 ]
@@ -161,8 +163,13 @@ TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
         "DIRS": [BASE_DIR / "config" / "templates"],
-        "APP_DIRS": True,
         "OPTIONS": {
+            "loaders": [
+                (
+                    "django.template.loaders.cached.Loader",
+                    ["config.template_loaders.FolderLoader", "config.template_loaders.AppLoader"],
+                )
+            ],
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",

@@ -5,20 +5,28 @@ from django.templatetags.static import static
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from config import error_pages, health, static_files
+from config import error_pages, guides, health, mcp_health, static_files
 from config.openapi import pages
+from engagement.admin.invited import invite_view
 from ingestion import browser_sdk, sdk_settings
 from ingestion.doors import segment, v1, v2
 from ingestion.doors.bodies import MAX_BATCH_BODY_BYTES as BATCH_BYTES
-from ingestion.views import BatchView, IngestionView, SegmentSdkView, SegmentWebhookView
+from ingestion.views import (
+    BatchView,
+    IngestionView,
+    SegmentSdkView,
+    SegmentWebhookView,
+    ValidationView,
+)
 from notifications.views import ConfirmEmailView
 from readapi import views as readapi
+from readapi.mcp.views import McpView
 
 handler400 = "config.error_pages.bad_request"
 
 # A request to an unknown path gets the nearest of these as a suggestion.
 API_PATHS = [
-    *("/v2/identify", "/v2/group", "/v2/track", "/v2/batch"),
+    *("/v2/identify", "/v2/group", "/v2/track", "/v2/batch", "/v2/validate"),
     *("/v2/workspaces", "/v2/accounts", "/v2/users", "/v2/segments"),
     *("/v1/users", "/v1/groups", "/v1/events", "/v1/accounts"),
     *("/segment", "/segment/v1/batch", "/segment/v1/import", "/segment/v1/identify"),
@@ -30,6 +38,14 @@ urlpatterns = [
     re_path(r"^v2/group/?$", IngestionView.as_view(door=v2.group)),
     re_path(r"^v2/track/?$", IngestionView.as_view(door=v2.track)),
     re_path(r"^v2/batch/?$", BatchView.as_view(door=v2.batch, max_body_bytes=BATCH_BYTES)),
+    re_path(r"^v2/validate/?$", ValidationView.as_view(door=v2.typed)),
+    re_path(r"^v2/validate/identify/?$", ValidationView.as_view(door=v2.identify)),
+    re_path(r"^v2/validate/group/?$", ValidationView.as_view(door=v2.group)),
+    re_path(r"^v2/validate/track/?$", ValidationView.as_view(door=v2.track)),
+    re_path(
+        r"^v2/validate/batch/?$",
+        ValidationView.as_view(door=v2.batch, max_body_bytes=BATCH_BYTES, accepted_status=200),
+    ),
     re_path(r"^v1/users/?$", IngestionView.as_view(door=v1.user)),
     re_path(r"^v1/groups/?$", IngestionView.as_view(door=v1.group)),
     re_path(r"^v1/events/?$", IngestionView.as_view(door=v1.event)),
@@ -66,13 +82,16 @@ urlpatterns = [
     path("v2/segments/<int:segment_id>", readapi.SegmentDetail.as_view()),
     path("v2/segments/<int:segment_id>/members", readapi.SegmentMembers.as_view()),
     path("v1/accounts", readapi.LegacyAccountView.as_view()),
+    path("mcp", McpView.as_view(report_health=mcp_health.report_health)),
     # After all API paths, because it matches every other path under these prefixes.
     re_path(
         r"^(?:v\d+|segment|beacon|identify|group|track|page|screen|batch|import)(?:/|$)",
         readapi.UnknownPathView.as_view(paths=API_PATHS),
     ),
     path("openapi.json", pages.openapi, name="openapi"),
-    path("docs", pages.docs),
+    path("docs", pages.docs, name="docs"),
+    path("docs/guides/", guides.guides, name="guides"),
+    path("docs/guides/<slug:name>", guides.guide, name="guide"),
     path("healthz", health.healthz),
     path("readyz", health.readyz),
     path("metrics", health.metrics),
@@ -81,6 +100,7 @@ urlpatterns = [
         error_pages.other_release,
     ),
     path("favicon.ico", RedirectView.as_view(url=static("config/favicon.svg"))),
+    path("invite/", invite_view, name="invite"),
     path("notifications/confirm/<str:token>", ConfirmEmailView.as_view(), name="confirm_email"),
     path("admin/", admin.site.urls),
     path("", RedirectView.as_view(url="/admin/")),

@@ -2,8 +2,8 @@
 
 Scoring and forgetting stamp the subjects that they touch, in their own transactions. Both hold the
 product's scoring lock until they have committed, so the stamps of a product commit in their order:
-whoever has seen a stamp has seen all that are smaller. Recording stamps nothing. What it changes
-goes through the rescore queue, and is stamped when it is scored.
+a reader that has seen a stamp has seen all that are smaller. Recording stamps nothing: what it
+changes goes through the rescore queue, and is stamped when it is scored.
 
 A score also depends on the workspace's benchmarks, which move without touching a row. Whose
 displayed score that changes is computed when a reader asks.

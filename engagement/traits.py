@@ -117,8 +117,14 @@ def merge_traits(
     The last writer of each trait wins. None removes a trait. Its stamp stays, so an older value
     that arrives later does not bring it back.
     """
+    incoming = canonical_traits(incoming)
+    if not stamps and not traits:
+        # A new subject: there is nothing to compare with.
+        stamps.update({name: list(stamp) for name in incoming})
+        traits.update({name: value for name, value in incoming.items() if value is not None})
+        return bool(incoming)
     changed = False
-    for name, value in canonical_traits(incoming).items():
+    for name, value in incoming.items():
         previous = stamps.get(name)
         if previous is not None and tuple(previous) >= stamp:
             continue
@@ -142,7 +148,7 @@ def group_by_stamp(traits: dict[str, Any], stamps: dict[str, Any]) -> dict[Stamp
 
 def canonical_traits(incoming: dict[str, Any]) -> dict[str, Any]:
     """The same traits under their one spelling. The right spelling wins over its variants."""
-    if all(canonical_name(name) == name for name in incoming):
+    if _CANONICAL.issuperset(incoming) or all(canonical_name(name) == name for name in incoming):
         return incoming
     spelled = {canonical_name(name): value for name, value in incoming.items()}
     return {name: incoming.get(name, value) for name, value in spelled.items()}

@@ -1,5 +1,6 @@
 """Posts messages and keeps what became of each, so that each can be accounted for."""
 
+import argparse
 import json
 import random
 import threading
@@ -75,17 +76,24 @@ class Posted:
 
 @contextmanager
 def posting(
-    doors: Sequence[Sequence[Address]], key: str, seed: int, into: Posted | None = None
+    doors: Sequence[Sequence[Address]],
+    key: str,
+    seed: int,
+    into: Posted | None = None,
+    pause: float = 0.0,
 ) -> Iterator[Posted]:
     """Clients post as long as the block runs, each through one of *doors* in turn. All users are
     identified before it begins.
 
     A door is the addresses that its clients try, one after the other when a connection breaks.
-    What becomes of their messages is added to *into*, if given.
+    What becomes of their messages is added to *into*, if given. Each client waits for *pause*
+    seconds after a message.
     """
     posted = into or Posted()
     senders = [
-        Sender(Client(*doors[number % len(doors)], headers=basic(key)), posted, seed + number)
+        Sender(
+            Client(*doors[number % len(doors)], headers=basic(key)), posted, seed + number, pause
+        )
         for number in range(CLIENTS)
     ]
     with working(*(sender.work for sender in senders)):
@@ -94,14 +102,21 @@ def posting(
         yield posted
 
 
+def add_pause_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--pause", type=float, default=0.0, help="seconds that a client waits after each message"
+    )
+
+
 class Sender:
     """A client that posts what it draws."""
 
-    def __init__(self, client: Client, posted: Posted, seed: int) -> None:
+    def __init__(self, client: Client, posted: Posted, seed: int, pause: float) -> None:
         self.has_identified = threading.Event()
         self._client = client
         self._posted = posted
         self._seed = seed
+        self._pause = pause
         self._chance = random.Random(seed)
 
     def work(self, over: threading.Event) -> None:
@@ -112,6 +127,7 @@ class Sender:
         self.has_identified.set()
         while not over.is_set():
             self._post()
+            over.wait(self._pause)
         self._client.close()
 
     def _post(self) -> None:

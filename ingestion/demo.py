@@ -1,5 +1,8 @@
-"""Makes the demo's products look as if their messages had come through the inbox: counts the events
-of the last 24 hours, and lists a few messages as dropped."""
+"""Makes the demo's products look as if their messages had come through the inbox.
+
+It counts the events of the last 24 hours, and lists the newest messages, a few dropped ones, and a
+few refused requests.
+"""
 
 import random
 from collections.abc import Iterator
@@ -9,10 +12,14 @@ from typing import LiteralString
 from engagement.database import sql
 from engagement.database.arrivals import NEXT_ARRIVAL
 from engagement.messages import Track
-from ingestion.log import drops, hours
+from ingestion import timestamps
+from ingestion.errors import missing_field
+from ingestion.log import drops, hours, recent
 from ingestion.log.drops import Drop
 from ingestion.log.last_24h import HOURS
-from ingestion.models import DropReason
+from ingestion.log.recent import RecentRow
+from ingestion.log.texts import name_traits
+from ingestion.models import DropReason, RefusedCount, RefusedRequest
 from ingestion.payloads import UnusableMessage
 
 # As shares of all messages.
@@ -34,6 +41,30 @@ _RECENT_EVENTS: LiteralString = f"""
     ORDER BY e.received_at, e.arrival
     LIMIT 10000
 """
+_NEWEST_EVENTS: LiteralString = f"""
+    SELECT {NEXT_ARRIVAL}, e.* FROM (
+        SELECT u.external_id AS user_id, COALESCE(a.external_id, '') AS account_id, n.name,
+               e.received_at
+        FROM engagement_event e
+        JOIN engagement_user u ON u.id = e.user_id AND u.product_id = e.product_id
+        JOIN engagement_eventname n ON n.id = e.event_name_id
+        LEFT JOIN engagement_account a ON a.id = e.account_id AND a.product_id = e.product_id
+        WHERE e.product_id = %(product)s AND e.received_at <= %(now)s
+          AND e.received_at > %(now)s - interval '1 day'
+        ORDER BY e.received_at DESC LIMIT 30) AS e
+    ORDER BY e.received_at
+"""
+_NEWEST: LiteralString = """
+    SELECT {next}, s.* FROM (
+        SELECT external_id, ARRAY(SELECT jsonb_object_keys(traits)), last_seen_at FROM {table}
+        WHERE product_id = %(product)s AND is_identified AND last_seen_at <= %(now)s
+        ORDER BY last_seen_at DESC LIMIT {limit}) AS s
+    ORDER BY last_seen_at
+"""
+_NEWEST_USERS = _NEWEST.format(next=NEXT_ARRIVAL, table="engagement_user", limit="8")
+_NEWEST_ACCOUNTS = _NEWEST.format(next=NEXT_ARRIVAL, table="engagement_account", limit="3")
+# Places in the list of newest events.
+WRONG_UNIT, FROM_THE_FUTURE = 22, 26
 
 
 def fill_last_24h(product_id: int, now: datetime, seed: int) -> None:
@@ -45,6 +76,67 @@ def fill_last_24h(product_id: int, now: datetime, seed: int) -> None:
     dropped = list(_make_drops(product_id, parameters, random.Random(seed)))
     drops.save_drops(dropped, now)
     hours.add_counts([hours.count_by_hour([], [], dropped)])
+    recent.save([list(_make_recent(product_id, now))])
+    _add_refused(product_id, now)
+
+
+def _make_recent(product_id: int, now: datetime) -> Iterator[RecentRow]:
+    """The newest messages, one of them with seconds in place of milliseconds, and one from the
+    future."""
+    parameters = {"product": product_id, "now": now}
+    for number, row in enumerate(sql.fetch(_NEWEST_EVENTS, parameters)):
+        arrival, user, account, event, at = row
+        timestamp = at
+        if number == WRONG_UNIT:
+            timestamp = timestamps.from_milliseconds(int(at.timestamp()), at)
+        elif number == FROM_THE_FUTURE:
+            timestamp = timestamps.clamp_to_receipt(at + timedelta(days=365), at)
+        yield _row(product_id, "track", arrival, at, timestamp, user, account, event)
+    for arrival, user, traits, at in sql.fetch(_NEWEST_USERS, parameters):
+        yield _row(product_id, "identify", arrival, at, at, user, "", "", name_traits(traits))
+    for arrival, account, traits, at in sql.fetch(_NEWEST_ACCOUNTS, parameters):
+        yield _row(product_id, "group", arrival, at, at, "", account, "", name_traits(traits))
+
+
+def _row(
+    product_id: int,
+    kind: str,
+    arrival: int,
+    at: datetime,
+    timestamp: datetime,
+    user: str,
+    account: str,
+    event: str,
+    detail: str = "",
+) -> RecentRow:
+    slot = arrival % recent.SLOTS
+    return RecentRow(
+        product_id, kind, slot, arrival, at, timestamp, user, "", account, event, "", detail
+    )
+
+
+def _add_refused(product_id: int, now: datetime) -> None:
+    """A few requests that got an error."""
+    error = missing_field("userId")
+    hint = "You sent user_id; this endpoint expects userId."
+    for number, message in enumerate((f"{error.message} {hint}", error.message)):
+        RefusedRequest.objects.create(
+            product_id=product_id,
+            received_at=now - timedelta(minutes=4 + 7 * number),
+            endpoint="/v2/track",
+            kind="track",
+            status=error.status,
+            code=error.code,
+            message=message,
+            field=error.field or "",
+            user_agent="python-requests/2.34.2",
+        )
+    RefusedCount.objects.get_or_create(
+        product_id=product_id,
+        hour=hours.start_of_hour(now),
+        code=error.code,
+        defaults={"count": 17},
+    )
 
 
 def _make_drops(

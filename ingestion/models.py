@@ -92,7 +92,7 @@ class DropReason(models.TextChoices):
     DUPLICATE = "duplicate", "Duplicate: a message with this message id was already received"
     FORGOTTEN = (
         "forgotten",
-        "Forgotten on request: it names a user or an account that was deleted for good",
+        "Forgotten on request: it names a user or an account that was deleted permanently",
     )
     DELETED_PRODUCT = "deleted_product", "Deleted product: the product of this key was deleted"
     ANONYMOUS = "anonymous", "Anonymous: it names no user"
@@ -101,7 +101,7 @@ class DropReason(models.TextChoices):
         "too_many_traits",
         "Too many traits: the user or account has no room for more; the rest was recorded",
     )
-    UNUSABLE = "unusable", "Unusable message: it could not be understood"
+    INVALID = "unusable", "Invalid message: it could not be understood"
     READ_TOKEN = "read_token", "Read token: the request carried a read token as its ingestion key"
 
 
@@ -296,7 +296,7 @@ class ImportedFile(models.Model):
     ``digest`` identifies the file (``ingestion.bulk.files.file_digest``). ``position`` is the
     number of its processed bytes, uncompressed. It moves in the transaction that records them, so
     an interrupted import resumes there and counts nothing twice. ``lines`` is the number of lines
-    up to it. The other counts are the outcomes of these lines; ``bad`` ones are invalid.
+    up to it. The other counts are the outcomes of these lines.
     """
 
     product = models.ForeignKey(Product, on_delete=models.CASCADE, db_index=False)
@@ -305,9 +305,9 @@ class ImportedFile(models.Model):
     position = models.BigIntegerField(default=0)
     lines = models.BigIntegerField(default=0)
     recorded = models.BigIntegerField(default=0)
-    repeated = models.BigIntegerField(default=0)
+    duplicates = models.BigIntegerField(default=0, db_column="repeated")
     forgotten = models.BigIntegerField(default=0)
-    bad = models.BigIntegerField(default=0)
+    invalid = models.BigIntegerField(default=0, db_column="bad")
     started_at = models.DateTimeField()
     finished_at = models.DateTimeField(null=True)
 

@@ -2,18 +2,29 @@
 
 from datetime import datetime
 
+from django.db import Error
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from engagement.core import request_ids
-from ingestion import errors, refused
+from engagement.core import credentials, request_ids
+from engagement.logins.security_log import client_address
+from ingestion import errors, refused, validation
 from ingestion.cors import CorsView
 from ingestion.doors import DecodedRequest, bodies
+from ingestion.doors.decoding import spelling_hint
 from ingestion.doors.headers import Headers
 from ingestion.errors import IngestionError
 from ingestion.inbox import group_commit
+from ingestion.rate_limits import RateLimit
+
+# Validations of one process. An address may be that of many people.
+REQUESTS_PER_MINUTE = 60
+REQUESTS_PER_ADDRESS = 300
+RETRY_AFTER = 5
+_per_key = RateLimit(REQUESTS_PER_MINUTE)
+_per_address = RateLimit(REQUESTS_PER_ADDRESS)
 
 
 class IngestionView(CorsView):
@@ -33,8 +44,9 @@ class IngestionView(CorsView):
             body = bodies.read(request, self.max_body_bytes)
             decoded = self.door(body, request.META, received_at)
         except IngestionError as error:
-            self.note_refusal(error, body, request, received_at)
-            raise
+            hinted = spelling_hint(error, body)
+            self.note_refusal(hinted, body, request, received_at)
+            raise hinted from None
         # It would stay in memory until the commit.
         del body
         group_commit.accept(
@@ -73,6 +85,44 @@ class BatchView(IngestionView):
 
     def success_response(self) -> HttpResponse:
         return HttpResponse(b'{"success": true}', content_type="application/json")
+
+
+class ValidationView(IngestionView):
+    """Says what a door would make of a request, and accepts nothing."""
+
+    accepted_status = 202
+
+    def post(self, request: Request) -> HttpResponse:
+        received_at = timezone.now()
+        body = ""
+        try:
+            body = bodies.read(request, self.max_body_bytes)
+            decoded = self.door(body, request.META, received_at)
+        except IngestionError as raised:
+            if raised.status >= 500:
+                raise
+            error = spelling_hint(raised, body)
+            key = refused.find_key(body, request.META)
+            self._limit(request, key)
+            return Response(validation.report_error(error, key))
+        self._limit(request, decoded.key)
+        return Response(validation.report(decoded, received_at, self.accepted_status))
+
+    def _limit(self, request: Request, key: str) -> None:
+        """Raise IngestionError if the key or the address has sent too many requests."""
+        wait = max(
+            _per_key.wait(credentials.digest(key)), _per_address.wait(client_address(request))
+        )
+        if wait:
+            message = (
+                f"At most {REQUESTS_PER_MINUTE} requests a minute are validated. Retry in {wait} s."
+            )
+            raise IngestionError(429, "rate_limited", message, retry_after=wait)
+
+    def handle_exception(self, exc: Exception) -> Response:
+        if isinstance(exc, Error):
+            return super().handle_exception(group_commit.InboxUnavailable(RETRY_AFTER))
+        return super().handle_exception(exc)
 
 
 class SegmentWebhookView(IngestionView):

@@ -62,7 +62,7 @@ def merge(run: SyncRun, product_id: int, rows: Collection[ParsedLicense]) -> Mer
     rivals = {
         key: row for key, row in best.items() if key in stored and not stored[key].matches(row)
     }
-    current = _find_rows(product_id, rivals)
+    current = find_rows(product_id, rivals)
     pending = []
     for key, row in rivals.items():
         if stored[key].is_unlisted or licenses.supersedes(row, current[key]):
@@ -89,7 +89,7 @@ def _find_stored(product_id: int, keys: Collection[str]) -> dict[str, StoredLice
     return {key: StoredLicense(*values) for key, *values in rows}
 
 
-def _find_rows(product_id: int, keys: Collection[str]) -> dict[str, ParsedLicense]:
+def find_rows(product_id: int, keys: Collection[str]) -> dict[str, ParsedLicense]:
     """The stored licenses with their fields."""
     if not keys:
         return {}
@@ -98,7 +98,7 @@ def _find_rows(product_id: int, keys: Collection[str]) -> dict[str, ParsedLicens
 
 
 def _license(key: str, cloud_id: str, fields: str, digest: bytes) -> ParsedLicense:
-    return ParsedLicense(key, cloud_id, msgspec.json.decode(fields), digest)
+    return ParsedLicense(key, cloud_id, msgspec.json.decode(fields), fields, digest)
 
 
 def _is_in_window(row: ParsedLicense, run: SyncRun) -> bool:
@@ -179,6 +179,23 @@ def find_unlisted(run: SyncRun, product_id: int) -> list[ParsedLicense]:
     """A batch of the licenses that count as listed, but that the run has not found."""
     parameters = {"product": product_id, "run": run.pk, "limit": PENDING_BATCH_SIZE}
     return [_license(*row) for row in sql.fetch(_FIND_UNLISTED, parameters)]
+
+
+_FIND_MISSED: LiteralString = """
+    SELECT k.key FROM unnest(%(keys)b::text[]) AS k(key)
+    WHERE NOT EXISTS (SELECT FROM marketplace_license l
+                      WHERE l.product_id = %(product)s AND l.key = k.key AND l.run_id = %(run)s)
+      AND NOT EXISTS (SELECT FROM marketplace_pendinglicense p
+                      WHERE p.run_id = %(run)s AND p.key = k.key)
+      AND k.key NOT IN (
+          SELECT unnest(s.keys) FROM marketplace_seenlicenses s WHERE s.run_id = %(run)s)
+"""
+
+
+def find_missed(run: SyncRun, product_id: int, keys: Collection[str]) -> set[str]:
+    """Those of the licenses that the (unfinished) run has not found."""
+    parameters = {"keys": list(keys), "product": product_id, "run": run.pk}
+    return {key for (key,) in sql.fetch(_FIND_MISSED, parameters)}
 
 
 def delete_pending(run_ids: Collection[int]) -> None:

@@ -61,10 +61,11 @@ def import_pages(
         runs.lock_run(run)
         if step.starts_over:
             FailedRecord.objects.filter(run=run).delete()
-        records = _skip_suppressed(product_id, records)
+        records = skip_suppressed(product_id, records)
         rows = [parsed for parsed in records if isinstance(parsed, ParsedLicense)]
         merge = duplicates.merge(run, product_id, rows)
-        counts = Counter(pages=step.pages) + _count(records, len(merge.changed))
+        imported = len(merge.changed) + _count_written(run, rows, merge)
+        counts = Counter(pages=step.pages) + _count(records, imported)
         counts += _store(run, product_id, merge, now)
         _list_failed(run, records)
         runs.advance(run, step, counts)
@@ -144,7 +145,7 @@ def _accounts_of(product_id: int, changed: Iterable[ParsedLicense]) -> set[str]:
     return cloud_ids | set(sites.values_list("cloud_id", flat=True))
 
 
-def _skip_suppressed(product_id: int, records: Sequence[ParsedRecord]) -> list[ParsedRecord]:
+def skip_suppressed(product_id: int, records: Sequence[ParsedRecord]) -> list[ParsedRecord]:
     """The records, in which licenses of suppressed accounts are skipped."""
     cloud_ids = {parsed.cloud_id for parsed in records if isinstance(parsed, ParsedLicense)}
     suppressed = suppression.suppressed_ids(product_id, suppression.SubjectScope.ACCOUNT, cloud_ids)
@@ -169,6 +170,18 @@ def _count(records: Sequence[ParsedRecord], imported: int) -> Counter[str]:
         without_cloud_id=reasons[SkipReason.NO_CLOUD_ID],
         of_other_product=reasons[SkipReason.OTHER_PRODUCT],
     )
+
+
+def _count_written(run: SyncRun, rows: Iterable[ParsedLicense], merge: Merge) -> int:
+    """The licenses that the run wrote before it started over: they count as imported again."""
+    if not runs.has_started_over(run):
+        return 0
+    written = {
+        row.key
+        for row in rows
+        if (stored := merge.stored.get(row.key)) and stored.run_id == run.pk and stored.matches(row)
+    }
+    return len(written - merge.changed.keys())
 
 
 def _list_failed(run: SyncRun, records: Iterable[ParsedRecord]) -> None:
@@ -210,7 +223,7 @@ def _write_licenses(product_id: int, changed: dict[str, ParsedLicense], run: Syn
             "keys": [row.key for row in rows],
             "cloud_ids": [row.cloud_id for row in rows],
             "parent_keys": [licenses.parent_key(row.fields) for row in rows],
-            "fields": [msgspec.json.encode(row.fields).decode() for row in rows],
+            "fields": [row.encoded for row in rows],
             "digests": [row.digest for row in rows],
         },
         prepare=True,
@@ -287,6 +300,8 @@ def _license_traits(
 
 def _best(by_key: Mapping[str, StoredFields]) -> StoredFields:
     """The license that gives its account the traits."""
+    if len(by_key) == 1:
+        return next(iter(by_key.values()))
     unlisted = {key for key, license in by_key.items() if license.unlisted_since}
     fields_by_key = {key: license.fields for key, license in by_key.items()}
     return by_key[licenses.best_key(fields_by_key, unlisted)]

@@ -31,12 +31,15 @@ _DERIVED: Final = {TIER_NUMBER, TIER_LENDER, UNLISTED_SINCE}
 # No imported field is longer; a longer value is something else.
 MAX_VALUE_LENGTH: Final = 4096
 
-_PATHS = [name.removeprefix(TRAIT_PREFIX) for name in MARKETPLACE_TRAITS if name not in _DERIVED]
-_PLAIN = [path for path in _PATHS if "." not in path]
-_NESTED: dict[str, list[str]] = {}
-for _path in _PATHS:
-    if "." in _path:
-        _NESTED.setdefault(_path.partition(".")[0], []).append(_path)
+# The trait of each imported field's path.
+_TRAITS = {
+    name.removeprefix(TRAIT_PREFIX): name for name in MARKETPLACE_TRAITS if name not in _DERIVED
+}
+_PLAIN = frozenset(path for path in _TRAITS if "." not in path)
+# The imported fields of each object in a record, with their paths.
+_NESTED: dict[str, dict[str, str]] = {}
+for _path in _TRAITS.keys() - _PLAIN:
+    _NESTED.setdefault(_path.partition(".")[0], {})[_path.partition(".")[2]] = _path
 
 # The first of these that a license has is its key.
 _KEYS = ("appEntitlementNumber", "licenseId", "addonLicenseId")
@@ -53,14 +56,14 @@ class SkipReason(StrEnum):
     FORGOTTEN = "a license of an account that was deleted permanently"
 
 
-@dataclass(frozen=True)
-class ParsedLicense:
+class ParsedLicense(msgspec.Struct, frozen=True):
     """A license of the account whose external id is ``cloud_id``, which a multi-instance license
-    lacks: those of its sites name it."""
+    lacks: those of its sites name it. ``encoded`` is the JSON of its fields."""
 
     key: str
     cloud_id: str
     fields: Fields
+    encoded: str
     digest: bytes
 
 
@@ -151,7 +154,9 @@ def _read(record: dict[str, Any], product_id: str) -> ParsedRecord:
         if parent_key(fields):
             return SkippedRecord(SkipReason.NO_CLOUD_ID)
         cloud_id = ""
-    return ParsedLicense(key, cloud_id, fields, _digest(fields))
+    encoded = msgspec.json.encode(fields, order="sorted")
+    digest = hashlib.blake2b(encoded, digest_size=16).digest()
+    return ParsedLicense(key, cloud_id, fields, encoded.decode(), digest)
 
 
 def _key(record: dict[str, Any]) -> str:
@@ -185,12 +190,14 @@ def _shown_key(record: dict[str, Any]) -> str:
 
 
 def _fields(record: dict[str, Any]) -> Fields:
-    fields = {path: value for path in _PLAIN if (value := _value(record.get(path))) is not None}
-    for group, paths in _NESTED.items():
-        inner = record.get(group)
-        if isinstance(inner, dict):
-            for path in paths:
-                if (value := _value(inner.get(path[len(group) + 1 :]))) is not None:
+    fields: Fields = {}
+    for name, content in record.items():
+        if name in _PLAIN:
+            if (value := _value(content)) is not None:
+                fields[name] = value
+        elif name in _NESTED and isinstance(content, dict):
+            for inner, path in _NESTED[name].items():
+                if (value := _value(content.get(inner))) is not None:
                     fields[path] = value
     return fields
 
@@ -211,11 +218,6 @@ def _value(value: Any) -> Any:
 
 def _present(value: Any) -> Any:
     return None if isinstance(value, str) and value.strip() in _ABSENT else value
-
-
-def _digest(fields: Fields) -> bytes:
-    encoded = msgspec.json.encode(fields, order="sorted")
-    return hashlib.blake2b(encoded, digest_size=16).digest()
 
 
 # --- Multi-instance licenses ----------------------------------------------------------------
@@ -325,8 +327,11 @@ def supersedes(license: ParsedLicense, other: ParsedLicense) -> bool:
 
 def _precedence(license: ParsedLicense) -> tuple[Any, ...]:
     fields = license.fields
-    has_insights = not _INSIGHTS.isdisjoint(fields)
-    return -updated_ordinal(fields), not has_insights, *_rank(fields), license.digest
+    return -updated_ordinal(fields), not has_insights(fields), *_rank(fields), license.digest
+
+
+def has_insights(fields: Fields) -> bool:
+    return not _INSIGHTS.isdisjoint(fields)
 
 
 # Fields that only come with data insights.

@@ -40,7 +40,7 @@ def queries_for(run: SyncRun, connection: Connection) -> list[LicenseQuery]:
     if (run.trial_report or run.report) == Report.DATES:
         return [part for query in lists for part in _quarters(query, run.requested_at.date())]
     if run.splits_insights:
-        return [part for query in lists for part in _halves(query)]
+        return [part for query in lists for part in halves(query)]
     return lists
 
 
@@ -66,7 +66,7 @@ def _lists(run: SyncRun, connection: Connection) -> list[LicenseQuery]:
     return [query for query in queries if findings.get(query.list_name) not in left_out]
 
 
-def _halves(query: LicenseQuery) -> tuple[LicenseQuery, LicenseQuery]:
+def halves(query: LicenseQuery) -> tuple[LicenseQuery, LicenseQuery]:
     """The licenses from before data insights, and the others."""
     before = FIRST_DAY_OF_INSIGHTS - timedelta(days=1)
     return (
@@ -77,7 +77,7 @@ def _halves(query: LicenseQuery) -> tuple[LicenseQuery, LicenseQuery]:
 
 def _quarters(query: LicenseQuery, today: date) -> Iterator[LicenseQuery]:
     """The licenses from before data insights, of each quarter since, and of the future."""
-    older, _ = _halves(query)
+    older, _ = halves(query)
     yield older
     first = FIRST_DAY_OF_INSIGHTS
     while first <= today:

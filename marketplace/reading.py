@@ -148,11 +148,19 @@ class PageReader:
 
 
 class RequestedExport(msgspec.Struct):
-    """The export of the list that a run reads. ``requests`` counts the exports of this list."""
+    """The export of the list that a run reads. ``requests`` counts the exports of this list.
+
+    ``counters`` are the run's license counters from before the list, if that is known: another
+    export may have another order, so that the list is read and counted from its beginning. The
+    ``id`` is empty if another export has to be requested, and ``is_repeated`` says that there was
+    one before.
+    """
 
     id: str
     requested_at: datetime
     requests: int = 1
+    counters: dict[str, int] | None = None
+    is_repeated: bool = False
 
     def is_late(self, now: datetime) -> bool:
         return now - self.requested_at > MAX_EXPORT_WAIT
@@ -198,9 +206,14 @@ class ExportReader:
 
 
 def request_export(
-    lists: RunLists, position: Position, previous: RequestedExport | None, now: datetime
+    lists: RunLists,
+    position: Position,
+    previous: RequestedExport | None,
+    counters: dict[str, int] | None,
+    now: datetime,
 ) -> RequestedExport:
-    """Request an export of the list at the position. Raises ExportFailed after several ones."""
+    """Request an export of the list at the position, in place of the *previous* one; *counters* are
+    those from before the list. Raises ExportFailed after several ones."""
     requests = previous.requests + 1 if previous else 1
     if requests > MAX_EXPORT_REQUESTS:
         raise ExportFailed("it disappeared several times")
@@ -209,7 +222,7 @@ def request_export(
         export_id = lists.client.start_export(lists.developer_id, query)
     except (MarketplaceNotFound, UnexpectedResponse):
         raise ExportFailed("it is not offered") from None
-    return RequestedExport(export_id, now, requests)
+    return RequestedExport(export_id, now, requests, counters, previous is not None)
 
 
 def check_export(lists: RunLists, export: RequestedExport) -> bool:

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 
 from engagement.database import sql
 from marketplace import duplicates, texts
-from marketplace.models import Connection, Report, SyncRun
+from marketplace.models import Connection, FailedRecord, Report, SyncRun
 
 Kind, State, Finding = SyncRun.Kind, SyncRun.State, SyncRun.Finding
 
@@ -233,12 +233,34 @@ _ADVANCE: LiteralString = """
 """
 
 
-def store_export(run: SyncRun, export: Any) -> None:
-    """Note the export that the run waits for, in the row and in *run*."""
+def license_counters(run: SyncRun) -> dict[str, int]:
+    return {name: getattr(run, name) for name in LICENSE_COUNTERS}
+
+
+def store_export(run: SyncRun, export: Any, counters: dict[str, int] | None = None) -> None:
+    """Note the export that the run waits for, in the row and in *run*.
+
+    With *counters*, its list is read again from the beginning: they are from before the list.
+    """
+    values: dict[str, Any] = {"export": msgspec.to_builtins(export)}
+    if counters is not None:
+        values |= {**counters, "offset": 0, "recent_fingerprints": [], "page_marker": None}
     with transaction.atomic():
         lock_run(run)
-        run.export = msgspec.to_builtins(export)
-        run.save(update_fields=["export"])
+        for name, value in values.items():
+            setattr(run, name, value)
+        run.save(update_fields=list(values))
+        if counters is not None:
+            listed = FailedRecord.objects.filter(run=run).values("pk")
+            FailedRecord.objects.filter(pk__in=listed[counters["failed"] :]).delete()
+
+
+def has_started_over(run: SyncRun) -> bool:
+    """Whether the run may read licenses again that it has written, and counts them again."""
+    before = run.connection
+    return (run.report, run.splits_insights) != (before.report, before.splits_insights) or (
+        run.export or {}
+    ).get("requests", 1) != 1
 
 
 # --- Other ways to read the lists -----------------------------------------------------------
@@ -254,15 +276,30 @@ def adopt_trial(run: SyncRun) -> None:
     """Start *run* over in the way that was tried; the caller stores it. What was imported stays,
     and accounts stay counted."""
     run.report, run.trial_report = run.trial_report, ""
-    for name in LICENSE_COUNTERS:
-        setattr(run, name, 0)
-    run.pass_number, run.offset, run.is_closing = Position(0, 0)
-    run.recent_fingerprints, run.lists, run.totals, run.page_marker = [], None, None, None
+    for name, value in _start_values().items():
+        setattr(run, name, value)
+
+
+def _start_values() -> dict[str, Any]:
+    """The progress of a run that starts over."""
+    return {
+        **dict.fromkeys(LICENSE_COUNTERS, 0),
+        **Position(0, 0)._asdict(),
+        **{"recent_fingerprints": [], "lists": None, "totals": None, "page_marker": None},
+    }
 
 
 def split_insights(run: SyncRun) -> None:
     """Have any worker request licenses from before data insights separately."""
     _leave(run, State.WAITING, splits_insights=True, export=None)
+
+
+def start_over_in_halves(run: SyncRun, note: str) -> None:
+    """Have any worker do the same from the beginning. What was imported stays."""
+    values = {**_start_values(), "note": _join(run.note, note)}
+    with transaction.atomic():
+        FailedRecord.objects.filter(run=run).delete()
+        _leave(run, State.WAITING, splits_insights=True, export=None, **values)
 
 
 # --- Endings --------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from engagement.core.fields import DecryptionError
-from marketplace import locks, outcomes, reading, runs, scheduling, texts
+from marketplace import insights, locks, outcomes, reading, runs, scheduling, texts
 from marketplace.client import PAGE_SIZE, ClientFactory, Credentials
 from marketplace.errors import (
     CredentialsRejected,
@@ -62,7 +62,7 @@ class SyncEnvironment:
     clock: Clock
     is_out_of_time: Callable[[], bool] = lambda: False
     on_pages_written: Callable[[], None] = lambda: None
-    prefetch_limit: int = 4
+    prefetch_limit: int = 12
 
 
 def run_sync(connection_id: int, environment: SyncEnvironment) -> None:
@@ -96,6 +96,9 @@ def _work_on(run: SyncRun, environment: SyncEnvironment) -> None:
         return
     except outcomes.NothingUsable as outcome:
         runs.fail(run, str(outcome), clock())
+        return
+    except insights.InsightsHidden:
+        runs.start_over_in_halves(run, texts.READ_IN_HALVES)
         return
     except ExportPending:
         runs.wait(run, EXPORT_POLL_INTERVAL, clock())
@@ -133,7 +136,10 @@ def _import_lists(run: SyncRun, environment: SyncEnvironment) -> bool:
             reader = PageReader(lists)
             position = _import_with(reader, run, lists, position, start, environment)
             break
-    return lists.is_end(position)
+    if not lists.is_end(position):
+        return False
+    insights.check_complete(run, lists)
+    return True
 
 
 def _report(run: SyncRun) -> str:
@@ -188,12 +194,22 @@ def _completed_export(
 ) -> tuple[RequestedExport, Position]:
     """The complete export of the list, and where to continue in it. Raises ExportPending."""
     export = msgspec.convert(run.export, RequestedExport) if run.export else None
-    while export is None or not reading.check_export(lists, export):
+    while export is None or not export.id or not reading.check_export(lists, export):
+        counters = export.counters if export else _counters_before(run, position)
+        export = reading.request_export(lists, position, export, counters, now)
         # A new export may have another order.
+        is_restart = position.offset > 0
         position = position._replace(offset=0)
-        export = reading.request_export(lists, position, export, now)
-        runs.store_export(run, export)
+        runs.store_export(run, export, counters if is_restart else None)
     return export, position
+
+
+def _counters_before(run: SyncRun, position: Position) -> dict[str, int] | None:
+    """The run's license counters from before the list at the position; None if its beginning has
+    been counted already."""
+    if run.trial_report:
+        return dict.fromkeys(runs.LICENSE_COUNTERS, 0)
+    return runs.license_counters(run) if position.offset == 0 else None
 
 
 # --- Importing ------------------------------------------------------------------------------
@@ -355,7 +371,9 @@ def _give_up_attempt(
         return
     is_unavailable = isinstance(failure, MarketplaceUnavailable)
     retry_after = getattr(failure, "retry_after", None) or 0.0
-    export = run.export if is_unavailable and not run.trial_report else None
+    export = None if run.trial_report else run.export
+    if export is not None and not is_unavailable:
+        export = {**export, "id": "", "requests": 0}
     delay = timedelta(seconds=retry_after)
     runs.suspend(run, texts.sync_error(failure), delay, now, export=export)
 

@@ -224,6 +224,12 @@ def nothing_listed(previous: int) -> str:
     )
 
 
+READ_IN_HALVES = (
+    "The marketplace shows all licenses and data insights only on separate requests for those from "
+    "before and after July 2018, so they were read in two parts."
+)
+
+
 def read_otherwise(reason: str, report: str) -> str:
     """How a sync read the lists instead of page by page."""
     way = {

@@ -14,7 +14,7 @@ import psutil
 from harness import accounting, whole
 from harness.brokers import BROKERS, Broker
 from harness.command import run_command
-from harness.posting import CLIENTS, posting
+from harness.posting import CLIENTS, add_pause_argument, posting
 from harness.report import Report, Result, progress
 from harness.service import temporary_folder
 from harness.whole import Whole
@@ -35,7 +35,9 @@ def prove(broker: Broker, options: argparse.Namespace) -> Report:
         with whole.running(**settings) as service:
             seconds = options.minutes * 60
             progress(f"{broker.name}: {CLIENTS} clients post for {seconds:.0f} s.")
-            with posting([[service.address]], service.key, options.seed) as posted:
+            with posting(
+                [[service.address]], service.key, options.seed, pause=options.pause
+            ) as posted:
                 kills = kill_at_random(service, seconds, options.kills, random.Random(options.seed))
             for role, count in sorted(kills.items()):
                 yield Result(f"{broker.name}: {role} killed", count)
@@ -67,6 +69,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kills", type=int, default=1, help="how many processes to kill at least")
     parser.add_argument("--broker", choices=[*BROKERS, "all"], default="postgresql")
     parser.add_argument("--seed", type=int, default=1, help="draws the messages and the kills")
+    add_pause_argument(parser)
 
 
 if __name__ == "__main__":

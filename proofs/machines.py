@@ -14,7 +14,7 @@ from harness.brokers import BROKERS
 from harness.command import run_command
 from harness.fleet import NAMES, WEBS, Machines, Watch, held_up, recorded_up_to_now
 from harness.networks import Loopback, Namespaces, why_not
-from harness.posting import Posted, posting
+from harness.posting import Posted, add_pause_argument, posting
 from harness.processes import Failed, until
 from harness.report import Report, Table, progress
 
@@ -109,7 +109,9 @@ def measure(options: argparse.Namespace) -> Report:
         machines.start_all()
         # Half of the clients prefer each web server.
         first, second = (machines.addresses[name] for name in WEBS)
-        with posting([(first, second), (second, first)], key, options.seed) as posted:
+        with posting(
+            [(first, second), (second, first)], key, options.seed, pause=options.pause
+        ) as posted:
             phases = [take(step, machines, posted, seconds) for step in steps]
         yield Table("phases", phases)
         yield from accounting.settle(posted, machines.service.connect, broker.name)
@@ -140,6 +142,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, help="how long to post and fail")
     parser.add_argument("--broker", choices=[*BROKERS], default="redis")
     parser.add_argument("--seed", type=int, default=1, help="draws the messages")
+    add_pause_argument(parser)
     parser.add_argument(
         "--namespaces",
         action="store_true",

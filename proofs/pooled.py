@@ -13,7 +13,7 @@ from harness import accounting
 from harness.brokers import BROKERS
 from harness.command import run_command
 from harness.http import Reader
-from harness.posting import Posted, posting
+from harness.posting import Posted, add_pause_argument, posting
 from harness.processes import HOST, free_port, program
 from harness.report import Report, Result, progress
 from harness.service import Service, any_address, database_url, temporary_service
@@ -64,7 +64,10 @@ def measure(options: argparse.Namespace) -> Report:
         posted = Posted()
         path = f"/v2/accounts?workspace_id={product['workspace_id']}"
         reader = Reader(path, product["api_token"], reading)
-        with reader.reading(), posting([[accepting]], product["ingestion_key"], 1, posted):
+        with (
+            reader.reading(),
+            posting([[accepting]], product["ingestion_key"], 1, posted, options.pause),
+        ):
             time.sleep(options.seconds)
         yield from accounting.settle(posted, service.connect, f"{options.mode} pooling")
         yield Result("posts that got 503", posted.statuses[503])
@@ -100,6 +103,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--everything", action="store_true", help="accepting goes through PgBouncer, too"
     )
+    add_pause_argument(parser)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Errors of the read API. All have one shape, always in JSON."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
@@ -39,6 +40,10 @@ class NotFound(Exception):
     """The record does not exist, or the token must not see it. The response is 404."""
 
 
+class NotReady(Exception):
+    """What the request needs takes too long now; the text says what to do. The response is 503."""
+
+
 class ReplicaUnavailable(Exception):
     """The replica cannot be read; the text says why. The response is 503."""
 
@@ -50,7 +55,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, NotFound | Http404):
         return _response(404, "not_found", str(error) or NOT_FOUND)
     if isinstance(error, exceptions.APIException):
-        return _framework_error_response(error)
+        return _framework_error_response(error, context["view"].allowed_methods)
+    if isinstance(error, NotReady):
+        return _unavailable(str(error))
     if isinstance(error, sql.StatementTimeout):
         return _unavailable("The request took too long. Request fewer records, or try again later.")
     if isinstance(error, SuspiciousOperation):
@@ -74,24 +81,29 @@ def _unavailable(message: str) -> Response:
     return _response(503, "unavailable", message, headers=headers)
 
 
-def _framework_error_response(error: exceptions.APIException) -> Response:
+def _framework_error_response(
+    error: exceptions.APIException, allowed_methods: Sequence[str]
+) -> Response:
     headers = {}
     if auth_header := getattr(error, "auth_header", None):
         headers["WWW-Authenticate"] = auth_header
     if wait := getattr(error, "wait", None):
         headers["Retry-After"] = str(int(wait))
-    return _response(error.status_code, _code(error), _message(error), headers=headers)
+    return _response(
+        error.status_code, _code(error), _message(error, allowed_methods), headers=headers
+    )
 
 
 def rate_limit_message(limit: int) -> str:
     return f"The limit is {limit} requests a minute. Wait as many seconds as Retry-After says."
 
 
-def _message(error: exceptions.APIException) -> str:
+def _message(error: exceptions.APIException, allowed_methods: Sequence[str]) -> str:
     if isinstance(error, exceptions.Throttled):
         return rate_limit_message(settings.READ_REQUESTS_PER_MINUTE)
     if isinstance(error, exceptions.MethodNotAllowed):
-        return "This endpoint does not support the method. Use GET."
+        method = "POST" if "POST" in allowed_methods else "GET"
+        return f"This endpoint does not support the method. Use {method}."
     return str(error.detail)
 
 

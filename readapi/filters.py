@@ -1,10 +1,11 @@
 """The filters of lists: parameters become conditions on ranked rows."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from django.db.models import QuerySet
 
+from engagement.insight_kinds import InsightKind
 from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
 from engagement.rules.rules import (
@@ -15,6 +16,7 @@ from engagement.rules.rules import (
     Rule,
     TraitCondition,
 )
+from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 from engagement.segments.members import members_filter
 from readapi import parameters, queries
 from readapi.errors import InvalidRequest, NotFound
@@ -34,14 +36,15 @@ class ListFilter:
     scope: Scope
     lookups: tuple[Lookup, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    insight: InsightKind | None = None
     segment: Segment | None = None
 
     @property
     def is_segment_only(self) -> bool:
-        return self.segment is not None and not (self.lookups or self.conditions)
+        return self.segment is not None and not replace(self, segment=None)
 
     def __bool__(self) -> bool:
-        return bool(self.lookups or self.conditions or self.segment)
+        return bool(self.lookups or self.conditions or self.insight or self.segment)
 
     def within(self, segment: Segment | None) -> "ListFilter":
         """The same filter, for members of the segment. Raises NotFound for another scope."""
@@ -55,6 +58,8 @@ class ListFilter:
             rows = queries.members(rows, workspace, self.segment)
         for lookup in self.lookups:
             rows = queries.matches(rows, workspace, self.scope, lookup)
+        if self.insight is not None and workspace.scores is not None:
+            rows = rows.filter(insight_filter(self.insight, workspace.scores))
         if self.conditions and workspace.scores is not None:
             rule = Rule(self.scope, "all", self.conditions)
             rows = rows.filter(members_filter(workspace.scores, rule))
@@ -70,7 +75,8 @@ def parse(query: Parameters, scope: Scope) -> ListFilter:
     if min_score := parameters.score(query, "min_score"):
         conditions.append(MetricCondition("engagement_score", "at_least", min_score))
     conditions += [_trait_condition(*pair) for pair in parameters.traits_equal(query)]
-    return ListFilter(scope, lookups, tuple(conditions))
+    insight = parameters.choice(query, "insight", INSIGHT_KINDS)
+    return ListFilter(scope, lookups, tuple(conditions), cast(InsightKind | None, insight))
 
 
 def _trait_condition(name: str, value: str) -> TraitCondition:

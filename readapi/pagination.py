@@ -155,17 +155,22 @@ def paginate(rows: QuerySet[Row], order: Order, request: PageRequest) -> ResultP
     """The requested page of *rows* in *order*, by one query that does not count."""
     if request.cursor is None:
         return _forward(order.sort(rows)[request.offset :], order, request)
-    if request.cursor.score_set != request.score_set:
+    require_current(request)
+    rows = order.rows_after(rows, request.cursor.position, backwards=request.cursor.backwards)
+    if request.cursor.backwards:
+        return _backward(order.sort(rows, backwards=True), order, request)
+    return _forward(order.sort(rows), order, request)
+
+
+def require_current(request: PageRequest) -> None:
+    """Raise InvalidRequest for a cursor from before an edit of the workspace."""
+    if request.cursor is not None and request.cursor.score_set != request.score_set:
         raise InvalidRequest(
             "invalid_cursor",
             "The workspace was edited and rescored after this cursor was made. "
             "Start again from the first page, without a cursor.",
             "cursor",
         )
-    rows = order.rows_after(rows, request.cursor.position, backwards=request.cursor.backwards)
-    if request.cursor.backwards:
-        return _backward(order.sort(rows, backwards=True), order, request)
-    return _forward(order.sort(rows), order, request)
 
 
 def _forward(rows: QuerySet[Row], order: Order, request: PageRequest) -> ResultPage[Row]:

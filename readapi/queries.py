@@ -130,10 +130,8 @@ USER_COLUMNS = (
 )
 
 
-def ranked_accounts(
-    workspace: Workspace, lookup: Lookup | None = None
-) -> "QuerySet[RankedAccount, RankedAccount]":
-    """The workspace's accounts, or the one that *lookup* finds, with the columns of a list.
+def ranked_accounts(workspace: Workspace) -> "QuerySet[RankedAccount, RankedAccount]":
+    """The workspace's accounts, with the columns of a list.
 
     A page reads one range of the index account_ranking and joins its accounts by ID. A second
     condition on the accounts' product would add nothing, and would tempt the planner to join by
@@ -142,8 +140,6 @@ def ranked_accounts(
     accounts = AccountEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id
     )
-    if lookup is not None:
-        accounts = accounts.filter(account_id=_last_seen_account(workspace, lookup))
     return (
         accounts.select_related("account")
         .only(*ACCOUNT_SUMMARY_COLUMNS)
@@ -151,15 +147,11 @@ def ranked_accounts(
     )
 
 
-def ranked_users(
-    workspace: Workspace, lookup: Lookup | None = None
-) -> "QuerySet[RankedUser, RankedUser]":
+def ranked_users(workspace: Workspace) -> "QuerySet[RankedUser, RankedUser]":
     """As ``ranked_accounts``, for users, with their current accounts."""
     users = UserEngagement.objects.filter(
         product_id=workspace.product_id, score_set=workspace.scores_id
     )
-    if lookup is not None:
-        users = users.filter(user_id=_last_seen_user(workspace, lookup))
     return (
         users.select_related("user__account")
         .only(*USER_SUMMARY_COLUMNS)
@@ -189,7 +181,8 @@ def user(workspace: Workspace, user_id: int) -> "RankedUser":
 
 def find_account(workspace: Workspace, lookup: Lookup) -> "RankedAccount":
     """The account that *lookup* finds, with its traits, or NotFound."""
-    return _get_or_not_found(ranked_accounts(workspace, lookup).only(*ACCOUNT_COLUMNS))
+    rows = last_seen(ranked_accounts(workspace), workspace, "account", lookup)
+    return _get_or_not_found(rows.only(*ACCOUNT_COLUMNS))
 
 
 def matches(
@@ -200,6 +193,15 @@ def matches(
         accounts = Account.objects.filter(_matches(lookup, "domain"))
         return _among(rows, "account_id", accounts.filter(product_id=workspace.product_id))
     return _among(rows, "user_id", _matching_users(workspace, lookup))
+
+
+def last_seen(
+    rows: QuerySet[Any], workspace: Workspace, scope: Scope, lookup: Lookup
+) -> QuerySet[Any]:
+    """Of all *rows* that *lookup* finds, the one that was seen last."""
+    if scope == "account":
+        return rows.filter(account_id=_last_seen_account(workspace, lookup))
+    return rows.filter(user_id=_last_seen_user(workspace, lookup))
 
 
 def users_of(rows: QuerySet[Any], workspace: Workspace, account_id: int) -> QuerySet[Any]:

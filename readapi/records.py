@@ -301,6 +301,15 @@ class Pagination(TypedDict):
             Meta(description="When the total was counted; null if it was counted just now."),
         ]
     ]
+    sorted_at: NotRequired[
+        Annotated[
+            Time | None,
+            Meta(
+                description="With a `sort` other than by score: when the order was computed; null "
+                "if it was just now."
+            ),
+        ]
+    ]
 
 
 class PageLinks(TypedDict):

@@ -1,18 +1,25 @@
-"""Cases of a test that share its fixtures, where making these takes longer than the test itself."""
+"""Cases and examples that share the fixtures of one test, where making these takes longer."""
 
 import inspect
+import os
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, ParamSpec
 
+from django.db import transaction
+from hypothesis import HealthCheck, settings
+
+# EXAMPLES=10 draws ten times as many examples of each property.
+FACTOR = int(os.environ.get("EXAMPLES", "1"))
+P = ParamSpec("P")
 Test = Callable[..., None]
 
 
 def each(names: str | Sequence[str], values: Iterable[Any]) -> Callable[[Test], Test]:
     """Call the test for each of the values, as ``pytest.mark.parametrize`` does, in one test.
 
-    A failure names its case. Only for tests that leave nothing behind but what they add to a list
-    that is a fixture: it is empty again for the next case.
+    A failure names its case. Only for tests that leave nothing behind: a list that is a fixture is
+    empty again for the next case, and ``leaves_no_rows`` below it rolls back what a case writes.
     """
     columns = [name.strip() for name in names.split(",")] if isinstance(names, str) else names
     rows = [value if len(columns) > 1 else (value,) for value in values]
@@ -40,3 +47,25 @@ def each(names: str | Sequence[str], values: Iterable[Any]) -> Callable[[Test], 
         return run
 
     return with_each
+
+
+def examples(count: int) -> settings:
+    """Try a property with this many examples, which may take their time and share fixtures."""
+    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    return settings(max_examples=count * FACTOR, deadline=None, suppress_health_check=checks)
+
+
+def leaves_no_rows(test: Callable[P, None]) -> Callable[P, None]:
+    """Roll back what the test writes.
+
+    Hypothesis calls a test for one example after the other, in one transaction. Without this, each
+    example would also score and search the rows of all examples before it.
+    """
+
+    @wraps(test)
+    def in_savepoint(*args: P.args, **kwargs: P.kwargs) -> None:
+        with transaction.atomic():
+            test(*args, **kwargs)
+            transaction.set_rollback(True)
+
+    return in_savepoint

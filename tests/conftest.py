@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase
+from hypothesis import settings
 from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -15,7 +16,12 @@ from ingestion import refused
 from ingestion.inbox import group_commit, quotas
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
+from tests.cases import FACTOR
 from tests.emptying import Fresh
+
+# Of properties that say nothing themselves. Hypothesis tries 100.
+settings.register_profile("tests", max_examples=50 * FACTOR)
+settings.load_profile("tests")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,7 +13,14 @@ ONE_AFTER_ANOTHER = ("tests/browser/", "tests/clients/", "tests/test_liveness.py
 # Three on two cores, because tests that start services mostly wait for them.
 PROCESSES = 3
 # Files that take long, mostly waiting. The last to run should be short.
-LONG = ("tests/proofs/", "tests/start/test_up.py", "tests/start/test_demo.py")
+LONG = (
+    "tests/proofs/",
+    "tests/marketplace/test_end_to_end.py",
+    "tests/start/test_database_comes_later.py",
+    "tests/start/test_demo.py",
+    "tests/start/test_up.py",
+    "tests/start/test_walk.py",
+)
 
 
 class ByFile(LoadFileScheduling):

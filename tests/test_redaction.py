@@ -19,6 +19,7 @@ TOKEN = "eds_4bnTvWxxZXYeOuMsxDha3I9DqI81kC2ga"
     [
         (f"Sent {KEY}.", f"Sent {KEY[:9]}…."),
         (f"'{TOKEN}'", f"'{TOKEN[:9]}…'"),
+        (f"GET /invite/?token=edi_{KEY[4:]}", f"GET /invite/?token=edi_{KEY[4:9]}…"),
         ("POST /v1/b?x=1&writeKey=s3cret&y=2 HTTP/1.1", "POST /v1/b?x=1&writeKey=…&y=2 HTTP/1.1"),
         ("GET /v1/projects/s3cret/settings", "GET /v1/projects/…/settings"),
         ("/analytics.js/v1/s3cret/analytics.min.js", "/analytics.js/v1/…/analytics.min.js"),

@@ -6,14 +6,17 @@ from datetime import datetime
 from typing import NamedTuple
 
 from django.urls import reverse
-from django.utils.formats import date_format
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from engagement.admin.scoping import Access
+from engagement.admin.time_format import format_exact
 from engagement.core import charts
-from engagement.models import Product, Workspace
+from engagement.insight_kinds import INSIGHTS, InsightKind
+from engagement.models import Account, Product, Workspace
 from engagement.rescoring import sets
+from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.counts import SubjectTotals
 from engagement.segments.movers import Mover, Movers
 from ingestion.log.last_24h import HOURS, Last24Hours
@@ -39,11 +42,13 @@ HIGH_DROP_SHARE = 0.05
 INTENDED_DROP_REASONS = {DropReason.DUPLICATE, DropReason.FORGOTTEN}
 # The links to workspaces besides the one whose scores are shown.
 MAX_OTHER_WORKSPACES = 5
+# The kinds of insights whose accounts the overview names.
+MAX_ALERT_KINDS = 4
 
 
 @dataclass(frozen=True)
 class ProductSummary:
-    """The data of a product's card. ``totals`` and ``movers`` are from the first of
+    """The data of a product's card. ``totals``, ``movers``, and ``attention`` are from the first of
     ``workspaces``. ``totals`` is None if that has no scores yet."""
 
     product: Product
@@ -56,8 +61,11 @@ class ProductSummary:
     connection: Connection | None
     last_syncs: LastRuns
     timetable: Timetable
+    attention: Attention = NO_ATTENTION
     # The paused destinations of notifications.
     destinations: Sequence[Destination] = ()
+    # Whether it is the only card of the page, so that its chart can have all details.
+    is_alone: bool = True
 
     @property
     def is_new(self) -> bool:
@@ -90,14 +98,31 @@ class Statistic:
     url: str = ""
 
 
-@dataclass(frozen=True)
-class MoverRow:
-    """An account whose score rose or fell, as text."""
+class MoverRow(NamedTuple):
+    """An account whose score rose or fell, or that is new and has no change, as text."""
 
     name: str
     url: str
     score: str
     change: str
+
+
+@dataclass(frozen=True)
+class InsightLink:
+    """A link to the accounts with an insight, with their number."""
+
+    label: str
+    severity: str
+    count: str
+    url: str
+
+
+class AlertRow(NamedTuple):
+    """An account that needs attention, and why."""
+
+    name: str
+    url: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -122,6 +147,10 @@ class Card:
     # The number of workspaces without a link.
     unlisted_workspaces: int = 0
     movers: Sequence[tuple[str, Sequence[MoverRow]]] = ()
+    # How many accounts have each insight, and accounts that need attention, those that cost most
+    # first.
+    insights: Sequence[InsightLink] = ()
+    alerts: Sequence[tuple[InsightLink, Sequence[AlertRow]]] = ()
     chart: SafeString | None = None
     connection: Notice | None = None
     links: Sequence[Link] = ()
@@ -156,6 +185,8 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
         ],
         unlisted_workspaces=max(0, len(summary.workspaces) - 1 - MAX_OTHER_WORKSPACES),
         movers=_movers(summary) if summary.totals and summary.totals.accounts else (),
+        insights=[_insight_link(summary, kind) for kind in summary.attention.counts],
+        alerts=_alerts(summary),
         chart=_chart(summary) if summary.last_24h.accepted else None,
         connection=calm,
         links=_links(summary),
@@ -260,25 +291,59 @@ def _no_scores_notices(
 
 
 def _movers(summary: ProductSummary) -> list[tuple[str, Sequence[MoverRow]]]:
-    workspace = summary.workspaces[0]
-    return [
-        (heading, [_mover_row(mover, workspace) for mover in movers])
-        for heading, movers in (
-            ("Rising", summary.movers.rising),
-            ("Falling", summary.movers.falling),
-        )
+    workspace, movers = summary.workspaces[0], summary.movers
+    rows: list[tuple[str, Sequence[MoverRow]]] = [
+        ("Rising", [_mover_row(mover, workspace) for mover in movers.rising]),
+        ("Falling", [_mover_row(mover, workspace) for mover in movers.falling]),
     ]
+    if movers.new:
+        # There is no full period to compare with.
+        rows.append(
+            ("New", [_mover_row(mover, workspace)._replace(change="") for mover in movers.new])
+        )
+    return rows
+
+
+def _account_url(account: Account, workspace: Workspace) -> str:
+    page = _admin_url("engagement_account_change", account.pk)
+    return f"{page}?{urlencode({'workspace': workspace.pk})}"
 
 
 def _mover_row(mover: Mover, workspace: Workspace) -> MoverRow:
-    page = _admin_url("engagement_account_change", mover.account.pk)
     return MoverRow(
         name=mover.account.name or mover.account.external_id,
-        url=f"{page}?{urlencode({'workspace': workspace.pk})}",
+        url=_account_url(mover.account, workspace),
         score=f"{mover.score:.1f}",
         # A minus sign is as wide as a plus.
         change=f"{mover.change:+.1f}".replace("-", "\N{MINUS SIGN}"),
     )
+
+
+# --- Insights -------------------------------------------------------------------------------
+
+
+def _insight_link(summary: ProductSummary, kind: InsightKind) -> InsightLink:
+    info, count = INSIGHTS[kind], summary.attention.counts[kind]
+    url = f"{_ranking_url('account', summary.workspaces[0])}&{urlencode({'insight': kind})}"
+    return InsightLink(info.label, info.severity, f"{count:,}", url)
+
+
+def _alerts(summary: ProductSummary) -> list[tuple[InsightLink, Sequence[AlertRow]]]:
+    kinds = [kind for kind in summary.attention.alerts if kind in summary.attention.counts]
+    return [
+        (
+            _insight_link(summary, kind),
+            [
+                AlertRow(
+                    account.name or account.external_id,
+                    _account_url(account, summary.workspaces[0]),
+                    insight.text,
+                )
+                for account, insight in summary.attention.alerts[kind]
+            ],
+        )
+        for kind in kinds[:MAX_ALERT_KINDS]
+    ]
 
 
 # --- Messages -------------------------------------------------------------------------------
@@ -338,7 +403,7 @@ def _drop_notices(summary: ProductSummary) -> Iterator[Notice]:
 
 def _no_messages_text(summary: ProductSummary) -> str:
     used = [key.last_used_at for key in summary.keys if key.last_used_at is not None]
-    since = f" The last one arrived {date_format(max(used), 'DATETIME_FORMAT')}." if used else ""
+    since = f" The last one arrived {format_exact(max(used))}." if used else ""
     return f"No messages in the last {HOURS} hours.{since}"
 
 
@@ -358,8 +423,9 @@ def _chart(summary: ProductSummary) -> SafeString:
     return charts.bars(
         # With the id: titles are unique on a page, and product names are not.
         f"Messages of {product} (product {product.pk}) in the last {HOURS} hours",
-        [f"{hour:%H:%M}" for hour in messages.hours],
+        [f"{timezone.localtime(hour):%H:%M}" for hour in messages.hours],
         [data for data in series if any(data.values)],
+        is_brief=not summary.is_alone,
     )
 
 

@@ -1,6 +1,7 @@
 """The admin's home page: a card for each product that the login may see, or one of them.
 
-Each query serves all cards, except for the accounts that moved most, which take one per score set.
+Each query serves all cards, except for the accounts that moved most, which take a few per score
+set.
 """
 
 from collections import defaultdict
@@ -19,6 +20,7 @@ from engagement.admin.scoping import request_access, sees_all_products, visible_
 from engagement.models import Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets
 from engagement.segments import counts
+from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.movers import NO_MOVERS
 from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.log import last_24h, status
@@ -29,7 +31,7 @@ from marketplace.timetable import load_timetable
 from notifications.models import Destination
 
 # The list of products has all of them.
-MAX_CARDS = 12
+MAX_CARDS = 6
 
 
 def home_context(request: HttpRequest) -> dict[str, Any]:
@@ -47,7 +49,9 @@ def home_context(request: HttpRequest) -> dict[str, Any]:
         "overview": overview,
         "cards": [
             build_card(summary, access, now)
-            for summary in product_summaries(products[:MAX_CARDS], now, place.workspace_id)
+            for summary in product_summaries(
+                products[:MAX_CARDS], now, place.workspace_id, is_overview=overview is not None
+            )
         ],
         "more": visible.count() - MAX_CARDS if len(products) > MAX_CARDS else 0,
         "may_add": request.user.has_perm("engagement.add_product"),
@@ -74,11 +78,17 @@ def _requested_place(request: HttpRequest) -> Place:
 
 
 def product_summaries(
-    products: Sequence[Product], now: datetime, workspace_id: int | None = None
+    products: Sequence[Product],
+    now: datetime,
+    workspace_id: int | None = None,
+    *,
+    is_overview: bool = False,
 ) -> list[ProductSummary]:
     """The data for the cards of the products, in the same order.
 
-    A card shows the scores of the workspace, or else of the product's first one.
+    A card shows the scores of the workspace, or else of the product's first one. The overview of
+    one product names the accounts that need attention. Beside others a card has their numbers, as
+    last counted.
     """
     ids = [product.pk for product in products]
     workspaces = _workspaces(ids, workspace_id)
@@ -110,10 +120,20 @@ def product_summaries(
             connection=(connection := connections.get(product.pk)),
             last_syncs=last_syncs[connection.pk] if connection else LastRuns(),
             timetable=timetable,
+            attention=_attention(score_sets.get(product.pk), is_overview=is_overview),
             destinations=destinations[product.pk],
+            is_alone=len(products) == 1,
         )
         for product in products
     ]
+
+
+def _attention(score_set: ScoreSet | None, *, is_overview: bool) -> Attention:
+    if score_set is None:
+        return NO_ATTENTION
+    if is_overview:
+        return counts.accounts_needing_attention(score_set)
+    return Attention(counts.last_insight_counts(score_set), {})
 
 
 def _workspaces(

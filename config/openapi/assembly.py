@@ -9,10 +9,10 @@ import msgspec
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
-from config.openapi import reading, sending
+from config.openapi import reading, sending, validating
 from config.openapi.pieces import Json
 from ingestion.sdk_settings import SdkSettingsView
-from ingestion.views import IngestionView
+from ingestion.views import IngestionView, ValidationView
 from readapi.views import UnknownPathView
 from readapi.views.base import ReadView
 
@@ -65,6 +65,8 @@ class TableAutoSchema(AutoSchema):
         if isinstance(view, SdkSettingsView):
             return sending.SETTINGS_OPERATIONS[type(view)]
         assert isinstance(view, IngestionView)
+        if isinstance(view, ValidationView):
+            return validating.OPERATIONS[view.door]
         operation = sending.OPERATIONS[view.door]
         if alias := _alias(path):
             operation_id = operation["operationId"] + alias.capitalize()
@@ -133,7 +135,7 @@ def add_components(result: Json, **_: Any) -> Json:
         "servers": [{"url": "/", "description": "This service."}],
         "tags": TAGS,
         "components": {
-            "schemas": reading.schemas() | sending.SCHEMAS,
+            "schemas": reading.schemas() | sending.SCHEMAS | validating.SCHEMAS,
             "securitySchemes": {
                 "ingestionKey": sending.SECURITY_SCHEME,
                 "readToken": reading.SECURITY_SCHEME,

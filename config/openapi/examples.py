@@ -88,7 +88,7 @@ _INSIGHTS: Json = {
     "insights": [
         {
             "kind": "seats_unused",
-            "severity": "warning",
+            "severity": "notice",
             "text": "Only 4 of 50 licensed seats are active (8%).",
             "numbers": {"active_users": 4, "seats": 50, "license_utilization": 0.08},
         }

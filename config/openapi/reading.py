@@ -2,8 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import msgspec
 
@@ -13,14 +12,12 @@ from config.openapi.pieces import (
     Json,
     error_response,
     json_response,
-    list_query,
-    query,
     reference,
 )
+from config.openapi.read_parameters import CODES, ReadOperation, describe_parameters, listed
 from config.server import gunicorn, uri_too_long
-from readapi import authentication, changes, errors, parameters, records, views
+from readapi import authentication, errors, parameters, records, views
 from readapi.records import One, Page
-from readapi.views import rankings
 from readapi.views.base import ReadView
 
 SECURITY: list[Json] = [{"readToken": []}]
@@ -29,185 +26,6 @@ SECURITY_SCHEME: Json = {
     "scheme": "bearer",
     "description": "A read token of a product, `eds_…`, from the admin.",
 }
-
-
-class ReadOperation(NamedTuple):
-    """What a view does not say about its operation. ``record`` is the type of the response."""
-
-    view: type[ReadView]
-    id: str
-    summary: str
-    tag: str
-    record: Any
-    example: Json
-    # What match_type may be, the case-insensitive one first.
-    match_types: tuple[str, ...] = ()
-
-
-# --- Parameters -----------------------------------------------------------------------------
-
-_NUMBER: Json = {"type": "integer", "minimum": 0, "maximum": parameters.MAX_INTEGER}
-_ID: Json = {**_NUMBER, "minimum": 1}
-_TEXT: Json = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]*$"}
-
-_PARAMETERS = [
-    query("workspace_id", _ID, "The workspace to read.", required=True, example=1),
-    query("id", _ID, "The account's ID. Use either this or `match_type`."),
-    query(
-        "scope",
-        {"type": "string", "enum": ["user", "account"]},
-        "Return only segments of users, or only segments of accounts.",
-    ),
-    query(
-        "exclude_defaults",
-        {"type": "boolean", "default": False},
-        "Leave out the segments that every workspace comes with.",
-    ),
-    query(
-        "segment_id",
-        _ID,
-        "Return only members of this segment, which must be of the same scope as the list.",
-    ),
-    query(
-        "min_score",
-        {"type": "number", "minimum": 0, "maximum": 100, "multipleOf": 0.1},
-        "Return only records with at least this score. One decimal.",
-    ),
-    query(
-        "trait",
-        {
-            "type": "array",
-            "items": {**_TEXT, "pattern": "^[^:\\u0000]+:[^\\u0000]+$", "maxLength": 700},
-            "maxItems": parameters.MAX_TRAITS,
-        },
-        "Return only records with this trait: its name, a colon, and its exact value, such as "
-        "`plan:pro`. Repeat the parameter for several traits: all must match.",
-        style="form",
-        explode=True,
-        example=["plan:pro"],
-    ),
-    query(
-        "sort",
-        {"type": "string", "enum": list(rankings.SORTS), "default": rankings.SORTS[0]},
-        "The order of the list. `-` means: highest first.",
-    ),
-    query(
-        "changed_since",
-        _TEXT,
-        "Return only what changed: `start` for all records, or a value from `_links.changes` of "
-        "the last page. Records come in the order of their IDs. Use it only with `cursor`, "
-        "`limit`, `expand`, and `traits`.",
-        example=changes.START,
-    ),
-    query(
-        "total",
-        {"type": "boolean", "default": False},
-        "Add `pagination.total`, the number of records on all pages.",
-    ),
-    list_query(
-        "traits",
-        {**_TEXT, "pattern": "^[^\\u0000,]*$"},
-        "The traits that `expand=traits` returns, by default all. A trait that the record does not "
-        "have is null.",
-        minItems=1,
-        maxItems=parameters.MAX_TRAITS,
-    ),
-    query(
-        "limit",
-        {
-            "type": "integer",
-            "minimum": 1,
-            "default": parameters.DEFAULT_LIMIT,
-        },
-        "The maximum number of records on a page.",
-    ),
-    query(
-        "offset",
-        {**_NUMBER, "default": 0},
-        "The number of records to skip. Programs should follow `_links.next` instead: every page "
-        "then costs the same, and no record repeats or is missed. Use either `offset` or `cursor`, "
-        "not both.",
-    ),
-    query(
-        "cursor",
-        _TEXT,
-        "The start of a page, from a link of the same list. It is valid until the workspace is "
-        "edited. After that, the API returns `invalid_cursor`: start again from the first page. Do "
-        "not use it with `match_type`.",
-    ),
-]
-PARAMETERS: dict[str, Json] = {parameter["name"]: parameter for parameter in _PARAMETERS}
-_CODES: dict[str, tuple[str, ...]] = {
-    "workspace_id": ("missing_workspace_id", "invalid_workspace_id"),
-    "match_type": ("missing_match_parameter",),
-    "trait": ("too_many_traits",),
-    "traits": ("too_many_traits",),
-    "limit": ("invalid_limit",),
-    "offset": ("invalid_offset",),
-    "changed_since": ("invalid_cursor",),
-    "cursor": ("invalid_cursor",),
-}
-
-
-def _match_parameters(match_types: tuple[str, ...]) -> dict[str, Json]:
-    return {
-        "match_type": query(
-            "match_type",
-            _TEXT,
-            f"What to look up by: {_listed(match_types)}, or the name of any trait. Use it with "
-            "`match_value`.",
-            example=match_types[0],
-        ),
-        "match_value": query(
-            "match_value",
-            _TEXT,
-            f"The exact value; only `{match_types[0]}` ignores case. If several match, the API "
-            "returns the one seen last. A message that names an account counts as seeing it, and "
-            "so does a scored event in it.",
-        ),
-    }
-
-
-_EXACTNESS = {
-    "tracking_id": "exactly this",
-    "name": "exactly this",
-    "domain": "this, ignoring case",
-    "email": "this, ignoring case",
-}
-LOOKUP_PARAMETERS = {
-    name: query(name, _TEXT, f"Return all records, and only those, whose `{name}` is {exactness}.")
-    for name, exactness in _EXACTNESS.items()
-}
-
-
-def _parameters(operation: ReadOperation, path_ids: list[str]) -> Iterator[Json]:
-    view = operation.view
-    for name in path_ids:
-        description = f"The {name.removesuffix('_id')}'s ID."
-        yield {
-            "in": "path",
-            "name": name,
-            "required": True,
-            "schema": _ID,
-            "description": description,
-            "example": 1,
-        }
-    described = PARAMETERS | LOOKUP_PARAMETERS
-    if operation.match_types:
-        described = described | _match_parameters(operation.match_types)
-    if view.EXPANSIONS:
-        items = {"type": "string", "enum": list(view.EXPANSIONS)}
-        expand = list_query("expand", items, "What to add to each record.", uniqueItems=True)
-        described = described | {"expand": expand}
-    limit = PARAMETERS["limit"]
-    schema = limit["schema"] | {"maximum": view.MAX_LIMIT}
-    described = described | {"limit": limit | {"schema": schema}}
-    for name in view.PARAMETERS:
-        yield described[name]
-
-
-def _listed(codes: tuple[str, ...] | list[str]) -> str:
-    return ", ".join(f"`{code}`" for code in codes)
 
 
 # --- Errors ---------------------------------------------------------------------------------
@@ -250,10 +68,10 @@ UNAVAILABLE = error_response(
 
 
 def _bad_request(names: tuple[str, ...]) -> Json:
-    codes = list(dict.fromkeys(code for name in names for code in _CODES.get(name, ())))
+    codes = list(dict.fromkeys(code for name in names for code in CODES.get(name, ())))
     codes += ["unknown_parameter", "invalid_parameter", "invalid_expand"]
     return error_response(
-        f"A parameter is invalid: {_listed(codes)}.",
+        f"A parameter is invalid: {listed(codes)}.",
         "invalid_expand",
         parameters.invalid_expand_message(["traits"]),
         "expand",
@@ -374,7 +192,7 @@ def describe(view: type[ReadView], path: str) -> Json:
         "description": inspect.cleandoc(view.__doc__ or ""),
         "tags": [operation.tag],
         "security": SECURITY,
-        "parameters": list(_parameters(operation, path_ids)),
+        "parameters": list(describe_parameters(operation, path_ids)),
         "responses": {
             "200": json_response(
                 reference(_public_name(operation.record)), "Success.", {"found": operation.example}

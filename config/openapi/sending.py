@@ -208,21 +208,21 @@ def _send(
 # --- Operations -----------------------------------------------------------------------------
 
 _BASIC: list[Json] = [{"ingestionKey": []}]
-_TRACK: Json = {
+TRACK: Json = {
     "userId": "u1",
     "event": "Report created",
     "timestamp": "2026-09-24T08:12:44Z",
     "context": {"groupId": "a1"},
     "messageId": "7f0c1d5e",
 }
-_IDENTIFY: Json = {
+IDENTIFY: Json = {
     "userId": "u1",
     "groupId": "a1",
     "traits": {"name": "Ada", "email": "ada@example.com"},
 }
-_GROUP: Json = {"groupId": "a1", "traits": {"name": "Example Ltd", "domain": "example.com"}}
-_BATCH: Json = {
-    "batch": [{"type": "identify", **_IDENTIFY}, {"type": "track", **_TRACK}],
+GROUP: Json = {"groupId": "a1", "traits": {"name": "Example Ltd", "domain": "example.com"}}
+BATCH: Json = {
+    "batch": [{"type": "identify", **IDENTIFY}, {"type": "track", **TRACK}],
     "sentAt": "2026-09-24T08:12:45Z",
 }
 
@@ -289,10 +289,10 @@ _BATCHING = (
 )
 
 OPERATIONS: dict[Door, Json] = {
-    v2.identify: _v2("identify", "Identify a user", _IDENTIFYING, "Identify", _IDENTIFY),
-    v2.group: _v2("group", "Describe an account", _GROUPING, "Group", _GROUP),
-    v2.track: _v2("track", "Track an event", _TRACKING, "Track", _TRACK),
-    v2.batch: _v2_batch("batch", "Send many messages", _BATCHING, _BATCH),
+    v2.identify: _v2("identify", "Identify a user", _IDENTIFYING, "Identify", IDENTIFY),
+    v2.group: _v2("group", "Describe an account", _GROUPING, "Group", GROUP),
+    v2.track: _v2("track", "Track an event", _TRACKING, "Track", TRACK),
+    v2.batch: _v2_batch("batch", "Send many messages", _BATCHING, BATCH),
     v1.user: _v1(
         "legacyUser",
         "Identify a user",
@@ -325,7 +325,7 @@ OPERATIONS: dict[Door, Json] = {
         "For destinations that forward each message by itself. An empty object tests the "
         "connection.",
         "TrackingMessage",
-        {"track": {"type": "track", **_TRACK}, "connection test": {}},
+        {"track": {"type": "track", **TRACK}, "connection test": {}},
         tag="Segment-compatible",
         security=_BASIC,
         error_schema="TrackingError",
@@ -334,12 +334,12 @@ OPERATIONS: dict[Door, Json] = {
         "trackingBatch",
         "Send a batch, as server SDKs do",
         _BATCHING,
-        _BATCH,
+        BATCH,
         "TrackingBatch",
     ),
-    segment.identify: _tracking("trackingIdentify", "Identify", _IDENTIFYING, _IDENTIFY),
-    segment.group: _tracking("trackingGroup", "Group", _GROUPING, _GROUP),
-    segment.track: _tracking("trackingTrack", "Track", _TRACKING, _TRACK),
+    segment.identify: _tracking("trackingIdentify", "Identify", _IDENTIFYING, IDENTIFY),
+    segment.group: _tracking("trackingGroup", "Group", _GROUPING, GROUP),
+    segment.track: _tracking("trackingTrack", "Track", _TRACKING, TRACK),
     segment.page: _tracking(
         "trackingPage",
         "Page: a track named `Viewed … Page`",

@@ -14,6 +14,7 @@ from django.forms.utils import ErrorDict
 from django.http import QueryDict
 
 from engagement.admin.suggestions import Suggestions, TraitValues, load_trait_values
+from engagement.insight_kinds import INSIGHTS
 from engagement.metric_names import METRICS, Scope
 from engagement.rules import rules, texts
 from engagement.rules.rules import (
@@ -25,6 +26,7 @@ from engagement.rules.rules import (
     ActiveCondition,
     Condition,
     EventCondition,
+    InsightCondition,
     InvalidRule,
     Match,
     MetricCondition,
@@ -75,11 +77,14 @@ def condition_choices(scope: Scope, for_audience: bool) -> Choices:
         for name, info in METRICS.items()
         if scope in info.scopes
     ]
+    activity: Choices = [("active", "Active in the window"), ("trend", "Trend of the score")]
+    if scope == "account":
+        activity.append(("insight", "Insight"))
     return [
         ("", "Choose…"),
         ("Traits and events", basic),
         ("Times", [("last_active", "Last active"), *times]),
-        ("Activity", [("active", "Active in the window"), ("trend", "Trend of the score")]),
+        ("Activity", activity),
         ("Metrics", metrics),
     ]
 
@@ -114,6 +119,8 @@ class ConditionForm(forms.Form):
     event_is = _choice("Comparison", texts.EVENT_OPERATOR_LABELS)
     time_is = _choice("Comparison", texts.TIME_OPERATOR_LABELS)
     trend = _choice("Trend", texts.TREND_LABELS)
+    has_insight = _choice("Comparison", {"yes": "has", "no": "does not have"})
+    insight = _choice("Insight", {kind: info.label for kind, info in INSIGHTS.items()})
     active = _choice("Active", {"yes": "yes", "no": "no"})
     number = _text("Number", 8, inputmode="decimal")
     upper = _text("Second number", 8, inputmode="decimal")
@@ -196,6 +203,9 @@ class ConditionForm(forms.Form):
                 return {"kind": what, "trend": self._value("trend")}
             case "active":
                 return {"kind": what, "active": self._value("active") == "yes"}
+            case "insight":
+                has = self._value("has_insight") == "yes"
+                return {"kind": what, "insight": self._value("insight"), "has": has}
         is_between = self._value("comparison") == "between"
         return {
             "kind": "metric",
@@ -282,6 +292,9 @@ def initial_inputs(condition: Condition) -> dict[str, Any]:
             return {"what": "trend", "trend": condition.trend}
         case ActiveCondition():
             return {"what": "active", "active": "yes" if condition.active else "no"}
+        case InsightCondition():
+            has = "yes" if condition.has else "no"
+            return {"what": "insight", "insight": condition.insight, "has_insight": has}
     kind = str(condition.__struct_config__.tag)
     days = "" if condition.days == "window" else condition.days
     return {"what": kind, "time_is": condition.operator, "days": days}

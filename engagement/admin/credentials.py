@@ -24,6 +24,7 @@ from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.products import LinkedInline
 from engagement.admin.scoping import Options, ProductFilter
 from engagement.core.fields import DecryptionError
+from engagement.core.page_secrets import mark_secret
 from engagement.models import Credential
 
 SESSION_KEY = "credential_to_be_shown"
@@ -250,6 +251,7 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         except DecryptionError as error:
             self.message_user(request, str(error), messages.ERROR)
             return None
+        mark_secret(request)
         text = format_html(
             "The secret of {}: <code class='secret' data-copy>{}</code> {}",
             credential,

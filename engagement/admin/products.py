@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.auth.models import User as AdminUser
 from django.db.models import QuerySet
@@ -18,6 +18,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from engagement import tasks
+from engagement.admin import invites
 from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.scoping import (
     Inline,
@@ -27,6 +28,7 @@ from engagement.admin.scoping import (
     SuperusersOnly,
     TabularInline,
 )
+from engagement.logins import invites as logins
 from engagement.models import Product, ProductMember, Workspace
 from engagement.removal import deletion
 
@@ -93,7 +95,11 @@ class ProductAdmin(PageAdmin):
     change_form_template = "admin/engagement/product.html"
     # Added by other apps, shown below the rows.
     sections: ClassVar[list[Callable[[HttpRequest, Product], Section]]] = []
-    extra_views = (ExtraView("delete_all", permission="delete_all"),)
+    extra_views = (
+        ExtraView("delete_all", permission="delete_all"),
+        ExtraView("invite", permission="change"),
+        ExtraView("revoke_invite", permission="change", methods=("POST",)),
+    )
     # Buttons that link to other apps' pages: label and URL name.
     links: ClassVar[list[tuple[str, str]]] = []
 
@@ -158,7 +164,44 @@ class ProductAdmin(PageAdmin):
         return actions
 
     def page_context(self, request: HttpRequest, obj: Product) -> dict[str, Any]:
-        return {"sections": [section(request, obj) for section in self.sections]}
+        sections = [section(request, obj) for section in self.sections]
+        if self.has_change_permission(request, obj):
+            urls = {name: self.view_url(name, obj) for name in ("invite", "revoke_invite")}
+            context = {**urls, "invites": invites.listed_invites(obj)}
+            sections.insert(0, Section("admin/engagement/invites.html", context))
+        return {"sections": sections}
+
+    def invite_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
+        """Invite somebody. The response to the form is the only page that shows the link."""
+        form = invites.InviteForm(request.POST or None)
+        shared: dict[str, Any] = {}
+        if request.method == "POST" and form.is_valid():
+            assert isinstance(request.user, AdminUser)
+            invite, token = form.create(request.user, product)
+            role = invite.get_role_display().lower()
+            self.log_change(request, product, f"Invited {invite.email or 'by link'} as {role}.")
+            shared = invites.share(request, invite, token)
+        back = f"{self.view_url('change', product)}#invites"
+        return self.render_page(
+            request,
+            "admin/engagement/invite.html",
+            f"Invite to {product}",
+            original=product,
+            form=form,
+            back=back,
+            **shared,
+        )
+
+    def revoke_invite_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
+        number = request.POST.get("invite", "")
+        is_number = number.isascii() and number.isdigit() and len(number) < 19
+        if is_number and logins.revoke(int(number), product.pk, timezone.now()):
+            self.log_change(request, product, "Revoked an invite.")
+            self.message_user(request, "The invite is revoked. Its link no longer works.")
+        else:
+            text = "Nothing to revoke: the invite was used, revoked, or has expired."
+            self.message_user(request, text, messages.WARNING)
+        return redirect(f"{self.view_url('change', product)}#invites")
 
     def delete_all_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
         typed_name = request.POST.get("name", "").strip()

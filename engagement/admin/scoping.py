@@ -12,13 +12,15 @@ from django.contrib.admin.options import BaseModelAdmin, InlineModelAdmin
 from django.contrib.admin.widgets import RelatedFieldWidgetWrapper
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 from django.contrib.auth.models import User as AdminUser
-from django.db.models import Field, ForeignKey, QuerySet
+from django.db.models import DateTimeField, Field, ForeignKey, QuerySet
 from django.forms import BaseInlineFormSet, Media, ModelChoiceField
 from django.forms.widgets import Script
 from django.http import HttpRequest, HttpResponse
-from django.utils.safestring import mark_safe
+from django.utils import timezone
+from django.utils.safestring import SafeString, mark_safe
 
 from engagement.admin.lookups import BoundedLookups
+from engagement.admin.time_format import format_ago
 from engagement.models import Product, ProductMember
 
 if TYPE_CHECKING:
@@ -122,6 +124,11 @@ def without_editing_scripts(media: Media) -> Media:
     return _without_scripts(media, ("admin/js/",))
 
 
+def without_slug_scripts(media: Media) -> Media:
+    """The media without Django's scripts that fill in slugs."""
+    return _without_scripts(media, SLUG_SCRIPTS)
+
+
 def _without_scripts(media: Any, prefixes: tuple[str, ...]) -> Media:
     # A script is its path, or an object that has one.
     scripts = [
@@ -130,6 +137,18 @@ def _without_scripts(media: Any, prefixes: tuple[str, ...]) -> Media:
         if not str(getattr(script, "path", script)).startswith(prefixes)
     ]
     return Media(css=media._css, js=scripts)
+
+
+class RelativeTime:
+    """A column of a list that shows a time relative to now, and sorts like its field."""
+
+    def __init__(self, field: "Field[Any, Any]") -> None:
+        self.__name__ = self.admin_order_field = field.name
+        self.short_description = str(field.verbose_name)
+
+    def __call__(self, row: Any) -> SafeString | str:
+        at = getattr(row, self.__name__)
+        return format_ago(at, timezone.now()) if at else "–"
 
 
 class ProductScopedAdmin(BoundedLookups):
@@ -146,6 +165,15 @@ class ProductScopedAdmin(BoundedLookups):
     # Facet counts would read whole tables.
     show_facets = admin.ShowFacets.NEVER
 
+    def get_list_display(self, request: HttpRequest) -> list[Any]:
+        """The columns, with times relative to now."""
+        return [self._relative(column) for column in super().get_list_display(request)]
+
+    def _relative(self, column: Any) -> Any:
+        fields = {field.name: field for field in self.opts.concrete_fields}
+        is_time = isinstance(column, str) and isinstance(fields.get(column), DateTimeField)
+        return RelativeTime(fields[column]) if is_time else column
+
     @property
     def media(self) -> Media:
         """Django's media, without the scripts that fill in slugs, and the styles of our pages."""
@@ -153,7 +181,7 @@ class ProductScopedAdmin(BoundedLookups):
             css={"all": ["engagement/admin.css", "engagement/charts.css"]},
             js=["engagement/copy.js"],
         )
-        return _without_scripts(super().media, SLUG_SCRIPTS) + own
+        return without_slug_scripts(super().media) + own
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

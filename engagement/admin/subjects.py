@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from django.contrib import admin
-from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -14,7 +14,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from engagement.admin import subject_details, subject_export, subject_pages
+from engagement.admin import subject_details, subject_pages
 from engagement.admin.account_people import (
     PEOPLE_SHOWN,
     listed_group,
@@ -23,39 +23,37 @@ from engagement.admin.account_people import (
 )
 from engagement.admin.forgetting import ForgettableAdmin
 from engagement.admin.license_card import license_card
+from engagement.admin.lists.actions import (
+    delete_posted_view,
+    export_list,
+    save_posted_view,
+    subject_line,
+)
+from engagement.admin.lists.page import find_list, page_context
+from engagement.admin.lists.state import GoTo
 from engagement.admin.pages import ExtraView
-from engagement.admin.place import find_place
-from engagement.admin.scoping import ProductFilter, deferred_script, visible_products
-from engagement.admin.subject_lists import SegmentFilter, SubjectChangeList, WorkspaceFilter
+from engagement.admin.scoping import deferred_script
 from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url, subject_url
 from engagement.admin.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace
 from engagement.recording.suppression import SubjectScope
-from engagement.search import lookup
 
 # With the value 1, the page of a large account has its history from the start.
 HISTORY_PARAM = "history"
 
 
 class SubjectAdmin(ForgettableAdmin):
-    """What the pages of users and accounts have in common.
-
-    Lists are in the order of the primary key, newest first, or ranked in the chosen workspace.
-    """
+    """What the pages of users and accounts have in common."""
 
     change_form_template = "admin/engagement/subject.html"
     change_list_template = "admin/engagement/subject_list.html"
-    list_filter = [("product", ProductFilter), WorkspaceFilter, SegmentFilter]
-    list_select_related = ["product"]
-    ordering = ["-id"]
-    # Shows the search box; get_search_results does the work.
-    search_fields = ["external_id"]
-    search_trait: ClassVar[str]
-    file_name: ClassVar[str]
     extra_views: ClassVar[Sequence[ExtraView]] = [
         *ForgettableAdmin.extra_views,
         ExtraView("export", permission="view", methods=("GET",), needs_row=False),
+        ExtraView("line", permission="view", methods=("GET", "HEAD")),
+        ExtraView("save_view", permission="view", methods=("POST",), needs_row=False),
+        ExtraView("delete_view", permission="view", methods=("POST",), needs_row=False),
     ]
 
     class Media:
@@ -66,81 +64,66 @@ class SubjectAdmin(ForgettableAdmin):
         rows = super().get_queryset(request).filter(is_identified=True)
         return rows.defer("trait_stamps")
 
-    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[SubjectChangeList]:
-        return SubjectChangeList
-
-    def get_list_display(self, request: HttpRequest) -> list[Any]:
-        name, *columns = super().get_list_display(request)
-        score = ["score"] if request.GET.get(WORKSPACE_PARAM) else []
-        if score:
-            # A workspace belongs to one product.
-            columns.remove("product")
-        # Next to the name, where a phone shows it.
-        return [name, *score, *columns]
+    @property
+    def list_scope(self) -> Scope:
+        return "user" if self.model is User else "account"
 
     @admin.display(description="name")
     def display_name(self, subject: Any) -> str:
         """The name, or the external id if there is no name."""
         return str(subject.name or subject.external_id)
 
-    @admin.display(description="last active", empty_value="Never")
-    def last_active(self, subject: Any) -> SafeString | None:
-        at = subject.last_active_at
-        return format_ago(at, timezone.now()) if at else None
-
     @admin.display(description="last message")
     def last_message(self, subject: Any) -> SafeString:
         return format_ago(subject.last_seen_at, timezone.now())
 
-    @admin.display(description="score")
-    def score(self, subject: Any) -> str:
-        return subject_details.format_score(subject.raw, subject.benchmark)
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        if not search_term.strip():
-            return queryset, False
-        product_ids = self._searched_products(request)
-        scope: Scope = "user" if self.model is User else "account"
-        entries = lookup.matching_entries(product_ids, scope, search_term)
-        return queryset.filter(pk__in=entries.values("subject_id")), False
-
-    def _searched_products(self, request: HttpRequest) -> list[int]:
-        """The product of the list, or all that the person may see."""
-        place = find_place(request).product_id
-        visible = visible_products(request.user)
-        return [place] if place else list(visible.values_list("pk", flat=True))
-
-    # --- Export -------------------------------------------------------------------------------
+    # --- The list -----------------------------------------------------------------------------
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        query = request.GET.urlencode()
-        url = self.view_url("export") + (f"?{query}" if query else "")
-        return super().changelist_view(request, {**(extra_context or {}), "export_url": url})
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            page = find_list(request, self.list_scope, timezone.now())
+        except GoTo as target:
+            return self._go_to(request, target)
+        context = page_context(page)
+        urls = {
+            f"{name}_url": self.view_url(name) for name in ("export", "save_view", "delete_view")
+        }
+        return self.render_page(request, self.change_list_template, **context, **urls)
+
+    def _go_to(self, request: HttpRequest, target: GoTo, view: str = "changelist") -> HttpResponse:
+        if target.message:
+            level = messages.WARNING if target.is_problem else messages.SUCCESS
+            self.message_user(request, target.message, level)
+        return redirect(f"{self.view_url(view)}?{target.query}".rstrip("?"))
 
     def export_view(self, request: HttpRequest) -> HttpResponseBase:
-        """Download all pages of the list with the same filters."""
+        """Download all rows of the list, in its order and with its columns."""
         try:
-            subjects = self.get_changelist_instance(request).queryset
-        except IncorrectLookupParameters:
-            return redirect(self.view_url("changelist"))
-        is_ranked = bool(request.GET.get(WORKSPACE_PARAM))
-        header = ["id", "name", self.search_trait, "product", "first seen", "last active"]
-        rows = (
-            self._cells(subject, is_ranked)
-            for subject in subjects.iterator(subject_export.ROWS_PER_FETCH)
-        )
-        return subject_export.csv_response(self.file_name, header + ["score"] * is_ranked, rows)
+            page = find_list(request, self.list_scope, timezone.now(), opens_views=False)
+        except GoTo as target:
+            return self._go_to(request, target, "changelist" if target.message else "export")
+        return export_list(page)
 
-    def _cells(self, subject: Any, is_ranked: bool) -> list[Any]:
-        active_at = subject.last_active_at
-        times = [subject.first_seen_at.isoformat(), active_at.isoformat() if active_at else ""]
-        trait = subject.trait_text(self.search_trait)
-        cells = [subject.external_id, subject.name, trait, subject.product.name, *times]
-        return [*cells, self.score(subject)] if is_ranked else cells
+    def line_view(self, request: HttpRequest, subject: Any) -> HttpResponse:
+        """The line in a row of the list, for a subject with very many counts."""
+        workspaces = subject_pages.product_workspaces(subject.product_id)
+        requested_id = request.GET.get(WORKSPACE_PARAM)
+        workspace = subject_pages.choose_workspace(workspaces, requested_id)
+        return HttpResponse(workspace and subject_line(workspace, self.list_scope, subject.pk))
+
+    def save_view_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Save the list whose query is posted, and open it."""
+        try:
+            return self._go_to(request, save_posted_view(request, self.list_scope))
+        except GoTo as target:
+            return self._go_to(request, target)
+
+    def delete_view_view(self, request: HttpRequest) -> HttpResponseBase:
+        return self._go_to(request, delete_posted_view(request, self.list_scope))
 
     # --- The page -----------------------------------------------------------------------------
 
@@ -194,14 +177,8 @@ class SubjectAdmin(ForgettableAdmin):
 @admin.register(User)
 class UserAdmin(SubjectAdmin):
     scope = SubjectScope.USER
-    list_display = ["display_name", "shown_email", "account_link", "external_id", "product"]
-    list_display += ["last_active"]
-    list_select_related = ["product", "account"]
     fields = ["external_id", "shown_name", "shown_email", "account_link", "product"]
     fields += ["first_seen_at", "last_message"]
-    search_help_text = "Search by any part of the name, the email address, or the user id."
-    search_trait = "email"
-    file_name = "users"
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = list(super().get_fields(request, obj))
@@ -244,12 +221,8 @@ class UserAdmin(SubjectAdmin):
 @admin.register(Account)
 class AccountAdmin(SubjectAdmin):
     scope = SubjectScope.ACCOUNT
-    list_display = ["display_name", "shown_domain", "external_id", "product", "last_active"]
     fields = ["external_id", "shown_name", "shown_domain", "product"]
     fields += ["first_seen_at", "last_message"]
-    search_help_text = "Search by any part of the name, the domain, or the account id."
-    search_trait = "domain"
-    file_name = "accounts"
     extra_views: ClassVar[Sequence[ExtraView]] = [
         *SubjectAdmin.extra_views,
         ExtraView("score_history", permission="view", methods=("GET", "HEAD")),

@@ -79,6 +79,18 @@ def load_suggestions(product_id: int) -> Suggestions:
     )
 
 
+def trait_names(product_id: int, scope: Scope, limit: int = 100) -> list[str]:
+    """The names of some traits of the product's users or accounts."""
+    statement = _USER_TRAITS if scope == "user" else _ACCOUNT_TRAITS
+    parameters = {
+        "product": product_id,
+        "subjects": SUBJECTS_SAMPLED,
+        "traits": TRAITS_SAMPLED,
+        "limit": limit,
+    }
+    return [name for (name,) in sql.fetch(statement, parameters)]
+
+
 class ValueCount(NamedTuple):
     """A value of a trait, and the number of subjects that have it."""
 

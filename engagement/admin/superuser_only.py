@@ -4,12 +4,18 @@ from copy import copy
 from typing import Any, ClassVar
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.admin import UserAdmin
 from django.contrib.auth.models import Group
 from django.contrib.auth.models import User as AdminUser
+from django.core.exceptions import PermissionDenied
 from django.db.models import Model
-from django.http import HttpRequest
+from django.forms import Media
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
 from django_celery_beat.models import (
     ClockedSchedule,
     CrontabSchedule,
@@ -18,8 +24,10 @@ from django_celery_beat.models import (
     SolarSchedule,
 )
 
+from engagement.admin import invites
 from engagement.admin.lookups import BoundedLookups
-from engagement.admin.scoping import SuperusersOnly
+from engagement.admin.scoping import RelativeTime, SuperusersOnly, without_slug_scripts
+from engagement.logins import invites as logins
 
 # Memberships decide who may do what, so groups and permissions would only mislead. The page of
 # background jobs shows the schedule: one wrong click in Celery Beat's lists would stop recording
@@ -34,6 +42,14 @@ HIDDEN_MODELS: list[type[Model]] = [
 ]
 
 
+PAGE_MEDIA = Media(css={"all": ["engagement/admin.css"]}, js=["engagement/copy.js"])
+
+
+def _superuser(request: HttpRequest) -> AdminUser:
+    assert isinstance(request.user, AdminUser)
+    return request.user
+
+
 class LoginChangeList(ChangeList):
     def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
@@ -44,7 +60,8 @@ class LoginAdmin(SuperusersOnly, BoundedLookups, UserAdmin):  # type: ignore[typ
     """People who log in to the admin. "Users" are the customers' users."""
 
     actions = None
-    list_display = ("username", "email", "first_name", "last_name", "is_superuser", "last_login")
+    list_display = ("username", "email", "first_name", "last_name", "is_superuser")
+    list_display += (RelativeTime(AdminUser._meta.get_field("last_login")),)
     list_filter = ("is_superuser", "is_active")
     filter_horizontal = ()
     readonly_fields = ("last_login", "date_joined")
@@ -67,6 +84,51 @@ class LoginAdmin(SuperusersOnly, BoundedLookups, UserAdmin):  # type: ignore[typ
         # Only here: as a change of the model it would need a migration of Django's app.
         self.opts = copy(self.opts)
         self.opts.verbose_name, self.opts.verbose_name_plural = "login", "logins"
+
+    @property
+    def media(self) -> Media:
+        return without_slug_scripts(super().media)
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Invite somebody, who chooses the login's name and password."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        form = invites.LoginInviteForm(request.POST or None)
+        shared: dict[str, Any] = {}
+        if request.method == "POST" and form.is_valid():
+            invite, token = form.create(_superuser(request), form.cleaned_data["product"])
+            shared = invites.share(request, invite, token)
+        return self._invite_page(request, "Add login", form=form, **shared)
+
+    def user_change_password(
+        self, request: HttpRequest, id: str, form_url: str = ""
+    ) -> HttpResponse:
+        """Make a link with which the person chooses a new password."""
+        login = self.get_object(request, unquote(id))
+        if not self.has_change_permission(request, login):
+            raise PermissionDenied
+        if login is None:
+            raise Http404
+        shared: dict[str, Any] = {}
+        if request.method == "POST":
+            invite, token = logins.create(
+                _superuser(request), timezone.now(), email=login.email, login=login
+            )
+            self.log_change(request, login, "Made a link to choose a new password.")
+            shared = invites.share(request, invite, token)
+        return self._invite_page(request, f"New password for {login}", login=login, **shared)
+
+    def _invite_page(self, request: HttpRequest, title: str, **context: Any) -> HttpResponse:
+        frame = {
+            **self.admin_site.each_context(request),
+            "title": title,
+            "opts": self.opts,
+            "media": PAGE_MEDIA,
+            "back": reverse("admin:auth_user_changelist"),
+        }
+        return TemplateResponse(request, "admin/engagement/invite.html", frame | context)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         return LoginChangeList

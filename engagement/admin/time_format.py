@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta
 
+from django.utils import timezone
 from django.utils.formats import localize
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -27,9 +28,19 @@ def format_until(at: datetime, now: datetime) -> SafeString:
     return _time_element(at, f"in {distance}" if distance else "in a moment")
 
 
+def format_exact(at: datetime) -> str:
+    """The time with its zone: that of the login who reads the page."""
+    return str(localize(timezone.localtime(at)))
+
+
+def format_zone(at: datetime) -> str:
+    """The zone of the login who reads the page, such as "CET" at that time."""
+    return timezone.localtime(at).tzname() or ""
+
+
 def _time_element(at: datetime, text: str) -> SafeString:
     return format_html(
-        '<time datetime="{}" title="{} UTC">{}</time>', at.isoformat(), localize(at), text
+        '<time datetime="{}" title="{}">{}</time>', at.isoformat(), format_exact(at), text
     )
 
 

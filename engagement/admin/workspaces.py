@@ -12,8 +12,8 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.utils.formats import localize
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from engagement import tasks
 from engagement.admin import previews, what_if
@@ -28,6 +28,7 @@ from engagement.admin.recent_events import RecentEvents, load_recent_events
 from engagement.admin.scoping import ProductFilter, TabularInline, deferred_script
 from engagement.admin.subject_urls import trait_values_url
 from engagement.admin.suggestions import load_suggestions
+from engagement.admin.time_format import format_ago
 from engagement.admin.weight_forms import (
     WeightForm,
     WeightFormSet,
@@ -185,9 +186,9 @@ class WorkspaceAdmin(PageAdmin):
         return format_benchmark(workspace.scores.account_benchmark if workspace.scores else None)
 
     @admin.display(description="computed")
-    def computed_at(self, workspace: Workspace) -> str:
+    def computed_at(self, workspace: Workspace) -> SafeString | str:
         at = workspace.scores and workspace.scores.benchmarks_at
-        return localize(at) if at else "–"
+        return format_ago(at, timezone.now()) if at else "–"
 
     @admin.display(description="scores")
     def progress(self, workspace: Workspace) -> str:

@@ -50,7 +50,10 @@ def execute(
 
 
 def stream(
-    statement: LiteralString, parameters: dict[str, Any] | None = None, *, at_once: int = 5000
+    statement: LiteralString,
+    parameters: dict[str, Any] | Sequence[Any] | None = None,
+    *,
+    at_once: int = 5000,
 ) -> Iterator[Row]:
     """The rows that the statement returns, *at_once* of them in memory, inside a transaction.
 

@@ -1,4 +1,4 @@
-"""Logs sign-ins, sign-outs, and refused sign-ins and tokens.
+"""Logs sign-ins, sign-outs, used invites, and refused sign-ins and tokens.
 
 Each line names the address. It names the login only if the login exists, because people type their
 password into the field for the name. No line has a password, a key, or a token.
@@ -78,6 +78,11 @@ def log_sign_in_throttled(request: HttpRequest | None, name: str) -> None:
     if skipped is not None:
         login, text = _existing(name), "Sign-in refused after too many failures"
         _write(logging.WARNING, "sign_in_slowed", text, request, login=login, left_out=skipped)
+
+
+def log_invite_used(request: HttpRequest, login: str) -> None:
+    """Log that somebody used an invite, as this login."""
+    _write(logging.INFO, "invite_used", "Used an invite", request, login=login)
 
 
 def log_token_rejected(

@@ -63,6 +63,14 @@ class SignInAttempt:
         }
 
 
+@dataclass(frozen=True)
+class LinkAttempt(SignInAttempt):
+    """An attempt to use an invite link from an address. It slows down only that address."""
+
+    def limits(self) -> dict[str, ThrottleLimit]:
+        return {_digest("address", _network(self.address)): BY_ADDRESS}
+
+
 def register_attempt(attempt: SignInAttempt, now: datetime) -> timedelta:
     """Register the attempt as failed. Returns how long it must wait; then it is not registered.
 

@@ -6,10 +6,12 @@ from engagement.models.changes import ChangeStamp, SubjectChange
 from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
-from engagement.models.logins import LoginAttempts
+from engagement.models.invites import Invite
+from engagement.models.logins import LoginAttempts, LoginPreferences
 from engagement.models.operation_counters import OperationCounter
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
+from engagement.models.saved_views import SavedView
 from engagement.models.scores import (
     AccountEngagement,
     CachedCounts,
@@ -44,8 +46,10 @@ __all__ = [
     "EventName",
     "EventWeight",
     "ForgottenSubject",
+    "Invite",
     "JoinRequest",
     "LoginAttempts",
+    "LoginPreferences",
     "Membership",
     "OperationCounter",
     "OrderChunk",
@@ -53,6 +57,7 @@ __all__ = [
     "ProductMember",
     "ReattributionRequest",
     "RescoreRequest",
+    "SavedView",
     "ScoreSet",
     "ScoredEvent",
     "SearchBacklog",

@@ -16,7 +16,7 @@ class ChangeStamp(models.Model):
 
 
 class SubjectChange(models.Model):
-    """The stamp of the last change of a user or an account, also of one that is gone.
+    """The stamp of the last change of a user or an account. It stays when the subject is gone.
 
     No index has the stamp, so that PostgreSQL replaces a row within its page (HOT). Readers walk
     the key, page by page.

@@ -1,5 +1,6 @@
-"""Attempts to log in to the admin."""
+"""Attempts to log in to the admin, and what a login prefers."""
 
+from django.conf import settings
 from django.db import models
 
 
@@ -24,3 +25,20 @@ class LoginAttempts(models.Model):
 
     def __str__(self) -> str:
         return f"{self.failures} failures"
+
+
+class LoginPreferences(models.Model):
+    """What a login chose for itself. Without a ``time_zone``, the browser's applies."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        primary_key=True,
+        # An older release, which does not know this table, can still delete a login.
+        db_constraint=False,
+        related_name="+",
+    )
+    time_zone = models.CharField(max_length=64, default="", db_default="")
+
+    def __str__(self) -> str:
+        return self.time_zone or "the browser's time zone"

@@ -49,7 +49,9 @@ class ScoreSet(models.Model):
     default_weight = models.PositiveSmallIntegerField()
     audience = models.JSONField(default=dict)
     # 0 if an older release built the set.
-    formula = models.PositiveSmallIntegerField(default=FORMULA_VERSION, db_default=0)
+    formula_version = models.PositiveSmallIntegerField(
+        db_column="formula", default=FORMULA_VERSION, db_default=0
+    )
 
     # The progress of building: the phase, its last scored subject, and how many of how many.
     phase = models.CharField(max_length=10, choices=Phase.choices, default=Phase.USERS)
@@ -147,7 +149,9 @@ class CachedCounts(models.Model):
     of its workspace's segments, by the segment and the version of its rule.
 
     ``rising`` and ``falling`` are the ids of the accounts whose scores changed most, the largest
-    change first. ``seconds`` is how long counting took.
+    change first; ``newest`` of new accounts, the highest score first. ``insights`` has the number
+    of accounts with each insight, and ``costliest`` the ids of some, by the insight's kind
+    (``engagement.segments.attention``). ``seconds`` is how long counting took.
     """
 
     score_set = models.OneToOneField(
@@ -160,6 +164,9 @@ class CachedCounts(models.Model):
     members = models.JSONField(default=dict)
     rising = ArrayField(models.BigIntegerField(), default=list)
     falling = ArrayField(models.BigIntegerField(), default=list)
+    newest = ArrayField(models.BigIntegerField(), default=list, db_default=[])
+    insights = models.JSONField(default=dict, db_default={})
+    costliest = models.JSONField(default=dict, db_default={})
     counted_at = models.DateTimeField(db_column="taken_at")
     seconds = models.FloatField()
 

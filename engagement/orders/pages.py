@@ -64,6 +64,7 @@ def read_page(
     Rows without a value are last in both directions, and ties are by id. A walk passes the
     ``version`` of its first page: it then goes through one order, as long as that one is stored,
     which is at least two minutes. After that it continues at the same place of the newest order.
+    Version 0 begins with the newest stored order, even where an exact page would be quick.
 
     Raises UnknownColumn, and OrderNotReady for a large set that nobody has sorted by this column
     yet. Select the *score_set* with its ``cached_counts``.

@@ -8,11 +8,12 @@ with the set.
 
 import logging
 import time
+from array import array
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any
+from typing import LiteralString
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import BooleanField, ExpressionWrapper, F, Func, Q, Value
 
 from engagement.database import locks, sql
@@ -45,6 +46,12 @@ def is_large(score_set: ScoreSet, kind: SubjectKind) -> bool:
     """Whether the set has too many rows of the kind to sort them for each page."""
     cached: CachedCounts | None = getattr(score_set, "cached_counts", None)
     return cached is not None and getattr(cached, kind.plural) > MAX_LIVE_ROWS
+
+
+def has_order(score_set: ScoreSet, kind: SubjectKind, column: str) -> bool:
+    """Whether the set is large and its order by the column has been computed."""
+    orders = StoredOrder.objects.filter(score_set=score_set, scope=kind.scope, column=column)
+    return is_large(score_set, kind) and orders.filter(version__gt=0).exists()
 
 
 def request_order(score_set: ScoreSet, kind: SubjectKind, column: str, now: datetime) -> None:
@@ -176,16 +183,11 @@ def try_compute(order: StoredOrder, score_set: ScoreSet, now: datetime) -> float
     return time.monotonic() - started
 
 
-# The chunks are written and counted in one pass over the sorted rows.
-_WRITE_CHUNKS = """
-    WITH sorted AS MATERIALIZED (
-        SELECT id, is_present, row_number() OVER () - 1 AS place
-        FROM ({rows}) AS rows (id, is_present)),
-    written AS (
-        INSERT INTO engagement_orderchunk (product_id, order_id, version, number, ids)
-        SELECT %s, %s, %s, place / %s, array_agg(id ORDER BY place)
-        FROM sorted GROUP BY place / %s)
-    SELECT count(*), count(*) FILTER (WHERE is_present) FROM sorted
+# Enough to sort a million rows in memory.
+_SORT_IN_MEMORY: LiteralString = "SET LOCAL work_mem = '64MB'"
+_COPY_CHUNKS: LiteralString = """
+    COPY engagement_orderchunk (product_id, order_id, version, number, ids)
+    FROM STDIN (FORMAT BINARY)
 """
 
 
@@ -194,17 +196,18 @@ def _compute(order_id: int, score_set: ScoreSet, now: datetime, started: float) 
     is_current = ScoreSet.objects.filter(pk=score_set.pk, state=ScoreSet.State.CURRENT).exists()
     if order is None or not is_current:
         return
+    ids, present_count = _sorted_ids(score_set, get_kind(order.scope), order.column)
     version = order.version + 1
-    rows, parameters = _sorted_ids(score_set, get_kind(order.scope), order.column)
-    chunk = [order.product_id, order.pk, version, CHUNK_SIZE, CHUNK_SIZE]
-    with connection.cursor() as cursor:
-        cursor.execute(_WRITE_CHUNKS.format(rows=rows), [*parameters, *chunk])
-        row_count, present_count = cursor.fetchone() or (0, 0)
-    chunks = OrderChunk.objects.filter(product=order.product_id, order=order)
-    chunks.filter(version__lt=order.version).delete()
+    chunks = (
+        (order.product_id, order.pk, version, number, ids[start : start + CHUNK_SIZE].tolist())
+        for number, start in enumerate(range(0, len(ids), CHUNK_SIZE))
+    )
+    sql.copy(_COPY_CHUNKS, ["int8", "int8", "int8", "int4", "int8[]"], chunks)
+    stored_chunks = OrderChunk.objects.filter(product=order.product_id, order=order)
+    stored_chunks.filter(version__lt=order.version).delete()
     StoredOrder.objects.filter(pk=order.pk).update(
         version=version,
-        row_count=row_count,
+        row_count=len(ids),
         present_count=present_count,
         previous_row_count=order.row_count,
         previous_present_count=order.present_count,
@@ -213,13 +216,17 @@ def _compute(order_id: int, score_set: ScoreSet, now: datetime, started: float) 
     )
 
 
-def _sorted_ids(score_set: ScoreSet, kind: SubjectKind, column: str) -> tuple[str, Any]:
-    """The statement that returns the ids in ascending order, and whether each has a value."""
+def _sorted_ids(score_set: ScoreSet, kind: SubjectKind, column: str) -> tuple["array[int]", int]:
+    """The ids in ascending order, and how many of them have a value."""
     is_present = ExpressionWrapper(Q(sort_key__isnull=False), BooleanField())
     rows = sorted_rows(score_set, kind, column, descending=False)
     query = rows.annotate(is_present=is_present).values_list(kind.id_column, "is_present").query
-    statement, parameters = query.sql_with_params()
-    return statement, parameters
+    sql.execute(_SORT_IN_MEMORY)
+    ids, present_count = array("q"), 0
+    for id, has_value in sql.stream(*query.sql_with_params(), at_once=20_000):
+        ids.append(id)
+        present_count += has_value
+    return ids, present_count
 
 
 # --- Deleting -------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def request_score_set(workspace_id: int) -> None:
 
 def request_missing_score_sets() -> None:
     """Request a set for each workspace that has none, or one of an older formula."""
-    is_outdated = Q(scores=None) | Q(scores__formula__lt=FORMULA_VERSION)
+    is_outdated = Q(scores=None) | Q(scores__formula_version__lt=FORMULA_VERSION)
     workspaces = Workspace.objects.filter(is_outdated).exclude(score_sets__state="building")
     for pk in workspaces.values_list("pk", flat=True):
         request_score_set(pk)

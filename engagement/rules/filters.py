@@ -24,6 +24,7 @@ from engagement.rules.rules import (
     CreatedCondition,
     EventCondition,
     FirstSeenCondition,
+    InsightCondition,
     LastActiveCondition,
     MetricCondition,
     Rule,
@@ -34,7 +35,8 @@ from engagement.rules.trait_filters import start_of_day
 from engagement.scopes import get_kind
 
 TimeCondition: TypeAlias = LastActiveCondition | FirstSeenCondition | CreatedCondition
-ScoreFilter: TypeAlias = Callable[[MetricCondition | TrendCondition], Q]
+ScoreCondition: TypeAlias = MetricCondition | TrendCondition | InsightCondition
+ScoreFilter: TypeAlias = Callable[[ScoreCondition], Q]
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def find_event_name_ids(conditions: Iterable[Condition], product_id: int) -> Eve
     return dict(rows.values_list("name", "pk"))
 
 
-def _no_scores(condition: MetricCondition | TrendCondition) -> Q:
+def _no_scores(condition: ScoreCondition) -> Q:
     raise TypeError(f"{condition} needs scores.")
 
 
@@ -102,7 +104,7 @@ def _condition_filter(
     score_filter: ScoreFilter,
 ) -> Q:
     match condition:
-        case MetricCondition() | TrendCondition():
+        case MetricCondition() | TrendCondition() | InsightCondition():
             return score_filter(condition)
         case TraitCondition():
             return subject_trait_filter(condition, context.subject_path)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from engagement.insight_kinds import InsightKind
 from engagement.metric_names import METRICS, MetricName, Scope
 from engagement.models.activity import EVENT_NAME_LENGTH
 
@@ -195,6 +196,14 @@ class ActiveCondition(_Condition, frozen=True, tag="active"):
     active: bool
 
 
+class InsightCondition(_Condition, frozen=True, tag="insight"):
+    """Whether there is an insight of this kind about the account."""
+
+    scopes: ClassVar[tuple[Scope, ...]] = ("account",)
+    insight: InsightKind
+    has: bool = True
+
+
 Condition: TypeAlias = (
     MetricCondition
     | TrendCondition
@@ -205,6 +214,7 @@ Condition: TypeAlias = (
     | FirstSeenCondition
     | CreatedCondition
     | ActiveCondition
+    | InsightCondition
 )
 
 
@@ -279,7 +289,8 @@ def _parse_condition(
         return None, [(None, f"This is not a valid condition: {error}.")]
     problems: list[tuple[str | None, str]] = list(condition.problems(scope))
     if scope not in condition.scopes:
-        problems.append(("kind", "This condition applies to users only."))
+        plural = {"user": "users", "account": "accounts"}[condition.scopes[0]]
+        problems.append(("kind", f"This condition applies to {plural} only."))
     if for_audience and not condition.for_audiences:
         problems.append(("kind", _NEEDS_SCORES))
     if for_audience and getattr(condition, "days", None) == "window":

@@ -1,5 +1,6 @@
 """Texts for rules: what pages show and what forms offer."""
 
+from engagement.insight_kinds import INSIGHTS
 from engagement.metric_names import METRICS
 from engagement.rules.rules import (
     AccountTraitCondition,
@@ -8,6 +9,7 @@ from engagement.rules.rules import (
     CreatedCondition,
     EventCondition,
     FirstSeenCondition,
+    InsightCondition,
     LastActiveCondition,
     MetricCondition,
     Number,
@@ -36,6 +38,7 @@ TRAIT_OPERATOR_LABELS = {
 }
 EVENT_OPERATOR_LABELS = {"done": "done", "not_done": "not done"}
 TIME_OPERATOR_LABELS = {"within_days": "within", "more_than_days_ago": "more than"}
+INSIGHT_LABELS = {True: "Has the insight", False: "Does not have the insight"}
 TREND_LABELS = {"rising": "is rising", "falling": "is falling", "steady": "is steady"}
 
 
@@ -72,6 +75,8 @@ def describe_condition(condition: Condition) -> str:
             return f"Created {_when(condition)}"
         case ActiveCondition():
             return "Active in the window" if condition.active else "Not active in the window"
+        case InsightCondition():
+            return f"{INSIGHT_LABELS[condition.has]} “{INSIGHTS[condition.insight].label}”"
 
 
 def _trait(condition: TraitCondition) -> str:

@@ -1,4 +1,4 @@
-"""Counts of a score set: its subjects, the members of its segments, and its top movers.
+"""Counts of a score set: its subjects, the members of its segments, its top movers, its insights.
 
 Counting reads every row of the set. Of a small set the counts are live and exact. Of a large set
 they come from ``CachedCounts``, which the background refreshes every few minutes. A caller that
@@ -7,16 +7,17 @@ asks about many sets selects them with their ``cached_counts``.
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from django.db.models import Count, Q, QuerySet
 
 from engagement.database import sql
+from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import CachedCounts, ScoreSet, Segment
 from engagement.scopes import ACCOUNTS, USERS, SubjectKind
-from engagement.segments import members, movers
+from engagement.segments import attention, members, movers
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +70,28 @@ def top_movers(score_set: ScoreSet) -> movers.Movers:
     cached = _usable_cache(score_set)
     if cached is None:
         return movers.find_movers(score_set)
-    return movers.load_movers(score_set, cached.rising, cached.falling)
+    return movers.load_movers(score_set, cached.rising, cached.falling, cached.newest)
+
+
+def accounts_needing_attention(score_set: ScoreSet) -> attention.Attention:
+    """The number of accounts with each insight, and those that cost most."""
+    cached = _usable_cache(score_set)
+    if cached is None:
+        ranking = attention.rank_insights(score_set)
+    else:
+        ranking = attention.Ranking(_in_order(cached.insights), cached.costliest)
+    return attention.load_attention(score_set, ranking)
+
+
+def last_insight_counts(score_set: ScoreSet) -> dict[InsightKind, int]:
+    """The number of accounts with each insight when the set was last counted, of a small set up to
+    ``RECHECK_INTERVAL`` ago. Costs nothing, for pages with many sets."""
+    cached = _cached_counts(score_set)
+    return _in_order(cached.insights) if cached else {}
+
+
+def _in_order(insights: Mapping[str, int]) -> dict[InsightKind, int]:
+    return {kind: insights[kind] for kind in INSIGHTS if kind in insights}
 
 
 def _usable_cache(score_set: ScoreSet) -> CachedCounts | None:
@@ -166,6 +188,7 @@ def recount(score_set: ScoreSet, now: datetime) -> None:
         counts = members.count_members_by_segment(score_set, segments)
         totals = _count_totals([score_set])[score_set.pk]
         found = movers.find_movers(score_set)
+        ranking = attention.rank_insights(score_set)
     CachedCounts.objects.update_or_create(
         score_set=score_set,
         defaults={
@@ -173,6 +196,9 @@ def recount(score_set: ScoreSet, now: datetime) -> None:
             "members": {_rule_key(segment): counts[segment.pk] for segment in segments},
             "rising": [mover.account.pk for mover in found.rising],
             "falling": [mover.account.pk for mover in found.falling],
+            "newest": [mover.account.pk for mover in found.new],
+            "insights": ranking.counts,
+            "costliest": ranking.account_ids,
             "counted_at": now,
             "seconds": time.monotonic() - started,
         },

@@ -17,7 +17,7 @@ from django.db.models.expressions import RawSQL
 from django.db.models.sql import Query
 
 from engagement.metric_names import MetricName, Scope
-from engagement.models import ScoreSet
+from engagement.models import Account, AccountEngagement, ScoreSet
 from engagement.rules.filters import (
     EventNameIds,
     QueryContext,
@@ -35,6 +35,7 @@ from engagement.rules.rules import (
     CreatedCondition,
     EventCondition,
     FirstSeenCondition,
+    InsightCondition,
     LastActiveCondition,
     MetricCondition,
     Rule,
@@ -43,10 +44,26 @@ from engagement.rules.rules import (
 )
 from engagement.scopes import get_kind
 from engagement.scores.formula import classify_trend
+from engagement.scores.insights import account_facts, apply_rules
 from engagement.segments import metric_filters
 
 # The conditions of the segments of two workspaces that have as many as allowed; 1 to 2 KB each.
 FRAGMENT_CACHE_SIZE = 8000
+
+# What insights are decided by.
+_ROW_COLUMNS = (
+    "raw",
+    "raw_yesterday",
+    "raw_last_period",
+    "last_active_at",
+    "active_users",
+    "active_users_last_period",
+    "total_users",
+    "top_user_points",
+    "name_count",
+    "name_count_last_period",
+)
+_ACCOUNT_COLUMNS = ("traits", "first_seen_at", "created_at")
 
 _Values: TypeAlias = Mapping[str, Any]
 _DatabaseCondition: TypeAlias = EventCondition | TraitCondition | AccountTraitCondition
@@ -92,6 +109,7 @@ class _Evaluator:
         self.fragments: list[_Fragment] = []
         self.metrics: dict[str, metric_filters.MetricValue] = {}
         self.uses_accounts = False
+        self.insight_kinds: set[str] | None = None
 
     def expressions(self) -> dict[str, Any]:
         expressions = dict(self.values)
@@ -148,6 +166,8 @@ class _Evaluator:
             case ActiveCondition():
                 active = condition.active
                 return lambda values: (values["raw"] > 0) == active
+            case InsightCondition():
+                return self._insight_test(condition)
         raise TypeError(f"{condition} is left to the database.")
 
     def _metric_test(self, condition: MetricCondition) -> _Test:
@@ -172,6 +192,24 @@ class _Evaluator:
             return number is not None and classify_trend(number) == trend
 
         return matches
+
+    def _insight_test(self, condition: InsightCondition) -> _Test:
+        for column in _ROW_COLUMNS:
+            self.values[f"row_{column}"] = F(column)
+        for column in _ACCOUNT_COLUMNS:
+            self.values[f"account_{column}"] = F(f"{self.context.subject_path}{column}")
+        return lambda values: (condition.insight in self._insight_kinds(values)) == condition.has
+
+    def _insight_kinds(self, values: _Values) -> set[str]:
+        """The insights about the account, decided once for all conditions."""
+        if self.insight_kinds is None:
+            row = AccountEngagement(
+                account=Account(**{name: values[f"account_{name}"] for name in _ACCOUNT_COLUMNS}),
+                **{name: values[f"row_{name}"] for name in _ROW_COLUMNS},
+            )
+            insights = apply_rules(account_facts(self.score_set, row))
+            self.insight_kinds = {insight.kind for insight in insights}
+        return self.insight_kinds
 
     def _displayed(self, metric: MetricName) -> Callable[[_Values], float | None]:
         """Returns a metric as people see it, or None where the row has no value."""

@@ -20,7 +20,13 @@ from django.db.models.lookups import (
 
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import ScoreSet
-from engagement.rules.trait_filters import TraitDay, TraitKeyword, null_safe_not, start_of_day
+from engagement.rules.trait_filters import (
+    DayWithin,
+    TraitDay,
+    TraitKeyword,
+    null_safe_not,
+    start_of_day,
+)
 from engagement.scopes import ACCOUNTS
 from engagement.scores import insights
 from engagement.segments import metric_filters
@@ -52,11 +58,6 @@ def insight_filter(kind: InsightKind, score_set: ScoreSet) -> Q:
     return _FILTERS[kind](_Rows(score_set, score_set.scored_day))
 
 
-def new_account_filter(score_set: ScoreSet) -> Q:
-    """The filter that keeps accounts that are too young to compare."""
-    return insight_filter("new_account", score_set)
-
-
 # --- Kinds ----------------------------------------------------------------------------------
 
 
@@ -82,7 +83,7 @@ def _trend_up(rows: _Rows) -> Q:
 
 def _evaluation_ending(rows: _Rows) -> Q:
     ends = Coalesce(_day(insights.EVALUATION_END_TRAIT), _day(insights.MAINTENANCE_END_TRAIT))
-    return _is_evaluation() & _within(ends, rows.today, insights.EVALUATION_ENDS_WITHIN_DAYS)
+    return _is_evaluation() & Q(DayWithin(ends, rows.today, insights.EVALUATION_ENDS_WITHIN_DAYS))
 
 
 def _seats_exceeded(rows: _Rows) -> Q:
@@ -163,18 +164,13 @@ def _created() -> Any:
 
 def _renews_soon(rows: _Rows) -> Q:
     ends = _day(insights.MAINTENANCE_END_TRAIT)
-    return ~_is_evaluation() & _within(ends, rows.today, insights.RENEWAL_WITHIN_DAYS)
+    return ~_is_evaluation() & Q(DayWithin(ends, rows.today, insights.RENEWAL_WITHIN_DAYS))
 
 
 def _is_evaluation() -> Q:
     """Never NULL."""
     keyword = TraitKeyword(_TRAITS, insights.LICENSE_TYPE_TRAIT)
     return Q(Exact(keyword, Value(insights.EVALUATION)))
-
-
-def _within(day: Any, today: date, days: int) -> Q:
-    last = start_of_day(today, days).date()
-    return Q(GreaterThanOrEqual(day, today), LessThanOrEqual(day, last))
 
 
 def _day(trait: str) -> TraitDay:

@@ -12,10 +12,17 @@ from django.db.models import Case, Count, Q, QuerySet, Value, When
 
 from engagement.metric_names import BOTH_SCOPES, Scope
 from engagement.models import AccountEngagement, ScoreSet, Segment, UserEngagement
-from engagement.rules.filters import QueryContext, find_event_name_ids, rule_filter
-from engagement.rules.rules import Condition, Rule, parse_rule
+from engagement.rules.filters import (
+    QueryContext,
+    ScoreCondition,
+    find_event_name_ids,
+    rule_filter,
+)
+from engagement.rules.rules import Condition, InsightCondition, Rule, parse_rule
+from engagement.rules.trait_filters import null_safe_not
 from engagement.scopes import SubjectKind, get_kind, kind_of
 from engagement.segments import evaluation, metric_filters
+from engagement.segments.insight_filters import insight_filter
 
 
 def segment_rule(segment: Segment) -> Rule:
@@ -90,8 +97,15 @@ def segments_containing(
 def _filters(score_set: ScoreSet, kind: SubjectKind, rules: Sequence[Rule]) -> list[Q]:
     context = _context(score_set, kind)
     event_name_ids = find_event_name_ids(_conditions(rules), score_set.product_id)
-    score_filter = partial(metric_filters.score_filter, score_set=score_set, context=context)
+    score_filter = partial(_score_filter, score_set=score_set, context=context)
     return [rule_filter(rule, context, event_name_ids, score_filter) for rule in rules]
+
+
+def _score_filter(condition: ScoreCondition, score_set: ScoreSet, context: QueryContext) -> Q:
+    if isinstance(condition, InsightCondition):
+        matches = insight_filter(condition.insight, score_set)
+        return matches if condition.has else null_safe_not(matches)
+    return metric_filters.score_filter(condition, score_set, context)
 
 
 def _conditions(rules: Sequence[Rule]) -> list[Condition]:

@@ -278,12 +278,15 @@ def _active_share() -> Any:
 
 def seat_utilization(subject_path: str) -> Any:
     """Active users per licensed seat; NULL without a number of seats."""
-    traits = f"{subject_path}traits"
+    return Cast("active_users", FloatField()) / licensed_seats(f"{subject_path}traits")
+
+
+def licensed_seats(traits: str) -> Any:
+    """As ``metrics.licensed_seats()``; NULL without a number of seats."""
     seats = TraitNumber(traits, SEATS_TRAIT)
     is_number = Exact(TraitType(traits, SEATS_TRAIT), "number")
     in_range = GreaterThanOrEqual(seats, 1), LessThanOrEqual(seats, MAX_SEATS)
-    users = Cast("active_users", FloatField())
-    return Case(When(Q(is_number, *in_range), then=users / Cast(seats, FloatField())))
+    return Case(When(Q(is_number, *in_range), then=Cast(seats, FloatField())))
 
 
 def _tenure_filter(condition: MetricCondition, context: QueryContext) -> Q:

@@ -1,4 +1,4 @@
-"""The accounts whose scores moved most over one lookback."""
+"""The accounts whose scores moved most over one lookback, and the new accounts."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from engagement.models import Account, AccountEngagement, ScoreSet
 from engagement.scopes import ACCOUNTS
 from engagement.scores.formula import rounded_score, score_change
+from engagement.segments.insight_filters import insight_filter
 from engagement.segments.metric_filters import change_in_tenths
 
 MOVERS_PER_SIDE = 5
@@ -22,35 +23,41 @@ class Mover(NamedTuple):
 
 
 class Movers(NamedTuple):
-    """The accounts that rose and those that fell, largest change first."""
+    """The accounts that rose and those that fell, largest change first. New accounts, which have no
+    full period to compare with, are neither: of them, those with the highest scores."""
 
     rising: list[Mover]
     falling: list[Mover]
+    new: list[Mover]
 
 
-NO_MOVERS = Movers([], [])
+NO_MOVERS = Movers([], [], [])
 
 
 def find_movers(score_set: ScoreSet) -> Movers:
     """The set's movers. Reads every account row of the set."""
     if score_set.scored_day is None:
         return NO_MOVERS
+    is_new = insight_filter("new_account", score_set)
     rows = _rows(score_set).annotate(tenths=change_in_tenths(score_set, ACCOUNTS))
-    rising = rows.filter(tenths__gt=0).order_by("-tenths", "-raw", "-account_id")
-    falling = rows.filter(tenths__lt=0).order_by("tenths", "-raw_last_period", "-account_id")
-    return Movers(
-        _movers(score_set, rising[:MOVERS_PER_SIDE]), _movers(score_set, falling[:MOVERS_PER_SIDE])
-    )
+    rising = rows.filter(~is_new, tenths__gt=0).order_by("-tenths", "-raw", "-account_id")
+    falling = rows.filter(~is_new, tenths__lt=0)
+    falling = falling.order_by("tenths", "-raw_last_period", "-account_id")
+    new = rows.filter(is_new).order_by("-raw", "-account_id")
+    return Movers(*(_movers(score_set, some[:MOVERS_PER_SIDE]) for some in (rising, falling, new)))
 
 
-def load_movers(score_set: ScoreSet, rising: Sequence[int], falling: Sequence[int]) -> Movers:
+def load_movers(
+    score_set: ScoreSet, rising: Sequence[int], falling: Sequence[int], new: Sequence[int]
+) -> Movers:
     """The movers with these account ids, with their scores of today."""
-    rows = {
-        row.account_id: row for row in _rows(score_set).filter(account_id__in=[*rising, *falling])
-    }
+    wanted = _rows(score_set).filter(account_id__in=[*rising, *falling, *new])
+    rows = {row.account_id: row for row in wanted}
     return Movers(
-        _movers(score_set, [rows[id] for id in rising if id in rows]),
-        _movers(score_set, [rows[id] for id in falling if id in rows]),
+        *(
+            _movers(score_set, [rows[id] for id in ids if id in rows])
+            for ids in (rising, falling, new)
+        )
     )
 
 

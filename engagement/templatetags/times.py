@@ -4,9 +4,10 @@ from datetime import datetime
 
 from django import template
 from django.utils import timezone
+from django.utils.html import format_html, strip_tags
 from django.utils.safestring import SafeString
 
-from engagement.admin.time_format import format_ago
+from engagement.admin.time_format import format_ago, format_exact
 
 register = template.Library()
 
@@ -15,3 +16,14 @@ register = template.Library()
 def ago(at: datetime | None) -> SafeString | str:
     """How long ago it was. A dash without a time."""
     return format_ago(at, timezone.now()) if at else "–"
+
+
+@register.filter
+def exact(at: datetime | None) -> SafeString | str:
+    """The time and its zone, with the distance from now in the tooltip. A dash without a time."""
+    if not at:
+        return "–"
+    title = strip_tags(format_ago(at, timezone.now()))
+    return format_html(
+        '<time datetime="{}" title="{}">{}</time>', at.isoformat(), title, format_exact(at)
+    )

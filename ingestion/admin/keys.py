@@ -14,6 +14,7 @@ from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.models import IngestionKey
 
 FIRST_KEY_NAME = "first"
+VALIDATE_PATH = "/v2/validate/track"
 SNIPPETS_TEMPLATE = "admin/ingestion/snippets.html"
 
 
@@ -30,6 +31,7 @@ def first_event_section(request: HttpRequest, product: Product) -> Section:
         "key_url": key and reverse("admin:ingestion_ingestionkey_change", args=[key.pk]),
         "may_reveal": may_manage,
         "add_url": may_manage and add,
+        "validate_path": VALIDATE_PATH,
         "log_url": reverse("admin:ingestion_ingestionlog_change", args=[product.pk]),
     }
     return Section(SNIPPETS_TEMPLATE, context)
@@ -48,6 +50,7 @@ class IngestionKeyAdmin(CredentialAdmin):
             "snippets": build_snippets(request.build_absolute_uri("/"), secret or KEY_PLACEHOLDER),
             "placeholder": KEY_PLACEHOLDER,
             "shows_key": secret is not None,
+            "validate_path": VALIDATE_PATH,
             "log_url": reverse("admin:ingestion_ingestionlog_change", args=[credential.product_id]),
         }
         return {"sections": [Section(SNIPPETS_TEMPLATE, context)]}

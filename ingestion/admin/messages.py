@@ -20,6 +20,7 @@ from engagement.admin.scoping import (
     sees_all_products,
     visible_products,
 )
+from engagement.admin.time_format import format_exact
 from ingestion.admin.keys import (
     IngestionKeyAdmin,
     IngestionKeyInline,
@@ -84,7 +85,7 @@ class StoredMessageAdmin(PageAdmin):
     @admin.display(description="timestamp")
     def timestamp(self, row: Any) -> str | None:
         at = summarize(row.payload).timestamp
-        return f"{at:%Y-%m-%d %H:%M:%S} UTC" if at else None
+        return format_exact(at) if at else None
 
 
 @admin.register(InboxMessage)

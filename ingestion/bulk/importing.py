@@ -184,9 +184,9 @@ def _advance(
         position=position,
         lines=F("lines") + lines_read,
         recorded=F("recorded") + outcomes.recorded,
-        repeated=F("repeated") + outcomes.duplicates,
+        duplicates=F("duplicates") + outcomes.duplicates,
         forgotten=F("forgotten") + outcomes.forgotten,
-        bad=F("bad") + len(outcomes.problems),
+        invalid=F("invalid") + len(outcomes.problems),
     )
     if not is_moved:
         raise ImportStopped("Another import of the same file is running. Let it finish first.")

@@ -25,6 +25,11 @@ _EXPECTED = re.compile(r"Expected `(\w+)")
 _FIELD = re.compile(r"at `\$\.([\w.]+)")
 _MISSING = re.compile(r"missing required field `(\w+)`")
 
+_POSITION = re.compile(r"\(byte (\d+)\)")
+# Longer names are not another spelling of ours.
+MAX_SPELLING = 20
+_decode_names = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
 # A lone surrogate, or all the text before the next one. Each match consumes whole escapes, so an
 # escaped backslash before "ud800" is not a surrogate. Matches are long, so hostile text is cheap.
 _PIECE = re.compile(
@@ -60,10 +65,10 @@ def make_decoder(kind: type[T]) -> Callable[[str], T]:
             return decode(text)
         except msgspec.ValidationError as error:
             raise _wrong_type(str(error)) from None
-        except msgspec.DecodeError:
+        except msgspec.DecodeError as error:
             repaired = _repaired(text)
             if repaired == text:
-                raise _not_json("The body is not valid JSON.") from None
+                raise _not_json(f"The body is not valid JSON{_position(error)}.") from None
         except RecursionError:
             raise _not_json("The body is nested too deeply. Use fewer levels.") from None
         return decode_or_raise(repaired)
@@ -100,6 +105,35 @@ def _wrong_type(problem: str) -> IngestionError:
     # Only the empty array that stands for an object has a limited length.
     name = "object" if " of length " in problem else expected[1]
     return invalid_field(field, f"{field} must be {TYPE_NAMES[name]}.")
+
+
+def _position(error: msgspec.DecodeError) -> str:
+    """Where the JSON is broken, as far as it is known."""
+    position = _POSITION.search(str(error))
+    return f" at byte {position[1]}" if position else ""
+
+
+def spelling_hint(error: IngestionError, text: str) -> IngestionError:
+    """The error, which says so if the body has the missing field in another spelling.
+
+    The body's name differs only in capitals, hyphens and underscores, so it is no secret.
+    """
+    if error.code != "missing_field" or error.field is None:
+        return error
+    try:
+        names = _decode_names(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return error
+    wanted = error.field.rpartition(".")[2]
+    for name in names:
+        if name != wanted and len(name) < MAX_SPELLING and _plain(name) == _plain(wanted):
+            message = f"{error.message} You sent {name}; this endpoint expects {wanted}."
+            return IngestionError(error.status, error.code, message, error.field)
+    return error
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def _not_json(message: str) -> IngestionError:

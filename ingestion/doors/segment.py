@@ -181,7 +181,7 @@ def _batch_message(raw: msgspec.Raw, clock: Clock) -> Payload:
         # The usual text is about the whole body.
         is_object = error.code != "not_an_object"
         detail = error.message if is_object else "A message must be a JSON object."
-        return _note(sent, DropReason.UNUSABLE, sent.type, detail)
+        return _note(sent, DropReason.INVALID, sent.type, detail)
 
 
 def _message(sent: SegmentBody, kind: object, message_id: str | None, clock: Clock) -> Payload:

@@ -1,7 +1,7 @@
 """The current wire format: camelCase names, ISO 8601 times, the key in the Authorization header."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -10,6 +10,7 @@ from ingestion import timestamps
 from ingestion.doors import DecodedRequest, field_types, fields, segment
 from ingestion.doors.decoding import make_decoder
 from ingestion.doors.headers import Headers, idempotency_key, key_from_basic_auth
+from ingestion.errors import invalid_field
 
 
 class IdentifyBody(msgspec.Struct, rename="camel"):
@@ -81,6 +82,24 @@ def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
     """Many messages that name their types, as in Segment's format. The key is in the header."""
     messages = segment.batch(body, headers, received_at).messages
     return DecodedRequest(messages, key_from_basic_auth(headers))
+
+
+class TypedBody(msgspec.Struct):
+    """Any message of this format, which names its type."""
+
+    type: Annotated[Any, msgspec.Meta(description="The message's type.")] = None
+
+
+_decode_type = make_decoder(TypedBody)
+_BY_TYPE = {"identify": identify, "group": group, "track": track}
+
+
+def typed(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
+    """A message that names its type, for endpoints that take all of them."""
+    kind = _decode_type(body).type
+    if not isinstance(kind, str) or kind not in _BY_TYPE:
+        raise invalid_field("type", f"type must be one of {', '.join(_BY_TYPE)}.")
+    return _BY_TYPE[kind](body, headers, received_at)
 
 
 def read_identify(sent: IdentifyBody, received_at: datetime, message_id: str | None) -> Identify:

@@ -200,8 +200,7 @@ class SenderKey(NamedTuple):
 
     @property
     def may_send(self) -> bool:
-        is_key = self.key_id is not None and self.revoked_at is None
-        return is_key and self.product_id is not None
+        return self.key_id is not None and self.revoked_at is None
 
 
 class PartOutcome(NamedTuple):
@@ -220,7 +219,7 @@ def _process(
     for claimed_message in claimed:
         message = decode(claimed_message.payload)
         sender = senders.get(bytes(claimed_message.key_digest))
-        if sender is None or not sender.may_send:
+        if sender is None or sender.product_id is None or not sender.may_send:
             dropped.append(_invalid_key_drop(claimed_message, sender, message))
         elif isinstance(message, UnusableMessage):
             dropped.append(_drop(claimed_message, sender.product_id, message.reason, message))

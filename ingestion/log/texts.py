@@ -27,7 +27,7 @@ REMEDIES = {
     DropReason.ALIAS: "Check that no id in your aliases is shared by many people.",
     DropReason.TOO_MANY_TRAITS: "Keep ids and dates out of trait names. To make room, send null "
     "for unused traits.",
-    DropReason.UNUSABLE: "Compare the request with the API documentation.",
+    DropReason.INVALID: "Compare the request with the API documentation.",
 }
 
 
@@ -84,7 +84,7 @@ def summarize(payload: bytes) -> MessageSummary:
         return MessageSummary("undecodable")
     if isinstance(message, UnusableMessage):
         return MessageSummary(
-            f"unusable {message.kind}",
+            f"invalid {message.kind}",
             event=message.event or "",
             message_id=message.message_id or "",
         )

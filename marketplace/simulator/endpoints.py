@@ -21,7 +21,7 @@ from marketplace.simulator.faults import (
     error_response,
 )
 from marketplace.simulator.feed import COMMERCIAL, Feed, FeedQuery, without_insights
-from marketplace.simulator.vendor import SimulatedVendor
+from marketplace.simulator.vendor import SimulatedVendor, WithoutStart
 
 PAGE_SIZE = 50
 # Small, so that a vendor with a few apps has several pages.
@@ -205,7 +205,7 @@ class Marketplace:
             return error_response(500, "The report is too large.")
         start = max(offset - moved, 0)
         page = rows[start : start + limit]
-        if parameters.get("withDataInsights") != "true":
+        if not self._shows_insights(parameters, query):
             page = [without_insights(row) for row in page]
         return SimulatedResponse(
             body=_page(
@@ -220,13 +220,20 @@ class Marketplace:
         """The query in the parameters. Raises ValueError for values that this vendor's marketplace
         rejects."""
         query = _query(parameters)
-        starts = query.first_day and query.first_day >= FIRST_DAY_OF_INSIGHTS
         if not self.vendor.has_date_filter and (query.first_day or query.last_day):
             raise ValueError("startDate: is not supported")
-        with_insights = parameters.get("withDataInsights") == "true"
-        if self.vendor.insights_need_start and with_insights and not starts:
-            raise ValueError("withDataInsights: requires a startDate from 2018-07-01")
+        if _lacks_start(parameters, query):
+            if self.vendor.without_start == WithoutStart.REJECTED:
+                raise ValueError("withDataInsights: requires a startDate from 2018-07-01")
+            if self.vendor.without_start == WithoutStart.WITHOUT_OLD_LICENSES:
+                return query._replace(first_day=FIRST_DAY_OF_INSIGHTS)
         return query
+
+    def _shows_insights(self, parameters: dict[str, str], query: FeedQuery) -> bool:
+        is_thin = self.vendor.without_start == WithoutStart.WITHOUT_INSIGHTS
+        return parameters.get("withDataInsights") == "true" and not (
+            is_thin and _lacks_start(parameters, query)
+        )
 
     # --- Exports ------------------------------------------------------------------------------
 
@@ -244,7 +251,7 @@ class Marketplace:
             return error_response(400, "accept: only json is simulated")
         name = _export_name(parameters)
         rows = self.feed.matching(query)
-        if parameters.get("withDataInsights") != "true":
+        if not self._shows_insights(parameters, query):
             rows = [without_insights(row) for row in rows]
         self.exports.setdefault(name, rows)
         return self._export_status(name)
@@ -318,6 +325,12 @@ def _query(parameters: dict[str, str]) -> FeedQuery:
         _day(parameters.get("startDate")),
         _day(parameters.get("endDate")),
     )
+
+
+def _lacks_start(parameters: dict[str, str], query: FeedQuery) -> bool:
+    """Whether data insights are requested without a start date from their first day on."""
+    starts = query.first_day is not None and query.first_day >= FIRST_DAY_OF_INSIGHTS
+    return parameters.get("withDataInsights") == "true" and not starts
 
 
 def _day(text: str | None) -> date | None:

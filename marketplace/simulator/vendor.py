@@ -4,6 +4,7 @@ Everything derives from a seed, so a restarted simulator is the same vendor.
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from uuid import UUID, uuid5
 
 _NAMESPACE = UUID("5b7d1d3e-8a52-4f0a-9c53-0f6a8b0f7f10")
@@ -12,6 +13,15 @@ _APPS = [
     ("com.lumenworks.page-lens", "Page Lens for Confluence", "PRIVATE"),
     ("com.lumenworks.queue-lens", "Queue Lens for Jira Service Management", "PUBLIC"),
 ]
+
+
+class WithoutStart(StrEnum):
+    """The report if data insights are requested without a start date."""
+
+    COMPLETE = "complete"
+    REJECTED = "rejected"
+    WITHOUT_INSIGHTS = "without insights"
+    WITHOUT_OLD_LICENSES = "without old licenses"
 
 
 @dataclass(frozen=True)
@@ -32,11 +42,12 @@ class SimulatedVendor:
     developer_id: str
     apps: tuple[SimulatedApp, ...]
     # What kind of vendor it is. A large one gets 500 for each list of more than this many licenses
-    # (-1: for each list), an older report requires a start date for data insights.
+    # (-1: for each list). A report that is asked for data insights without a start date from July
+    # 2018 on may reject the request, or quietly lack the insights or the older licenses.
     max_report_rows: int | None = None
     has_exports: bool = True
     has_date_filter: bool = True
-    insights_need_start: bool = False
+    without_start: WithoutStart = WithoutStart.COMPLETE
     reports_totals: bool = False
 
     @property

@@ -1,5 +1,8 @@
 """Accounts: the list, the look-up, one account, and its users."""
 
+from typing import Any
+
+from django.db.models import QuerySet
 from rest_framework.response import Response
 
 from readapi import details, filters, parameters, queries, serializers
@@ -41,13 +44,13 @@ class AccountUsers(rankings.RankingView):
     def build_response(self, account_id: int) -> Response:
         ranking = rankings.USERS
         list_filter = filters.parse(self.parameters, "user")
-        list_name = f"accounts/{account_id}/users"
-        order = ranking.order(self.parameters)
-        request = self.page_request(list_name, order)
+        request = self.page_request(f"accounts/{account_id}/users", ranking)
 
         workspace = self.ranked_workspace(ranking)
         queries.require_account(workspace, account_id)
-        rows = queries.users_of(ranking.rows(workspace), workspace, account_id)
-        rows = list_filter.apply(rows, workspace)
-        total = self.total(workspace, rows)
-        return self.ranking_response(ranking, workspace, rows, request, total)
+
+        def narrow(rows: QuerySet[Any]) -> QuerySet[Any]:
+            return list_filter.apply(queries.users_of(rows, workspace, account_id), workspace)
+
+        total = self.total(workspace, narrow(ranking.rows(workspace)))
+        return self.ranking_response(ranking, workspace, narrow, request, total)

@@ -1,18 +1,30 @@
 """Lists of a workspace's users or accounts, highest score first."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from django.db.models import QuerySet
+from django.utils import timezone
 from rest_framework.response import Response
 
 from engagement.metric_names import Scope
 from engagement.models import Workspace
-from readapi import changes, expansions, filters, pagination, parameters, queries, totals
+from engagement.scopes import get_kind
+from readapi import (
+    changes,
+    expansions,
+    filters,
+    pagination,
+    parameters,
+    queries,
+    serializers,
+    sorting,
+    totals,
+)
 from readapi.filters import ListFilter
-from readapi.pagination import Order, PageRequest
-from readapi.parameters import Parameters
+from readapi.pagination import Order, PageRequest, ResultPage
+from readapi.sorting import Narrow, Sort
 from readapi.views.base import ReadView
 
 
@@ -25,13 +37,13 @@ class Ranking:
     rows: Callable[..., QuerySet[Any]]
     highest_first: Order
 
-    def order(self, query: Parameters) -> Order:
-        """The order that the request asks for."""
-        sort = parameters.choice(query, "sort", SORTS)
-        return replace(self.highest_first, descending=sort != "score")
+    def order(self, sort: Sort) -> Order:
+        """The order of the pages: of the index of the scores, or of any places."""
+        if sort.is_by_score:
+            return replace(self.highest_first, descending=sort.descending)
+        return sorting.POSITION
 
 
-SORTS = ("-score", "score")
 USERS = Ranking("user", "users", queries.ranked_users, queries.USER_RANKING)
 ACCOUNTS = Ranking("account", "accounts", queries.ranked_accounts, queries.ACCOUNT_RANKING)
 
@@ -47,6 +59,7 @@ def list_parameters(scope: Scope) -> tuple[str, ...]:
         *parameters.LOOKUP_PARAMETERS,
         *filters.LOOKUPS[scope],
         "segment_id",
+        *(("insight",) if scope == "account" else ()),
         *COMMON_PARAMETERS,
         "changed_since",
         *parameters.PAGING_PARAMETERS,
@@ -57,7 +70,11 @@ class RankingView(ReadView):
     EXPANSIONS = EXPANSIONS
     MAX_LIMIT = parameters.MAX_RANKED_LIMIT
 
-    def page_request(self, list_name: str, order: Order) -> PageRequest:
+    def page_request(self, list_name: str, ranking: Ranking) -> PageRequest:
+        sort = sorting.parse(self.parameters, ranking.scope)
+        if not sort.is_by_score:
+            list_name += f"/{self.parameters['sort']}"
+        order = ranking.order(sort)
         return pagination.parse_page_request(self.parameters, list_name, order, self.MAX_LIMIT)
 
     def ranked_workspace(self, ranking: Ranking) -> Workspace:
@@ -67,25 +84,72 @@ class RankingView(ReadView):
             self.product,
             parameters.workspace_id(self.parameters),
             quantiles_of=ranking.scope if uses_quantiles else "none",
-            with_counts=parameters.flag(self.parameters, "total"),
+            with_counts=self.uses_counts,
         )
+
+    @property
+    def uses_counts(self) -> bool:
+        return parameters.flag(self.parameters, "total") or "sort" in self.parameters
 
     def ranking_response(
         self,
         ranking: Ranking,
         workspace: Workspace,
-        rows: QuerySet[Any],
+        narrow: Narrow | None,
         request: PageRequest,
         total: pagination.Total | None = None,
     ) -> Response:
-        names = parameters.trait_names(self.parameters)
-        expanded = queries.expand(rows, ranking.scope, self.expansions, names)
-        order = ranking.order(self.parameters)
-        page = pagination.paginate(expanded, order, request.with_score_set(workspace.scores_id))
-        records = expansions.records(
-            ranking.scope, workspace, page.rows, self.links, self.expansions, names
+        """A page of the workspace's rows, or of those that *narrow* leaves."""
+        sort = sorting.parse(self.parameters, ranking.scope)
+        request = request.with_score_set(workspace.scores_id)
+        rows = ranking.rows(workspace)
+        if not sort.is_by_score:
+            return self.sorted_response(ranking, workspace, narrow, request, sort, total)
+        expanded = self.expand(ranking, narrow(rows) if narrow else rows)
+        page = pagination.paginate(expanded, ranking.order(sort), request)
+        return self.page_response(page, self.records(ranking, workspace, page.rows), total)
+
+    def sorted_response(
+        self,
+        ranking: Ranking,
+        workspace: Workspace,
+        narrow: Narrow | None,
+        request: PageRequest,
+        sort: Sort,
+        total: pagination.Total | None,
+    ) -> Response:
+        pagination.require_current(request)
+        now, scores = timezone.now(), workspace.scores
+        page = sorting.read_page(scores, ranking.scope, sort, request, now, narrow)
+        id_column = get_kind(ranking.scope).id_column
+        rows = self.expand(
+            ranking, ranking.rows(workspace).filter(**{f"{id_column}__in": page.ids})
         )
-        return self.page_response(page, records, total)
+        by_id = {getattr(row, id_column): row for row in rows}
+        # A row may have gone since.
+        present = [by_id[id] for id in page.ids if id in by_id]
+        result = ResultPage(
+            present,
+            request.limit,
+            page.offset,
+            next={"cursor": page.next} if page.next else None,
+            prev={"cursor": page.prev} if page.prev else None,
+        )
+        records = self.records(ranking, workspace, present)
+        response = self.page_response(result, records, total)
+        sorted_at = serializers.format_time(page.as_of) if page.as_of else None
+        response.data["pagination"]["sorted_at"] = sorted_at
+        return response
+
+    def expand(self, ranking: Ranking, rows: QuerySet[Any]) -> QuerySet[Any]:
+        names = parameters.trait_names(self.parameters)
+        return queries.expand(rows, ranking.scope, self.expansions, names)
+
+    def records(self, ranking: Ranking, workspace: Workspace, rows: Sequence[Any]) -> list[Any]:
+        names = parameters.trait_names(self.parameters)
+        return list(
+            expansions.records(ranking.scope, workspace, rows, self.links, self.expansions, names)
+        )
 
     def total(
         self, workspace: Workspace, rows: QuerySet[Any], list_filter: ListFilter | None = None
@@ -110,29 +174,34 @@ class RankedList(RankingView):
         lookup = parameters.lookup(self.parameters)
         list_filter = filters.parse(self.parameters, self.ranking.scope)
         segment_id = parameters.id_number(self.parameters, "segment_id")
-        order = self.ranking.order(self.parameters)
-        list_name = f"{self.ranking.resource}/{workspace_id}"
-        request = self.page_request(list_name, order)
+        request = self.page_request(f"{self.ranking.resource}/{workspace_id}", self.ranking)
 
         workspace = self.ranked_workspace(self.ranking)
         if segment_id is not None:
             list_filter = list_filter.within(queries.segment(workspace, segment_id))
-        rows = list_filter.apply(self.ranking.rows(workspace, lookup), workspace)
+
+        def narrow(rows: QuerySet[Any]) -> QuerySet[Any]:
+            if lookup is not None:
+                rows = queries.last_seen(rows, workspace, self.ranking.scope, lookup)
+            return list_filter.apply(rows, workspace)
+
+        rows = narrow(self.ranking.rows(workspace))
         total = self.total(workspace, rows, None if lookup else list_filter)
-        return self.ranking_response(self.ranking, workspace, rows, request, total)
+        is_narrowed = lookup is not None or bool(list_filter)
+        return self.ranking_response(
+            self.ranking, workspace, narrow if is_narrowed else None, request, total
+        )
 
     def changes_response(self) -> Response:
         ranking, query = self.ranking, self.parameters
         workspace = self.ranked_workspace(ranking)
         list_name = f"{ranking.resource}/{workspace.pk}/changes"
-        limit, names = parameters.limit(query, self.MAX_LIMIT), parameters.trait_names(query)
+        limit = parameters.limit(query, self.MAX_LIMIT)
         position = changes.position_of(query, list_name, ranking.scope, workspace)
 
-        rows = queries.expand(ranking.rows(workspace), ranking.scope, self.expansions, names)
+        rows = self.expand(ranking, ranking.rows(workspace))
         page = changes.read_page(rows, ranking.scope, workspace, position, limit)
-        records = expansions.records(
-            ranking.scope, workspace, page.rows, self.links, self.expansions, names
-        )
+        records = self.records(ranking, workspace, page.rows)
         links = {"self": self.links.request}
         if page.next is not None:
             links["next"] = self.links.page(query, {"cursor": page.next})

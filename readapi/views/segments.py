@@ -1,6 +1,7 @@
 """Segments and their members."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from rest_framework.response import Response
 
@@ -66,21 +67,18 @@ class SegmentMembers(rankings.RankingView):
 
     def build_response(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
-        with_counts = parameters.flag(self.parameters, "total")
 
         workspace = queries.workspace(
-            self.product, workspace_id, quantiles_of="both", with_counts=with_counts
+            self.product, workspace_id, quantiles_of="both", with_counts=self.uses_counts
         )
         segment = queries.segment(workspace, segment_id)
         is_user_segment = segment.scope == Segment.Scope.USER
         ranking = rankings.USERS if is_user_segment else rankings.ACCOUNTS
         list_filter = filters.parse(self.parameters, ranking.scope).within(segment)
-        list_name = f"segments/{segment.pk}/members"
-        order = ranking.order(self.parameters)
-        request = self.page_request(list_name, order)
-        rows = list_filter.apply(ranking.rows(workspace), workspace)
-        total = self.total(workspace, rows, list_filter)
-        return self.ranking_response(ranking, workspace, rows, request, total)
+        request = self.page_request(f"segments/{segment.pk}/members", ranking)
+        narrow = partial(list_filter.apply, workspace=workspace)
+        total = self.total(workspace, narrow(ranking.rows(workspace)), list_filter)
+        return self.ranking_response(ranking, workspace, narrow, request, total)
 
 
 def _add_counts(

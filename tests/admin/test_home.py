@@ -15,7 +15,15 @@ from django.utils import timezone
 
 from config.dashboard import cards, home
 from engagement.admin.scoping import Access, ProductSet
-from engagement.models import Account, Product, ProductMember, ScoreSet, Workspace
+from engagement.models import (
+    Account,
+    AccountEngagement,
+    Product,
+    ProductMember,
+    ScoreSet,
+    Workspace,
+)
+from engagement.segments import counts
 from engagement.segments.counts import SubjectTotals
 from engagement.segments.movers import NO_MOVERS, Mover, Movers
 from ingestion.admin.snippets import KEY_PLACEHOLDER
@@ -277,7 +285,7 @@ CASES = {
         {
             "last_24h": sent(
                 dropped={
-                    DropReason.UNUSABLE: hours(newest=37),
+                    DropReason.INVALID: hours(newest=37),
                     DropReason.ANONYMOUS: hours(newest=32),
                     DropReason.ALIAS: hours(newest=30),
                     DropReason.DUPLICATE: hours(newest=98),
@@ -288,7 +296,7 @@ CASES = {
             (
                 "warning",
                 "99 of 297 messages of the last 24 hours were dropped, 37 of them for this "
-                "reason: Unusable message.",
+                "reason: Invalid message.",
             )
         ],
     ),
@@ -296,7 +304,12 @@ CASES = {
     "retries": Case({"last_24h": sent(dropped={DropReason.DUPLICATE: hours(newest=500)})}),
     "silence": Case(
         {"last_24h": sent(recorded=hours()), "used": NOW - timedelta(days=3)},
-        [("quiet", "No messages in the last 24 hours. The last one arrived 2026-02-27 12:30:00.")],
+        [
+            (
+                "quiet",
+                "No messages in the last 24 hours. The last one arrived 2026-02-27 12:30:00 UTC.",
+            )
+        ],
     ),
     "silence after an import": Case(
         {"last_24h": sent(recorded=hours())}, [("quiet", "No messages in the last 24 hours.")]
@@ -339,7 +352,7 @@ def test_a_card_says_what_there_is_to_know(case: Case, acme: Product) -> None:
 
 
 def test_what_can_be_done_about_it_is_a_link_away(acme: Product) -> None:
-    dropped = {DropReason.ALIAS: hours(newest=90), DropReason.UNUSABLE: hours(newest=80)}
+    dropped = {DropReason.ALIAS: hours(newest=90), DropReason.INVALID: hours(newest=80)}
     card = made(acme, Case({"last_24h": sent(dropped=dropped, quarantined=1)}))
     log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])
     quarantine = reverse("admin:ingestion_quarantinedmessage_changelist")
@@ -389,7 +402,8 @@ def test_a_card_says_the_same_of_drops_in_its_numbers_and_its_note(acme: Product
 def test_rising_and_falling_accounts_have_score_and_change(acme: Product) -> None:
     ada = Account(pk=1, external_id="a1", traits={"name": "Ada Ltd"})
     bob = Account(pk=2, external_id="b2", traits={})
-    moved = Movers([Mover(ada, 72.0, 12.4)], [Mover(bob, 3.1, -40.0)])
+    cyd = Account(pk=3, external_id="c3", traits={})
+    moved = Movers([Mover(ada, 72.0, 12.4)], [Mover(bob, 3.1, -40.0)], [Mover(cyd, 9.0, 9.0)])
     card = made(acme, Case({"movers": moved}))
     assert [
         (heading, [(one.name, one.score, one.change) for one in some])
@@ -397,7 +411,39 @@ def test_rising_and_falling_accounts_have_score_and_change(acme: Product) -> Non
     ] == [
         ("Rising", [("Ada Ltd", "72.0", "+12.4")]),
         ("Falling", [("b2", "3.1", "\N{MINUS SIGN}40.0")]),
+        # A new account has nothing to compare with.
+        ("New", [("c3", "9.0", "")]),
     ]
+
+
+def test_an_overview_names_the_accounts_that_need_attention(
+    member: Client, acme_rows: Rows
+) -> None:
+    long_ago = timezone.now() - timedelta(days=400)
+    Account.objects.filter(pk=acme_rows.account.pk).update(first_seen_at=long_ago)
+    scores = acme_rows.workspace.scores
+    assert scores is not None and scores.scored_day is not None
+    last_at = datetime.combine(scores.scored_day - timedelta(days=20), NOW.time(), UTC)
+    AccountEngagement.objects.filter(score_set=scores).update(raw=0, last_active_at=last_at)
+    workspace = acme_rows.workspace.pk
+    listed = f"{reverse('admin:engagement_account_changelist')}?workspace={workspace}"
+    account = reverse("admin:engagement_account_change", args=[acme_rows.account.pk])
+    html = member.get(f"{reverse('admin:index')}?workspace={workspace}").content.decode()
+    assert f'<a href="{listed}&amp;insight=activity_stopped">See all 1<' in html
+    assert f'<a href="{account}?workspace={workspace}">acme-account name</a>' in html
+    assert "No scored activity for 20 days (last: " in html
+    assert 'class="eds-warning">Activity stopped <strong>1</strong></a>' in html
+
+
+def test_beside_others_a_card_has_the_last_numbers_of_insights(
+    root: Client, acme_rows: Rows, globex_rows: Rows
+) -> None:
+    assert "See all" not in page(root) and "New account <strong>" not in page(root)
+    scores = acme_rows.workspace.scores
+    assert scores is not None
+    counts.recount(scores, timezone.now())
+    html = page(root)
+    assert "New account <strong>1</strong>" in html and "Needs attention</h3>" not in html
 
 
 def test_the_chart_gives_each_reason_its_colour_and_leads_to_its_messages(acme: Product) -> None:
@@ -492,14 +538,14 @@ def many_products(number: int) -> list[Product]:
     return made
 
 
-def test_hundreds_of_products_have_a_dozen_cards_and_a_link_to_the_rest(
+def test_hundreds_of_products_have_a_few_cards_and_a_link_to_the_rest(
     member: Client, acme_rows: Rows
 ) -> None:
     many_products(300)
     html = page(member)
     assert html.count('<article class="eds-card"') == home.MAX_CARDS
     said = text(html)
-    assert "Only the first 12 products are shown. See all products (289 more)." in said
+    assert "Only the first 6 products are shown. See all products (295 more)." in said
 
 
 @pytest.mark.parametrize("products", [1, 11, 40])
@@ -509,6 +555,6 @@ def test_queries_do_not_grow_with_products_but_for_their_movers(
     for number, one in enumerate(many_products(products), start=2):
         if number <= home.MAX_CARDS:
             fill(one, number)
-    # Two queries for movers for each scored product with a card.
-    with django_assert_max_num_queries(26 + 2 * min(products + 1, home.MAX_CARDS)):
+    # Three queries for movers for each scored product with a card.
+    with django_assert_max_num_queries(26 + 3 * min(products + 1, home.MAX_CARDS)):
         page(member)

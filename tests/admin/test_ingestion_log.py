@@ -90,7 +90,7 @@ def test_the_newest_messages_are_chosen_by_outcome_and_kind(
     assert 'href="?outcome=dropped&amp;kind=track"' in page
     assert 'href="?outcome=recorded">All</a>' in page
     assert 'href="?outcome=recorded&amp;kind=track">Refresh</a>' in page
-    assert "No messages of this kind lately." in log(member, acme, outcome="refused")
+    assert "No such messages." in log(member, acme, outcome="refused")
     assert "user bob" in results(log(member, acme, outcome="nonsense", kind="nonsense"))
 
 

@@ -13,6 +13,7 @@ from django.urls import reverse
 from engagement.models import Product, Segment, User, Workspace
 from engagement.models.segments import MAX_CUSTOM_SEGMENTS
 from tests.admin.rows import Rows, a_user
+from tests.cases import each, leaves_no_rows
 
 LIST = "admin:engagement_segment_changelist"
 ADD = "admin:engagement_segment_add"
@@ -164,7 +165,8 @@ MADE: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("row", "condition"), MADE, ids=lambda one: str(one)[:50])
+@each(("row", "condition"), MADE)
+@leaves_no_rows
 def test_a_row_makes_a_condition_and_is_filled_in_from_it(
     member: Client, acme_rows: Rows, row: dict[str, Any], condition: dict[str, Any]
 ) -> None:
@@ -182,7 +184,21 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(
     assert made.conditions == [condition]
 
 
-@pytest.mark.parametrize(
+def test_a_segment_of_accounts_may_have_a_condition_on_an_insight(
+    member: Client, acme_rows: Rows
+) -> None:
+    row = {"what": "insight", "insight": "seats_unused", "has_insight": "no"}
+    inputs = {**new(acme_rows, row, {"what": ""}), "scope": "account"}
+    assert member.post(reverse(ADD), inputs).status_code == 302
+    made = Segment.objects.get(name="Mine")
+    assert made.conditions == [{"kind": "insight", "insight": "seats_unused", "has": False}]
+    html = member.get(page(made)).content.decode()
+    assert '<option value="seats_unused" selected>Seats unused</option>' in html
+    listed = member.get(reverse(LIST)).content.decode()
+    assert "Does not have the insight “Seats unused”" in listed
+
+
+@each(
     ("row", "sentence"),
     [
         ({**TRAIT, "trait": " "}, "Enter the trait’s name."),
@@ -205,8 +221,8 @@ def test_a_row_makes_a_condition_and_is_filled_in_from_it(
         ({"what": "magic"}, "Select a valid choice."),
         ({"what": "trend", "trend": "up"}, "Select a valid choice."),
     ],
-    ids=str,
 )  # fmt: skip
+@leaves_no_rows
 def test_a_condition_that_cannot_be_used_says_why(
     member: Client, acme_rows: Rows, row: dict[str, Any], sentence: str
 ) -> None:
@@ -218,7 +234,7 @@ def test_a_condition_that_cannot_be_used_says_why(
     assert not Segment.objects.filter(name="Mine").exists()
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "sentence"),
     [
         ({"name": ""}, "This field is required."),
@@ -231,6 +247,7 @@ def test_a_condition_that_cannot_be_used_says_why(
         ({"conditions-match": "most"}, "A condition is not valid"),
     ],
 )
+@leaves_no_rows
 def test_a_bad_segment_has_an_error(
     member: Client, acme_rows: Rows, changes: dict[str, Any], sentence: str
 ) -> None:
@@ -400,7 +417,8 @@ def test_the_last_condition_of_an_audience_is_removed_and_nobody_is_left_out(
     assert workspace.audience == {}
 
 
-@pytest.mark.parametrize("pressed", ["7", "-1", "x", "", "9" * 40])
+@each("pressed", ["7", "-1", "x", "", "9" * 40])
+@leaves_no_rows
 def test_a_made_up_button_removes_nothing(member: Client, acme_rows: Rows, pressed: str) -> None:
     sent = {**filled_in(TRAIT, name="acme segment"), "_remove_condition": pressed}
     html = member.post(page(acme_rows.segment), sent).content.decode()
@@ -471,7 +489,8 @@ def test_no_other_products_workspace_is_offered_taken_or_looked_into(
     assert not Segment.objects.filter(workspace=theirs, name__in=("Mine", "Moved")).exists()
 
 
-@pytest.mark.parametrize("query", ["", "?workspace=x&scope=user", "?workspace=1", "?scope=user"])
+@each("query", ["", "?workspace=x&scope=user", "?workspace=1", "?scope=user"])
+@leaves_no_rows
 def test_made_up_addresses_are_not_found(root: Client, acme_rows: Rows, query: str) -> None:
     address = reverse("admin:engagement_segment_preview")
     assert root.post(f"{address}{query}", filled_in(TRAIT)).status_code == 404

@@ -19,6 +19,7 @@ from engagement.rescoring import what_if
 from engagement.rescoring.rescore import rescore
 from engagement.scores import sampling
 from engagement.segments import event_counts
+from tests.cases import each, leaves_no_rows
 from tests.engagement.history import NOON, group, identify, tell, track
 
 SCORED = {"ann": ("opened", 9), "bob": ("shared", 4), "cyd": ("paid", 2)}
@@ -143,7 +144,7 @@ def test_what_is_shown_before_is_what_is_shown_after_saving(
         assert now[f"{kind} Now"] == without_moves
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "expected"),
     [
         ({}, effects.NOTHING_CHANGED_MESSAGE),
@@ -157,15 +158,15 @@ def test_what_is_shown_before_is_what_is_shown_after_saving(
         ({"weights-TOTAL_FORMS": 2, "weights-1-event": "", "weights-1-weight": ""}, "top ranks"),
         ({"weights-TOTAL_FORMS": 2, "weights-1-event": " paid ", "weights-1-weight": 9}, "▲ 2"),
     ],
-    ids=str,
 )
+@leaves_no_rows
 def test_each_part_of_the_form_has_its_effect(
     member: Client, ours: Workspace, change: dict[str, Any], expected: str
 ) -> None:
     assert expected in effect(member, ours, filled_in(ours, **change))
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "sentence"),
     [
         ({"lookback_days": 8}, "Lookback days: Select a valid choice."),
@@ -186,8 +187,8 @@ def test_each_part_of_the_form_has_its_effect(
         ({"weights-TOTAL_FORMS": "x"}, "ManagementForm data is missing"),
         ({"weights-0-id": "0"}, "Fix this to see the effect:"),
     ],
-    ids=str,
 )
+@leaves_no_rows
 def test_invalid_inputs_are_listed(
     member: Client, ours: Workspace, change: dict[str, Any], sentence: str
 ) -> None:
@@ -199,7 +200,8 @@ def test_an_empty_form_is_no_error(member: Client, ours: Workspace) -> None:
     assert "Fix this" in effect(member, ours, {})
 
 
-@pytest.mark.parametrize("button", ["_effect", "_preview", "_add_condition"])
+@each("button", ["_effect", "_preview", "_add_condition"])
+@leaves_no_rows
 def test_the_buttons_show_it_without_a_script_and_save_nothing(
     member: Client, ours: Workspace, button: str
 ) -> None:

@@ -46,7 +46,7 @@ def test_the_theme_button_needs_no_exception(as_root: Browser) -> None:
 
 def test_charts_follow_the_colours_that_somebody_prefers(as_root: Browser, rows: Rows) -> None:
     DropCount.objects.create(
-        product=rows.product, day=timezone.now().date(), reason=DropReason.UNUSABLE, count=3
+        product=rows.product, day=timezone.now().date(), reason=DropReason.INVALID, count=3
     )
     colours = {}
     for scheme in ("light", "dark"):
@@ -59,4 +59,4 @@ def test_charts_follow_the_colours_that_somebody_prefers(as_root: Browser, rows:
     assert "rgb(0, 0, 0)" not in str(colours)
     # The chart's data is also in a table.
     as_root.press(".eds-chart-table summary")
-    assert "unusable message" in as_root.find(".eds-chart-table table").text.lower()
+    assert "invalid message" in as_root.find(".eds-chart-table table").text.lower()

@@ -121,7 +121,7 @@ def test_a_message_id_makes_a_repeat_harmless(acme: Product, acme_key: str) -> N
     first = import_bytes(acme, events(3, messageId="m1") + events(1, messageId="m2"))
     assert first == [] and sum(counts(acme).values()) == 2
     imported = ImportedFile.objects.get()
-    assert (imported.recorded, imported.repeated) == (2, 2)
+    assert (imported.recorded, imported.duplicates) == (2, 2)
     # Whichever way they come.
     import_bytes(acme, events(2, messageId="m2"))
     wait(acme_key, replace(track("ada"), message_id="m1"))
@@ -180,7 +180,7 @@ def test_bad_lines_are_reported_with_their_numbers_and_cost_no_other(acme: Produ
     assert problems == [(2 * place + 1, reason) for place, reason in enumerate(BAD.values())]
     assert sum(counts(acme).values()) == len(BAD)
     imported = ImportedFile.objects.get()
-    assert (imported.lines, imported.bad) == (2 * len(BAD), len(BAD))
+    assert (imported.lines, imported.invalid) == (2 * len(BAD), len(BAD))
 
 
 def test_traits_that_find_no_room_are_noted_and_the_rest_of_the_line_is_recorded(
@@ -197,7 +197,7 @@ def test_traits_that_find_no_room_are_noted_and_the_rest_of_the_line_is_recorded
     assert folder.text("a.ndjson.problems.txt") == (
         f"{path}:5: Too many traits: not kept: plan. The rest of the line was recorded.\n"
     )
-    assert ImportedFile.objects.get().bad == 0
+    assert ImportedFile.objects.get().invalid == 0
     assert User.objects.get().external_id == "bob"
 
 
@@ -250,7 +250,7 @@ def test_an_interrupted_import_goes_on_where_it_stopped(
     assert import_bytes(acme, stored) == [(101, "The line is not valid JSON.")]
     assert counts(acme) == {("ada", "opened"): 100, ("bob", "opened"): 1}
     finished = ImportedFile.objects.get()
-    assert (finished.recorded, finished.lines, finished.bad) == (101, 102, 1)
+    assert (finished.recorded, finished.lines, finished.invalid) == (101, 102, 1)
     assert finished.position == len(content)
     assert finished.finished_at == NOON
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.database import sql
@@ -36,6 +36,7 @@ from engagement.traits import Source
 from ingestion.bulk import exporting
 from ingestion.doors import lines
 from tests.bulk.lines import Folder, import_bytes, json_lines
+from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import (
     NOON,
     alias,
@@ -222,11 +223,8 @@ def nothing_else(db: None) -> Iterator[None]:
 
 
 @given(st.lists(said, max_size=12), st.lists(said, max_size=4), st.integers(-31, 0))
-@settings(
-    max_examples=25,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(12)
+@leaves_no_rows
 def test_any_messages_come_out_the_same(
     nothing_else: None,
     told: list[tuple[Message, Source]],

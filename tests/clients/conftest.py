@@ -29,8 +29,9 @@ def need(found: object, what: str) -> None:
         end(f"{what} is not installed; {HOW}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def service() -> Iterator[Service]:
+    """One for all clients. It ends with their tests: one that is idle takes processor time, too."""
     with data_folder("clients") as folder:
         up = Up(folder)
         try:
@@ -60,7 +61,7 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser(node: str, chromium: str) -> Iterator[Browser]:
     """Chromium, for the pages that Node.js bundles."""
     with closing(Browser(chromium)) as browser:

@@ -60,8 +60,8 @@ class Service:
         self.host = f"127.0.0.1:{up.port}"
         self.address = f"http://{self.host}"
         self.key: str = up.credentials["ingestion_key"]
-        self._read_token: str = up.credentials["api_token"]
-        self._workspace_id: int = up.credentials["workspace_id"]
+        self.read_token: str = up.credentials["api_token"]
+        self.workspace_id: int = up.credentials["workspace_id"]
         postgres = EmbeddedPostgres(up.data_dir / "postgres")
         self._database = psycopg.connect(
             host=str(postgres.socket_dir), user=ROLE, dbname=DATABASE, autocommit=True
@@ -154,9 +154,9 @@ class Service:
         return record
 
     def _read(self, path: str, **parameters: str) -> Any:
-        query = urlencode({"workspace_id": self._workspace_id, **parameters})
+        query = urlencode({"workspace_id": self.workspace_id, **parameters})
         request = Request(f"{self.address}{path}?{query}")
-        request.add_header("Authorization", f"Bearer {self._read_token}")
+        request.add_header("Authorization", f"Bearer {self.read_token}")
         with urlopen(request, timeout=30) as response:
             return json.load(response)["data"]
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement import tasks
@@ -27,6 +27,7 @@ from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import erase_forgotten, forget, lift_suppression
 from engagement.rescoring.rescore import rescore
+from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import (
     NOON,
     alias,
@@ -269,11 +270,8 @@ def test_the_rescoring_after_a_batch_requests_the_moves(
 
 
 @given(two_tellings(with_aliases=True), st.data())
-@settings(
-    max_examples=20,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(10)
+@leaves_no_rows
 def test_moving_step_by_step_between_any_messages_gives_the_same(
     db: None, tellings: tuple[list[Message], list[list[int]]], data: st.DataObject
 ) -> None:

@@ -4,13 +4,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.messages import Message
 from engagement.models import AccountEngagement, Product, UserEngagement, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
+from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, group, identify, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -146,12 +147,13 @@ changes = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@examples(8)
 @given(changes=changes, of_account=st.booleans(), split=st.integers(0, 12))
+@leaves_no_rows
 def test_the_audience_has_exactly_the_users_who_match(
     changes: list[tuple[str, str, str]], of_account: bool, split: int
 ) -> None:
-    product = Product.create_with_workspace(f"Acme {Product.objects.count()}")
+    product = Product.create_with_workspace("Acme")
     is_about(product, OF_PAYING_ACCOUNTS if of_account else PAYING)
     tell(product, *(identify(user, -90, "x") for user in "abc"), group("y", -90))
     tell(product, *(track(user, hours=-80) for user in "abc"))

@@ -274,7 +274,7 @@ def top_movers(
     movers = counts.top_movers(ScoreSet.objects.get(pk=scores.pk))
     rising, falling = (
         [(mover.account.external_id, mover.score, mover.change) for mover in side]
-        for side in movers
+        for side in (movers.rising, movers.falling)
     )
     return rising, falling
 
@@ -284,7 +284,7 @@ ROWS = {
     # 100·(1 - 10^-1) = 90.0; 100·(1 - 10^-0.5) = 68.4
     "up": (100, 100),
     # 100·(1 - 10^-0.5) = 68.4; 0
-    "new": (50, 0),
+    "back": (50, 0),
     "steady": (50, 100),
     # 0; 90.0
     "gone": (0, 200),
@@ -293,7 +293,7 @@ ROWS = {
     "never": (0, 0),
 }
 MOVED = (
-    [("new", 68.4, 68.4), ("up", 90.0, 21.6)],
+    [("back", 68.4, 68.4), ("up", 90.0, 21.6)],
     [("gone", 0.0, -90.0), ("sleepy", 20.6, -47.8)],
 )
 
@@ -304,6 +304,21 @@ def test_top_movers(scores: ScoreSet) -> None:
     assert top_movers(scores) == MOVED
     make_large(scores)
     assert top_movers(scores) == MOVED
+
+
+def test_new_accounts_neither_rise_nor_fall(scores: ScoreSet) -> None:
+    for days, name in ((13, "new"), (14, "old")):
+        seen_at = NOON - timedelta(days=days)
+        account(scores, f"{name} up", raw=50, first_seen_at=seen_at)
+        account(scores, f"{name} down", raw=1, raw_last_period=100, first_seen_at=seen_at)
+    for _ in ("live", "cached"):
+        assert [[name for name, *_ in side] for side in top_movers(scores)] == [
+            ["old up"],
+            ["old down"],
+        ]
+        new = counts.top_movers(ScoreSet.objects.get(pk=scores.pk)).new
+        assert [mover.account.external_id for mover in new] == ["new up", "new down"]
+        make_large(scores)
 
 
 def test_five_movers_are_listed_per_side(scores: ScoreSet) -> None:
@@ -337,12 +352,12 @@ def test_an_unscored_set_has_no_movers(scores: ScoreSet) -> None:
     assert top_movers(scores) == ([], [])
 
 
-def test_the_movers_of_a_small_set_cost_two_queries(
+def test_the_movers_of_a_small_set_cost_three_queries(
     scores: ScoreSet, django_assert_num_queries: Any
 ) -> None:
     account(scores, "initech", raw=10)
     account(scores, "globex", raw=0, raw_last_period=10)
     shown = ScoreSet.objects.select_related("cached_counts").get(pk=scores.pk)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         movers = counts.top_movers(shown)
         assert [mover.account.external_id for mover in movers.rising] == ["initech"]

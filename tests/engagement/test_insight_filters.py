@@ -1,14 +1,16 @@
 """The filter of an insight keeps exactly the accounts that have the insight on their page."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engagement.models import AccountEngagement, Product, ScoreSet
+from engagement.models import AccountEngagement, Product, ScoreSet, Segment
 from engagement.scores.insights import account_facts, apply_rules
+from engagement.segments import members as segments
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 from tests.engagement.history import NOON
 from tests.engagement.rows import TODAY, account
@@ -39,6 +41,30 @@ def on_pages(score_set: ScoreSet) -> dict[str, set[str]]:
         for insight in apply_rules(account_facts(score_set, row)):
             kinds[insight.kind].add(row.account.external_id)
     return kinds
+
+
+def assert_conditions_agree(score_set: ScoreSet, expected: dict[str, set[str]]) -> None:
+    """Segments with a condition on an insight have the same accounts, or all others."""
+    own = [
+        Segment(
+            pk=number,
+            scope="account",
+            conditions=[{"kind": "insight", "insight": kind, "has": has}],
+        )
+        for number, (kind, has) in enumerate(product(INSIGHT_KINDS, (True, False)))
+    ]
+    rows = list(AccountEngagement.objects.filter(score_set=score_set).select_related("account"))
+    names = {row.account.external_id for row in rows}
+    assert segments.count_members_by_segment(score_set, own) == {
+        each.pk: len(expected[kind] if has else names - expected[kind])
+        for each, (kind, has) in zip(own, product(INSIGHT_KINDS, (True, False)), strict=True)
+    }
+    for row in rows:
+        assert segments.segments_containing(score_set, own, row) == [
+            each
+            for each, (kind, has) in zip(own, product(INSIGHT_KINDS, (True, False)), strict=True)
+            if (row.account.external_id in expected[kind]) == has
+        ]
 
 
 # --- Any accounts ---------------------------------------------------------------------------
@@ -135,10 +161,10 @@ def test_the_filter_of_an_insight_keeps_the_accounts_that_have_it(
     before: float | None,
     audience: dict[str, Any],
 ) -> None:
-    product = Product.create_with_workspace(f"Acme {datetime.now(UTC)}")
+    acme = Product.create_with_workspace(f"Acme {datetime.now(UTC)}")
     score_set = ScoreSet.objects.create(
-        product=product,
-        workspace=product.workspaces.get(),
+        product=acme,
+        workspace=acme.workspaces.get(),
         lookback_days=lookback,
         default_weight=1,
         audience=audience,
@@ -148,4 +174,6 @@ def test_the_filter_of_an_insight_keeps_the_accounts_that_have_it(
     )
     for number, values in enumerate(accounts):
         account(score_set, str(number), **values)
-    assert matching(score_set) == on_pages(score_set)
+    expected = on_pages(score_set)
+    assert matching(score_set) == expected
+    assert_conditions_agree(score_set, expected)

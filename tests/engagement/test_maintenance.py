@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.models import (
@@ -18,6 +18,7 @@ from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import maintenance
 from engagement.removal.forgetting import forget
 from engagement.removal.maintenance import maintain, thin_memberships
+from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, identify, state, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -106,11 +107,8 @@ def test_memberships_are_kept_while_events_are_still_to_be_moved(acme: Product) 
 
 
 @given(st.lists(st.tuples(st.integers(-20, 0), st.sampled_from("abc")), max_size=10))
-@settings(
-    max_examples=15,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(10)
+@leaves_no_rows
 def test_thinning_changes_no_attribution(db: None, memberships: list[tuple[int, str]]) -> None:
     product, thinned = Product.create_with_workspace("a"), Product.create_with_workspace("b")
     for target in (product, thinned):

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.database import sql
@@ -15,6 +15,7 @@ from engagement.messages import Identify, Message, ReceivedMessage
 from engagement.models import Event, Membership, Product, User
 from engagement.recording.attribution import MembershipRecord, build_timeline, changed_spans
 from engagement.recording.record import record
+from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, identify, state, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -147,11 +148,8 @@ def sorted_by_time(messages: list[Message]) -> list[Identify]:
 
 
 @given(tellings, st.lists(st.integers(1, 8), max_size=8))
-@settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(15)
+@leaves_no_rows
 def test_a_user_of_many_accounts_is_where_the_memberships_say(
     db: None, messages: list[Message], sizes: list[int]
 ) -> None:

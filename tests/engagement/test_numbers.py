@@ -1,10 +1,10 @@
 """Engagement rows, history, and breakdowns agree with the events, day after day."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.models import (
@@ -19,6 +19,7 @@ from engagement.models import (
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.scores import history
+from tests.cases import examples, leaves_no_rows
 from tests.engagement import plain
 from tests.engagement.history import NOON, identify, tell, track
 from tests.engagement.plain import Definition, Did
@@ -107,17 +108,18 @@ def assert_rows_are_right(
     assert rows(AccountEngagement, product, "account", list(accounts["hooli"])) == accounts
 
 
-@settings(max_examples=12, deadline=None)
+@examples(8)
 @given(
     before=st.lists(happened, max_size=25),
     after=st.lists(happened, max_size=10),
     definition=definitions,
     turns=st.lists(st.sampled_from([1, 1, 2, 7, 40]), max_size=4),
 )
+@leaves_no_rows
 def test_rows_follow_the_events_and_the_days(
     before: list[Did], after: list[Did], definition: Definition, turns: list[int]
 ) -> None:
-    product = Product.create_with_workspace(f"Acme {id(before)} {datetime.now(UTC)}")
+    product = Product.create_with_workspace("Acme")
     introduce(product)
     happen(product, before)
     define(product, definition)
@@ -156,10 +158,11 @@ def test_every_end_of_a_window_is_rescored(acme: Product, lookback: int, days: i
         assert row == {column: expected[column] for column in row}
 
 
-@settings(max_examples=12, deadline=None)
+@examples(8)
 @given(events=st.lists(happened, min_size=1, max_size=40), definition=definitions)
+@leaves_no_rows
 def test_history_uses_the_benchmark_of_each_day(events: list[Did], definition: Definition) -> None:
-    product = Product.create_with_workspace(f"Acme {id(events)} {datetime.now(UTC)}")
+    product = Product.create_with_workspace("Acme")
     introduce(product)
     happen(product, events)
     define(product, definition)
@@ -176,12 +179,13 @@ def test_history_uses_the_benchmark_of_each_day(events: list[Did], definition: D
         assert history.score_history(scores, account) == expected
 
 
-@settings(max_examples=12, deadline=None)
+@examples(8)
 @given(events=st.lists(happened, max_size=40), definition=definitions)
+@leaves_no_rows
 def test_the_score_breakdown_adds_up_to_the_raw_score(
     events: list[Did], definition: Definition
 ) -> None:
-    product = Product.create_with_workspace(f"Acme {id(events)} {datetime.now(UTC)}")
+    product = Product.create_with_workspace("Acme")
     introduce(product)
     happen(product, events)
     define(product, definition)

@@ -5,13 +5,14 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.messages import Alias, Group, Identify, Message, ReceivedMessage, Track
 from engagement.models import AccountEngagement, Product, User, UserEngagement
 from engagement.recording.record import record
 from engagement.rescoring.rescore import rescore
+from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, state
 
 pytestmark = pytest.mark.django_db
@@ -68,11 +69,8 @@ def scores(product: Product) -> dict[str, Any]:
 
 
 @given(two_tellings())
-@settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(15)
+@leaves_no_rows
 def test_any_order_and_any_batches_give_the_same(
     db: None, tellings: tuple[list[Message], list[list[int]]]
 ) -> None:
@@ -80,11 +78,8 @@ def test_any_order_and_any_batches_give_the_same(
 
 
 @given(two_tellings(with_aliases=True))
-@settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(20)
+@leaves_no_rows
 def test_aliases_in_any_order_give_the_same(
     db: None, tellings: tuple[list[Message], list[list[int]]]
 ) -> None:
@@ -107,11 +102,8 @@ def assert_same_state(tellings: tuple[list[Message], list[list[int]]]) -> None:
 
 
 @given(two_tellings())
-@settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(15)
+@leaves_no_rows
 def test_each_event_belongs_to_the_account_of_the_latest_membership_before_it(
     db: None, tellings: tuple[list[Message], list[list[int]]]
 ) -> None:

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement import tasks
@@ -26,6 +26,7 @@ from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.deletion import request_deletion, resume_deletion
 from engagement.removal.forgetting import erase_forgotten, forget
 from engagement.rescoring.rescore import rescore
+from tests.cases import examples, leaves_no_rows
 from tests.engagement.history import NOON, at, identify, state, tell, track
 from tests.engagement.test_order_does_not_matter import scores, two_tellings
 
@@ -188,11 +189,8 @@ def test_many_spans_of_a_user_make_one_request(
 
 
 @given(two_tellings(), st.data())
-@settings(
-    max_examples=15,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(8)
+@leaves_no_rows
 def test_the_result_is_the_same_as_moving_all_events_at_once(
     db: None, tellings: tuple[list[Message], list[list[int]]], data: st.DataObject
 ) -> None:

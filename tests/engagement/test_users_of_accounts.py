@@ -103,7 +103,7 @@ def test_sets_of_an_older_formula_are_rebuilt_once(acme: Product) -> None:
     old = Workspace.objects.get(product=acme).scores
     assert old is not None
     # What it left: no user without an event.
-    ScoreSet.objects.update(formula=0)
+    ScoreSet.objects.update(formula_version=0)
     AccountEngagement.objects.update(total_users=0)
     assert count(acme) == {"initech": 1}
     new = Workspace.objects.get(product=acme).scores

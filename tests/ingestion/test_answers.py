@@ -79,3 +79,37 @@ def test_503_says_when_to_try_again(path: str, post: Post, monkeypatch: pytest.M
     response = post(path, MINIMAL[path])
     assert refusal(response) == (503, "unavailable", None)
     assert response["Retry-After"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "message"),
+    [
+        (
+            "/v2/track",
+            {"user_id": "a", "event": "x"},
+            "You sent user_id; this endpoint expects userId.",
+        ),
+        ("/v2/identify", {"UserID": "a"}, "You sent UserID; this endpoint expects userId."),
+        ("/v2/group", {"group-id": "a"}, "You sent group-id; this endpoint expects groupId."),
+        ("/v1/users", {"userId": "a"}, "You sent userId; this endpoint expects user_id."),
+    ],
+)
+def test_a_field_in_another_spelling_is_pointed_out(
+    path: str, body: dict[str, str], message: str, post: Post
+) -> None:
+    error = json.loads(post(path, body).content)["error"]
+    assert error["code"] == "missing_field"
+    assert error["message"].endswith(f"must be a non-empty string. {message}")
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"": 1}, {"u" * 99: 1}, {"userId": ""}, {"user id": "secret"}]
+)
+def test_nothing_else_that_was_sent_is_quoted(body: dict[str, str], post: Post) -> None:
+    error = json.loads(post("/v2/identify", body).content)["error"]
+    assert error["message"] == "userId is required and must be a non-empty string."
+
+
+def test_broken_json_says_where(post: Post) -> None:
+    error = json.loads(post("/v2/track", b'{"userId": oops}').content)["error"]
+    assert error["message"] == "The body is not valid JSON at byte 11."

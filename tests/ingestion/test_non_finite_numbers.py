@@ -93,7 +93,7 @@ def test_in_a_batch_it_costs_its_own_message_at_most(
         (no_object, "A message must be a JSON object."),
     ):
         assert isinstance(note, UnusableMessage)
-        assert (note.reason, note.detail) == (DropReason.UNUSABLE, detail)
+        assert (note.reason, note.detail) == (DropReason.INVALID, detail)
 
 
 def test_a_batch_may_hold_half_an_emoji_as_well(post: Post, accepted: list[Accepted]) -> None:

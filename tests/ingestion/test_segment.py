@@ -313,7 +313,7 @@ def test_a_number_that_is_no_identifier_costs_no_other_message(
     body = b'{"batch": [%s, %s]}' % (bad, json.dumps(TRACK).encode())
     assert post(BATCH, body, **KEY).status_code == 200
     note, good = (one.message for one in accepted)
-    assert (note.reason, note.detail[:7]) == (DropReason.UNUSABLE, "userId ")
+    assert (note.reason, note.detail[:7]) == (DropReason.INVALID, "userId ")
     assert isinstance(good, Track)
 
 
@@ -340,7 +340,7 @@ def test_in_a_batch_a_bad_message_is_noted_and_costs_no_other(
     first, bad, last = (one.message for one in accepted)
     assert first == last == Track("ada", "Report exported", AT)
     assert isinstance(bad, UnusableMessage)
-    assert bad.reason == DropReason.UNUSABLE
+    assert bad.reason == DropReason.INVALID
     assert sentence in bad.detail
 
 
@@ -352,7 +352,7 @@ def test_an_unknown_type_is_bad(kind: Any, post: Post, accepted: list[Accepted])
     assert post(BATCH, {"batch": [said]}, **KEY).status_code == 200
     (note,) = (one.message for one in accepted)
     assert note == UnusableMessage(
-        DropReason.UNUSABLE,
+        DropReason.INVALID,
         "unknown",
         "type must be one of identify, group, track, page, screen, alias.",
         "Report exported",
@@ -366,7 +366,7 @@ def test_what_is_no_message_at_all_is_noted(
     assert post(BATCH, {"batch": [item, TRACK]}, **KEY).status_code == 200
     note, good = (one.message for one in accepted)
     assert note == UnusableMessage(
-        DropReason.UNUSABLE, "unknown", "A message must be a JSON object."
+        DropReason.INVALID, "unknown", "A message must be a JSON object."
     )
     assert isinstance(good, Track)
 
@@ -724,7 +724,7 @@ def test_a_message_that_would_be_too_large_alone_is_too_large_in_a_batch(
     assert post(BATCH, {"batch": [large, TRACK]}, **KEY).status_code == 200
     note, good = (one.message for one in accepted)
     assert note == UnusableMessage(
-        DropReason.UNUSABLE, "unknown", "A message must be at most 65,536 bytes."
+        DropReason.INVALID, "unknown", "A message must be at most 65,536 bytes."
     )
     assert isinstance(good, Track)
 

@@ -4,7 +4,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.models import Product
@@ -12,6 +12,7 @@ from marketplace import client, reading, scheduling, sync
 from marketplace.models import Connection, License, PendingLicense, Report, SeenLicenses
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.server import Simulator
+from tests.cases import examples, leaves_no_rows
 from tests.marketplace.connections import (
     HOUR,
     NOON,
@@ -153,11 +154,7 @@ def stored(product: Product) -> tuple[Any, Any]:
     return list(kept.values_list("key", "cloud_id", "fields")), found
 
 
-@settings(
-    max_examples=30,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(12)
 @given(
     before=st.lists(ROWS, max_size=4),
     rows=st.lists(ROWS, min_size=1, max_size=7),
@@ -165,6 +162,7 @@ def stored(product: Product) -> tuple[Any, Any]:
     sizes=st.lists(st.integers(1, 4), min_size=4, max_size=4),
     reports=st.lists(st.sampled_from([Report.PAGES, Report.EXPORT]), min_size=4, max_size=4),
 )
+@leaves_no_rows
 def test_syncing_an_unchanged_feed_changes_nothing_in_any_order_page_split_and_report(
     db: None,
     simulator: Simulator,

@@ -18,16 +18,19 @@ from marketplace.simulator.faults import (
 )
 from marketplace.simulator.records import UNREADABLE
 from marketplace.simulator.server import Simulator
+from marketplace.simulator.vendor import WithoutStart
 from tests.marketplace.connections import (
     HOUR,
     NOON,
     Kind,
     RunState,
+    State,
     a_license,
     accounts,
     counters,
     details_of,
     fast_client,
+    keys,
     latest,
     license_requests,
     licenses,
@@ -166,6 +169,46 @@ def test_an_interrupted_export_resumes_where_it_stopped(
     assert len(requests_to(simulator, Endpoint.EXPORT)) == 4
 
 
+@pytest.mark.parametrize("is_failing", [False, True])
+def test_an_export_that_disappears_midway_counts_no_license_twice(
+    acme: Product, simulator: Simulator, connection: Connection, is_failing: bool
+) -> None:
+    simulator.feed.add(*UNREADABLE, *licenses(simulator, 222))
+    free = [a_license(simulator, number, licenseType="FREE") for number in range(500, 620)]
+    simulator.feed.add(*free)
+    Connection.objects.update(report=Report.EXPORT)
+
+    class Killed(BaseException):
+        pass
+
+    # Once in the middle of each list. The next export has another order.
+    for list_number in range(2):
+
+        def kill(here: tuple[int, int] = (list_number, 100)) -> None:
+            if (latest(connection).pass_number, latest(connection).offset) == here:
+                raise Killed
+
+        now = max(latest(connection).due_at, NOON)
+        with pytest.raises(Killed):
+            work(connection, now, on_pages_written=kill)
+        simulator.exports.clear()
+        simulator.feed.add(*licenses(simulator, 3), at=0)
+        for _ in range(3):
+            simulator.feed.remove(len(UNREADABLE) + 3)
+        if is_failing:
+            # The run is put off, and forgets the export but not what it has counted.
+            simulator.add_faults(ErrorStatus(on=Endpoint.EXPORT, status=404, times=1))
+            assert work(connection, now).state == RunState.WAITING
+    run = work_to_the_end(connection)
+    assert (run.state, run.note) == (RunState.SUCCEEDED, "")
+    assert counters(run) == {
+        **{"seen": 342 + len(UNREADABLE), "imported": 342, "failed": len(UNREADABLE)},
+        "accounts_created": 342,
+    }
+    assert run.failed_records.count() == len(UNREADABLE)
+    assert len(keys(acme)) == len(accounts(acme)) == 342
+
+
 @pytest.mark.parametrize("fault", [TruncatedJson, ConnectionDrop])
 def test_an_export_that_is_cut_off_is_no_success(
     simulator: Simulator, connection: Connection, fault: Any
@@ -238,7 +281,7 @@ def test_where_data_insights_need_a_start_date_the_list_is_split(
     twice = a_license(simulator, 9, tier="25 Users", **insights)
     for day in ("2018-06-30", "2018-07-01"):
         simulator.feed.add({**twice, "maintenanceStartDate": day}, at=0)
-    become(simulator, insights_need_start=True)
+    become(simulator, without_start=WithoutStart.REJECTED)
     connecting.verify_details(details_of(simulator), fast_client)
     run = work_to_the_end(connection)
     assert (run.state, run.error, run.unlisted) == (RunState.SUCCEEDED, "", 0)
@@ -250,3 +293,57 @@ def test_where_data_insights_need_a_start_date_the_list_is_split(
     for kind in (Kind.FULL, Kind.RECENT, Kind.FULL):
         assert sync_now(connection, NOON + HOUR, kind).imported == 0
     assert traits(acme, "site-0009")["am.parentProductEdition"] == "Premium"
+
+
+@pytest.mark.parametrize("kind", list(WithoutStart))
+def test_licenses_and_insights_that_a_list_without_dates_hides_arrive(
+    acme: Product, simulator: Simulator, connection: Connection, kind: WithoutStart
+) -> None:
+    # The oldest licenses are of servers, and one license has a row in each half.
+    simulator.feed.add(
+        *(
+            a_license(simulator, number, cloudId=None, maintenanceStartDate="2015-01-01")
+            for number in range(100, 160)
+        )
+    )
+    days = {1: "2018-06-30", 2: "2018-07-01", 3: "2024-01-01", 9: "2018-07-01"}
+    for number, day in [*days.items(), (9, "2018-06-30")]:
+        simulator.feed.add(
+            a_license(
+                *(simulator, number),
+                maintenanceStartDate=day,
+                parentProductEdition="Premium",
+            )
+        )
+    become(simulator, without_start=kind)
+    run = work_to_the_end(connection)
+    is_split = kind != WithoutStart.COMPLETE
+    assert (run.state, run.splits_insights, run.unlisted) == (RunState.SUCCEEDED, is_split, 0)
+    is_hidden = kind in (WithoutStart.WITHOUT_INSIGHTS, WithoutStart.WITHOUT_OLD_LICENSES)
+    assert ("read in two parts" in run.note) == is_hidden
+    assert (run.seen, run.skipped) == (65, 60), "no row counts twice"
+    stored = {row.key: row.fields.get("parentProductEdition") for row in License.objects.all()}
+    assert stored == {
+        "E-0001": None if is_split else "Premium",
+        **dict.fromkeys(("E-0002", "E-0003", "E-0009"), "Premium"),
+    }
+    # It is remembered, and the rows of one license do not take turns.
+    for sync, sync_kind in enumerate((Kind.FULL, Kind.RECENT, Kind.FULL), 1):
+        later = sync_now(connection, NOON + sync * HOUR, sync_kind)
+        assert (later.state, later.imported, later.unlisted) == (RunState.SUCCEEDED, 0, 0)
+        assert (later.attempt, later.splits_insights) == (1, is_split)
+
+
+def test_what_says_nothing_about_hidden_licenses_does_not_fail_a_sync(
+    simulator: Simulator, connection: Connection
+) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
+    become(simulator, has_date_filter=False)
+    run = work_to_the_end(connection)
+    assert (run.state, run.seen, run.splits_insights) == (RunState.SUCCEEDED, 60, False)
+    # All four lists, the end of the first one twice.
+    asked = len(license_requests(simulator))
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=401, after=asked - 1))
+    assert sync_now(connection, NOON + HOUR, Kind.FULL).state == RunState.FAILED
+    connection.refresh_from_db()
+    assert connection.state == State.REQUIRES_AUTHENTICATION, "the token ended at the last request"

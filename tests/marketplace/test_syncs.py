@@ -64,6 +64,10 @@ def test_a_full_sync_reads_all_lists_and_the_end_of_each_twice(
 ) -> None:
     simulator.feed.add(*licenses(simulator, 120))
     work(connection)
+    newer, older = (simulator.requests.pop().parameters for _ in range(2))
+    assert older.items() >= {"offset": "0", "endDate": "2018-06-30"}.items()
+    assert newer.items() >= {"offset": "0", "startDate": "2018-07-01"}.items()
+    assert "withDataInsights" not in older and "withDataInsights" in newer
     assert parameters(simulator) == [
         *({"offset": str(offset)} for offset in (0, 50, 100, 50, 100)),
         {"offset": "0", "showLifeTimeFreeLicenses": "true"},

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engagement.models import Product
@@ -17,6 +17,7 @@ from marketplace.models import Connection
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.records import UNREADABLE
 from marketplace.simulator.server import Simulator
+from tests.cases import examples, leaves_no_rows
 from tests.marketplace.connections import (
     HOUR,
     NOON,
@@ -150,12 +151,9 @@ def test_a_body_that_is_no_page_is_rejected(body: bytes) -> None:
 
 
 @pytest.mark.django_db
-@settings(
-    max_examples=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(15)
 @given(record=RECORDS)
+@leaves_no_rows
 def test_no_record_stops_its_neighbors_or_later_pages(
     db: None, simulator: Simulator, record: bytes
 ) -> None:

@@ -12,9 +12,12 @@ from django.db import OperationalError
 from django.test import Client
 
 from config.openapi import assembly
+from engagement.core import credentials
 from engagement.models import Workspace
+from ingestion import validation, views
 from ingestion.doors import bodies
 from ingestion.inbox import group_commit
+from ingestion.rate_limits import RateLimit
 from readapi import queries
 from tests.openapi.conftest import Shapes
 from tests.openapi.walking import Operation, is_settings, media, operations
@@ -27,7 +30,9 @@ READING = [
     for operation in operations(DESCRIPTION)
     if operation.method == "get" and operation not in SETTINGS
 ]
-SENDING = [operation for operation in operations(DESCRIPTION) if operation.method == "post"]
+POSTING = [operation for operation in operations(DESCRIPTION) if operation.method == "post"]
+VALIDATING = [operation for operation in POSTING if operation.path.startswith("/v2/validate")]
+SENDING = [operation for operation in POSTING if operation not in VALIDATING]
 
 
 def label(operation: Operation) -> str:
@@ -148,6 +153,33 @@ def test_sending(
         group_commit, "accept", mock.Mock(side_effect=group_commit.InboxUnavailable(5))
     )
     exchanges.append(Exchange("503", post(samples[0])))
+    check(operation, exchanges, shapes)
+
+
+@pytest.mark.parametrize("operation", VALIDATING, ids=label)
+def test_validating(
+    operation: Operation,
+    client: Client,
+    acme_key: str,
+    shapes: Shapes,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    key: Any = {"HTTP_AUTHORIZATION": f"Basic {acme_key}"}
+
+    def post(body: bytes) -> Any:
+        return client.generic("POST", operation.path, body, "application/json", **key)
+
+    monkeypatch.setattr(views, "_per_key", RateLimit(1_000))
+    monkeypatch.setattr(views, "_per_address", RateLimit(1_000))
+    examples = media(operation.spec["requestBody"])["examples"]
+    samples = [msgspec.json.encode(example["value"]) for example in examples.values()]
+    exchanges = [Exchange("200", post(body)) for body in (*samples, b"[")]
+    with mock.patch.object(validation, "find_sender", side_effect=OperationalError("closed")):
+        exchanges.append(Exchange("503", post(samples[0])))
+    limit = RateLimit(1)
+    limit.wait(credentials.digest(acme_key))
+    monkeypatch.setattr(views, "_per_key", limit)
+    exchanges.append(Exchange("429", post(samples[0])))
     check(operation, exchanges, shapes)
 
 

@@ -97,9 +97,9 @@ def test_the_admin_finds_a_user_by_an_old_id_and_names_it(post: Post, acme: Prod
     settle()
     browser = Client()
     browser.force_login(AdminUser.objects.create_superuser("root"))
-    page = browser.get(reverse("admin:engagement_user_changelist"), {"q": OLD})
-    assert [user.external_id for user in page.context["cl"].result_list] == [NEW]
-    (user,) = page.context["cl"].result_list
+    page = browser.get(reverse("admin:engagement_user_changelist"), {"q": OLD}, follow=True)
+    assert [user.external_id for user in page.context["subjects"]] == [NEW]
+    (user,) = page.context["subjects"]
     text = browser.get(reverse("admin:engagement_user_change", args=[user.pk])).content.decode()
     assert "Also known as" in text and OLD in text
     log = reverse("admin:ingestion_ingestionlog_change", args=[acme.pk])

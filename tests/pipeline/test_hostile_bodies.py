@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from proofs.hostile_input import BODIES, GZIPPED, HEADERS, QUERIES, good
+from tests.cases import each
 from tests.ingestion.examples import PATHS, SEGMENT_MINIMAL
 from tests.pipeline.conftest import Post
 from tests.pipeline.waiting import drain, quarantined, waiting
@@ -40,7 +41,7 @@ def settle() -> None:
     assert quarantined() == []
 
 
-@pytest.mark.parametrize("kind", BODIES)
+@each("kind", BODIES)
 def test_a_body_is_refused_or_settles(kind: str, post: Post) -> None:
     for path, is_batch in DOORS.items():
         body = BODIES[kind](is_batch)
@@ -51,7 +52,7 @@ def test_a_body_is_refused_or_settles(kind: str, post: Post) -> None:
     settle()
 
 
-@pytest.mark.parametrize("kind", HEADERS)
+@each("kind", HEADERS)
 def test_a_header_is_refused_or_settles(kind: str, post: Post) -> None:
     for path, is_batch in DOORS.items():
         response = post(path, good()(is_batch), **environ(HEADERS[kind]))
@@ -59,7 +60,7 @@ def test_a_header_is_refused_or_settles(kind: str, post: Post) -> None:
     settle()
 
 
-@pytest.mark.parametrize("kind", QUERIES)
+@each("kind", QUERIES)
 def test_a_query_is_refused_or_settles(kind: str, post: Post) -> None:
     for path, is_batch in DOORS.items():
         response = post(path, good()(is_batch), QUERY_STRING=QUERIES[kind])
@@ -67,7 +68,7 @@ def test_a_query_is_refused_or_settles(kind: str, post: Post) -> None:
     settle()
 
 
-@pytest.mark.parametrize("kind", GZIPPED)
+@each("kind", GZIPPED)
 def test_gzip_is_refused_or_settles(kind: str, post: Post) -> None:
     for path in DOORS:
         response = post(path, GZIPPED[kind], HTTP_CONTENT_ENCODING="gzip")

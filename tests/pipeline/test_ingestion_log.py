@@ -289,14 +289,14 @@ def test_what_is_dropped_says_why_and_what_to_do(acme: Product, acme_key: str) -
 def test_what_a_door_could_not_use_says_what_is_wrong(acme: Product, acme_key: str) -> None:
     wait(
         acme_key,
-        UnusableMessage(DropReason.UNUSABLE, "track", "userId is missing.", "opened", "m1"),
+        UnusableMessage(DropReason.INVALID, "track", "userId is missing.", "opened", "m1"),
     )
     for term in ("opened", "m1"):
         assert [entry.state for entry in find(acme, term)] == [MessageState.WAITING]
     drain()
     for term in ("opened", "m1"):
         (entry,) = find(acme, term)
-        assert entry.explanation == "Unusable message: userId is missing."
+        assert entry.explanation == "Invalid message: userId is missing."
 
 
 def test_the_newest_come_first_and_no_more_than_fit(acme: Product, acme_key: str) -> None:

@@ -17,7 +17,7 @@ GOOD = {"type": "track", "userId": "ada", "event": "Opened"}
 NAMELESS = {"type": "track", "userId": "ada", "messageId": "m1", "properties": {"a": "planted"}}
 ANONYMOUS = {"type": "page", "anonymousId": "planted", "name": "Home", "messageId": "m2"}
 ALIAS = {"type": "alias", "userId": "planted", "previousId": "a1", "anonymousId": "a1"}
-NOTE = UnusableMessage(DropReason.UNUSABLE, "track", "event is required.", "Opened", "m1")
+NOTE = UnusableMessage(DropReason.INVALID, "track", "event is required.", "Opened", "m1")
 
 
 def listed() -> list[tuple[str, ...]]:

@@ -5,13 +5,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.messages import Track
 from engagement.models import Account, Event, EventName, Product, User
 from ingestion.errors import IngestionError
 from ingestion.payloads import Payload
+from tests.cases import examples
 from tests.ingestion.examples import MINIMAL
 from tests.ingestion.test_hostile_input import CONTROL, DOORS, members, paths
 from tests.pipeline.waiting import drain, dropped, quarantined, wait, waiting
@@ -67,12 +68,8 @@ def accepted(path: str, body: Any) -> list[Payload]:
         return []
 
 
-@settings(
-    deadline=None,
-    max_examples=25,
-    # Each example adds to what earlier ones left, as messages do.
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+# Each example adds to what earlier ones left, as messages do.
+@examples(15)
 @given(st.lists(bodies, min_size=1, max_size=12))
 def test_any_accepted_messages_are_recorded(
     acme: Product, acme_key: str, sent: list[tuple[str, Any]]

@@ -21,10 +21,12 @@ pytestmark = pytest.mark.slow
 
 # Seconds: on a busy machine most of them pass until all roles have started.
 PATIENCE = 400
+# Many messages a second would cost processor time and show nothing else.
+SLOWLY = ("--pause", "0.05")
 PROOFS = {
-    "durability": ("--minutes", "0.03", "--kills", "3"),
-    "machines": ("--seconds", "4", "--broker", "postgresql"),
-    "pooled": ("--seconds", "2"),
+    "durability": ("--minutes", "0.03", "--kills", "3", *SLOWLY),
+    "machines": ("--seconds", "4", "--broker", "postgresql", *SLOWLY),
+    "pooled": ("--seconds", "2", *SLOWLY),
 }
 Results = Callable[[str], dict[str, Any]]
 

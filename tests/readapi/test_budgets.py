@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from engagement.models import CachedCounts, Product, Segment, Workspace
+from tests.cases import each
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import account_id, fill, user_id
 from tests.readapi.statements import statements_by_database
@@ -34,7 +35,7 @@ def count_statements(reads: Reads, address: str, workspace: Workspace, **paramet
 # Every request first reads the token, counts the request, and reads the workspace.
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "parameters", "statements"),
     [
         ("/v2/accounts", {}, 4),
@@ -65,15 +66,15 @@ def test_a_page(
     assert count_statements(acme_reads, address, filled, **parameters) == statements
 
 
-@pytest.mark.parametrize("scope", ["user", "account"])
-@pytest.mark.parametrize("name", ["All", "Most Engaged", "New", "Red Hot", "Active Today"])
+@each("scope", ["user", "account"])
+@each("name", ["All", "Most Engaged", "New", "Red Hot", "Active Today"])
 def test_a_page_of_members(scope: str, name: str, acme_reads: Reads, filled: Workspace) -> None:
     segment = Segment.objects.get(workspace=filled, scope=scope, name=name)
     assert count_statements(acme_reads, f"/v2/segments/{segment.pk}/members", filled) == 5
     assert count_statements(acme_reads, f"/v2/segments/{segment.pk}", filled) == 5
 
 
-@pytest.mark.parametrize(
+@each(
     ("expand", "statements"),
     [
         # The row, and the all-time totals.

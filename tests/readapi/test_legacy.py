@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from engagement.models import Product, Workspace
+from tests.cases import each
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import account_id, fill, scores_of
 
@@ -83,7 +84,7 @@ def test_expansions_are_inside_the_account(
     assert {"id", "name"} == set(body["segments"][0])
 
 
-@pytest.mark.parametrize(
+@each(
     ("parameters", "code"),
     [
         ({}, "missing_match_parameter"),

@@ -8,8 +8,11 @@ from django.utils import timezone
 
 from engagement.database import sql
 from engagement.models import CachedCounts, Product, Segment, Workspace
+from engagement.orders import stored
+from engagement.scopes import ACCOUNTS
 from engagement.segments import counts
-from readapi import totals
+from engagement.segments.insight_filters import INSIGHT_KINDS
+from readapi import sorting, totals
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, make_user, scores_of
 from tests.readapi.scored import account_id, fill, user_id
@@ -198,9 +201,85 @@ def test_a_list_within_a_segment_is_that_of_its_members(acme_reads: Reads, acme:
         assert response.status_code == 404
 
 
+@pytest.mark.parametrize("sort", ["name", "-name", "change", "-last_active", "active_users"])
+@pytest.mark.parametrize("is_large", [False, True], ids=["sorted live", "stored order"])
+def test_lists_are_sorted_by_other_columns_too(
+    sort: str, is_large: bool, acme_reads: Reads, four: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_large:
+        score_set = scores_of(four)
+        CachedCounts.objects.create(
+            score_set=score_set, users=1, active_users=0, accounts=5, active_accounts=0,
+            counted_at=timezone.now(), seconds=1,
+        )  # fmt: skip
+        monkeypatch.setattr(stored, "MAX_LIVE_ROWS", 2)
+        stored.request_order(score_set, ACCOUNTS, sort.removeprefix("-"), timezone.now())
+        stored.refresh_due(timezone.now(), lambda: False)
+    address = f"/v2/accounts?workspace_id={four.pk}&sort={sort}&expand=traits&traits=plan"
+    everything = read(acme_reads, address)
+    assert (everything["pagination"]["sorted_at"] is not None) == is_large
+    key = {"name": "name", "last_active": "last_active_at", "change": "score_change"}.get(
+        sort.removeprefix("-"), sort
+    )
+    assert len(everything["data"]) == 4 and "traits" in everything["data"][0]
+    values = [
+        str(row[key] or row["tracking_id"]).lower() if key == "name" else row[key]
+        for row in everything["data"]
+    ]
+    present = [value for value in values if value is not None]
+    assert present == sorted(present, reverse=sort.startswith("-"))
+    assert values[: len(present)] == present
+    # Page by page, and back.
+    bodies = [read(acme_reads, f"{address}&limit=3")]
+    bodies.append(read(acme_reads, bodies[0]["_links"]["next"]))
+    assert [name for body in bodies for name in names(body)] == names(everything)
+    assert "next" not in bodies[1]["_links"]
+    back = read(acme_reads, bodies[1]["_links"]["prev"])
+    assert names(back) == names(bodies[0]) and "prev" not in back["_links"]
+    assert names(read(acme_reads, f"{address}&offset=3")) == names(bodies[1])
+    # Filtered rows are sorted live.
+    filtered = read(acme_reads, f"{address}&trait=plan:pro&total=true&limit=1")
+    assert filtered["pagination"] | {"sorted_at": None, "total": 2} == filtered["pagination"]
+    assert names(filtered) + names(read(acme_reads, filtered["_links"]["next"])) == [
+        name for name in names(everything) if name in "ac"
+    ]
+
+
+def test_a_cursor_is_of_one_order(acme_reads: Reads, four: Workspace) -> None:
+    address = f"/v2/accounts?workspace_id={four.pk}&limit=1&sort="
+    cursor = read(acme_reads, f"{address}name")["_links"]["next"].partition("cursor=")[2]
+    for sort in ("-name", "change", "score"):
+        response = acme_reads(f"{address}{sort}&cursor={cursor}")
+        assert response.json()["error"]["code"] == "invalid_cursor"
+
+
+def test_an_order_that_takes_too_long_says_what_to_do(
+    acme_reads: Reads, four: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sorting, "TIMEOUT_SECONDS", 0.001)
+    monkeypatch.setattr(sql, "execute", slow(sql.execute))
+    response = acme_reads(f"/v2/accounts?workspace_id={four.pk}&sort=name&min_score=1")
+    assert (response.status_code, response.json()["error"]["message"]) == (503, sorting.TOO_SLOW)
+    assert "Retry-After" in response.headers
+
+
+def test_accounts_are_filtered_by_insight(acme_reads: Reads, acme: Product) -> None:
+    scope = {"workspace_id": fill(acme).pk}
+    for kind in INSIGHT_KINDS:
+        expected = []
+        for row in read(acme_reads, "/v2/accounts", **scope)["data"]:
+            account = read(acme_reads, f"/v2/accounts/{row['id']}", **scope, expand="insights")
+            if kind in [insight["kind"] for insight in account["data"]["insights"]]:
+                expected.append(row["tracking_id"])
+        body = read(acme_reads, "/v2/accounts", **scope, insight=kind, total="true")
+        assert (names(body), body["pagination"]["total"]) == (expected, len(expected)), kind
+
+
 @pytest.mark.parametrize(
     ("query", "code", "field"),
     [
+        ("insight=boredom", "invalid_parameter", "insight"),
+        ("sort=account", "invalid_parameter", "sort"),
         ("sort=name2", "invalid_parameter", "sort"),
         ("sort=", "invalid_parameter", "sort"),
         ("min_score=101", "invalid_parameter", "min_score"),

@@ -11,6 +11,7 @@ from engagement.rescoring.rescore import rescore
 from engagement.rules.trait_filters import trait_equals
 from readapi import queries
 from readapi.parameters import Lookup
+from tests.cases import each, leaves_no_rows
 from tests.engagement.history import NOON, group, identify, tell, track
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SUMMER, make_account, make_user
@@ -24,7 +25,7 @@ def look_up(reads: Reads, resource: str, workspace: Workspace, kind: str, value:
     return [row["tracking_id"] for row in response.json()["data"]]
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value"),
     [
         ("email", "milton@initech.example"),
@@ -42,6 +43,7 @@ def look_up(reads: Reads, resource: str, workspace: Workspace, kind: str, value:
         ("big", "100000000000000000000000000000"),
     ],
 )
+@leaves_no_rows
 def test_a_user_is_found(kind: str, value: str, acme_reads: Reads, workspace: Workspace) -> None:
     traits: dict[str, Any] = {
         "email": "Milton@initech.example", "name": "Milton", "seats": 5, "ratio": 0.25,
@@ -52,7 +54,7 @@ def test_a_user_is_found(kind: str, value: str, acme_reads: Reads, workspace: Wo
     assert look_up(acme_reads, "users", workspace, kind, value) == ["u-1"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value"),
     [
         ("email", "milton@initech.exampl"),
@@ -76,6 +78,7 @@ def test_a_user_is_found(kind: str, value: str, acme_reads: Reads, workspace: Wo
         ("external_id", "u-1"),
     ],
 )
+@leaves_no_rows
 def test_a_different_value_is_not_found(
     kind: str, value: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -87,7 +90,7 @@ def test_a_different_value_is_not_found(
     assert look_up(acme_reads, "users", workspace, kind, value) == []
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "value"),
     [
         ("domain", "INITECH.example"),
@@ -97,6 +100,7 @@ def test_a_different_value_is_not_found(
         ("plan", "pro"),
     ],
 )
+@leaves_no_rows
 def test_an_account_is_found(
     kind: str, value: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -199,10 +203,11 @@ def crowd(workspace: Workspace) -> None:
 
 @pytest.mark.usefixtures("crowd")
 def test_look_ups_by_email_and_domain_use_their_indexes(workspace: Workspace) -> None:
-    users = queries.ranked_users(workspace, Lookup("email", "5@initech.example"))
-    assert "user_email" in users.explain()
-    accounts = queries.ranked_accounts(workspace, Lookup("domain", "5.initech.example"))
-    assert "account_domain" in accounts.explain()
+    users, accounts = queries.ranked_users(workspace), queries.ranked_accounts(workspace)
+    email, domain = Lookup("email", "5@initech.example"), Lookup("domain", "5.initech.example")
+    for find in (queries.last_seen, queries.matches):
+        assert "user_email" in find(users, workspace, "user", email).explain()
+        assert "account_domain" in find(accounts, workspace, "account", domain).explain()
 
 
 @pytest.mark.usefixtures("crowd")

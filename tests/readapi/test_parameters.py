@@ -8,6 +8,7 @@ import pytest
 from engagement.models import Workspace
 from readapi import views
 from readapi.views.base import ReadView
+from tests.cases import each
 from tests.openapi.conftest import described as described
 from tests.openapi.walking import operations
 from tests.readapi.conftest import Reads
@@ -20,7 +21,7 @@ LOOK_UP = ["match_type", "match_value", "tracking_id", "name"]
 ACCEPTED: dict[str, list[str]] = {
     "/v2/workspaces": ["expand", "limit", "offset", "cursor"],
     "/v2/workspaces/{workspace}": ["expand"],
-    "/v2/accounts": ["workspace_id", *LOOK_UP, "domain", "segment_id", *CHANGES],
+    "/v2/accounts": ["workspace_id", *LOOK_UP, "domain", "segment_id", "insight", *CHANGES],
     "/v2/accounts/{account}": ["workspace_id", "expand", "traits"],
     "/v2/accounts/{account}/users": ["workspace_id", *COMMON, *PAGING],
     "/v2/users": ["workspace_id", *LOOK_UP, "email", "segment_id", *CHANGES],
@@ -62,7 +63,7 @@ def required_parameters(template: str, ids: dict[str, int]) -> dict[str, Any]:
     return parameters
 
 
-@pytest.mark.parametrize("template", ACCEPTED)
+@each("template", ACCEPTED)
 def test_the_error_for_an_unknown_parameter_lists_the_known_ones(
     template: str, acme_reads: Reads, ids: dict[str, int]
 ) -> None:

@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from engagement.database import sql
 from engagement.models import Product, Segment, Workspace
+from tests.cases import each
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import account_id, fill, user_id
 
@@ -134,7 +135,7 @@ ADDRESSES = [
 ]
 
 
-@pytest.mark.parametrize("address", ADDRESSES)
+@each("address", ADDRESSES)
 def test_no_endpoint_scans_a_large_table(
     address: str, plans: Any, acme_reads: Reads, acme: Product, filled: Workspace
 ) -> None:
@@ -157,8 +158,8 @@ def test_no_segment_scans_a_large_table(plans: Any, acme_reads: Reads, filled: W
         assert scans == [], segment.name
 
 
-@pytest.mark.parametrize("scope", ["user", "account"])
-@pytest.mark.parametrize("name", ["All", "All Active", "Most Engaged", "Slightly Engaged"])
+@each("scope", ["user", "account"])
+@each("name", ["All", "All Active", "Most Engaged", "Slightly Engaged"])
 def test_members_by_score_are_one_range_of_the_ranking_index(
     scope: str, name: str, plans: Any, acme_reads: Reads, filled: Workspace
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from engagement.models import Account, Product, ScoreSet, User, Workspace
 from readapi import serializers
+from tests.cases import each, leaves_no_rows
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import SPRING, make_account, make_user
 
@@ -150,7 +151,8 @@ def test_a_full_user_has_every_key(acme_reads: Reads, scored: Workspace) -> None
     }
 
 
-@pytest.mark.parametrize("resource", ["accounts", "users"])
+@each("resource", ["accounts", "users"])
+@leaves_no_rows
 def test_a_self_link_leads_to_the_full_record(
     resource: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -169,7 +171,8 @@ def test_before_the_first_benchmark_every_score_is_zero(
     assert row["score"] == 0.0
 
 
-@pytest.mark.parametrize("value", [42, True, None, ["Initech"], {"first": "Milton"}])
+@each("value", [42, True, None, ["Initech"], {"first": "Milton"}])
+@leaves_no_rows
 def test_a_name_that_is_not_a_string_is_null(
     value: Any, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -212,7 +215,8 @@ def test_a_workspace_shows_its_own_scores_only(
 TRAITS = {"name": "Initech", "plan": "pro", "seats": 5, "am.tier": "10 users", "tags": ["a"]}
 
 
-@pytest.mark.parametrize("resource", ["accounts", "users"])
+@each("resource", ["accounts", "users"])
+@leaves_no_rows
 def test_traits_on_expand(resource: str, acme_reads: Reads, workspace: Workspace) -> None:
     make = make_account if resource == "accounts" else make_user
     subject = make(workspace, "s", traits=TRAITS)
@@ -221,7 +225,7 @@ def test_traits_on_expand(resource: str, acme_reads: Reads, workspace: Workspace
     assert body.json()["_expansions"] == ["traits"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("names", "expected"),
     [
         ("plan", {"plan": "pro"}),
@@ -232,6 +236,7 @@ def test_traits_on_expand(resource: str, acme_reads: Reads, workspace: Workspace
         (",plan,", {"plan": "pro"}),
     ],
 )
+@leaves_no_rows
 def test_named_traits_of_a_user(
     names: str, expected: dict[str, Any], acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -242,9 +247,8 @@ def test_named_traits_of_a_user(
     assert body["data"]["traits"] == expected
 
 
-@pytest.mark.parametrize(
-    "value", ["Ünïcode 🎉", 10**40, 1.5, -0.5, "</script>", "\u2028", {"deep": [[[None]]]}]
-)
+@each("value", ["Ünïcode 🎉", 10**40, 1.5, -0.5, "</script>", "\u2028", {"deep": [[[None]]]}])
+@leaves_no_rows
 def test_a_trait_keeps_its_value(value: Any, acme_reads: Reads, workspace: Workspace) -> None:
     user = make_user(workspace, "u-1", traits={"odd": value})
     body = acme_reads(f"/v2/users/{user.id}", workspace_id=workspace.id, expand="traits").json()

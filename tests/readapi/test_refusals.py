@@ -8,11 +8,12 @@ import psycopg
 import pytest
 from django.db import OperationalError
 from django.test import Client
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.models import Workspace
 from readapi import queries
+from tests.cases import each, examples, leaves_no_rows
 from tests.readapi.conftest import Reads, reader
 from tests.readapi.rows import make_account, make_user
 
@@ -39,14 +40,15 @@ def error_of(reads: Reads, address: str, **parameters: Any) -> tuple[str, str | 
     return error["code"], error.get("field")
 
 
-@pytest.mark.parametrize("token", [True, False], ids=["a token", "no token"])
-@pytest.mark.parametrize(
+@each("token", [True, False])
+@each(
     ("address", "is_unknown"),
     [
         *((address, False) for address in (*WITHIN_A_WORKSPACE, "/v1/accounts")),
         ("/v2/nothing", True),
     ],
 )
+@leaves_no_rows
 def test_no_cache_keeps_an_answer(
     address: str, is_unknown: bool, token: bool, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -80,7 +82,8 @@ class TestWorkspaceId:
         assert response.json()["error"]["code"] == "not_found"
 
 
-@pytest.mark.parametrize("address", LISTS)
+@each("address", LISTS)
+@leaves_no_rows
 def test_a_limit_is_from_1_to_100_or_500(
     address: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -92,7 +95,8 @@ def test_a_limit_is_from_1_to_100_or_500(
         assert code == ("invalid_limit", "limit"), value
 
 
-@pytest.mark.parametrize("address", LISTS)
+@each("address", LISTS)
+@leaves_no_rows
 def test_an_offset_is_from_0(address: str, acme_reads: Reads, workspace: Workspace) -> None:
     for value in [*BAD_INTEGERS, str(2**63)]:
         code = error_of(acme_reads, address, **scope_of(address, workspace), offset=value)
@@ -104,7 +108,7 @@ def test_offset_and_cursor_are_mutually_exclusive(acme_reads: Reads, workspace: 
     assert code == ("invalid_offset", "offset")
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "allowed"),
     [
         ("/v2/workspaces", "stats"),
@@ -118,6 +122,7 @@ def test_offset_and_cursor_are_mutually_exclusive(acme_reads: Reads, workspace: 
         ("/v2/accounts/1/users", "traits, metrics"),
     ],
 )
+@leaves_no_rows
 def test_an_unknown_expansion_returns_400(address: str, allowed: str, acme_reads: Reads) -> None:
     scope = {"workspace_id": 1} if address in WITHIN_A_WORKSPACE else {}
     for value in ("everything", "Traits", "stats,everything", "traits;stats"):
@@ -129,7 +134,8 @@ def test_an_unknown_expansion_returns_400(address: str, allowed: str, acme_reads
         assert allowed in error["message"], value
 
 
-@pytest.mark.parametrize("value", ["", ",", "traits,", " traits , traits "])
+@each("value", ["", ",", "traits,", " traits , traits "])
+@leaves_no_rows
 def test_expand_is_a_forgiving_list(value: str, acme_reads: Reads, workspace: Workspace) -> None:
     user = make_user(workspace, "u-1")
     body = acme_reads(f"/v2/users/{user.id}", workspace_id=workspace.id, expand=value).json()
@@ -148,8 +154,8 @@ def test_traits_accepts_at_most_eight_names(acme_reads: Reads, workspace: Worksp
     assert code == ("invalid_parameter", "traits")
 
 
-@pytest.mark.parametrize("address", ["/v2/accounts", "/v2/users"])
-@pytest.mark.parametrize(
+@each("address", ["/v2/accounts", "/v2/users"])
+@each(
     ("given", "missing"),
     [
         ({"match_type": "name"}, "match_value"),
@@ -159,6 +165,7 @@ def test_traits_accepts_at_most_eight_names(acme_reads: Reads, workspace: Worksp
         ({"match_type": ""}, "match_type"),
     ],
 )
+@leaves_no_rows
 def test_a_look_up_needs_both_parameters(
     given: dict[str, str], missing: str, address: str, acme_reads: Reads
 ) -> None:
@@ -181,7 +188,8 @@ INVALID_QUERIES = [
 ]
 
 
-@pytest.mark.parametrize("path", ["/v2/workspaces", "/v2/workspaces/1", "/v2/users", "/v2/users/1"])
+@each("path", ["/v2/workspaces", "/v2/workspaces/1", "/v2/users", "/v2/users/1"])
+@leaves_no_rows
 def test_a_query_string_is_utf_8_without_nul_and_repetitions(path: str, acme_token: str) -> None:
     client = Client(headers={"authorization": f"Bearer {acme_token}"})
     for query in INVALID_QUERIES:
@@ -207,7 +215,8 @@ UNKNOWN_IDS = [
 ]
 
 
-@pytest.mark.parametrize("resource", ["workspaces", "accounts", "users", "segments"])
+@each("resource", ["workspaces", "accounts", "users", "segments"])
+@leaves_no_rows
 def test_a_path_with_an_unknown_id_returns_404(
     resource: str, acme_reads: Reads, workspace: Workspace
 ) -> None:
@@ -238,7 +247,8 @@ def test_an_unknown_path_returns_404_in_json(method: str, client: Client) -> Non
 READ_PATHS = ["/v2/workspaces", "/v2/workspaces/1", *WITHIN_A_WORKSPACE, "/v1/accounts"]
 
 
-@pytest.mark.parametrize("method", ["post", "put", "patch", "delete", "trace"])
+@each("method", ["post", "put", "patch", "delete", "trace"])
+@leaves_no_rows
 def test_the_read_api_only_reads(method: str, acme_token: str) -> None:
     client = Client(headers={"authorization": f"Bearer {acme_token}"})
     for path in READ_PATHS:
@@ -256,7 +266,8 @@ def test_head_and_options_work(acme_token: str) -> None:
     assert options.status_code == 200 and options.headers["Allow"] == "GET, HEAD, OPTIONS"
 
 
-@pytest.mark.parametrize("accept", ["text/html", "application/xml", "nonsense", "*/*;q=0", ""])
+@each("accept", ["text/html", "application/xml", "nonsense", "*/*;q=0", ""])
+@leaves_no_rows
 def test_the_response_is_json_whatever_the_accept_header_says(accept: str, acme_token: str) -> None:
     headers = {"authorization": f"Bearer {acme_token}", "accept": accept}
     for path in ("/v2/workspaces", "/v2/workspaces?format=xml", "/v2/users"):
@@ -296,7 +307,7 @@ def database_error(cause: Exception) -> OperationalError:
     return error
 
 
-@pytest.mark.parametrize(
+@each(
     ("cause", "status"),
     [
         (psycopg.OperationalError("connection is_unknown"), 503),
@@ -305,6 +316,7 @@ def database_error(cause: Exception) -> OperationalError:
         (psycopg.errors.StatementTooComplex("stack depth"), 500),
     ],
 )
+@leaves_no_rows
 def test_an_unreachable_database_returns_503(
     cause: Exception, status: int, acme_reads: Reads
 ) -> None:
@@ -335,11 +347,7 @@ QUERIES = st.one_of(
 )
 
 
-@settings(
-    max_examples=100,
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@examples(50)
 @given(query=QUERIES, with_workspace=st.booleans(), pick=st.integers(0, 5))
 def test_no_query_string_breaks_the_service(
     query: str,

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from engagement.models import Product, Segment, Workspace
+from tests.cases import each
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import fill
 
@@ -124,7 +125,7 @@ def test_a_workspace_that_is_not_scored_yet_has_segments_without_members(
     assert (members.status_code, members.json()["data"]) == (200, [])
 
 
-@pytest.mark.parametrize(
+@each(
     "parameters",
     [
         {"scope": "team"},

@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -91,14 +91,19 @@ class Up:
     """``python manage.py up`` on a data folder, with what it printed."""
 
     def __init__(
-        self, data_dir: Path, *options: str, terminal: bool = False, **settings_given: str
+        self,
+        data_dir: Path,
+        *options: str,
+        terminal: bool = False,
+        program: Sequence[str] = ("manage.py",),
+        **settings_given: str,
     ) -> None:
         read, write = os.openpty() if terminal else os.pipe()
         self.data_dir = data_dir
         self.port = free_port()
         self.output: list[str] = []
         self.process = subprocess.Popen(
-            [sys.executable, "manage.py", "up", "--port", str(self.port), *options],
+            [sys.executable, *program, "up", "--port", str(self.port), *options],
             cwd=settings.BASE_DIR,
             env=clean_environment(data_dir, **{**FEW_PROCESSES, **settings_given}),
             stdout=write,

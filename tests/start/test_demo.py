@@ -7,20 +7,34 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from django.core.management.base import CommandError
+from pytest_django import Settings
 
 from config import demo
+from config.local.postgres import EmbeddedPostgres
 from engagement.demo.population import Size
-from engagement.models import Account, AccountEngagement, Event, Product, User
+from engagement.models import Account, AccountEngagement, Event, Product, Segment, User
+from engagement.segments.members import engagement_rows, members_filter, segment_rule
 from ingestion import demo as messages
 from ingestion.log import last_24h
 from ingestion.models import DroppedMessage, DropReason
+from marketplace import health
 from marketplace.connecting import DetailsRejected
 from marketplace.models import Connection
+from marketplace.simulator.feed import Feed
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import Simulator
+from marketplace.simulator.showcase import (
+    EVALUATIONS,
+    MULTI_INSTANCE_SITES,
+    MULTI_INSTANCE_TIER,
+    showcase_licenses,
+)
 from tests.admin.rows import a_connection
+from tests.marketplace.connections import work
+from tests.start import small_demo
 from tests.start.clicking import Admin
 from tests.start.folders import data_folder
 from tests.start.running import Up, bad_request, survivors, until
@@ -75,11 +89,14 @@ def test_nothing_is_created_if_the_marketplace_refuses_the_demo(marketplace: Sim
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A demo with few people."""
-    monkeypatch.setattr(demo, "CONNECTED_SIZE", Size(6, 30, days=20, event_days=3))
-    others = {
-        name: (catalog, Size(2, 10, days=20)) for name, (catalog, _) in demo.OTHER_PRODUCTS.items()
-    }
-    monkeypatch.setattr(demo, "OTHER_PRODUCTS", others)
+    monkeypatch.setattr(demo, "CONNECTED_SIZE", small_demo.CONNECTED_SIZE)
+    monkeypatch.setattr(demo, "OTHER_PRODUCTS", small_demo.OTHER_PRODUCTS)
+
+
+def test_the_demo_has_as_many_people_as_its_start_says() -> None:
+    sizes = [demo.CONNECTED_SIZE, *(size for _, size in demo.OTHER_PRODUCTS.values())]
+    assert sum(size.accounts for size in sizes) == 300
+    assert sum(size.users for size in sizes) == demo.USER_COUNT == 5_000
 
 
 def fill(product: Product, stopping: Callable[[], bool] = lambda: False) -> None:
@@ -112,6 +129,39 @@ def test_the_connected_products_customers_are_those_whose_licenses_are_served(
     fill(acme)
     known = set(Account.objects.filter(product=acme).values_list("external_id", flat=True))
     assert known == {create_site(demo.SEED, number).cloud_id for number in range(6)}
+
+
+@pytest.mark.django_db
+def test_the_demo_shows_evaluations_a_multi_instance_customer_and_a_token_that_ends_soon(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    monkeypatch.setattr(demo, "CONNECTED_SIZE", Size(max(EVALUATIONS) + 1, 60, days=5))
+    monkeypatch.setattr(demo, "OTHER_PRODUCTS", {})
+    records = showcase_licenses(demo.VENDOR, demo.SEED, demo.LICENSES, NOW.date())
+    with Simulator(Feed(records), demo.VENDOR) as served:
+        settings.MARKETPLACE_API_URL, settings.MARKETPLACE_PROXIES = served.url, {}
+        made = demo.connect_product(served.url, NOW)
+        fill(made)
+        connection = Connection.objects.get(product=made)
+        run = work(connection, NOW)
+    assert (run.state, run.seen) == ("succeeded", demo.LICENSES)
+    evaluating = {site_of(number) for number in EVALUATIONS}
+    for workspace in made.workspaces.select_related("scores"):
+        assert workspace.scores is not None
+        rule = segment_rule(Segment.objects.get(workspace=workspace, name="Evaluating"))
+        members = engagement_rows(workspace.scores, "account").filter(
+            members_filter(workspace.scores, rule)
+        )
+        assert set(members.values_list("account__external_id", flat=True)) == evaluating
+    for number in MULTI_INSTANCE_SITES:
+        lent = Account.objects.get(product=made, external_id=site_of(number)).traits
+        assert lent["am.tier"] == MULTI_INSTANCE_TIER and lent["am.tier.lentBy"]
+    notice = health.expiry_notice(connection, NOW.date())
+    assert notice is not None and notice.text.startswith("The API token expires in 20 days")
+
+
+def site_of(number: int) -> str:
+    return create_site(demo.SEED, number).cloud_id
 
 
 @pytest.mark.django_db
@@ -174,7 +224,8 @@ def folder() -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_a_newcomer_sees_a_live_connection_and_every_line_is_an_object(folder: Path) -> None:
-    up = Up(folder, "--demo", EDS_LOG_FORMAT="json").wait_until_running()
+    program = ("-m", small_demo.__name__)
+    up = Up(folder, "--demo", program=program, EDS_LOG_FORMAT="json").wait_until_running()
     try:
         processes = up.processes()
         with Admin(up) as admin:
@@ -182,6 +233,8 @@ def test_a_newcomer_sees_a_live_connection_and_every_line_is_an_object(folder: P
             page = until(lambda: _synced(admin.page(f"{address}change/")), "a sync that succeeded")
         assert "<strong>Connected.</strong>" in page
         assert f'data-label="Licenses seen">{demo.LICENSES}<' in page
+        assert "The API token expires in 20 days" in page
+        assert _license_kinds(up) == (len(EVALUATIONS), len(MULTI_INSTANCE_SITES))
         assert f"{demo.PRODUCT_NAME} is connected to a simulated marketplace" in up.text
         assert demo.VENDOR.token not in up.text
         assert "300 accounts, 5,000 users" in up.text
@@ -195,6 +248,21 @@ def test_a_newcomer_sees_a_live_connection_and_every_line_is_an_object(folder: P
     assert {"up", "postgres", "web"} <= {line.get("process") for line in lines}
     (complaint,) = (line for line in lines if "Invalid request" in line["message"])
     assert (complaint["logger"], complaint["process"]) == ("gunicorn.error", "web")
+
+
+def _license_kinds(up: Up) -> tuple[int, int]:
+    """How many accounts have an evaluation, and how many a tier of a multi-instance license."""
+    address = EmbeddedPostgres(up.data_dir / "postgres").database_settings()
+    with psycopg.connect(
+        host=address["HOST"], dbname=address["NAME"], user=address["USER"]
+    ) as database:
+        (counts,) = database.execute(
+            "SELECT count(*) FILTER (WHERE traits->>'am.licenseType' = 'EVALUATION' "
+            "AND traits->>'am.status' = 'active'), "
+            "count(*) FILTER (WHERE traits ? 'am.tier.lentBy') FROM engagement_account"
+        ).fetchall()
+    evaluations, lent = counts
+    return evaluations, lent
 
 
 def _synced(page: str) -> str:

@@ -1,8 +1,11 @@
-"""The commands in docs/reading-data.md work and print what it shows."""
+"""A person starts the service at a terminal, and the commands in docs/reading-data.md work there
+and print what it shows.
+"""
 
 import json
 import re
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -35,17 +38,23 @@ STEPS = [Step(*groups) for groups in STEP.findall(TEXT)]
 
 
 @pytest.fixture(scope="module")
-def outputs() -> Iterator[list[str]]:
-    """The output of each step, run one after the other on a new service."""
+def up() -> Iterator[Up]:
+    """A new service, started at a terminal."""
+    with data_folder("walk") as folder:
+        service = Up(folder, terminal=True)
+        try:
+            yield service.wait_until_running()
+        finally:
+            if service.process.poll() is None:
+                service.end()
+
+
+@pytest.fixture(scope="module")
+def outputs(up: Up) -> list[str]:
+    """The output of each step, run one after the other."""
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    with data_folder("walk") as folder:
-        up = Up(folder)
-        try:
-            yield run_steps(up.wait_until_running())
-        finally:
-            if up.process.poll() is None:
-                up.end()
+    return run_steps(up)
 
 
 def run_steps(up: Up) -> list[str]:
@@ -76,6 +85,12 @@ def run(up: Up, line: str) -> str:
     process = subprocess.run(["bash", "-euc", line], capture_output=True, text=True, timeout=120)
     assert process.returncode == 0, process.stderr
     return process.stdout.replace(f"127.0.0.1:{up.port}", "127.0.0.1:8000")
+
+
+def test_a_person_at_a_terminal_sees_the_credentials_and_lines_to_paste(up: Up) -> None:
+    for name in ("admin_password", "ingestion_key", "api_token"):
+        assert up.credentials[name] in up.text
+    assert all(line in up.text for line in up.curl_lines())
 
 
 # --- Comparing ------------------------------------------------------------------------------
@@ -134,6 +149,7 @@ def test_every_endpoint_is_documented() -> None:
         "/v2/workspaces/1",
         "/v2/accounts?",
         "/v2/accounts/1?",
+        "/v2/accounts/1/users?",
         "/v2/users?",
         "/v2/users/1?",
         "/v2/segments?",
@@ -166,3 +182,7 @@ def test_every_endpoint_is_documented() -> None:
 )
 def test_only_times_and_omissions_may_differ(shown: object, output: object, expected: bool) -> None:
     assert fits(shown, output) is expected
+
+
+def test_ctrl_c_ends_the_service(up: Up) -> None:
+    assert up.end(signal.SIGINT) == 0

@@ -1,4 +1,4 @@
-// Adds a copy button to each secret and code example.
+// Adds a copy button to each secret and code example, and copies ids.
 "use strict";
 {
     const copy = async (source, button) => {
@@ -22,6 +22,21 @@
             button.textContent = "Copy";
             button.addEventListener("click", () => copy(source, button));
             source.after(button);
+        }
+    });
+
+    // A button with the text itself, such as the id of a row.
+    document.addEventListener("click", async (event) => {
+        const button = event.target.closest("[data-copy-text]");
+        if (!button) {
+            return;
+        }
+        try {
+            await navigator.clipboard.writeText(button.dataset.copyText);
+            button.classList.add("is-copied");
+            window.setTimeout(() => button.classList.remove("is-copied"), 2000);
+        } catch {
+            window.prompt("Copy the id:", button.dataset.copyText);
         }
     });
 }

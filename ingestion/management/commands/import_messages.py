@@ -161,12 +161,12 @@ def _stop_error(
 
 def _summary(name: str, imported: ImportedFile, problems: Path) -> str:
     parts = [f"{imported.recorded:,} recorded"]
-    if imported.repeated:
-        parts.append(f"{imported.repeated:,} duplicate message ids without effect")
+    if imported.duplicates:
+        parts.append(f"{imported.duplicates:,} duplicate message ids without effect")
     if imported.forgotten:
         parts.append(f"{imported.forgotten:,} about users or accounts deleted on request")
-    if imported.bad:
-        parts.append(f"{imported.bad:,} invalid, listed in {problems}")
+    if imported.invalid:
+        parts.append(f"{imported.invalid:,} invalid, listed in {problems}")
     elif problems.exists():
         parts.append(f"some traits did not fit, listed in {problems}")
     return f"{name}: {imported.lines:,} lines: {'; '.join(parts)}."

@@ -6,8 +6,6 @@ from typing import Any
 
 from django.http import StreamingHttpResponse
 
-# Rows per fetch from a server-side cursor.
-ROWS_PER_FETCH = 2000
 # A spreadsheet treats a cell that starts with one of these as a formula. Some programs accept the
 # full-width signs, too, and some skip leading whitespace.
 FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001
@@ -40,5 +38,7 @@ def _lines(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterator[str
 
 def csv_cell(value: object) -> str:
     """The value as text that no spreadsheet treats as a formula."""
+    if isinstance(value, int | float):
+        return str(value)
     text = "" if value is None else str(value)
     return f"'{text}" if text.startswith(FORMULA_SIGNS) else text

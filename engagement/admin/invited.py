@@ -1,0 +1,148 @@
+"""The page that an invite's link opens: join with one's login, or choose a name and a password.
+
+The token is in the link only. The session stores the digest, and the next URL has neither.
+"""
+
+from typing import Any
+
+from django.contrib import admin, auth
+from django.contrib.auth.forms import SetPasswordForm, UserCreationForm
+from django.contrib.auth.models import User as AdminUser
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_protect
+from django.views.decorators.debug import sensitive_post_parameters
+
+from engagement.admin.login import format_wait
+from engagement.logins import invites, security_log, throttle
+from engagement.logins.security_log import client_address
+from engagement.models import Invite
+
+SESSION_KEY = "invite"
+BACKEND = "django.contrib.auth.backends.ModelBackend"
+
+
+class NewLoginForm(UserCreationForm):  # type: ignore[type-arg]
+    """The name and the password of a new login, chosen by its person."""
+
+    class Meta(UserCreationForm.Meta):
+        model = AdminUser
+        fields = ("username",)
+
+    def __init__(self, invite: Invite, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._email = invite.email
+        self.fields["username"].label = "Login name"
+        self.fields["username"].widget.attrs["autocomplete"] = "username"
+
+    def save(self, commit: bool = True) -> AdminUser:
+        login: AdminUser = super().save(commit=False)
+        # Without it, nobody can open the admin. Memberships decide what they see there.
+        login.is_staff, login.email = True, self._email
+        if commit:
+            login.save()
+        return login
+
+
+class NewPasswordForm(SetPasswordForm):  # type: ignore[type-arg]
+    """A new password of the invite's login."""
+
+    def __init__(self, invite: Invite, *args: Any, **kwargs: Any) -> None:
+        assert invite.login is not None
+        super().__init__(invite.login, *args, **kwargs)
+
+
+@csrf_protect
+@sensitive_post_parameters()
+def invite_view(request: HttpRequest) -> HttpResponse:
+    if "token" in request.GET:
+        return _open(request, request.GET["token"])
+    stored = request.session.get(SESSION_KEY)
+    now = timezone.now()
+    invite = invites.open_invites(now).filter(pk=stored).first() if stored else None
+    if invite is None:
+        return _page(request, "admin/engagement/invite_over.html", status=404)
+    if request.method != "POST":
+        return _form_page(request, invite, _form(invite))
+    if invite.login is None and "join" in request.POST and _may_join(request):
+        assert isinstance(request.user, AdminUser)
+        return _finish(request, invite, request.user)
+    form = _form(invite, request.POST)
+    if not form.is_valid():
+        return _form_page(request, invite, form)
+    with transaction.atomic():
+        login = form.save()
+        if not invites.use(invite.pk, login, now):
+            # Somebody else has used it meanwhile.
+            transaction.set_rollback(True)
+            return _page(request, "admin/engagement/invite_over.html", status=404)
+    _forget(request)
+    security_log.log_invite_used(request, login.get_username())
+    # The session gets another key, and loses what another login had in it.
+    auth.login(request, login, backend=BACKEND)
+    return redirect(_next(invite))
+
+
+def _open(request: HttpRequest, token: str) -> HttpResponse:
+    """Remember which invite was opened, and continue without the token in the URL."""
+    invite = invites.find(token, timezone.now())
+    if invite is None:
+        attempt = throttle.LinkAttempt("", client_address(request))
+        if wait := throttle.register_attempt(attempt, timezone.now()):
+            context = {"wait": format_wait(wait)}
+            return _page(request, "admin/engagement/invite_over.html", context, status=429)
+        _forget(request)
+    else:
+        request.session[SESSION_KEY] = invite.pk
+    return redirect("invite")
+
+
+def _finish(request: HttpRequest, invite: Invite, login: AdminUser) -> HttpResponse:
+    """Make the person who is logged in a member."""
+    if not invites.use(invite.pk, login, timezone.now()):
+        return _page(request, "admin/engagement/invite_over.html", status=404)
+    _forget(request)
+    security_log.log_invite_used(request, login.get_username())
+    return redirect(_next(invite))
+
+
+def _form(invite: Invite, data: Any = None) -> NewLoginForm | NewPasswordForm:
+    return NewPasswordForm(invite, data) if invite.login else NewLoginForm(invite, data)
+
+
+def _may_join(request: HttpRequest) -> bool:
+    return request.user.is_authenticated and request.user.is_active and request.user.is_staff
+
+
+def _forget(request: HttpRequest) -> None:
+    request.session.pop(SESSION_KEY, None)
+
+
+def _next(invite: Invite) -> str:
+    if invite.product_id is None:
+        return reverse("admin:index")
+    return reverse("admin:engagement_product_change", args=[invite.product_id])
+
+
+def _form_page(request: HttpRequest, invite: Invite, form: Any) -> HttpResponse:
+    context = {
+        "invite": invite,
+        "form": form,
+        "may_join": _may_join(request) and invite.login is None,
+        "login_url": f"{reverse('admin:login')}?next={reverse('invite')}",
+    }
+    return _page(request, "admin/engagement/invited.html", context)
+
+
+def _page(
+    request: HttpRequest, template: str, context: dict[str, Any] | None = None, status: int = 200
+) -> HttpResponse:
+    frame = {
+        "site_header": admin.site.site_header,
+        "site_title": admin.site.site_title,
+        "title": "Invitation",
+    }
+    return render(request, template, {**frame, **(context or {})}, status=status)

@@ -1,0 +1,1 @@
+"""The lists of users and accounts: their addresses, filters, rows, columns, and saved views."""

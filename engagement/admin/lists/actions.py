@@ -1,0 +1,99 @@
+"""What a list does besides showing a page: export, save a view, delete one."""
+
+from datetime import UTC, datetime
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, QueryDict, StreamingHttpResponse
+from django.utils.safestring import SafeString
+from django.utils.text import slugify
+
+from engagement.admin.lists import filters, views
+from engagement.admin.lists.columns import RowContext, export_heads, export_values
+from engagement.admin.lists.csv_file import csv_response
+from engagement.admin.lists.histories import recent_scores
+from engagement.admin.lists.lines import line
+from engagement.admin.lists.page import INVALID_ADDRESS, SubjectList
+from engagement.admin.lists.state import GoTo, InvalidAddress, ListState, parse_state
+from engagement.admin.scoping import request_access, visible_products
+from engagement.metric_names import Scope
+from engagement.models import Workspace
+from engagement.scopes import get_kind
+
+
+def export_list(page: SubjectList) -> StreamingHttpResponse:
+    """A download of all rows of the list, in its order and with its columns."""
+    segment = page.segment(page.segments())
+    query = page.query(segment)
+    columns = page.columns()
+    lines = iter(())
+    if query is not None:
+        context = RowContext(query.score_set, query.kind, page.now)
+        lines = (export_values(columns, row, context) for row in query.all_rows())
+    subject = segment.name if segment else get_kind(page.state.scope).plural
+    names = [page.product.name, page.workspace.name if page.workspace else "", subject]
+    return csv_response(file_name(names, page.now), export_heads(columns, page.state.scope), lines)
+
+
+def subject_line(workspace: Workspace, scope: Scope, subject_id: int) -> SafeString:
+    """The line of the last 30 days of a subject; empty if it has no scores in the workspace."""
+    kind, score_set = get_kind(scope), workspace.scores
+    if score_set is None or score_set.scored_day is None:
+        return SafeString()
+    rows = kind.engagement_rows(score_set).filter(**{kind.id_column: subject_id})
+    histories = recent_scores(score_set, kind, list(rows))
+    return line(histories[subject_id]) if histories else SafeString()
+
+
+def file_name(names: list[str], now: datetime) -> str:
+    """A name like board-lens_default_ice-cold_2026-11-21."""
+    parts = [slugify(name)[:50] for name in names]
+    return "_".join([*filter(None, parts), now.astimezone(UTC).date().isoformat()])
+
+
+def save_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
+    """Save the list whose query is posted; return where it is then."""
+    state, workspace = _posted_list(request, scope)
+    is_shared = "is_shared" in request.POST
+    if is_shared and workspace.product_id not in request_access(request).managed:
+        raise PermissionDenied
+    try:
+        view = views.save_view(
+            request,
+            workspace,
+            state,
+            name=request.POST.get("name", ""),
+            is_shared=is_shared,
+            is_default="is_default" in request.POST,
+        )
+    except views.CannotSave as error:
+        return GoTo(state.query(), str(error))
+    return GoTo(
+        views.view_state(view).query(), f"The view “{view.name}” is saved.", is_problem=False
+    )
+
+
+def delete_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
+    """Delete the posted view; return where the list is then."""
+    pk = request.POST.get("view", "")
+    rows = views.visible_views(request, scope).filter(pk=pk if pk.isdecimal() else None)
+    view = rows.first()
+    if view is None:
+        raise Http404
+    if not views.may_edit(request, view):
+        raise PermissionDenied
+    view.delete()
+    query = ListState(scope, view.workspace_id, view="all").query()
+    return GoTo(query, f"The view “{view.name}” is deleted.", is_problem=False)
+
+
+def _posted_list(request: HttpRequest, scope: Scope) -> tuple[ListState, Workspace]:
+    try:
+        state = parse_state(QueryDict(request.POST.get("query", "")), scope)
+        filters.check(state)
+    except InvalidAddress as error:
+        raise GoTo("", INVALID_ADDRESS) from error
+    visible = Workspace.objects.filter(product__in=visible_products(request.user))
+    workspace = visible.filter(pk=state.workspace_id).first()
+    if workspace is None:
+        raise Http404
+    return state, workspace

@@ -1,0 +1,345 @@
+"""The columns of the lists of users and accounts: what a page shows and an export holds of a row.
+
+A column's name is that of its order (``engagement.orders.columns``) where it can be sorted.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any, TypeAlias
+
+from django.urls import reverse
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from engagement.admin.lists.filters import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT, LICENSE_TYPES
+from engagement.admin.lists.lines import line
+from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_url
+from engagement.admin.time_format import format_ago
+from engagement.metric_names import Scope
+from engagement.models import ScoreSet
+from engagement.orders.columns import RENEWAL_TRAIT, TRAIT_PREFIX
+from engagement.scopes import SubjectKind, get_kind
+from engagement.scores.metrics import compute_scores
+
+TIER_TRAIT = "am.tier"
+# Longer values are cut on the page.
+VALUE_CHARACTERS_SHOWN = 80
+
+
+@dataclass(frozen=True)
+class RowContext:
+    """What the cells of all rows need. *histories* has the scores of the last days by subject id,
+    except for subjects with so many counts that their lines are loaded later. *back* is the query
+    of the list, for the way back from a row's page."""
+
+    score_set: ScoreSet
+    kind: SubjectKind
+    now: datetime
+    histories: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    back: str = ""
+
+    def subject(self, row: Any) -> Any:
+        return getattr(row, self.kind.scope)
+
+
+Cell: TypeAlias = Callable[[Any, RowContext], str | SafeString]
+Values: TypeAlias = Callable[[Any, RowContext], Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class ListColumn:
+    """*heads* and *values* are the columns of the export. *sort* is empty if nobody can sort by it.
+    *first_descends* says which direction comes first."""
+
+    name: str
+    label: str
+    cell: Cell
+    heads: Sequence[str] = ()
+    values: Values = lambda row, context: ()
+    sort: str = ""
+    first_descends: bool = True
+
+    @property
+    def is_trait(self) -> bool:
+        return self.name.startswith(TRAIT_PREFIX)
+
+    @property
+    def css(self) -> str:
+        """The end of the class of its cells. The style sheet says the label of a standard one."""
+        return "trait" if self.is_trait else self.name
+
+
+def default_columns(scope: Scope) -> list[str]:
+    if scope == "user":
+        return ["name", "score", "change", "history", "account", "last_active"]
+    return ["name", "score", "change", "history", "active_users", "last_active", "license"]
+
+
+def choosable_columns(scope: Scope) -> list[ListColumn]:
+    """The columns that a person can choose, besides the name and traits."""
+    other = {"account"} if scope == "account" else {"active_users", "license", "renewal"}
+    return [column for name, column in _COLUMNS.items() if name not in other | {"name"}]
+
+
+def list_columns(names: Sequence[str], scope: Scope) -> list[ListColumn]:
+    """The columns with these names, or the default ones. The name is always the first.
+
+    Leaves out unknown names.
+    """
+    offered = {column.name: column for column in choosable_columns(scope)}
+    columns = [_COLUMNS["name"]]
+    for name in names or default_columns(scope):
+        if name.startswith(TRAIT_PREFIX) and name != TRAIT_PREFIX:
+            columns.append(_trait_column(name))
+        elif name in offered:
+            columns.append(offered[name])
+    return columns
+
+
+# --- Cells ----------------------------------------------------------------------------------
+
+
+def _name(row: Any, context: RowContext) -> SafeString:
+    subject = context.subject(row)
+    url = subject_url(subject, context.kind.scope, context.score_set.workspace_id)
+    detail = subject.trait_text(_detail_trait(context)) or ""
+    return format_html(
+        '<a href="{}{}">{}</a><button data-copy-text="{}" aria-label="Copy id"></button>{}',
+        url,
+        context.back,
+        subject.name or subject.external_id,
+        subject.external_id,
+        format_html("<small>{}</small>", detail) if detail else "",
+    )
+
+
+def _detail_trait(context: RowContext) -> str:
+    return "email" if context.kind.scope == "user" else "domain"
+
+
+def _name_values(row: Any, context: RowContext) -> list[Any]:
+    subject = context.subject(row)
+    return [subject.external_id, subject.name, subject.trait_text(_detail_trait(context))]
+
+
+def _score(row: Any, context: RowContext) -> SafeString:
+    score = compute_scores(row, context.score_set).now
+    return format_html(
+        '{}<progress max="100" value="{}" aria-hidden="true"></progress>',
+        f"{score:.1f}",
+        round(score),
+    )
+
+
+def _score_values(row: Any, context: RowContext) -> list[Any]:
+    return [f"{compute_scores(row, context.score_set).now:.1f}"]
+
+
+def _change(row: Any, context: RowContext) -> str | SafeString:
+    change = compute_scores(row, context.score_set).change
+    if not change:
+        return "0.0"
+    # The style sheet adds a triangle.
+    sign, css = ("+", "eds-rise") if change > 0 else ("\N{MINUS SIGN}", "eds-fall")
+    return format_html('<span class="{}">{}{}</span>', css, sign, f"{abs(change):.1f}")
+
+
+def _change_values(row: Any, context: RowContext) -> list[Any]:
+    return [compute_scores(row, context.score_set).change]
+
+
+def _history(row: Any, context: RowContext) -> str | SafeString:
+    subject_id = context.kind.subject_id(row)
+    if subject_id in context.histories:
+        return line(context.histories[subject_id])
+    # The script of parts loads it.
+    page = reverse(f"admin:engagement_{context.kind.scope}_line", args=[subject_id])
+    return format_html(
+        '<div data-part-url="{}?{}={}">…</div>',
+        page,
+        WORKSPACE_PARAM,
+        context.score_set.workspace_id,
+    )
+
+
+def _active_users(row: Any, context: RowContext) -> SafeString:
+    return format_html("{} <small>of {}</small>", f"{row.active_users:,}", f"{row.total_users:,}")
+
+
+def _account(row: Any, context: RowContext) -> str | SafeString:
+    account = _shown_account(row)
+    if account is None:
+        return "–"
+    url = subject_url(account, "account", context.score_set.workspace_id)
+    return format_html('<a href="{}">{}</a>', url, account.name or account.external_id)
+
+
+def _shown_account(row: Any) -> Any:
+    account = row.user.account
+    return account if account is not None and account.is_identified else None
+
+
+def _account_values(row: Any, context: RowContext) -> list[Any]:
+    account = _shown_account(row)
+    return [account.external_id, account.name] if account else ["", ""]
+
+
+def _last_active(row: Any, context: RowContext) -> str | SafeString:
+    return format_ago(row.last_active_at, context.now) if row.last_active_at else "Never"
+
+
+def _first_seen(row: Any, context: RowContext) -> SafeString:
+    return format_ago(context.subject(row).first_seen_at, context.now)
+
+
+def _license(row: Any, context: RowContext) -> str | SafeString:
+    """The license in a line: type, tier, status, and renewal."""
+    traits = context.subject(row)
+    kind = traits.trait_text(LICENSE_TYPE_TRAIT)
+    status = traits.trait_text(LICENSE_STATUS_TRAIT)
+    parts = [
+        LICENSE_TYPES.get(kind, kind) if kind else None,
+        traits.trait_text(TIER_TRAIT),
+        status,
+        _describe_renewal(traits.trait_text(RENEWAL_TRAIT), context),
+    ]
+    return " · ".join(part for part in parts if part) or "–"
+
+
+def _license_values(row: Any, context: RowContext) -> list[Any]:
+    traits = context.subject(row)
+    names = (LICENSE_TYPE_TRAIT, TIER_TRAIT, LICENSE_STATUS_TRAIT, RENEWAL_TRAIT)
+    return [traits.trait_text(name) for name in names]
+
+
+def _describe_renewal(text: str | None, context: RowContext) -> str | None:
+    day = _parse_day(text)
+    if day is None:
+        return None
+    verb = "ended" if day < context.now.date() else "renews"
+    return f"{verb} {date_format(day, 'j M Y')}"
+
+
+def _renewal(row: Any, context: RowContext) -> str:
+    day = _parse_day(context.subject(row).trait_text(RENEWAL_TRAIT))
+    return date_format(day, "j M Y") if day else "–"
+
+
+def _parse_day(text: str | None) -> date | None:
+    try:
+        return date.fromisoformat(text[:10]) if text else None
+    except ValueError:
+        return None
+
+
+def _external_id(row: Any, context: RowContext) -> str:
+    return str(context.subject(row).external_id)
+
+
+def _trait_column(name: str) -> ListColumn:
+    trait = name.removeprefix(TRAIT_PREFIX)
+
+    def cell(row: Any, context: RowContext) -> str:
+        text = _trait_text(context.subject(row).traits.get(trait))
+        return f"{text[:VALUE_CHARACTERS_SHOWN]}…" if len(text) > VALUE_CHARACTERS_SHOWN else text
+
+    def values(row: Any, context: RowContext) -> list[Any]:
+        return [_trait_text(context.subject(row).traits.get(trait))]
+
+    return ListColumn(name, trait, cell, [trait], values, sort=name, first_descends=False)
+
+
+def _trait_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+_ALL = [
+    ListColumn(
+        "name",
+        "Name",
+        _name,
+        ["id", "name", "detail"],
+        _name_values,
+        sort="name",
+        first_descends=False,
+    ),
+    ListColumn("score", "Score", _score, ["score"], _score_values, sort="score"),
+    ListColumn(
+        "change",
+        "Change",
+        _change,
+        ["change"],
+        _change_values,
+        sort="change",
+        first_descends=False,
+    ),
+    ListColumn("history", "Last 30 days", _history),
+    ListColumn(
+        "active_users",
+        "Active users",
+        _active_users,
+        ["active users", "total users"],
+        lambda row, context: [row.active_users, row.total_users],
+        sort="active_users",
+    ),
+    ListColumn(
+        "account",
+        "Account",
+        _account,
+        ["account id", "account name"],
+        _account_values,
+        sort="account",
+        first_descends=False,
+    ),
+    ListColumn(
+        "last_active",
+        "Last active",
+        _last_active,
+        ["last active"],
+        lambda row, context: [row.last_active_at.isoformat() if row.last_active_at else ""],
+        sort="last_active",
+    ),
+    ListColumn(
+        "license",
+        "License",
+        _license,
+        ["license type", "license tier", "license status", "renewal"],
+        _license_values,
+        sort="renewal",
+        first_descends=False,
+    ),
+    ListColumn(
+        "renewal",
+        "Renewal",
+        _renewal,
+        ["renewal"],
+        lambda row, context: [context.subject(row).trait_text(RENEWAL_TRAIT)],
+        sort="renewal",
+        first_descends=False,
+    ),
+    ListColumn(
+        "first_seen",
+        "First seen",
+        _first_seen,
+        ["first seen"],
+        lambda row, context: [context.subject(row).first_seen_at.isoformat()],
+        sort="first_seen",
+    ),
+    ListColumn("external_id", "Id", _external_id),
+]
+_COLUMNS = {column.name: column for column in _ALL}
+
+
+def export_heads(columns: Sequence[ListColumn], scope: Scope) -> list[str]:
+    heads = [head for column in columns for head in column.heads]
+    detail = get_kind(scope) and ("email" if scope == "user" else "domain")
+    return [detail if head == "detail" else head for head in heads]
+
+
+def export_values(columns: Sequence[ListColumn], row: Any, context: RowContext) -> list[Any]:
+    return [value for column in columns for value in column.values(row, context)]

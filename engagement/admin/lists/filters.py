@@ -1,0 +1,164 @@
+"""The filters of a list: what they keep, and what the chips and menus above the table say."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.db.models import Q
+
+from engagement.admin.lists.state import ACTIVE_PATTERN, TRAIT_FILTER, InvalidAddress, ListState
+from engagement.admin.subject_urls import SEGMENT_PARAM
+from engagement.insight_kinds import INSIGHTS, InsightKind
+from engagement.models import ScoreSet, Segment
+from engagement.rules.rules import InvalidRule, Rule, parse_rule
+from engagement.segments import members
+from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
+
+LICENSE_TYPE_TRAIT, LICENSE_STATUS_TRAIT = "am.licenseType", "am.status"
+NO_LICENSE = "none"
+# What the marketplace reports. The list of a product does not wait for a count of its values.
+LICENSE_TYPES = {
+    "COMMERCIAL": "Commercial",
+    "EVALUATION": "Evaluation",
+    "ACADEMIC": "Academic",
+    "COMMUNITY": "Community",
+    "OPEN_SOURCE": "Open source",
+    "STARTER": "Starter",
+    "DEMONSTRATION": "Demonstration",
+    "FREE": "Free",
+    NO_LICENSE: "No license",
+}
+_INSIGHT_LABELS: dict[str, str] = {kind: info.label for kind, info in INSIGHTS.items()}
+LICENSE_STATUSES = {"active": "Active", "inactive": "Inactive", "cancelled": "Cancelled"}
+ACTIVE_CHOICES = (
+    "within-1",
+    "within-7",
+    "within-30",
+    "within-90",
+    "before-7",
+    "before-14",
+    "before-30",
+    "before-90",
+    "never",
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    label: str
+    query: str
+    is_chosen: bool = False
+
+
+@dataclass(frozen=True)
+class Menu:
+    """A filter with its choices. ``chosen`` is the label of the one that is set, or empty."""
+
+    name: str
+    label: str
+    choices: Sequence[Choice]
+    chosen: str = ""
+
+
+# --- What the filters keep ------------------------------------------------------------------
+
+
+def check(state: ListState) -> None:
+    """Raise InvalidAddress for a filter that means nothing."""
+    list_rule(state)
+    if state.filters.get("insight", INSIGHT_KINDS[0]) not in INSIGHT_KINDS:
+        raise InvalidAddress
+
+
+def list_filter(state: ListState, score_set: ScoreSet, segment: Segment | None) -> Q:
+    """The filter on engagement rows, without the search."""
+    matches = members.members_filter(score_set, list_rule(state))
+    if segment is not None:
+        matches &= members.members_filter(score_set, members.segment_rule(segment))
+    if kind := state.filters.get("insight"):
+        matches &= insight_filter(cast(InsightKind, kind), score_set)
+    if state.filters.get("active") == "never":
+        matches &= Q(last_active_at__isnull=True)
+    return matches
+
+
+def list_rule(state: ListState) -> Rule:
+    """The conditions that the license, trait, and activity filters stand for."""
+    try:
+        return parse_rule({"conditions": list(_conditions(state))}, state.scope)
+    except InvalidRule as error:
+        raise InvalidAddress from error
+
+
+def _conditions(state: ListState) -> Iterator[dict[str, Any]]:
+    for name, value in state.filters.items():
+        if name == "license_type" and value == NO_LICENSE:
+            yield {"kind": "trait", "trait": LICENSE_TYPE_TRAIT, "operator": "is_not_set"}
+        elif name == "license_type":
+            yield _trait_is(LICENSE_TYPE_TRAIT, value)
+        elif name == "license_status":
+            yield _trait_is(LICENSE_STATUS_TRAIT, value)
+        elif name.startswith(TRAIT_FILTER):
+            yield _trait_is(name.removeprefix(TRAIT_FILTER), value)
+        elif name == "active" and (match := ACTIVE_PATTERN.fullmatch(value)) and match[1]:
+            operator = "within_days" if match[1] == "within" else "more_than_days_ago"
+            yield {"kind": "last_active", "operator": operator, "days": int(match[2])}
+
+
+def _trait_is(trait: str, value: str) -> dict[str, Any]:
+    return {"kind": "trait", "trait": trait, "operator": "is", "value": value}
+
+
+# --- What the page says ---------------------------------------------------------------------
+
+
+def chips(state: ListState, segment: Segment | None) -> list[Choice]:
+    """The filters that are set, each with the address of the list without it."""
+    texts = {name: _describe(name, value, segment) for name, value in state.filters.items()}
+    return [Choice(text, state.without_filter(name)) for name, text in texts.items()]
+
+
+def _describe(name: str, value: str, segment: Segment | None) -> str:
+    if name == SEGMENT_PARAM:
+        return f"Segment: {segment}"
+    if name == "insight":
+        return f"Insight: {_INSIGHT_LABELS[value]}"
+    if name == "license_type":
+        return f"License: {LICENSE_TYPES.get(value, value)}"
+    if name == "license_status":
+        return f"License status: {LICENSE_STATUSES.get(value, value)}"
+    if name == "active":
+        return f"Last active: {describe_active(value).lower()}"
+    return f"{name.removeprefix(TRAIT_FILTER)}: {value}"
+
+
+def describe_active(value: str) -> str:
+    match = ACTIVE_PATTERN.fullmatch(value)
+    if match is None or match[1] is None:
+        return "Never"
+    days = "day" if match[2] == "1" else f"{match[2]} days"
+    return f"In the last {days}" if match[1] == "within" else f"More than {days} ago"
+
+
+def menus(state: ListState, segments: Sequence[Segment]) -> list[Menu]:
+    """The filters that are chosen from a menu."""
+    offered = [_menu(state, SEGMENT_PARAM, "Segment", [(str(s.pk), s.name) for s in segments])]
+    if state.scope == "account":
+        offered.append(_menu(state, "insight", "Insight", list(_INSIGHT_LABELS.items())))
+        offered.append(_menu(state, "license_type", "License", list(LICENSE_TYPES.items())))
+        statuses = list(LICENSE_STATUSES.items())
+        offered.append(_menu(state, "license_status", "License status", statuses))
+    times = [(value, describe_active(value)) for value in ACTIVE_CHOICES]
+    offered.append(_menu(state, "active", "Last active", times))
+    return offered
+
+
+def _menu(state: ListState, name: str, label: str, options: Sequence[tuple[str, str]]) -> Menu:
+    current = state.filters.get(name, "")
+    choices = [Choice("All", state.without_filter(name), not current)]
+    for value, text in options:
+        choices.append(Choice(text, state.with_filter(name, value), value == current))
+    chosen = dict(options).get(current, current)
+    return Menu(
+        name, label, choices, describe_active(current) if name == "active" and current else chosen
+    )

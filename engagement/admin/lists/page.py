@@ -1,0 +1,303 @@
+"""The page of a list: finds out what its address asks for, and gives its template what to show."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from urllib.parse import urlencode
+
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest
+from django.utils.safestring import SafeString
+
+from engagement.admin.lists import columns as list_columns
+from engagement.admin.lists import filters, views
+from engagement.admin.lists.columns import ListColumn, RowContext
+from engagement.admin.lists.histories import quick_rows, recent_scores
+from engagement.admin.lists.rows import Listing, ListQuery
+from engagement.admin.lists.state import (
+    TRAIT_FILTER,
+    GoTo,
+    InvalidAddress,
+    ListState,
+    parse_state,
+)
+from engagement.admin.scoping import request_access, visible_products
+from engagement.admin.subject_pages import usable_segments
+from engagement.admin.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
+from engagement.admin.suggestions import trait_names
+from engagement.admin.time_format import format_ago
+from engagement.metric_names import Scope
+from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace
+from engagement.orders.columns import TRAIT_PREFIX, trait_column
+from engagement.scopes import SubjectKind, get_kind
+
+# The fields of the forms above the table, which become filters and columns.
+_TRAIT_NAME, _TRAIT_VALUE, _TRAIT_COLUMN = "trait_name", "trait_value", "trait_column"
+INVALID_ADDRESS = "This filter is not available, so the list is not filtered."
+LOST_SEGMENT = "The segment of this view was deleted. The other filters apply."
+
+
+@dataclass(frozen=True)
+class SubjectList:
+    """A list of the users or accounts of a workspace, which may have no scores yet.
+
+    *workspace* is None if the product has none.
+    """
+
+    request: HttpRequest
+    state: ListState
+    product: Product
+    workspace: Workspace | None
+    now: datetime
+
+    @property
+    def score_set(self) -> ScoreSet | None:
+        scores = self.workspace.scores if self.workspace else None
+        return scores if scores and scores.scored_day else None
+
+    def segments(self) -> list[Segment]:
+        return usable_segments(self.workspace, self.state.scope) if self.workspace else []
+
+    def segment(self, segments: Sequence[Segment]) -> Segment | None:
+        """The segment in the address. Raises Http404 if the workspace does not have it."""
+        pk = self.state.filters.get(SEGMENT_PARAM)
+        if pk is None:
+            return None
+        for segment in segments:
+            if str(segment.pk) == pk:
+                return segment
+        raise Http404
+
+    def query(self, segment: Segment | None) -> ListQuery | None:
+        if self.score_set is None:
+            return None
+        return ListQuery(self.score_set, self.state, segment, self.now)
+
+    def columns(self) -> list[ListColumn]:
+        return list_columns.list_columns(self.state.columns, self.state.scope)
+
+
+def find_list(
+    request: HttpRequest, scope: Scope, now: datetime, *, opens_views: bool = True
+) -> SubjectList:
+    """The list that the request is for.
+
+    Raises GoTo for an address that leads to another one, and Http404 for a workspace that the login
+    may not see.
+    """
+    _apply_forms(request)
+    try:
+        state = parse_state(request.GET, scope)
+        filters.check(state)
+    except InvalidAddress as error:
+        raise GoTo("", INVALID_ADDRESS) from error
+    product, workspace = _find_place(request)
+    if workspace is not None and state.workspace_id is None:
+        if view := _requested_view(request, scope, state):
+            raise _open_view(view)
+        state = replace(state, workspace_id=workspace.pk)
+        raise GoTo(state.query(page=state.page))
+    if opens_views and workspace is not None and set(request.GET) == {WORKSPACE_PARAM}:
+        saved = list(views.visible_views(request, scope).filter(product=product))
+        if view := views.default_view(saved, workspace.pk):
+            raise _open_view(view)
+    return SubjectList(request, state, product, workspace, now)
+
+
+def _apply_forms(request: HttpRequest) -> None:
+    """Turn the fields of a form into parameters. Raises GoTo if there are any."""
+    if not request.GET.keys() & {_TRAIT_NAME, _TRAIT_VALUE, _TRAIT_COLUMN}:
+        return
+    query = request.GET.copy()
+    name, value, column = (
+        "".join(query.pop(field, [""])[-1:]).strip()
+        for field in (_TRAIT_NAME, _TRAIT_VALUE, _TRAIT_COLUMN)
+    )
+    if name and value:
+        query[f"{TRAIT_FILTER}{name}"] = value
+    if column:
+        query.appendlist("column", trait_column(column))
+    raise GoTo(query.urlencode())
+
+
+def _requested_view(request: HttpRequest, scope: Scope, state: ListState) -> SavedView | None:
+    """The view that the address names and nothing else. Raises Http404 for one of others."""
+    if not state.view.isdecimal():
+        return None
+    view = views.visible_views(request, scope).filter(pk=state.view).first()
+    if view is None:
+        raise Http404
+    return view
+
+
+def _open_view(view: SavedView) -> GoTo:
+    state = views.view_state(view)
+    if not views.lost_segment(view):
+        return GoTo(state.query())
+    return GoTo(state.without_filter(SEGMENT_PARAM), LOST_SEGMENT)
+
+
+def _find_place(request: HttpRequest) -> tuple[Product, Workspace | None]:
+    """The workspace in the address, or else the first one of the product, or of the first
+    product."""
+    workspaces = Workspace.objects.filter(product__in=visible_products(request.user))
+    workspaces = workspaces.select_related("product", "scores__cached_counts")
+    if requested_id := request.GET.get(WORKSPACE_PARAM):
+        try:
+            workspace = workspaces.filter(pk=int(requested_id[:18])).first()
+        except ValueError:
+            workspace = None
+        if workspace is None or str(workspace.pk) != requested_id:
+            raise Http404
+        return workspace.product, workspace
+    products = visible_products(request.user)
+    if requested := request.GET.get("product__id__exact"):
+        products = products.filter(pk=requested) if requested.isdecimal() else products.none()
+    product = products.first()
+    if product is None:
+        raise Http404
+    return product, workspaces.filter(product=product).order_by("id").first()
+
+
+# --- What the template shows ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Head:
+    label: str
+    query: str
+    css: str
+    aria_sort: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    label: str
+    css: str
+    content: str | SafeString
+
+
+def page_context(page: SubjectList) -> dict[str, Any]:
+    """What the list's template shows."""
+    segments = page.segments()
+    segment = page.segment(segments)
+    query = page.query(segment)
+    listing = query.read_page() if query else Listing([], 0, has_more=False)
+    columns = page.columns()
+    kind = get_kind(page.state.scope)
+    saved = list(views.visible_views(page.request, page.state.scope).filter(product=page.product))
+    links = views.links(page.request, saved, page.state)
+    return {
+        "title": kind.plural.capitalize(),
+        "list": page,
+        "state": page.state,
+        "listing": listing,
+        "plural": kind.plural,
+        "heads": [_head(column, page.state) for column in columns],
+        "table": list(_table(page, listing, columns)),
+        "subjects": [getattr(row, kind.scope) for row in listing.rows],
+        "chips": filters.chips(page.state, segment),
+        "menus": filters.menus(page.state, segments),
+        "count": _count_text(listing, kind),
+        "as_of": listing.as_of and format_ago(listing.as_of, page.now),
+        "first_query": page.state.query(),
+        "previous_query": page.state.query(page=page.state.page - 1) if page.state.page > 1 else "",
+        "next_query": page.state.query(page=page.state.page + 1) if listing.has_more else "",
+        "clear_query": page.state.query(filters={}, search="", view="all"),
+        "views": links,
+        "current_view": next((link for link in links if link.is_current), None),
+        "all_query": ListState(page.state.scope, page.state.workspace_id, view="all").query(),
+        "may_share": page.product.pk in request_access(page.request).managed,
+        "trait_names": trait_names(page.product.pk, page.state.scope),
+        "hidden": _hidden_fields(page.state),
+        "hidden_for_search": _hidden_fields(page.state, "q"),
+        "hidden_for_columns": _hidden_fields(page.state, "column"),
+        "hidden_for_sort": _hidden_fields(page.state, "sort"),
+        "query": page.state.query(page=page.state.page),
+        "choices": _column_choices(page.state, columns),
+        "pages": _pages(page.state, listing),
+        "sorts": [head for head in (_head(column, page.state) for column in columns) if head.query],
+    }
+
+
+def _count_text(listing: Listing, kind: SubjectKind) -> str:
+    if listing.total is not None:
+        return f"{listing.total:,} {kind.scope if listing.total == 1 else kind.plural}"
+    return f"More than {len(listing.rows)} {kind.plural}" if listing.rows else ""
+
+
+def _head(column: ListColumn, state: ListState) -> Head:
+    css = f"column-{column.css}"
+    if not column.sort:
+        return Head(column.label, "", css)
+    is_sorted = column.sort == state.sort_column
+    descends = not state.is_descending if is_sorted else column.first_descends
+    order = "descending" if state.is_descending else "ascending"
+    return Head(
+        column.label,
+        state.query(sort=f"-{column.sort}" if descends else column.sort),
+        css,
+        order if is_sorted else "",
+    )
+
+
+def _table(
+    page: SubjectList, listing: Listing, columns: Sequence[ListColumn]
+) -> Iterator[list[Cell]]:
+    if page.score_set is None:
+        return
+    kind = get_kind(page.state.scope)
+    histories = {}
+    if any(column.name == "history" for column in columns):
+        histories = recent_scores(page.score_set, kind, quick_rows(page.score_set, listing.rows))
+    back = ""
+    if page.state.query(page=page.state.page) != f"{WORKSPACE_PARAM}={page.state.workspace_id}":
+        back = "&" + urlencode({"_changelist_filters": page.state.query(page=page.state.page)})
+    context = RowContext(page.score_set, kind, page.now, histories, back)
+    for row in listing.rows:
+        yield [
+            Cell(column.label if column.is_trait else "", column.css, column.cell(row, context))
+            for column in columns
+        ]
+
+
+def _hidden_fields(state: ListState, *without: str) -> list[tuple[str, str | int]]:
+    """The parameters that a form sends along, on the first page of the list."""
+    return [pair for pair in replace(state, page=1).parameters() if pair[0] not in without]
+
+
+def _column_choices(state: ListState, columns: Sequence[ListColumn]) -> list[tuple[str, str, bool]]:
+    """The name and label of each column that can be chosen, and whether it is shown."""
+    shown = [column.name for column in columns]
+    offered = [
+        (column.name, column.label) for column in list_columns.choosable_columns(state.scope)
+    ]
+    traits = [
+        (column.name, column.label) for column in columns if column.name.startswith(TRAIT_PREFIX)
+    ]
+    return [(name, label, name in shown) for name, label in offered + traits]
+
+
+@dataclass(frozen=True)
+class PageLink:
+    label: str
+    query: str
+    is_current: bool = False
+
+
+def _pages(state: ListState, listing: Listing) -> list[PageLink]:
+    """The links to the pages of the list, as far as their number is known."""
+    if listing.page_count is None:
+        return []
+    numbers = Paginator(range(listing.page_count), 1).get_elided_page_range(
+        min(state.page, listing.page_count), on_each_side=2, on_ends=1
+    )
+    return [
+        PageLink(
+            str(number),
+            state.query(page=number) if number != Paginator.ELLIPSIS else "",
+            number == state.page,
+        )
+        for number in numbers
+    ]

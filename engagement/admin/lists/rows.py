@@ -1,0 +1,182 @@
+"""Reads a page of a list, and all rows of it for an export."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Q, QuerySet
+
+from engagement.admin.lists.filters import list_filter
+from engagement.admin.lists.state import PAGE_SIZE, ListState
+from engagement.database import sql
+from engagement.models import ScoreSet, Segment
+from engagement.orders import pages, stored
+from engagement.orders.columns import sorted_rows
+from engagement.scopes import SubjectKind, get_kind
+from engagement.search import lookup
+from engagement.segments import counts
+
+# Limits of the statements that filter a large set: to sort it, and to count it.
+FILTER_TIMEOUT_SECONDS = 5.0
+COUNT_TIMEOUT_SECONDS = 0.1
+ROWS_PER_FETCH = 2_000
+
+NOT_READY = (
+    "These {plural} are being sorted by this column for the first time. Reload the page in a "
+    "minute, or sort by score."
+)
+TOO_SLOW = (
+    "Sorting these {plural} takes too long. Sort by score, or remove a filter. The export has all "
+    "of them."
+)
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The rows of a page. *total* is the number of all rows, None if counting them takes too long.
+
+    *as_of* is the time of the order of a large set, None if the order is exact. *problem* is a
+    sentence that says why there are no rows.
+    """
+
+    rows: Sequence[Any]
+    total: int | None
+    has_more: bool
+    as_of: datetime | None = None
+    problem: str = ""
+
+    @property
+    def page_count(self) -> int | None:
+        return None if self.total is None else max(1, -(-self.total // PAGE_SIZE))
+
+
+@dataclass(frozen=True)
+class ListQuery:
+    """The rows that a list shows, from the set of scores of its workspace."""
+
+    score_set: ScoreSet
+    state: ListState
+    segment: Segment | None
+    now: datetime
+
+    @property
+    def kind(self) -> SubjectKind:
+        return get_kind(self.state.scope)
+
+    def read_page(self) -> Listing:
+        try:
+            return self._read_filtered() if self.state.is_filtered else self._read_all()
+        except pages.OrderNotReady:
+            return self._problem(NOT_READY)
+        except sql.StatementTimeout:
+            return self._problem(TOO_SLOW)
+
+    def _problem(self, text: str) -> Listing:
+        return Listing([], None, has_more=False, problem=text.format(plural=self.kind.plural))
+
+    def _read_all(self) -> Listing:
+        """One row more than a page has says whether there is another page."""
+        page = pages.read_page(
+            self.score_set,
+            self.kind,
+            self.state.sort_column,
+            descending=self.state.is_descending,
+            offset=self.state.offset,
+            limit=PAGE_SIZE,
+            now=self.now,
+        )
+        total = page.row_count
+        if total is None:
+            total = getattr(
+                counts.subject_totals([self.score_set])[self.score_set.pk], self.kind.plural
+            )
+        has_more = self.state.offset + PAGE_SIZE < total
+        return Listing(self._rows(page.ids), total, has_more, page.as_of)
+
+    def _read_filtered(self) -> Listing:
+        offset = self.state.offset
+        with sql.statement_timeout(FILTER_TIMEOUT_SECONDS):
+            ids = list(self._filtered_ids()[offset : offset + PAGE_SIZE + 1])
+        has_more = len(ids) > PAGE_SIZE
+        total = self._count() if has_more or offset else len(ids)
+        return Listing(self._rows(ids[:PAGE_SIZE]), total, has_more)
+
+    def _count(self) -> int | None:
+        only_segment = self.segment is not None and len(self.state.filters) == 1
+        if self.segment is not None and only_segment and not self.state.search:
+            return counts.segment_counts(self.score_set, [self.segment])[self.segment.pk]
+        try:
+            with sql.statement_timeout(COUNT_TIMEOUT_SECONDS):
+                return self._matching_rows().count()
+        except sql.StatementTimeout:
+            return None
+
+    def _matching_rows(self) -> QuerySet[Any]:
+        return self._matching(self.kind.engagement_rows(self.score_set))
+
+    def _filtered_ids(self) -> QuerySet[Any]:
+        rows = sorted_rows(
+            self.score_set,
+            self.kind,
+            self.state.sort_column,
+            descending=self.state.is_descending,
+        )
+        return self._matching(rows).values_list(self.kind.id_column, flat=True)
+
+    def _matching(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        matches: Q = list_filter(self.state, self.score_set, self.segment)
+        if self.state.search:
+            product_ids = [self.score_set.product_id]
+            entries = lookup.matching_entries(product_ids, self.kind.scope, self.state.search)
+            matches &= Q(**{f"{self.kind.id_column}__in": entries.values("subject_id")})
+        return rows.filter(matches)
+
+    def _rows(self, ids: Sequence[int]) -> list[Any]:
+        """The engagement rows with these ids, in this order, each with its subject."""
+        kind = self.kind
+        rows = kind.engagement_rows(self.score_set).filter(**{f"{kind.id_column}__in": list(ids)})
+        rows = rows.select_related(kind.scope).defer(f"{kind.path}trait_stamps")
+        if kind.scope == "user":
+            rows = rows.select_related("user__account").defer(
+                "user__trait_stamps", "user__account__trait_stamps"
+            )
+        by_id = {kind.subject_id(row): row for row in rows}
+        return [by_id[id] for id in ids if id in by_id]
+
+    # --- Export -------------------------------------------------------------------------------
+
+    def all_rows(self) -> Iterator[Any]:
+        """All rows of the list in its order, some thousand of them in memory."""
+        is_stored = not self.state.is_filtered and stored.has_order(
+            self.score_set, self.kind, self.state.sort_column
+        )
+        for ids in self._stored_ids() if is_stored else self._sorted_ids():
+            yield from self._rows(ids)
+
+    def _stored_ids(self) -> Iterator[Sequence[int]]:
+        """The stored order from its beginning, in one version as long as that is stored."""
+        version, offset, row_count = 0, 0, 1
+        while offset < row_count:
+            page = pages.read_page(
+                self.score_set,
+                self.kind,
+                self.state.sort_column,
+                descending=self.state.is_descending,
+                offset=offset,
+                limit=ROWS_PER_FETCH,
+                now=self.now,
+                version=version,
+            )
+            yield page.ids
+            version, row_count = page.version or 0, page.row_count or 0
+            offset += ROWS_PER_FETCH
+
+    def _sorted_ids(self) -> Iterator[Sequence[int]]:
+        batch: list[int] = []
+        for id in self._filtered_ids().iterator(ROWS_PER_FETCH):
+            batch.append(id)
+            if len(batch) == ROWS_PER_FETCH:
+                yield batch
+                batch = []
+        yield batch

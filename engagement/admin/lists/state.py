@@ -1,0 +1,148 @@
+"""What a list shows, as its address says it: filters, search, order, columns, and page."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+
+from engagement.admin.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
+from engagement.metric_names import Scope
+from engagement.orders.columns import UnknownColumn, check_column
+
+# As many rows as keep the page below 60 KB.
+PAGE_SIZE = 40
+# In the order of the chips above the table. Each trait has a parameter of its own.
+FILTERS = (SEGMENT_PARAM, "insight", "license_type", "license_status", "active")
+ACCOUNT_FILTERS = {"insight", "license_type", "license_status"}
+TRAIT_FILTER = "trait."
+ACTIVE_PATTERN = re.compile(r"(within|before)-([1-9][0-9]{0,3})|never")
+DEFAULT_SORT = "-score"
+MAX_COLUMNS = 20
+MAX_LENGTH = 512
+# Parameters besides filters and traits.
+_OTHERS = {WORKSPACE_PARAM, "product__id__exact", "q", "sort", "column", "p", "view"}
+
+Filters: TypeAlias = Mapping[str, str]
+
+
+class InvalidAddress(ValueError):
+    """A parameter of the address means nothing to the list."""
+
+
+class GoTo(Exception):
+    """The list is at another query string. *message* is shown there, as a problem or a success."""
+
+    def __init__(self, query: str, message: str = "", *, is_problem: bool = True) -> None:
+        super().__init__(query)
+        self.query, self.message, self.is_problem = query, message, is_problem
+
+
+@dataclass(frozen=True)
+class ListState:
+    """*filters* has the values by parameter. *columns* is empty for the default ones. *view* is the
+    id of the saved view that the list began with, "all" for none, or empty."""
+
+    scope: Scope
+    workspace_id: int | None = None
+    filters: Filters = field(default_factory=dict)
+    search: str = ""
+    sort: str = DEFAULT_SORT
+    columns: tuple[str, ...] = ()
+    page: int = 1
+    view: str = ""
+
+    @property
+    def sort_column(self) -> str:
+        return self.sort.removeprefix("-")
+
+    @property
+    def is_descending(self) -> bool:
+        return self.sort.startswith("-")
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.filters or self.search)
+
+    @property
+    def offset(self) -> int:
+        return (self.page - 1) * PAGE_SIZE
+
+    def query(self, **changes: Any) -> str:
+        """The query string of this list, or of it with *changes*, then on its first page."""
+        state = replace(self, **{"page": 1, **changes})
+        return urlencode(list(state.parameters()))
+
+    def without_filter(self, name: str) -> str:
+        rest = {key: value for key, value in self.filters.items() if key != name}
+        return self.query(filters=rest)
+
+    def with_filter(self, name: str, value: str) -> str:
+        rest = {key: text for key, text in self.filters.items() if key != name}
+        return self.query(filters={**rest, name: value} if value else rest)
+
+    def parameters(self) -> Iterator[tuple[str, str | int]]:
+        """The parameters of the address that differ from their defaults."""
+        if self.workspace_id is not None:
+            yield WORKSPACE_PARAM, self.workspace_id
+        if self.view:
+            yield "view", self.view
+        yield from self.filters.items()
+        if self.search:
+            yield "q", self.search
+        if self.sort != DEFAULT_SORT:
+            yield "sort", self.sort
+        for column in self.columns:
+            yield "column", column
+        if self.page > 1:
+            yield "p", self.page
+
+
+def parse_state(query: QueryDict, scope: Scope) -> ListState:
+    """The state that the query of an address describes. Raises InvalidAddress."""
+    filters = parse_filters(query, scope)
+    if set(query) - set(filters) - _OTHERS - {name for name in query if not query[name]}:
+        raise InvalidAddress
+    sort = query.get("sort") or DEFAULT_SORT
+    columns = tuple(dict.fromkeys(query.getlist("column")))[:MAX_COLUMNS]
+    try:
+        check_column(sort.removeprefix("-"), scope)
+    except UnknownColumn as error:
+        raise InvalidAddress from error
+    page, view = query.get("p", "1"), query.get("view", "")
+    if not (is_id(page) and (not view or view == "all" or is_id(view))):
+        raise InvalidAddress
+    workspace = query.get(WORKSPACE_PARAM, "")
+    return ListState(
+        scope,
+        workspace_id=int(workspace) if is_id(workspace) else None,
+        filters=filters,
+        search=query.get("q", "").strip()[:MAX_LENGTH],
+        sort=sort,
+        columns=columns,
+        page=max(1, int(page)),
+        view=view,
+    )
+
+
+def parse_filters(query: Mapping[str, str], scope: Scope) -> dict[str, str]:
+    """The filters among the parameters. Raises InvalidAddress for an invalid value."""
+    allowed = [name for name in FILTERS if scope == "account" or name not in ACCOUNT_FILTERS]
+    filters = {name: query[name] for name in allowed if query.get(name)}
+    traits = sorted(name for name in query if name.startswith(TRAIT_FILTER))
+    filters |= {name: query[name] for name in traits if query[name] and name != TRAIT_FILTER}
+    for name, value in filters.items():
+        if "\0" in f"{name}{value}" or max(len(name), len(value)) > MAX_LENGTH:
+            raise InvalidAddress
+    if not ACTIVE_PATTERN.fullmatch(filters.get("active", "never")):
+        raise InvalidAddress
+    if not is_id(filters.get(SEGMENT_PARAM, "1")):
+        raise InvalidAddress
+    return filters
+
+
+def is_id(text: str) -> bool:
+    """Whether it is a number that PostgreSQL's ids may have."""
+    return text.isascii() and text.isdecimal() and len(text) < 19

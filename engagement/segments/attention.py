@@ -1,0 +1,112 @@
+"""The accounts that need attention: how many have each insight, and which of them cost most.
+
+What an insight costs is told by its kind first, in the order of ``INSIGHTS``. Within a kind, by the
+licensed seats of the account, then by its users, then by the points that it lost.
+"""
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Value, When, Window
+from django.db.models.functions import RowNumber
+
+from engagement.insight_kinds import INSIGHTS, InsightKind
+from engagement.models import Account, AccountEngagement, ScoreSet
+from engagement.scopes import ACCOUNTS
+from engagement.scores.insights import Insight, account_facts, apply_rules
+from engagement.segments.insight_filters import insight_filter
+from engagement.segments.metric_filters import licensed_seats
+
+ACCOUNTS_PER_KIND = 3
+# The kinds that need no attention: they have lists of their own.
+_UNLISTED: frozenset[InsightKind] = frozenset({"new_account", "trend_up"})
+
+
+class Ranking(NamedTuple):
+    """The number of accounts with each insight, and the ids of those that cost most, by kind. An
+    account is in the list of the first of its kinds only."""
+
+    counts: dict[InsightKind, int]
+    account_ids: dict[InsightKind, list[int]]
+
+
+class Alert(NamedTuple):
+    """An account and the insight for which it needs attention."""
+
+    account: Account
+    insight: Insight
+
+
+class Attention(NamedTuple):
+    """The number of accounts with each insight that any has, and alerts, by kind."""
+
+    counts: dict[InsightKind, int]
+    alerts: dict[InsightKind, list[Alert]]
+
+
+NO_ATTENTION = Attention({}, {})
+
+
+def rank_insights(score_set: ScoreSet) -> Ranking:
+    """Reads every account row of the set, twice."""
+    if score_set.scored_day is None:
+        return Ranking({}, {})
+    filters = {kind: insight_filter(kind, score_set) for kind in INSIGHTS}
+    counts = ACCOUNTS.engagement_rows(score_set).aggregate(
+        **{kind: Count(Case(When(filter_, then=Value(1)))) for kind, filter_ in filters.items()}
+    )
+    listed: dict[InsightKind, list[int]] = {}
+    for kind, account_id in _costliest(score_set, filters):
+        listed.setdefault(kind, []).append(account_id)
+    return Ranking({kind: counts[kind] for kind in INSIGHTS if counts[kind]}, listed)
+
+
+def load_attention(score_set: ScoreSet, ranking: Ranking) -> Attention:
+    """The alerts with today's numbers, without accounts that no longer have the insight."""
+    ids = [id for some in ranking.account_ids.values() for id in some]
+    rows = {row.account_id: row for row in _rows(score_set, ids)} if ids else {}
+    alerts = {
+        kind: [
+            Alert(rows[id].account, insight)
+            for id in ranking.account_ids[kind]
+            if id in rows
+            for insight in apply_rules(account_facts(score_set, rows[id]))
+            if insight.kind == kind
+        ]
+        for kind in INSIGHTS
+        if kind in ranking.account_ids
+    }
+    return Attention(ranking.counts, {kind: some for kind, some in alerts.items() if some})
+
+
+def _costliest(score_set: ScoreSet, filters: dict[InsightKind, Q]) -> list[tuple[InsightKind, int]]:
+    """The first kind and the id of the accounts that cost most, in order."""
+    kinds = [kind for kind in INSIGHTS if kind not in _UNLISTED]
+    first = Case(
+        *(When(filters[kind], then=Value(place)) for place, kind in enumerate(kinds)),
+        output_field=IntegerField(),
+    )
+    cost = (
+        licensed_seats(f"{ACCOUNTS.path}traits").desc(nulls_last=True),
+        F("total_users").desc(),
+        (F("raw") - F("raw_last_period")).asc(),
+        F("account_id").asc(),
+    )
+    rows = (
+        ACCOUNTS.engagement_rows(score_set)
+        .annotate(place=first)
+        .filter(place__isnull=False)
+        .annotate(number=Window(RowNumber(), partition_by=F("place"), order_by=cost))
+        .filter(number__lte=ACCOUNTS_PER_KIND)
+        .order_by("place", "number")
+    )
+    return [(kinds[place], id) for place, id in rows.values_list("place", "account_id")]
+
+
+def _rows(score_set: ScoreSet, account_ids: Iterable[int]) -> QuerySet[Any]:
+    rows: QuerySet[AccountEngagement] = ACCOUNTS.engagement_rows(score_set)
+    return (
+        rows.filter(account_id__in=list(account_ids))
+        .select_related("account")
+        .defer("account__trait_stamps")
+    )

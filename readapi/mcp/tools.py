@@ -1,0 +1,337 @@
+"""The tools: what an assistant may ask, and which endpoint of the read API answers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from django.http import HttpRequest
+
+from engagement.metric_names import Scope
+from engagement.models import Product
+from engagement.search import lookup
+from engagement.segments import counts
+from engagement.segments.insight_filters import INSIGHT_KINDS
+from readapi import parameters, queries, serializers, sorting
+from readapi.errors import InvalidRequest
+from readapi.links import LinkBuilder
+from readapi.mcp.messages import INVALID_PARAMS, RpcError
+from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
+from readapi.views.base import ReadView
+from readapi.views.rankings import ACCOUNTS, USERS, Ranking
+from readapi.views.segments import SegmentList, SegmentMembers
+from readapi.views.users import UserDetail, UserList
+from readapi.views.workspaces import WorkspaceList
+
+Json = dict[str, Any]
+MAX_MATCHES = 20
+
+
+class Call(NamedTuple):
+    """A call of a tool: who asks, and for what."""
+
+    request: HttpRequest
+    product: Product
+    arguments: Mapping[str, Any]
+
+
+class Tool(NamedTuple):
+    """A tool. ``answer`` raises InvalidRequest and NotFound, as the read API does."""
+
+    name: str
+    title: str
+    description: str
+    properties: Json
+    required: tuple[str, ...]
+    answer: Callable[[Call], Json]
+
+    def describe(self) -> Json:
+        return {
+            "name": self.name,
+            "title": self.title,
+            "description": self.description,
+            "inputSchema": {
+                "type": "object",
+                "properties": self.properties,
+                "required": list(self.required),
+                "additionalProperties": False,
+            },
+            "annotations": {"readOnlyHint": True, "openWorldHint": False},
+        }
+
+
+def call(name: str, call: Call) -> Json:
+    """What the tool answers. Raises RpcError for an unknown tool."""
+    tool = TOOLS.get(name)
+    if tool is None:
+        raise RpcError(INVALID_PARAMS, f"Unknown tool. The tools are: {', '.join(TOOLS)}.")
+    for argument in call.arguments:
+        if argument not in tool.properties:
+            message = f"Unknown argument. The tool accepts: {', '.join(tool.properties)}."
+            raise InvalidRequest("unknown_parameter", message, argument)
+    for argument in tool.required:
+        if argument not in call.arguments:
+            message = f"{argument} is required."
+            raise InvalidRequest("missing_parameter", message, argument)
+    return tool.answer(call)
+
+
+# --- Answers --------------------------------------------------------------------------------
+
+
+def _read(view_class: type[ReadView], call: Call, ids: tuple[str, ...] = (), **more: str) -> Json:
+    """The body that the endpoint returns for the arguments, without URLs.
+
+    It checks the arguments, and finds only what is in the product of the token.
+    """
+    view = view_class()
+    view.product = call.product
+    view.links = LinkBuilder(call.request)
+    texts = {name: _text(name, value) for name, value in call.arguments.items()}
+    path_ids = {name: _id(name, texts.pop(name, "")) for name in ids}
+    view.parameters = more | texts
+    if "workspace_id" in view.PARAMETERS:
+        view.parameters = {"workspace_id": str(_workspace_id(call)), **view.parameters}
+    body: Json = _without_links(view.get(call.request, **path_ids).data)  # type: ignore[arg-type]
+    return body
+
+
+def _text(name: str, value: Any) -> str:
+    """An argument as a query string would have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        separator = parameters.SEPARATOR if name in parameters.REPEATED_PARAMETERS else ","
+        return separator.join(_text("", item) for item in value)
+    if not isinstance(value, str | int | float):
+        raise InvalidRequest("invalid_parameter", f"{name} must be a text or a number.", name)
+    text = str(value)
+    # Not of UTF-8, or not of PostgreSQL.
+    if any(letter == "\0" or "\ud800" <= letter <= "\udfff" for letter in text):
+        raise InvalidRequest("invalid_parameter", f"{name} has an invalid character.", name)
+    return text
+
+
+def _id(name: str, text: str) -> int:
+    number = parameters.id_number({name: text}, name)
+    assert number is not None
+    return number
+
+
+def _without_links(value: Any) -> Any:
+    """The record without URLs, which an assistant cannot open. A next page becomes its cursor."""
+    if isinstance(value, list):
+        return [_without_links(item) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    record = {
+        name: _without_links(item) for name, item in value.items() if not name.startswith("_")
+    }
+    if following := value.get("_links", {}).get("next"):
+        cursor = parse_qs(urlsplit(following).query).get("cursor")
+        record["next_cursor"] = cursor[0] if cursor else None
+    return record
+
+
+def _workspace_id(call: Call) -> int:
+    """The named workspace, or the product's first."""
+    if "workspace_id" in call.arguments:
+        texts = {"workspace_id": _text("workspace_id", call.arguments["workspace_id"])}
+        return parameters.workspace_id(texts)
+    first = queries.workspaces(call.product).order_by("id").values_list("id", flat=True).first()
+    if first is None:
+        raise InvalidRequest("missing_workspace_id", "The product has no workspace.")
+    return first
+
+
+def _find(ranking: Ranking, view_class: type[ReadView], call: Call) -> Json:
+    """The list, or with ``search`` the best matches for any part of a name, an ID, and so on."""
+    arguments = dict(call.arguments)
+    search = arguments.pop("search", None)
+    if "traits" in arguments:
+        arguments["expand"] = "traits"
+    if search is None:
+        return _read(view_class, call._replace(arguments=arguments))
+    if set(arguments) - {"workspace_id"}:
+        message = "Use search alone, or with workspace_id."
+        raise InvalidRequest("invalid_parameter", message, "search")
+    workspace = queries.workspace(call.product, _workspace_id(call))
+    matches = lookup.find(call.product.pk, ranking.scope, _text("search", search))[:MAX_MATCHES]
+    ids = [match.subject_id for match in matches]
+    column = ranking.highest_first.columns[-1]
+    rows = {
+        getattr(row, column): row
+        for row in ranking.rows(workspace).filter(**{f"{column}__in": ids})
+    }
+    build: Any = serializers.account_summary
+    if ranking.scope == "user":
+        build = serializers.user_summary
+    links = LinkBuilder(call.request)
+    records = [build(rows[id], workspace, links) for id in ids if id in rows]
+    return {"data": _without_links(records)}
+
+
+def _movers(call: Call) -> Json:
+    workspace = queries.workspace(call.product, _workspace_id(call), with_counts=True)
+    if workspace.scores is None:
+        return {"rising": [], "falling": []}
+    movers = counts.top_movers(workspace.scores)
+    return {
+        "lookback_days": workspace.scores.lookback_days,
+        **{
+            direction: [
+                {
+                    "id": mover.account.pk,
+                    "tracking_id": mover.account.external_id,
+                    "name": mover.account.name,
+                    "score": mover.score,
+                    "score_change": mover.change,
+                }
+                for mover in getattr(movers, direction)
+            ]
+            for direction in ("rising", "falling")
+        },
+    }
+
+
+# --- Tools ----------------------------------------------------------------------------------
+
+_WORKSPACE: Json = {
+    "workspace_id": {
+        "type": "integer",
+        "description": "The workspace; by default the product's first.",
+    }
+}
+
+
+def _list_arguments(scope: Scope, *lookups: str) -> Json:
+    texts = {name: {"type": "string", "description": f"The exact {name}."} for name in lookups}
+    return {
+        **_WORKSPACE,
+        "search": {
+            "type": "string",
+            "description": "Any part of a name, ID, domain, or email address. Use it alone.",
+        },
+        **texts,
+        "trait": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Names and exact values, such as plan:pro. All must match.",
+        },
+        "segment_id": {"type": "integer", "description": "Only members of this segment."},
+        "min_score": {"type": "number", "description": "Only with at least this score, 0 to 100."},
+        "sort": {
+            "type": "string",
+            "enum": sorting.choices(scope),
+            "description": "- is highest first.",
+        },
+        **_PAGES,
+        "traits": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Traits to show, at most 8.",
+        },
+        "total": {"type": "boolean", "description": "Also count all matches."},
+    }
+
+
+_PAGES: Json = {
+    "limit": {"type": "integer", "description": "Records on a page, by default 20."},
+    "cursor": {"type": "string", "description": "next_cursor of the page before."},
+}
+_INSIGHT: Json = {
+    "insight": {
+        "type": "string",
+        "enum": list(INSIGHT_KINDS),
+        "description": "Only accounts with this insight.",
+    }
+}
+_ACCOUNT_ID: Json = {"account_id": {"type": "integer", "description": "The account's id."}}
+_USER_ID: Json = {"user_id": {"type": "integer", "description": "The user's id."}}
+_SEGMENT_ID: Json = {"segment_id": {"type": "integer", "description": "The segment's id."}}
+
+_TOOLS = [
+    Tool(
+        "list_workspaces",
+        "List workspaces",
+        "The scoring profiles of the product, with their lookback in days and how many users and "
+        "accounts they have. Scores differ between workspaces.",
+        {},
+        (),
+        lambda call: _read(WorkspaceList, call, expand="stats"),
+    ),
+    Tool(
+        "find_accounts",
+        "Find accounts",
+        "Accounts (customers) with their engagement scores from 0 to 100, highest first: all, by "
+        "any part of a name with search, or by filters.",
+        _list_arguments("account", "tracking_id", "name", "domain") | _INSIGHT,
+        (),
+        lambda call: _find(ACCOUNTS, AccountList, call),
+    ),
+    Tool(
+        "find_users",
+        "Find users",
+        "Users (people) with their engagement scores from 0 to 100, highest first: all, by any "
+        "part of a name with search, or by filters.",
+        _list_arguments("user", "tracking_id", "name", "email"),
+        (),
+        lambda call: _find(USERS, UserList, call),
+    ),
+    Tool(
+        "explain_account",
+        "Explain an account's score",
+        "One account: its metrics, insights in words, the events that make its score, its scores "
+        "of the last 90 days, its segments, and its traits.",
+        _WORKSPACE | _ACCOUNT_ID,
+        ("account_id",),
+        lambda call: _read(
+            AccountDetail, call, ("account_id",), expand=",".join(AccountDetail.EXPANSIONS)
+        ),
+    ),
+    Tool(
+        "explain_user",
+        "Explain a user's score",
+        "One user: metrics, the events that make the score, the scores of the last 90 days, "
+        "segments, and traits.",
+        _WORKSPACE | _USER_ID,
+        ("user_id",),
+        lambda call: _read(UserDetail, call, ("user_id",), expand=",".join(UserDetail.EXPANSIONS)),
+    ),
+    Tool(
+        "list_account_users",
+        "List the users of an account",
+        "The users of an account, highest score first.",
+        _WORKSPACE | _ACCOUNT_ID | _PAGES,
+        ("account_id",),
+        lambda call: _read(AccountUsers, call, ("account_id",)),
+    ),
+    Tool(
+        "who_moved",
+        "Who moved",
+        "The accounts whose scores rose and fell most over one lookback.",
+        _WORKSPACE,
+        (),
+        _movers,
+    ),
+    Tool(
+        "list_segments",
+        "List segments",
+        "The segments of a workspace with their rules and numbers of members.",
+        {
+            **_WORKSPACE,
+            "scope": {"type": "string", "enum": ["user", "account"]},
+            **_PAGES,
+        },
+        (),
+        lambda call: _read(SegmentList, call, expand="counts"),
+    ),
+    Tool(
+        "list_segment_members",
+        "List the members of a segment",
+        "The users or accounts in a segment, highest score first.",
+        _WORKSPACE | _SEGMENT_ID | _PAGES,
+        ("segment_id",),
+        lambda call: _read(SegmentMembers, call, ("segment_id",)),
+    ),
+]
+TOOLS: dict[str, Tool] = {tool.name: tool for tool in _TOOLS}

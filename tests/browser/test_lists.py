@@ -1,0 +1,63 @@
+"""The lists of accounts and users, by keyboard and pointer, on a desk and on a phone."""
+
+import pytest
+
+from engagement.admin.lists import histories
+from engagement.models import AccountEngagement, Product, SavedView
+from tests.admin.rows import Rows, an_account, fill
+from tests.browser.browsing import NARROW, Browser
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+
+
+@pytest.fixture
+def rows(acme: Product) -> Rows:
+    rows = fill(acme)
+    an_account(acme, "ember", rows.workspace)
+    AccountEngagement.objects.filter(account__external_id="ember").update(raw=20)
+    return rows
+
+
+def names(browser: Browser) -> list[str]:
+    return [link.text for link in browser.all("#result_list tbody th a")]
+
+
+def test_a_filtered_list_becomes_a_view(as_root: Browser, rows: Rows) -> None:
+    as_root.open("/admin/engagement/account/")
+    assert names(as_root) == ["acme-account name", "ember name"]
+    as_root.follow("Name")
+    as_root.follow("Name")
+    assert names(as_root) == ["ember name", "acme-account name"]
+    as_root.find(".eds-filter summary[data-name=trait]").click()
+    as_root.fill("trait-name", "domain")
+    as_root.fill("trait-value", "ember.example")
+    as_root.press_labelled("Filter")
+    assert names(as_root) == ["ember name"]
+    as_root.find(".eds-views summary").click()
+    as_root.fill("view-name", "Ember only")
+    as_root.press_labelled("Save")
+    assert "The view “Ember only” is saved." in as_root.text
+    assert SavedView.objects.get().filters == {"trait.domain": "ember.example"}
+    as_root.press(".eds-chip")
+    assert len(names(as_root)) == 2 and "changed" in as_root.find(".eds-views").text
+    as_root.follow("All accounts")
+    assert len(names(as_root)) == 2
+    assert as_root.complaints() == []
+
+
+def test_a_list_reads_well_on_a_phone(
+    as_root: Browser, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    as_root.resize(NARROW)
+    # The line of each row is loaded by the script.
+    monkeypatch.setattr(histories, "MAX_COUNTS", 0)
+    as_root.open("/admin/engagement/account/")
+    assert not as_root.is_too_wide()
+    row = as_root.find("#result_list tbody tr")
+    name, score, last_active = (
+        row.find_element("css selector", selector).location["y"]
+        for selector in ("th", ".field-score", ".field-last_active")
+    )
+    assert name < score == last_active
+    as_root.wait_until(lambda: len(as_root.all(".field-history svg")) == 2)
+    assert as_root.complaints() == []

@@ -1,0 +1,101 @@
+"""The accounts that need attention, and how many have each insight."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engagement.models import Account, AccountEngagement, CachedCounts, ScoreSet
+from engagement.segments import counts
+from engagement.segments.attention import ACCOUNTS_PER_KIND, NO_ATTENTION, Attention
+from tests.engagement.history import NOON
+from tests.engagement.rows import TODAY, account, ago
+
+pytestmark = pytest.mark.django_db
+
+SOON = (TODAY + timedelta(days=30)).isoformat()
+
+
+def attention(scores: ScoreSet) -> Attention:
+    return counts.accounts_needing_attention(ScoreSet.objects.get(pk=scores.pk))
+
+
+def named(attention: Attention) -> dict[str, list[str]]:
+    return {
+        kind: [alert.account.external_id for alert in alerts]
+        for kind, alerts in attention.alerts.items()
+    }
+
+
+def stopped(scores: ScoreSet, name: str, seats: Any = None, **numbers: Any) -> AccountEngagement:
+    traits = {"am.tier.number": seats, **numbers.pop("traits", {})}
+    return account(scores, name, last_active_at=ago(20), traits=traits, **numbers)
+
+
+def make_large(scores: ScoreSet) -> None:
+    counts.recount(scores, NOON)
+    CachedCounts.objects.update(seconds=6.0)
+
+
+def test_the_accounts_that_cost_most_come_first(scores: ScoreSet) -> None:
+    stopped(scores, "few points", total_users=5, raw_last_period=5)
+    stopped(scores, "seats as text", seats="9000", total_users=4)
+    stopped(scores, "many users", total_users=6)
+    stopped(scores, "many seats", seats=10)
+    stopped(scores, "most seats", seats=500)
+    stopped(scores, "many points", total_users=5, raw_last_period=9)
+    order = ["most seats", "many seats", "many users", "many points", "few points", "seats as text"]
+    for first in range(len(order)):
+        shown = named(attention(scores))
+        assert shown == {"activity_stopped": order[first : first + ACCOUNTS_PER_KIND]}
+        AccountEngagement.objects.filter(account__external_id=order[first]).delete()
+
+
+def test_an_account_is_named_once_and_counted_for_each_insight(scores: ScoreSet) -> None:
+    scores.account_benchmark_last_period = 100.0
+    scores.save()
+    stopped(scores, "leaving", raw_last_period=100, traits={"am.maintenanceEndDate": SOON})
+    stopped(scores, "asleep")
+    account(scores, "growing", raw=90, raw_last_period=10, first_seen_at=ago(90))
+    account(scores, "young", raw=90, first_seen_at=ago(3))
+    for _ in ("live", "cached"):
+        shown = attention(scores)
+        assert list(shown.counts.items()) == [
+            ("renewal_at_risk", 1),
+            ("activity_stopped", 2),
+            ("new_account", 1),
+            ("trend_up", 1),
+        ]
+        assert named(shown) == {"renewal_at_risk": ["leaving"], "activity_stopped": ["asleep"]}
+        (alert,) = shown.alerts["renewal_at_risk"]
+        assert alert.insight.text == (
+            "The license is up for renewal in 30 days (24 Oct 2026), and the score fell by 90.0 to "
+            "0.0."
+        )
+        make_large(scores)
+
+
+def test_a_cached_alert_that_is_over_is_left_out(scores: ScoreSet) -> None:
+    for name in ("back", "gone", "asleep"):
+        stopped(scores, name)
+    make_large(scores)
+    AccountEngagement.objects.filter(account__external_id="back").update(raw=5)
+    AccountEngagement.objects.filter(account__external_id="gone").delete()
+    Account.objects.filter(external_id="gone").delete()
+    assert named(attention(scores)) == {"activity_stopped": ["asleep"]}
+
+
+def test_the_last_counts_of_a_set_cost_nothing(
+    scores: ScoreSet, django_assert_num_queries: Any
+) -> None:
+    stopped(scores, "asleep")
+    counts.recount(scores, NOON)
+    score_set = ScoreSet.objects.select_related("cached_counts").get(pk=scores.pk)
+    with django_assert_num_queries(0):
+        assert counts.last_insight_counts(score_set) == {"activity_stopped": 1}
+
+
+def test_a_set_without_scores_needs_no_attention(scores: ScoreSet) -> None:
+    ScoreSet.objects.update(scored_day=None)
+    assert attention(scores) == NO_ATTENTION
+    assert counts.last_insight_counts(scores) == {}

@@ -1,0 +1,84 @@
+"""The guides: documents that the service itself serves, with links that lead somewhere."""
+
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from config import guides
+
+
+class Elements(HTMLParser):
+    """All start tags of a page, with their attributes."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, Any]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def values(self, tag: str, name: str) -> list[str]:
+        return [
+            attributes[name]
+            for each, attributes in self.found
+            if each == tag and name in attributes
+        ]
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return {name: guides.render_guide(name).html for name in guides.NAMES}
+
+
+def test_each_guide_is_served_under_the_strict_policy(client: Client) -> None:
+    assert client.get("/docs/guides/")["Location"] == "/docs/guides/sending-data"
+    response = client.get("/docs/guides/sending-data")
+    html = response.content.decode()
+    assert response.status_code == 200 and html.count("<h1>") == 1
+    assert "'unsafe-inline'" not in response["Content-Security-Policy"]
+    assert "<style" not in html and " style=" not in html and " onclick=" not in html
+    assert 'aria-current="page">Sending data</a>' in html
+    for name in ("decisions", "promises", "../README", "nothing", "sending-data.md"):
+        assert client.get(f"/docs/guides/{name}").status_code == 404
+    assert client.post("/docs/guides/admin").status_code == 405
+
+
+def test_links_lead_to_guides_and_to_headings_that_exist(pages: dict[str, str]) -> None:
+    elements = {name: Elements(html) for name, html in pages.items()}
+    anchors = {
+        name: {attributes["id"] for _, attributes in each.found if "id" in attributes}
+        for name, each in elements.items()
+    }
+    for name, each in elements.items():
+        assert not each.values("img", "src")
+        for href in each.values("a", "href"):
+            if href.startswith(("https://", "http://")):
+                continue
+            path, _, anchor = href.partition("#")
+            guide = path.removeprefix("/docs/guides/") if path else name
+            assert guide in pages or path in ("/docs", "/admin/"), (name, href)
+            assert not anchor or anchor in anchors[guide], (name, href)
+
+
+def test_code_can_be_copied_and_tables_scroll(pages: dict[str, str]) -> None:
+    html = pages["sending-data"]
+    assert html.count("data-copy") == html.count("<pre") > 5
+    assert (
+        html.count('<div class="eds-guide-table" tabindex="0"><table>') == html.count("<table>") > 1
+    )
+
+
+def test_html_in_a_document_is_text(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "# T\n\n<script>alert(1)</script> [x](javascript:alert(1)) <b onclick=x>\n"
+    (tmp_path / "hostile.md").write_text(text)
+    monkeypatch.setattr(guides, "FOLDER", tmp_path)
+    html = guides.render_guide.__wrapped__("hostile").html
+    assert "<script" not in html and "<b " not in html and 'href="javascript' not in html
+
+
+def test_pages_link_to_the_guides(client: Client) -> None:
+    assert re.search(r'<a href="/docs/guides/">Guides</a>', client.get("/docs").content.decode())
