@@ -21,6 +21,7 @@ from engagement.core.fields import DecryptionError
 from engagement.models import Product
 from notifications import verification
 from notifications.admin.forms import DestinationForm
+from notifications.admin.place import requested_product
 from notifications.delivery import outcomes, signing
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.texts import describe_subscription
@@ -103,7 +104,7 @@ class DestinationAdmin(PageAdmin):
             "admin/notifications/choose_destination.html",
             "Add destination",
             products=products,
-            chosen=request.GET.get("product") or request.GET.get("product__id__exact"),
+            chosen=requested_product(request),
             kinds=[(kind, label) for kind, label in Kind.choices if _is_offered(kind)],
         )
 

@@ -13,6 +13,7 @@ from engagement.admin.pages import PageAdmin
 from engagement.admin.scoping import ProductFilter
 from engagement.models import Workspace
 from notifications.admin.forms import SubscriptionForm
+from notifications.admin.place import requested_product
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.texts import describe_subscription
 from notifications.triggers import TRIGGERS, Trigger
@@ -88,9 +89,9 @@ class SubscriptionAdmin(PageAdmin):
         field = Subscription._meta.get_field("workspace")
         choices: Any = self.formfield_for_foreignkey(field, request)
         workspaces: QuerySet[Workspace] = choices.queryset.select_related("product")
-        product = request.GET.get("product", "")
-        if product.isdecimal():
-            workspaces = workspaces.filter(product=int(product))
+        product = requested_product(request)
+        if product is not None:
+            workspaces = workspaces.filter(product=product)
         return self.render_page(
             request,
             "admin/notifications/choose_subscription.html",

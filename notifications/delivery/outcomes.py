@@ -21,6 +21,8 @@ MAX_MESSAGE_BACKOFF = timedelta(minutes=15)
 JITTER = 0.25
 # After failing for this long, a message is given up and a destination is paused.
 GIVE_UP_AFTER = timedelta(hours=24)
+# A receiver that answers at once may refuse this many messages in a row before it is put off.
+MAX_REFUSALS = 3
 # The receiver says that it will never take a webhook again.
 GONE = 410
 
@@ -35,7 +37,7 @@ def record(
     now: datetime,
 ) -> bool:
     """Record what became of an attempt, in one transaction. Returns whether to continue with the
-    destination's next message."""
+    destination's next message at once."""
     with transaction.atomic():
         own = Destination.objects.select_for_update(no_key=True)
         locked = own.filter(pk=destination.pk, lease=lease).first()
@@ -53,7 +55,7 @@ def record(
             _clear_failures(locked)
         else:
             _note_failure(locked, result, now)
-    return result.is_delivered
+    return locked.retry_at is None
 
 
 def log_attempt(messages: Sequence[OutboxMessage], result: Result, now: datetime) -> None:
@@ -125,14 +127,21 @@ def _clear_failures(destination: Destination) -> None:
 def _note_failure(destination: Destination, result: Result, now: datetime) -> None:
     destination.failures += 1
     destination.failing_since = destination.failing_since or now
-    asked = timedelta(seconds=result.retry_after or 0)
-    destination.retry_at = now + max(backoff(destination.failures), min(asked, MAX_BACKOFF))
+    if _is_put_off(destination, result):
+        asked = timedelta(seconds=result.retry_after or 0)
+        destination.retry_at = now + max(backoff(destination.failures), min(asked, MAX_BACKOFF))
     if result.status == GONE:
         _pause(destination, "The receiver answered 410: it no longer wants these messages.")
     elif now >= destination.failing_since + GIVE_UP_AFTER:
         _pause(destination, f"Every attempt has failed for 24 hours. {describe(result)}")
     fields = ["failures", "failing_since", "retry_at", "state", "pause_reason"]
     destination.save(update_fields=fields)
+
+
+def _is_put_off(destination: Destination, result: Result) -> bool:
+    """Whether all messages of the destination wait, and not only those that failed."""
+    has_answered = result.status not in (None, GONE) and result.retry_after is None
+    return not has_answered or destination.failures >= MAX_REFUSALS
 
 
 def _pause(destination: Destination, reason: str) -> None:

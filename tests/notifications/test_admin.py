@@ -129,6 +129,10 @@ def test_a_new_address_must_be_verified_again(
 
 
 def test_a_subscription_is_added_in_two_steps(member: Client, rows: Rows) -> None:
+    filters = {"_changelist_filters": f"product__id__exact={rows.product.pk}"}
+    assert "Acme · Default" in html(member, url("subscription", "add"), **filters)
+    elsewhere = {"_changelist_filters": "product__id__exact=0"}
+    assert "Acme · Default" not in html(member, url("subscription", "add"), **elsewhere)
     page = html(member, url("subscription", "add"))
     assert "Tell when" in page and "Enters a segment" in page
     chosen = {"trigger": "segment_left", "workspace": rows.workspace.pk}

@@ -75,7 +75,9 @@ def test_a_failure_is_retried_with_the_same_id_until_it_works(
         assert reload(destination).failures == attempt
         # Not before its time.
         assert deliver(clock) == {}
-        clock.now = max(reload(destination).retry_at, refreshed(message).next_attempt_at)  # type: ignore[type-var,assignment]
+        clock.now = max(
+            reload(destination).retry_at or clock.now, refreshed(message).next_attempt_at
+        )
     receiver.answer = lambda received: 200
     assert deliver(clock) == {Outcome.DELIVERED: 1}
     assert {received.id for received in receiver.received} == {message.message_id}
@@ -272,3 +274,18 @@ def test_a_destination_becomes_active_when_it_accepts_a_signed_test(
 def test_the_deadline_covers_everything(dripping: str, receiver: Receiver) -> None:
     result = requests.send_now(requests.PostRequest(dripping, b"{}", {}), seconds=0.3)
     assert result.outcome == Outcome.TIMEOUT
+
+
+def test_a_receiver_that_refuses_now_and_then_still_gets_the_others_at_once(
+    acme: Product, receiver: Receiver, clock: Clock
+) -> None:
+    destination = a_destination(acme, receiver.url)
+    for number in range(20):
+        a_message(destination, clock, f"{number}")
+    receiver.answer = lambda received: 503 if received.data["text"].endswith("5") else 200
+    assert deliver(clock) == {Outcome.DELIVERED: 18, Outcome.REFUSED: 2}
+    # But a receiver that asks for a pause gets it.
+    a_message(destination, clock, "more")
+    receiver.answer = lambda received: (429, {"Retry-After": "600"})
+    assert deliver(clock) == {Outcome.REFUSED: 1}
+    assert reload(destination).retry_at == clock.now + timedelta(minutes=10)
