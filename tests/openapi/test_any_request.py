@@ -80,7 +80,9 @@ def test_sending(case: Case[Any], one_connection: None, no_inbox: None) -> None:
 @FIXED
 def test_reading(case: Case[Any], filled: Workspace, acme_token: str) -> None:
     use_existing_ids(case, filled)
-    case.call_and_validate(checks=CHECKS, headers={"Authorization": f"Bearer {acme_token}"})
+    # Schemathesis does not decompress what a WSGI application returns.
+    headers = {"Authorization": f"Bearer {acme_token}", "Accept-Encoding": "identity"}
+    case.call_and_validate(checks=CHECKS, headers=headers)
 
 
 def use_existing_ids(case: Case[Any], filled: Workspace) -> None:
