@@ -7,15 +7,16 @@ database, so the response is one that the primary could have given a moment earl
 
 import logging
 from collections.abc import Callable
-from typing import LiteralString
+from typing import LiteralString, TypeVar
 
 from django.db import Error, ProgrammingError, connection, connections
-from rest_framework.response import Response
 
 from engagement.database import retries, routing, sql
 from readapi.errors import ReplicaUnavailable, is_connection_error
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # The entry of DATABASES.
 ALIAS = "replica"
@@ -25,27 +26,27 @@ def is_configured() -> bool:
     return ALIAS in connections
 
 
-def read_from_replica(build_response: Callable[[], Response]) -> Response:
-    """The result of *build_response*, which only reads. Raises ReplicaUnavailable.
+def read_from_replica(read: Callable[[], T]) -> T:
+    """The result of *read*, which only reads. Raises ReplicaUnavailable.
 
     A replica that applies a change may cancel statements that still read the old state. A retry
     could be canceled again, so the primary serves that request.
     """
     if not is_configured():
-        return build_response()
+        return read()
     try:
         verify_replica()
         # Return the primary's connection to its pool while this request waits for the replica.
         connection.close_if_unusable_or_obsolete()
         with routing.read_from(ALIAS):
-            return build_response()
+            return read()
     except Error as error:
         if is_connection_error(error):
             raise ReplicaUnavailable(type(error).__name__) from error
         if not retries.is_conflict(error):
             raise
     logger.info("The replica canceled a statement to apply a change; the primary serves it.")
-    return build_response()
+    return read()
 
 
 # Every copy of this service's database has this time, and no other database does.

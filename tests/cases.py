@@ -64,7 +64,7 @@ def leaves_no_rows(test: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(test)
     def in_savepoint(*args: P.args, **kwargs: P.kwargs) -> None:
-        savepoint = transaction.atomic()
+        savepoint: Any = transaction.atomic()
         # As the block around the whole test, it is no obstacle for a durable block of the service.
         savepoint._from_testcase = True
         with savepoint:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.utils import timezone
@@ -46,7 +46,7 @@ class McpView(JsonView):
     throttle_classes = [TokenRateThrottle]
     schema = None
     # What only other apps know. Set where the view is routed.
-    report_health: ClassVar[Callable[[Product, datetime], Json] | None] = None
+    report_health: Callable[[Product, datetime], Json] | None = None
 
     def post(self, request: Request) -> Response:
         if not _is_own_origin(request):

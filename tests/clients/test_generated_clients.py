@@ -102,7 +102,7 @@ def test_a_python_client(
     generate = [sys.executable, "-m", "openapi_python_client", "generate"]
     options = ["--meta=none", "--output-path=generated_client", "--fail-on-warning"]
     run(*generate, "--path", description, *options, folder=tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))  # type: ignore[no-untyped-call]
+    monkeypatch.syspath_prepend(str(tmp_path))
     with import_module("generated_client").AuthenticatedClient(
         base_url=service.address, token=service.read_token
     ) as client:

@@ -23,8 +23,12 @@ def scored(service: Service, prefix: str) -> str:
     for event in ("Report exported", "Report shared"):
         message = {"userId": user, "event": event}
         requests.post(f"{service.address}/v2/track", json=message, headers=headers, timeout=10)
-    message = {"userId": user, "groupId": f"{prefix}initech", "traits": {"name": "Ada Lovelace"}}
-    requests.post(f"{service.address}/v2/identify", json=message, headers=headers, timeout=10)
+    identify: dict[str, Any] = {
+        "userId": user,
+        "groupId": f"{prefix}initech",
+        "traits": {"name": "Ada Lovelace"},
+    }
+    requests.post(f"{service.address}/v2/identify", json=identify, headers=headers, timeout=10)
     service.read_counted("user", user, {"Report exported": 1, "Report shared": 1})
     return user
 
@@ -42,12 +46,12 @@ async def use(service: Service, user: str) -> dict[str, Any]:
         health = await client.call_tool("get_health", {})
         wrong = await client.call_tool("explain_user", {"user_id": 0})
         return {
-            "server": client.server_info.name,
+            "server": client.server_info and client.server_info.name,
             "tools": {tool.name for tool in listed.tools},
             "name": row["name"],
             "events": {event["name"] for event in _content(explained)["data"]["events"]},
             "recorded": _content(health)["ingestion"]["recorded"],
-            "error": wrong.is_error and wrong.content[0].text,
+            "error": wrong.is_error and getattr(wrong.content[0], "text", None),
         }
 
 

@@ -12,6 +12,7 @@ from engagement.core import credentials
 from engagement.models import Product
 from ingestion import refused, retention
 from ingestion.drain import processing
+from ingestion.errors import IngestionError
 from ingestion.log import newest, search, status
 from ingestion.log.newest import Outcome
 from ingestion.models import (
@@ -125,7 +126,7 @@ def test_a_flood_of_refused_requests_is_counted_and_takes_bounded_room(
 
 
 def test_many_keys_take_bounded_memory(collector: refused.Collector, acme: Product) -> None:
-    error = refused.IngestionError(400, "invalid_json", "No.")
+    error = IngestionError(400, "invalid_json", "No.")
     for number in range(refused.MAX_KEYS * 3):
         at = timezone.now()
         collector.add(refused.describe(error, f"key {number}", "/v2/track", {}, at))

@@ -12,7 +12,7 @@ from django.db import connection, transaction
 
 from engagement import changes
 from engagement.database import locks
-from engagement.models import Product, ScoreSet, SubjectChange, Workspace
+from engagement.models import ChangeStamp, Product, ScoreSet, SubjectChange, Workspace
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import erase_forgotten, forget
 from engagement.rescoring import sets
@@ -290,7 +290,7 @@ def test_a_token_of_a_later_database_starts_again(acme_reads: Reads, acme: Produ
     workspace = fill(acme)
     mirror = Mirror(acme_reads, workspace, "accounts", limit=5)
     mirror.read()
-    changes.ChangeStamp.objects.update(stamp=0)
+    ChangeStamp.objects.update(stamp=0)
     response = acme_reads(mirror.address)
     assert response.status_code == 400
     assert "changed_since=start" in response.json()["error"]["message"]

@@ -142,7 +142,7 @@ def test_each_tool_only_reads_and_describes_its_arguments(acme_token: str) -> No
 
 @pytest.mark.parametrize("version", [*PROTOCOL_VERSIONS, "1999-01-01", None])
 def test_the_handshake_agrees_on_a_version(version: str | None, acme_token: str) -> None:
-    params = {"protocolVersion": version, "capabilities": {}, "clientInfo": {}}
+    params: dict[str, Any] = {"protocolVersion": version, "capabilities": {}, "clientInfo": {}}
     message = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     result = send(acme_token, message).json()["result"]
     agreed = version if version in PROTOCOL_VERSIONS else PROTOCOL_VERSIONS[0]

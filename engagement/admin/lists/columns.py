@@ -21,7 +21,7 @@ from engagement.admin.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 from engagement.orders.columns import RENEWAL_TRAIT, TRAIT_PREFIX
-from engagement.scopes import SubjectKind, get_kind
+from engagement.scopes import SubjectKind
 from engagement.scores.metrics import compute_scores
 
 TIER_TRAIT = "am.tier"
@@ -337,7 +337,7 @@ _COLUMNS = {column.name: column for column in _ALL}
 
 def export_heads(columns: Sequence[ListColumn], scope: Scope) -> list[str]:
     heads = [head for column in columns for head in column.heads]
-    detail = get_kind(scope) and ("email" if scope == "user" else "domain")
+    detail = "email" if scope == "user" else "domain"
     return [detail if head == "detail" else head for head in heads]
 
 

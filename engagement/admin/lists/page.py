@@ -314,7 +314,7 @@ def _pages(state: ListState, listing: Listing) -> list[PageLink]:
     return [
         PageLink(
             str(number),
-            state.query(page=number) if number != Paginator.ELLIPSIS else "",
+            state.query(page=number) if isinstance(number, int) else "",
             number == state.page,
         )
         for number in numbers
