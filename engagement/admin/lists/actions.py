@@ -1,6 +1,8 @@
 """What a list does besides showing a page: export, save a view, delete one."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
+from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, QueryDict, StreamingHttpResponse
@@ -13,7 +15,7 @@ from engagement.admin.lists.csv_file import csv_response
 from engagement.admin.lists.histories import recent_scores
 from engagement.admin.lists.lines import line
 from engagement.admin.lists.page import INVALID_ADDRESS, SubjectList
-from engagement.admin.lists.state import GoTo, InvalidAddress, ListState, parse_state
+from engagement.admin.lists.state import GoTo, InvalidAddress, ListState, is_id, parse_state
 from engagement.admin.scoping import request_access, visible_products
 from engagement.metric_names import Scope
 from engagement.models import Workspace
@@ -25,7 +27,7 @@ def export_list(page: SubjectList) -> StreamingHttpResponse:
     segment = page.segment(page.segments())
     query = page.query(segment)
     columns = page.columns()
-    lines = iter(())
+    lines: Iterator[list[Any]] = iter(())
     if query is not None:
         context = RowContext(query.score_set, query.kind, page.now)
         lines = (export_values(columns, row, context) for row in query.all_rows())
@@ -75,8 +77,8 @@ def save_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
 def delete_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
     """Delete the posted view; return where the list is then."""
     pk = request.POST.get("view", "")
-    rows = views.visible_views(request, scope).filter(pk=pk if pk.isdecimal() else None)
-    view = rows.first()
+    visible = views.visible_views(request, scope)
+    view = visible.filter(pk=int(pk)).first() if is_id(pk) else None
     if view is None:
         raise Http404
     if not views.may_edit(request, view):
@@ -93,7 +95,7 @@ def _posted_list(request: HttpRequest, scope: Scope) -> tuple[ListState, Workspa
     except InvalidAddress as error:
         raise GoTo("", INVALID_ADDRESS) from error
     visible = Workspace.objects.filter(product__in=visible_products(request.user))
-    workspace = visible.filter(pk=state.workspace_id).first()
+    workspace = visible.filter(pk=state.workspace_id or 0).first()
     if workspace is None:
         raise Http404
     return state, workspace

@@ -21,7 +21,7 @@ from engagement.admin.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 from engagement.orders.columns import RENEWAL_TRAIT, TRAIT_PREFIX
-from engagement.scopes import SubjectKind, get_kind
+from engagement.scopes import SubjectKind
 from engagement.scores.metrics import compute_scores
 
 TIER_TRAIT = "am.tier"
@@ -32,7 +32,7 @@ VALUE_CHARACTERS_SHOWN = 80
 @dataclass(frozen=True)
 class RowContext:
     """What the cells of all rows need. *histories* has the scores of the last days by subject id,
-    except for subjects with so many counts that their lines are loaded later. *back* is the query
+    except for subjects with too many counts, whose lines are loaded later. *back* is the query
     of the list, for the way back from a row's page."""
 
     score_set: ScoreSet
@@ -337,7 +337,7 @@ _COLUMNS = {column.name: column for column in _ALL}
 
 def export_heads(columns: Sequence[ListColumn], scope: Scope) -> list[str]:
     heads = [head for column in columns for head in column.heads]
-    detail = get_kind(scope) and ("email" if scope == "user" else "domain")
+    detail = "email" if scope == "user" else "domain"
     return [detail if head == "detail" else head for head in heads]
 
 
