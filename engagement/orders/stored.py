@@ -37,7 +37,7 @@ MIN_INTERVAL = timedelta(minutes=2)
 # How long an order is kept fresh after its last use, and how old an unused one may become.
 FRESH_AFTER_USE = timedelta(days=2)
 UNUSED_INTERVAL = timedelta(days=1)
-# An order by a trait is deleted when nobody has used it for so long.
+# An order by a trait is deleted when nobody has used it for this time.
 TRAIT_RETENTION = timedelta(days=7)
 MAX_TRAIT_ORDERS = 20
 

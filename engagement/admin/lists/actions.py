@@ -77,8 +77,8 @@ def save_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
 def delete_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
     """Delete the posted view; return where the list is then."""
     pk = request.POST.get("view", "")
-    rows = views.visible_views(request, scope).filter(pk=int(pk) if is_id(pk) else 0)
-    view = rows.first()
+    visible = views.visible_views(request, scope)
+    view = visible.filter(pk=int(pk)).first() if is_id(pk) else None
     if view is None:
         raise Http404
     if not views.may_edit(request, view):

@@ -32,7 +32,7 @@ VALUE_CHARACTERS_SHOWN = 80
 @dataclass(frozen=True)
 class RowContext:
     """What the cells of all rows need. *histories* has the scores of the last days by subject id,
-    except for subjects with so many counts that their lines are loaded later. *back* is the query
+    except for subjects with too many counts, whose lines are loaded later. *back* is the query
     of the list, for the way back from a row's page."""
 
     score_set: ScoreSet

@@ -22,6 +22,7 @@ from engagement.admin.lists.state import (
     GoTo,
     InvalidAddress,
     ListState,
+    is_id,
     parse_state,
 )
 from engagement.admin.scoping import request_access, visible_products
@@ -126,7 +127,7 @@ def _apply_forms(request: HttpRequest) -> None:
 
 def _requested_view(request: HttpRequest, scope: Scope, state: ListState) -> SavedView | None:
     """The view that the address names and nothing else. Raises Http404 for one of others."""
-    if not state.view.isdecimal():
+    if not is_id(state.view):
         return None
     view = views.visible_views(request, scope).filter(pk=state.view).first()
     if view is None:
@@ -156,7 +157,7 @@ def _find_place(request: HttpRequest) -> tuple[Product, Workspace | None]:
         return workspace.product, workspace
     products = visible_products(request.user)
     if requested := request.GET.get("product__id__exact"):
-        products = products.filter(pk=requested) if requested.isdecimal() else products.none()
+        products = products.filter(pk=requested) if is_id(requested) else products.none()
     product = products.first()
     if product is None:
         raise Http404
@@ -311,6 +312,7 @@ def _pages(state: ListState, listing: Listing) -> list[PageLink]:
     numbers = Paginator(range(listing.page_count), 1).get_elided_page_range(
         min(state.page, listing.page_count), on_each_side=2, on_ends=1
     )
+    # A gap is a text.
     return [
         PageLink(
             str(number),
