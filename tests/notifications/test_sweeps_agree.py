@@ -55,8 +55,8 @@ def condition(least: int) -> list[dict[str, Any]]:
     return [{"kind": "metric", "metric": "raw_score", "operator": "at_least", "value": least}]
 
 
-@settings(max_examples=12, deadline=None)
-@given(st.lists(steps, min_size=3, max_size=7), st.integers(1, 3))
+@settings(max_examples=5, deadline=None)
+@given(st.lists(steps, min_size=3, max_size=5), st.integers(1, 3))
 def test_all_changes_are_told_and_no_others(story: list[Any], rows_per_step: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(changes, "ROWS_PER_STEP", rows_per_step)
