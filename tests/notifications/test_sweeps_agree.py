@@ -114,6 +114,8 @@ def by_step(told: list[tuple[str, str]]) -> dict[str, int]:
 def edit_rule(segment: Segment, least: int) -> None:
     segment.conditions = condition(least)
     segment.save()
+    # As of now: a changed weight has replaced the score set since.
+    segment.workspace.refresh_from_db()
     counts.invalidate([segment.workspace.scores_id] if segment.workspace.scores_id else [])
 
 
