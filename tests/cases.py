@@ -66,7 +66,7 @@ def leaves_no_rows(test: Callable[P, None]) -> Callable[P, None]:
     def in_savepoint(*args: P.args, **kwargs: P.kwargs) -> None:
         savepoint: Any = transaction.atomic()
         # As the block around the whole test, it is no obstacle for a durable block of the service.
-        savepoint._from_testcase = True  # type: ignore[attr-defined]
+        savepoint._from_testcase = True
         with savepoint:
             test(*args, **kwargs)
             transaction.set_rollback(True)
