@@ -187,6 +187,14 @@ def test_a_new_service_has_every_metric_at_zero(monitor: Client) -> None:
         "eds_license_sync_seconds_count",
         "eds_license_sync_seconds_sum",
         "eds_license_connections",
+        "eds_notification_sweep_seconds_count",
+        "eds_notification_sweep_seconds_sum",
+        "eds_notification_delivery_seconds_count",
+        "eds_notification_delivery_seconds_sum",
+        "eds_notifications_waiting",
+        "eds_notifications_oldest_seconds",
+        "eds_notification_attempts_total",
+        "eds_notification_destinations",
     }
 
 

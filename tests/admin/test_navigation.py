@@ -20,6 +20,7 @@ SECTIONS = [
     "Segments",
     "Events and weights",
     "Ingestion",
+    "Notifications",
     "Settings",
 ]
 
@@ -57,6 +58,9 @@ def section_of(rows: Rows) -> dict[str, str]:
         "ingestion_ingestionkey": "Settings",
         "readapi_apitoken": "Settings",
         "marketplace_connection": "Settings",
+        "notifications_subscription": "Notifications",
+        "notifications_destination": "Notifications",
+        "notifications_outboxmessage": "Notifications",
     }
     return {name: own.get(name, "Ingestion") for name, _ in rows.pages()}
 

@@ -55,6 +55,7 @@ VIEWS = {
     "add": For.MANAGERS,
     "delete": For.MANAGERS,
 }
+SUBJECT_LISTS = ("engagement_user_changelist", "engagement_account_changelist")
 OWN_VIEWS = {
     "engagement_product_delete_all": For.SUPERUSERS,
     "engagement_product_add": For.SUPERUSERS,
@@ -167,6 +168,9 @@ def addresses(rows: Rows) -> list[Address]:
             model = next(one for one in known if name.startswith(f"{one}_"))
             arguments = [known[model]]
         url = reverse(f"admin:{name}", args=arguments)
+        if name.endswith("_export") or name in SUBJECT_LISTS:
+            # Without a workspace they lead to the first one.
+            url += f"?workspace={rows.workspace.pk}"
         found.append(Address(name, url, whom(name), of_a_row))
     return found
 
@@ -252,7 +256,9 @@ def test_superusers_may_open_every_page(rows: Rows, root: Client) -> None:
             "app_list",
         ):
             code = status(root, "get", address.url)
-            assert code == (403 if address.name == "autocomplete" else 200), address
+            is_for_posts = address.name.endswith(("_save_view", "_delete_view"))
+            expected = 403 if address.name == "autocomplete" else 405 if is_for_posts else 200
+            assert code == expected, address
             opened += 1
     assert opened > 30
 

@@ -194,10 +194,11 @@ def test_a_page_shows_a_bounded_number_of_traits_and_cuts_long_values(
 
 def test_an_account_page_says_what_is_worth_knowing(root: Client, acme_rows: Rows) -> None:
     account = acme_rows.account
-    account.traits = {"am.tier.number": 100}
+    renewal = (NOON + timedelta(days=30)).date().isoformat()
+    account.traits = {"am.tier.number": 100, "am.maintenanceEndDate": renewal}
     account.save(update_fields=["traits"])
     html = root.get(account_page(acme_rows)).content.decode()
-    assert '<li class="warning">Only 2 of 100 licensed seats are active' in html
+    assert '<li class="notice">Only 2 of 100 licensed seats are active' in html
     assert "eds-insights" not in root.get(user_page(acme_rows)).content.decode()
 
 

@@ -36,7 +36,7 @@ from engagement.traits import Source
 from ingestion.bulk import exporting
 from ingestion.doors import lines
 from tests.bulk.lines import Folder, import_bytes, json_lines
-from tests.cases import examples, leaves_no_rows
+from tests.cases import examples
 from tests.engagement.history import (
     NOON,
     alias,
@@ -224,7 +224,6 @@ def nothing_else(db: None) -> Iterator[None]:
 
 @given(st.lists(said, max_size=12), st.lists(said, max_size=4), st.integers(-31, 0))
 @examples(12)
-@leaves_no_rows
 def test_any_messages_come_out_the_same(
     nothing_else: None,
     told: list[tuple[Message, Source]],

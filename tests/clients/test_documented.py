@@ -100,6 +100,9 @@ def test_a_snippet_does_what_it_says(
 ) -> None:
     ada, initech = f"{prefix}ada", f"{prefix}initech"
     with at_work(snippet, snippet.for_service(service, prefix), tmp_path, request):
+        if "/validate/" in snippet.code:
+            # It records nothing, and curl shows the response.
+            return
         if "identify" not in snippet.code:
             # Nobody has identified its user here.
             service.until_events(prefix, 1)

@@ -205,7 +205,7 @@ def test_a_line_about_no_request_that_has_an_id_says_nothing_of_one(
 def test_a_fault_of_the_read_api_names_its_request(
     acme_token: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise RuntimeError
 
     monkeypatch.setattr(queries, "workspace", fail)
@@ -224,7 +224,7 @@ def test_a_fault_that_nobody_named_gets_an_id_that_leads_from_the_answer_to_the_
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(queries, "workspace", fail)
