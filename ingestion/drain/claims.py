@@ -7,6 +7,7 @@ quarantined.
 """
 
 import logging
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import LiteralString, NamedTuple
@@ -31,6 +32,7 @@ CLAIM_GRACE_SECONDS = 2.0
 # shorter, because waiting is not the batch's fault.
 STATEMENT_TIMEOUT_SECONDS = 60
 LOCK_TIMEOUT_SECONDS = 30
+LOCK_TRIES, LOCK_PAUSE_SECONDS = 100, 0.01
 WORKER_DIED_ERROR = (
     f"The worker did not survive this message in {MAX_SINGLE_ATTEMPTS} attempts: each time its "
     "process was killed or ran out of time. Look for the cause in the workers' log, then retry."
@@ -105,6 +107,9 @@ _LOCK: LiteralString = """
     FROM ingestion_claimedbatch WHERE id = %(id)s AND attempts = %(attempts)s
     FOR UPDATE SKIP LOCKED
 """
+_IS_OURS: LiteralString = """
+    SELECT FROM ingestion_claimedbatch WHERE id = %(id)s AND attempts = %(attempts)s
+"""
 _DELETE: LiteralString = """
     DELETE FROM ingestion_claimedbatch WHERE id = %(id)s AND attempts = %(attempts)s
 """
@@ -116,7 +121,15 @@ def try_lock(claim: Claim) -> bool:
     Also sets timeouts for the transaction's statements.
     """
     limits = {"statement": f"{STATEMENT_TIMEOUT_SECONDS}s", "lock": f"{LOCK_TIMEOUT_SECONDS}s"}
-    return bool(sql.fetch(_LOCK, {"id": claim.id, "attempts": claim.attempts, **limits}))
+    key = {"id": claim.id, "attempts": claim.attempts}
+    for _ in range(LOCK_TRIES):
+        if sql.fetch(_LOCK, {**key, **limits}):
+            return True
+        if not sql.fetch(_IS_OURS, key):
+            return False
+        # Another worker that looked for unfinished batches holds the row for a moment.
+        time.sleep(LOCK_PAUSE_SECONDS)
+    return False
 
 
 def delete_claim(claim: Claim) -> bool:
