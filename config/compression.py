@@ -20,15 +20,12 @@ from whitenoise.middleware import WhiteNoiseMiddleware
 from whitenoise.responders import StaticFile
 
 from engagement.core.page_secrets import shows_secret
+from readapi.transfer import accepts_gzip
 
 FILE_LEVEL = 9
 FILES = ("text/", "application/json", "application/javascript", "image/svg+xml")
 # Downloads are sent while they are built.
 PAGES = ("text/html", "application/json")
-
-
-def accepts_gzip(request: HttpRequest) -> bool:
-    return "gzip" in request.META.get("HTTP_ACCEPT_ENCODING", "")
 
 
 class PageCompressionMiddleware(GZipMiddleware):
@@ -53,7 +50,7 @@ class StaticFilesMiddleware(WhiteNoiseMiddleware):  # type: ignore[misc]  # it h
         if static_file is None:
             response: HttpResponseBase = super().__call__(request)
             return response
-        if request.method == "GET" and accepts_gzip(request):
+        if request.method == "GET" and accepts_gzip(request.META):
             head = static_file.get_response("HEAD", request.META)
             headers = dict(head.headers)
             if head.status == HTTPStatus.OK and _is_compressible(headers):

@@ -29,7 +29,7 @@ def prepare(request_headers: Mapping[str, Any], response: HttpResponse) -> HttpR
         response.headers["ETag"] = etag
         if _has(etag, request_headers.get("HTTP_IF_NONE_MATCH", "")):
             return _not_modified(response)
-    if len(content) >= MIN_COMPRESSED_BYTES and _accepts_gzip(request_headers):
+    if len(content) >= MIN_COMPRESSED_BYTES and accepts_gzip(request_headers):
         response.content = gzip.compress(content, COMPRESSION_LEVEL, mtime=0)
         response.headers["Content-Encoding"] = "gzip"
     return response
@@ -44,7 +44,7 @@ def _not_modified(response: HttpResponse) -> HttpResponse:
     return HttpResponseNotModified(headers=headers)
 
 
-def _accepts_gzip(request_headers: Mapping[str, Any]) -> bool:
+def accepts_gzip(request_headers: Mapping[str, Any]) -> bool:
     """Whether Accept-Encoding names gzip. ``gzip;q=0`` means: not gzip."""
     for coding in request_headers.get("HTTP_ACCEPT_ENCODING", "").split(","):
         name, _, quality = coding.partition(";")
