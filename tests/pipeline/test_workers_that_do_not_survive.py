@@ -18,7 +18,16 @@ from ingestion.drain.claims import BatchClaimer
 from ingestion.models import ClaimedBatch, QuarantinedMessage
 from tests.engagement.history import NOON, track
 from tests.pipeline.test_interruptions_are_no_message_fault import raise_in_database
-from tests.pipeline.waiting import at_once, counts, drain, quarantined, wait, waiting
+from tests.pipeline.waiting import (
+    Eventually,
+    at_once,
+    counts,
+    drain,
+    quarantined,
+    somebody_else,
+    wait,
+    waiting,
+)
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -191,6 +200,20 @@ def test_a_worker_whose_batch_was_taken_over_does_nothing(acme: Product, acme_ke
     assert late is not None
     assert drain().messages == 5
     assert processing.process_batch(late, NOON) == 0
+    assert counts(acme) == {("ada", "opened"): 5}
+
+
+def test_a_look_at_a_claim_takes_it_from_nobody(acme: Product, acme_key: str) -> None:
+    """A search for unfinished batches may lock a claim that a worker has just taken."""
+    wait(acme_key, *[track("ada")] * 5)
+    claim = BatchClaimer().claim_next(NOON, 10)
+    assert claim is not None
+    with somebody_else() as searcher:
+        with searcher.transaction():
+            searcher.execute("SELECT FROM ingestion_claimedbatch FOR UPDATE")
+            work = Eventually(lambda: processing.process_batch(claim, NOON))
+            time.sleep(0.3)
+        assert work.result() == 5
     assert counts(acme) == {("ada", "opened"): 5}
 
 
