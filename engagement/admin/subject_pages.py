@@ -1,6 +1,6 @@
 """A user's or account's scores and metrics in one workspace, as text for their page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -146,19 +146,21 @@ def score_summary(
         more_events=max(0, len(events) - MAX_EVENTS_LISTED),
         metrics=[
             ("Last active", _last_active(subject_metrics, now)),
-            *(
-                (METRICS[name].label, text)
-                for name, text in metric_texts(score_set, subject_metrics).items()
-                if not (is_brief and name in OF_ALL_TIME)
-            ),
+            *_labeled_metrics(score_set, subject_metrics, is_brief),
         ],
         segments=segments.segments_containing(score_set, usable_segments(workspace, scope), row),
         insights=subject_insights,
         active_users=_active_users(score_set, subject_metrics),
-        total_users=subject_metrics.total_users
-        if isinstance(subject_metrics, AccountMetrics)
-        else 0,
+        total_users=getattr(row, "total_users", 0),
     )
+
+
+def _labeled_metrics(
+    score_set: ScoreSet, subject_metrics: Metrics, is_brief: bool
+) -> Iterator[tuple[str, str]]:
+    for name, text in metric_texts(score_set, subject_metrics).items():
+        if not (is_brief and name in OF_ALL_TIME):
+            yield METRICS[name].label, text
 
 
 def score_history(workspace: Workspace, account: Account) -> ScoreSummary:
