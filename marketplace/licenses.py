@@ -31,14 +31,12 @@ _DERIVED: Final = {TIER_NUMBER, TIER_LENDER, UNLISTED_SINCE}
 # No imported field is longer; a longer value is something else.
 MAX_VALUE_LENGTH: Final = 4096
 
-# The trait of each imported field's path.
-_TRAITS = {
-    name.removeprefix(TRAIT_PREFIX): name for name in MARKETPLACE_TRAITS if name not in _DERIVED
-}
-_PLAIN = frozenset(path for path in _TRAITS if "." not in path)
+# The paths of the imported fields.
+_PATHS = {name.removeprefix(TRAIT_PREFIX) for name in MARKETPLACE_TRAITS if name not in _DERIVED}
+_PLAIN = frozenset(path for path in _PATHS if "." not in path)
 # The imported fields of each object in a record, with their paths.
 _NESTED: dict[str, dict[str, str]] = {}
-for _path in _TRAITS.keys() - _PLAIN:
+for _path in _PATHS - _PLAIN:
     _NESTED.setdefault(_path.partition(".")[0], {})[_path.partition(".")[2]] = _path
 
 # The first of these that a license has is its key.

@@ -173,7 +173,7 @@ SUCCESS: Json = {
 }
 
 
-def _send(
+def send(
     id: str,
     summary: str,
     description: str,
@@ -228,11 +228,11 @@ BATCH: Json = {
 
 
 def _v2(id: str, summary: str, description: str, schema: str, example: Json) -> Json:
-    return _send(id, summary, description, schema, {id: example}, tag="Sending", security=_BASIC)
+    return send(id, summary, description, schema, {id: example}, tag="Sending", security=_BASIC)
 
 
 def _v2_batch(id: str, summary: str, description: str, example: Json) -> Json:
-    return _send(
+    return send(
         id,
         summary,
         description,
@@ -248,7 +248,7 @@ def _v2_batch(id: str, summary: str, description: str, example: Json) -> Json:
 def _v1(id: str, summary: str, instead: str, schema: str, example: Json) -> Json:
     description = f"The key is in the body. New clients should use `{instead}`."
     tag = "Version 1 (legacy)"
-    operation = _send(id, summary, description, schema, {id: example}, tag=tag, security=[])
+    operation = send(id, summary, description, schema, {id: example}, tag=tag, security=[])
     return operation | {"deprecated": True}
 
 
@@ -256,7 +256,7 @@ def _tracking(
     id: str, summary: str, description: str, example: Json, schema: str = "TrackingCall"
 ) -> Json:
     is_batch = schema == "TrackingBatch"
-    return _send(
+    return send(
         id,
         summary,
         description,
@@ -319,7 +319,7 @@ OPERATIONS: dict[Door, Json] = {
             "timestamp": 1790237564000,
         },
     ),
-    segment.webhook: _send(
+    segment.webhook: send(
         "trackingForward",
         "Forward one message from another pipeline",
         "For destinations that forward each message by itself. An empty object tests the "

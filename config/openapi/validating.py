@@ -4,12 +4,10 @@ from typing import Any
 
 from config.openapi import sending
 from config.openapi.pieces import (
-    JSON,
     RETRY_AFTER,
     Json,
     error_response,
     json_response,
-    named_examples,
     reference,
 )
 from ingestion.doors import Door, bodies, v2
@@ -168,23 +166,17 @@ allowed for each key.
 def _validate(id: str, summary: str, schema: str, example: Json, endpoint: str) -> Json:
     is_batch = schema == "TrackingBatch"
     limit = bodies.MAX_BATCH_BODY_BYTES if is_batch else bodies.MAX_SINGLE_BODY_BYTES
-    return {
-        "operationId": id,
-        "summary": summary,
-        "description": _ABOUT.format(endpoint=endpoint).strip(),
-        "tags": ["Sending"],
-        "security": [{"ingestionKey": []}],
-        "parameters": [
-            sending.BATCH_KEY if is_batch else sending.IDEMPOTENCY_KEY,
-            sending.CONTENT_ENCODING,
-        ],
-        "requestBody": {
-            "required": True,
-            "description": f"At most {limit:,} bytes after decompression.",
-            "content": {
-                JSON: {"schema": reference(schema), "examples": named_examples({id: example})}
-            },
-        },
+    operation = sending.send(
+        id,
+        summary,
+        _ABOUT.format(endpoint=endpoint).strip(),
+        schema,
+        {id: example},
+        tag="Sending",
+        security=[{"ingestionKey": []}],
+        limit=limit,
+    )
+    return operation | {
         "responses": {
             "200": json_response(
                 reference("ValidationReport"),

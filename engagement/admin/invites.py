@@ -17,6 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from engagement.core.page_secrets import mark_secret
 from engagement.logins import invites
 from engagement.models import Invite, Product, ProductMember
 
@@ -85,6 +86,9 @@ def share(request: HttpRequest, invite: Invite, token: str) -> dict[str, Any]:
             # The text of the error may quote the address or the message.
             logger.warning("An invite could not be sent: %s", type(error).__name__)
             failed = "The mail server did not take the email. Copy the link and send it yourself."
+    if not is_sent:
+        # The page shows the link.
+        mark_secret(request)
     return {"invite": invite, "url": "" if is_sent else url, "is_sent": is_sent, "failed": failed}
 
 

@@ -4,7 +4,6 @@ A batch leaves a few of its messages in the product's slots (``RecentMessage``).
 search through events, and shows identify, group and alias calls, too.
 """
 
-import time
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import LiteralString, NamedTuple
@@ -12,18 +11,15 @@ from typing import LiteralString, NamedTuple
 from engagement.database import sql
 from engagement.messages import Alias, Group, Identify, ReceivedMessage, Track
 from ingestion.log.texts import name_traits
+from ingestion.rate_limits import RateLimit
 
 # Of each kind of message, for each product.
 SLOTS = 64
-# Messages that a worker process keeps of each product and kind per second, and at once after a
+# Messages that a worker process keeps of each product and kind per minute, and at once after a
 # pause. People cannot read more, and a batch must not pay for each message.
-KEPT_PER_SECOND = 2.0
-KEPT_AT_ONCE = 20.0
+KEPT_PER_MINUTE, KEPT_AT_ONCE = 120, 20
 # The same for all products together.
-KEPT_PER_SECOND_IN_ALL = 200.0
-KEPT_AT_ONCE_IN_ALL = 1_000.0
-# Products and kinds whose allowance is remembered.
-MAX_ALLOWANCES = 10_000
+KEPT_PER_MINUTE_IN_ALL, KEPT_AT_ONCE_IN_ALL = 12_000, 1_000
 
 
 class RecentRow(NamedTuple):
@@ -43,30 +39,12 @@ class RecentRow(NamedTuple):
     detail: str
 
 
-class _Allowance:
-    """How many messages may be kept now."""
-
-    def __init__(self, per_second: float, at_once: float) -> None:
-        self._per_second, self._at_once = per_second, at_once
-        self._left = at_once
-        self._at = time.monotonic()
-
-    def take(self) -> bool:
-        now = time.monotonic()
-        self._left = min(self._at_once, self._left + (now - self._at) * self._per_second)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
-
 class Sampler:
     """Chooses the messages of a batch that the log lists."""
 
     def __init__(self) -> None:
-        self._in_all = _Allowance(KEPT_PER_SECOND_IN_ALL, KEPT_AT_ONCE_IN_ALL)
-        self._allowances: dict[tuple[int, type], _Allowance] = {}
+        self._in_all = RateLimit(KEPT_PER_MINUTE_IN_ALL, at_once=KEPT_AT_ONCE_IN_ALL)
+        self._of_each = RateLimit(KEPT_PER_MINUTE, at_once=KEPT_AT_ONCE)
 
     def choose(
         self, recorded: Sequence[ReceivedMessage], rejected: Iterable[ReceivedMessage]
@@ -79,18 +57,11 @@ class Sampler:
             key = (received.product_id, type(received.message))
             if key in exhausted or received.arrival in left_out:
                 continue
-            if self._allowance(key).take() and self._in_all.take():
+            if not self._of_each.wait(key) and not self._in_all.wait(None):
                 chosen.append(_row(received))
             else:
                 exhausted.add(key)
         return chosen
-
-    def _allowance(self, key: tuple[int, type]) -> _Allowance:
-        if key not in self._allowances:
-            if len(self._allowances) >= MAX_ALLOWANCES:
-                self._allowances.clear()
-            self._allowances[key] = _Allowance(KEPT_PER_SECOND, KEPT_AT_ONCE)
-        return self._allowances[key]
 
 
 def _row(received: ReceivedMessage) -> RecentRow:

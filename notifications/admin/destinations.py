@@ -18,6 +18,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
+from engagement.core.page_secrets import mark_secret
 from engagement.models import Product
 from notifications import verification
 from notifications.admin.forms import DestinationForm
@@ -31,6 +32,14 @@ State, Kind = Destination.State, Destination.Kind
 SESSION_KEY = "destination_secret_to_be_shown"
 LISTED_MESSAGES = 10
 STATE_LEVELS = {State.UNVERIFIED: "warning", State.ACTIVE: "good", State.PAUSED: "bad"}
+
+
+def _has_two_secrets(destination: Destination) -> bool:
+    try:
+        return len(destination.secret_list()) > 1
+    except DecryptionError:
+        # The page must open, so that somebody can enter the destination again.
+        return False
 
 
 @admin.register(Destination)
@@ -167,6 +176,7 @@ class DestinationAdmin(PageAdmin):
         except DecryptionError as error:
             self.message_user(request, str(error), messages.ERROR)
             return
+        mark_secret(request)
         text = format_html(
             "The signing secret: <code class='secret' data-copy>{}</code> It is shown only now. "
             "Your endpoint needs it to verify requests.",
@@ -185,7 +195,7 @@ class DestinationAdmin(PageAdmin):
         actions = [PageAction(label, self.view_url("test", obj), post=True)]
         if obj.kind == Kind.WEBHOOK:
             name, text = ("rotate", "Rotate secret")
-            if len(obj.secret_list()) > 1:
+            if _has_two_secrets(obj):
                 name, text = ("end_rotation", "Remove old secret")
             actions.append(PageAction(text, self.view_url(name, obj), post=True))
         if obj.state == State.ACTIVE:
@@ -202,7 +212,7 @@ class DestinationAdmin(PageAdmin):
             "subscriptions": [(each, describe_subscription(each)) for each in subscriptions],
             "log": log.order_by("-id")[:LISTED_MESSAGES],
             "waiting": log.filter(state=OutboxMessage.State.WAITING).count(),
-            "has_two_secrets": obj.kind == Kind.WEBHOOK and len(obj.secret_list()) > 1,
+            "has_two_secrets": obj.kind == Kind.WEBHOOK and _has_two_secrets(obj),
         }
 
     # --- Buttons ------------------------------------------------------------------------------

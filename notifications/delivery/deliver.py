@@ -5,6 +5,7 @@ became of each in a transaction. If it dies, the lease runs out, and another wor
 message again, with the same id. Requests run in threads, so a slow receiver delays nobody else.
 """
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,11 +17,14 @@ from uuid import UUID, uuid4
 
 from django.db import transaction
 
+from engagement.core.fields import DecryptionError
 from engagement.database import sql
 from notifications.delivery import formats, outcomes
 from notifications.delivery.addresses import Resolver
 from notifications.delivery.requests import DEADLINE, Request, Result, timed_out
 from notifications.models import Delivery, Destination, OutboxMessage
+
+logger = logging.getLogger(__name__)
 
 # Destinations that one worker serves at the same time.
 MAX_AT_ONCE = 16
@@ -77,7 +81,12 @@ class Dispatcher:
 
     def _begin_turn(self) -> Turn | None:
         now, lease = self._clock(), uuid4()
-        destination = claim(now, lease)
+        try:
+            destination = claim(now, lease)
+        except DecryptionError as error:
+            # Its lease keeps it away for a while. The other destinations get their messages.
+            logger.error("%s", error)
+            return None
         if destination is None:
             return None
         messages = next_messages(destination, now)

@@ -1,5 +1,6 @@
 """Watches: which set a subscription needs, and the filter that selects its members."""
 
+from functools import cached_property
 from typing import Any
 
 from django.db.models import Q, Value
@@ -69,8 +70,9 @@ class WatchedSet:
 
     def rows(self) -> Any:
         """The engagement rows of the members."""
-        return self.kind.engagement_rows(self.score_set).filter(self._filter())
+        return self.kind.engagement_rows(self.score_set).filter(self._filter)
 
+    @cached_property
     def _filter(self) -> Q:
         if self._rule is not None:
             return members.members_filter(self.score_set, self._rule)

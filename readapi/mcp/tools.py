@@ -8,10 +8,11 @@ from django.http import HttpRequest
 
 from engagement.metric_names import Scope
 from engagement.models import Product
+from engagement.scopes import get_kind
 from engagement.search import lookup
 from engagement.segments import counts
 from engagement.segments.insight_filters import INSIGHT_KINDS
-from readapi import parameters, queries, serializers, sorting
+from readapi import expansions, parameters, queries, sorting
 from readapi.errors import InvalidRequest
 from readapi.links import LinkBuilder
 from readapi.mcp.messages import INVALID_PARAMS, RpcError
@@ -91,7 +92,8 @@ def _read(view_class: type[ReadView], call: Call, ids: tuple[str, ...] = (), **m
     view.parameters = more | texts
     if "workspace_id" in view.PARAMETERS:
         view.parameters = {"workspace_id": str(_workspace_id(call)), **view.parameters}
-    body: Json = _without_links(view.get(call.request, **path_ids).data)  # type: ignore[arg-type]
+    view.check_parameters()
+    body: Json = _without_links(view.build_response(**path_ids).data)
     return body
 
 
@@ -157,16 +159,14 @@ def _find(ranking: Ranking, view_class: type[ReadView], call: Call) -> Json:
     workspace = queries.workspace(call.product, _workspace_id(call))
     matches = lookup.find(call.product.pk, ranking.scope, _text("search", search))[:MAX_MATCHES]
     ids = [match.subject_id for match in matches]
-    column = ranking.highest_first.columns[-1]
+    column = get_kind(ranking.scope).id_column
     rows = {
         getattr(row, column): row
         for row in ranking.rows(workspace).filter(**{f"{column}__in": ids})
     }
-    build: Any = serializers.account_summary
-    if ranking.scope == "user":
-        build = serializers.user_summary
+    matching = [rows[id] for id in ids if id in rows]
     links = LinkBuilder(call.request)
-    records = [build(rows[id], workspace, links) for id in ids if id in rows]
+    records = expansions.records(ranking.scope, workspace, matching, links, (), None)
     return {"data": _without_links(records)}
 
 

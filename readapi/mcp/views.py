@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -101,7 +100,7 @@ def _answer_in_time(name: str, call: Call) -> Json:
         with sql.cancel_after(READ_TIMEOUT_SECONDS):
             return tools.call(name, call)
 
-    body: Json = replica.read_from_replica(partial(answer))
+    body: Json = replica.read_from_replica(answer)
     return body
 
 

@@ -52,5 +52,5 @@ class AccountUsers(rankings.RankingView):
         def narrow(rows: QuerySet[Any]) -> QuerySet[Any]:
             return list_filter.apply(queries.users_of(rows, workspace, account_id), workspace)
 
-        total = self.total(workspace, narrow(ranking.rows(workspace)))
+        total = self.total(ranking, workspace, narrow)
         return self.ranking_response(ranking, workspace, narrow, request, total)

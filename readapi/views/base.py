@@ -89,9 +89,13 @@ class ReadView(JsonView):
         self.links = LinkBuilder(request._request)
 
     def get(self, request: Request, **ids: int) -> Response:
+        self.check_parameters()
+        return replica.read_from_replica(partial(self._build_response_in_time, **ids))
+
+    def check_parameters(self) -> None:
+        """Raises InvalidRequest for a parameter or an expansion that the endpoint does not have."""
         parameters.require_known(self.parameters, self.PARAMETERS)
         self.expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
-        return replica.read_from_replica(partial(self._build_response_in_time, **ids))
 
     def _build_response_in_time(self, **ids: int) -> Response:
         with sql.cancel_after(READ_TIMEOUT_SECONDS):

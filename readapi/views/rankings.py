@@ -152,11 +152,17 @@ class RankingView(ReadView):
         )
 
     def total(
-        self, workspace: Workspace, rows: QuerySet[Any], list_filter: ListFilter | None = None
+        self,
+        ranking: Ranking,
+        workspace: Workspace,
+        narrow: Narrow,
+        list_filter: ListFilter | None = None,
     ) -> pagination.Total | None:
-        """The total of *rows*, if it is requested. They match *list_filter* and nothing else."""
+        """The total of the rows that *narrow* leaves, if it is requested. They match *list_filter*
+        and nothing else."""
         if not parameters.flag(self.parameters, "total"):
             return None
+        rows = narrow(ranking.rows(workspace))
         if list_filter is None:
             return totals.count_live(rows)
         return totals.count(workspace, list_filter, rows)
@@ -185,8 +191,8 @@ class RankedList(RankingView):
                 rows = queries.last_seen(rows, workspace, self.ranking.scope, lookup)
             return list_filter.apply(rows, workspace)
 
-        rows = narrow(self.ranking.rows(workspace))
-        total = self.total(workspace, rows, None if lookup else list_filter)
+        counted = None if lookup else list_filter
+        total = self.total(self.ranking, workspace, narrow, counted)
         is_narrowed = lookup is not None or bool(list_filter)
         return self.ranking_response(
             self.ranking, workspace, narrow if is_narrowed else None, request, total

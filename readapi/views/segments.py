@@ -77,7 +77,7 @@ class SegmentMembers(rankings.RankingView):
         list_filter = filters.parse(self.parameters, ranking.scope).within(segment)
         request = self.page_request(f"segments/{segment.pk}/members", ranking)
         narrow = partial(list_filter.apply, workspace=workspace)
-        total = self.total(workspace, narrow(ranking.rows(workspace)), list_filter)
+        total = self.total(ranking, workspace, narrow, list_filter)
         return self.ranking_response(ranking, workspace, narrow, request, total)
 
 
