@@ -6,7 +6,7 @@ messages for people. A field without a description is accepted but not documente
 
 from typing import Annotated, Any, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, Raw
 
 from engagement.messages import Traits
 from ingestion.doors import fields
@@ -85,16 +85,16 @@ PreviousId: TypeAlias = Annotated[
     ),
 ]
 ViewName: TypeAlias = Annotated[Any, _field("The name of the page or screen.", type="string")]
-SentAt: TypeAlias = Annotated[
-    Any,
-    _field(
-        "The time on the sender's clock. It corrects `timestamp`.",
-        type="string",
-        format="date-time",
-    ),
-]
-WriteKey: TypeAlias = Annotated[
-    Any, _field("An ingestion key, if it is not in the header.", type="string")
-]
+_SENT_AT = _field(
+    "The time on the sender's clock. It corrects `timestamp`.",
+    type="string",
+    format="date-time",
+)
+_WRITE_KEY = _field("An ingestion key, if it is not in the header.", type="string")
+SentAt: TypeAlias = Annotated[Any, _SENT_AT]
+WriteKey: TypeAlias = Annotated[Any, _WRITE_KEY]
+# Beside the messages of a batch, a value that cannot be read must not cost a message.
+SentAtOfBatch: TypeAlias = Annotated[Raw, _SENT_AT]
+WriteKeyOfBatch: TypeAlias = Annotated[Raw, _WRITE_KEY]
 # PHP writes an empty object as an array.
 PhpEmptyObject: TypeAlias = Annotated[list[Any], Meta(max_length=0)]

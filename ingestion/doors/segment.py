@@ -78,12 +78,13 @@ class SegmentBatchBody(msgspec.Struct, rename="camel"):
             description="The messages.", extra_json_schema={"maxItems": MAX_BATCH_MESSAGES}
         ),
     ] = None
-    sent_at: field_types.SentAt = None
-    write_key: field_types.WriteKey = None
+    sent_at: field_types.SentAtOfBatch = msgspec.field(default_factory=msgspec.Raw)
+    write_key: field_types.WriteKeyOfBatch = msgspec.field(default_factory=msgspec.Raw)
 
 
 _decode = make_decoder(SegmentBody)
 _decode_batch = make_decoder(SegmentBatchBody)
+_decode_text = msgspec.json.Decoder(str).decode
 
 _EMPTY_OBJECT = re.compile(r"\s*\{\s*\}\s*", re.ASCII)
 
@@ -139,14 +140,14 @@ def batch(body: str, headers: Headers, received_at: datetime) -> DecodedRequest:
         )
     if len(sent.batch) > MAX_BATCH_MESSAGES:
         raise too_many_messages()
-    clock = Clock(received_at, read_sent_at(sent.sent_at))
+    clock = Clock(received_at, read_sent_at(_text_of(sent.sent_at)))
     if len(body) > PAUSE_BYTES:
         messages = _large_batch(sent.batch, clock, len(body))
     else:
         messages = [_batch_message(raw, clock) for raw in sent.batch]
     if key := idempotency_key(headers):
         messages = with_message_ids(messages, key)
-    return DecodedRequest(messages, sdk_key(headers, sent.write_key))
+    return DecodedRequest(messages, sdk_key(headers, _text_of(sent.write_key)))
 
 
 # --- Messages -------------------------------------------------------------------------------
@@ -364,6 +365,14 @@ def _object(value: object, field: str) -> Traits:
     if isinstance(value, dict):
         return value
     raise invalid_field(field, f"{field} must be an object.")
+
+
+def _text_of(value: msgspec.Raw) -> str | None:
+    """The value, if it is a string. Anything else, such as a number out of range, is ignored."""
+    try:
+        return _decode_text(value)
+    except msgspec.MsgspecError:
+        return None
 
 
 def _too_large() -> IngestionError:

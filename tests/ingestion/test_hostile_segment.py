@@ -101,6 +101,7 @@ def test_any_message_that_comes_alone(
 @at_any_pace
 @given(st.lists(messages | values, max_size=5), members, headers)
 @example([10**4200, {"type": "track", "userId": 1e308 * 10}, None], {}, {})
+@example([FULL], {"writeKey": float("inf"), "sentAt": 1e308 * 10}, {})
 def test_in_a_batch_each_message_becomes_one(
     batch: list[Any], changes: dict[str, Any], headers: dict[str, str]
 ) -> None:
