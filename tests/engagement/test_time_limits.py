@@ -200,18 +200,26 @@ def known_rows() -> int:
     return int(rows)
 
 
+def flush_statistics() -> None:
+    """Have this session's changed rows counted when its next statement ends, not a second later."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_force_next_flush()")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_tables_that_grew_are_analyzed_before_they_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(statistics, "MIN_CHANGED_ROWS", 20)
     acme = Product.create_with_workspace("Acme")
+    flush_statistics()
     statistics.analyze()
     assert statistics.analyze_grown_tables() == []
     before = known_rows()
     tell(acme, *(identify(f"user {number}") for number in range(before // 2 + 50)))
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_force_next_flush()")
+    flush_statistics()
     rescore(NOON)
     assert known_rows() >= 50
-    assert statistics.analyze_grown_tables() == []
+    # What scoring itself wrote may count as grown by now: the server counts it at most once a
+    # second. The table that scoring reads does not.
+    assert "engagement_user" not in statistics.analyze_grown_tables()
