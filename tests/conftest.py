@@ -20,7 +20,7 @@ from tests.cases import FACTOR
 from tests.emptying import Fresh
 
 # Of properties that say nothing themselves. Hypothesis tries 100.
-settings.register_profile("tests", max_examples=50 * FACTOR)
+settings.register_profile("tests", max_examples=20 * FACTOR)
 settings.load_profile("tests")
 
 
