@@ -15,6 +15,7 @@ from marketplace.exports import ExportState, RecordSplitter
 from marketplace.simulator.faults import Endpoint, Trickle
 from marketplace.simulator.records import UNREADABLE
 from marketplace.simulator.server import Simulator
+from tests.cases import each
 from tests.marketplace.connections import FAST_RETRY_POLICY, licenses
 
 VALUES = st.recursive(
@@ -54,7 +55,7 @@ def test_unreadable_records_cost_no_others(size: int) -> None:
     assert split(b" [" + b", ".join(records) + b"]\n", size) == records
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [b"", b"[", b'[{"a":1}', b'[{"a":1},', b'{"licenses":[]}', b"<html>", b"[] []", b'["a'],
 )
