@@ -10,6 +10,7 @@ from django.db import transaction
 
 from engagement.database import sql
 from engagement.database.arrivals import take_arrivals
+from engagement.license_traits import LICENSE_PREFIX
 from engagement.messages import Group, ReceivedMessage
 from engagement.recording import suppression
 from engagement.recording.record import record
@@ -17,7 +18,6 @@ from engagement.traits import Source, read_stamp
 from marketplace import duplicates, licenses, progress, reports, runs
 from marketplace.duplicates import Merge
 from marketplace.licenses import (
-    TRAIT_PREFIX,
     Fields,
     InvalidRecord,
     ParsedLicense,
@@ -321,7 +321,7 @@ def _account_state(traits: dict[str, Any], stamps: dict[str, Any]) -> AccountSta
     times = {
         name: stamp.at
         for name, encoded in stamps.items()
-        if name.startswith(TRAIT_PREFIX)
+        if name.startswith(LICENSE_PREFIX)
         and (stamp := read_stamp(encoded)).source is Source.MARKETPLACE
     }
     return AccountState(traits, set(times), max(times.values(), default=None))
