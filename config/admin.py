@@ -75,6 +75,9 @@ class ServiceAdminSite(AdminSite):
             return redirect("admin:index")
         context = {
             **self.each_context(request),
+            # Somebody who logs in again sees the page as everybody else.
+            "has_permission": False,
+            "navigation": None,
             "title": "Log in",
             "subtitle": None,
             "app_path": request.get_full_path(),
