@@ -8,6 +8,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin, auth
+from django.contrib.auth import signals
 from django.contrib.auth.models import User as AdminUser
 from django.contrib.auth.views import LoginView
 from django.core import signing
@@ -169,6 +170,7 @@ def _check_factor(request: HttpRequest, login: AdminUser) -> str:
             "work, set the clock of your phone."
         )
     if not is_right:
+        _signal_failure(request, login.get_username())
         security_log.log_sign_in_failed(request, login.get_username())
         return problem
     throttle.register_success(attempt, now)
@@ -265,9 +267,15 @@ def _is_invited(request: HttpRequest) -> bool:
 
 
 def _refuse(request: HttpRequest, refused: oidc.SignInRefused) -> HttpResponse:
+    _signal_failure(request, "")
     security_log.log_single_sign_on_refused(request, refused.reason)
     context = {"text": str(refused)}
     return _page(request, "admin/engagement/sign_in_refused.html", "Not signed in", context, 403)
+
+
+def _signal_failure(request: HttpRequest, name: str) -> None:
+    """Django sends this for wrong passwords itself."""
+    signals.user_login_failed.send(__name__, credentials={"username": name}, request=request)
 
 
 # --- By a proxy -----------------------------------------------------------------------------------

@@ -65,9 +65,7 @@ def register_use(request: HttpRequest, now: datetime) -> bool:
         idle_since = now - timedelta(minutes=settings.SESSION_IDLE_MINUTES)
         if LoginSession.objects.filter(pk=digest(key), last_used_at__lt=idle_since).exists():
             return False
-    _written[key] = seconds
-    while len(_written) > MAX_REMEMBERED:
-        _written.popitem(last=False)
+    _remember(key)
     LoginSession.objects.filter(pk=digest(key), last_used_at__lt=now - USE_INTERVAL).update(
         last_used_at=now, address=_address(request)
     )
@@ -84,6 +82,12 @@ def is_over(request: HttpRequest, now: datetime) -> bool:
     began: float = request.session.get(SIGNED_IN_AT, now.timestamp())
     # One from the future began while a clock was wrong.
     return not -CLOCK_SKEW <= now.timestamp() - began <= settings.SESSION_COOKIE_AGE
+
+
+def _remember(key: str) -> None:
+    _written[key] = time.monotonic()
+    while len(_written) > MAX_REMEMBERED:
+        _written.popitem(last=False)
 
 
 def live_sessions(login: AdminUser, now: datetime) -> QuerySet[LoginSession]:
@@ -142,6 +146,7 @@ def _began(request: HttpRequest, user: Any, **_: Any) -> None:
     if request.session.session_key is None:
         request.session.create()
     method = request.META.get(_METHOD_OF_REQUEST, LoginSession.Method.PASSWORD)
+    _remember(request.session.session_key or "")
     request.session[SIGNED_IN_AT] = now.timestamp()
     request.session[METHOD] = method
     LoginSession.objects.update_or_create(
