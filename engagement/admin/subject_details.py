@@ -20,7 +20,6 @@ from engagement.models import (
     User,
 )
 from engagement.models.subjects import Subject
-from engagement.scores.formula import compute_score
 from engagement.traits import Source, read_stamp
 
 SOURCES = {Source.MESSAGE: "API", Source.MARKETPLACE: "Marketplace"}
@@ -198,8 +197,3 @@ def account_url(account: Account, workspace_id: int | None) -> str:
 
 def _url(subject: Subject, scope: Scope, workspace_id: int | None) -> str:
     return subject_url(subject, scope, workspace_id) if subject.is_identified else ""
-
-
-def format_score(raw: int | None, benchmark: float | None) -> str:
-    """The score with one decimal."""
-    return "–" if raw is None else f"{compute_score(raw, benchmark):.1f}"

@@ -28,6 +28,7 @@ from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 from engagement.orders.columns import TRAIT_PREFIX
 from engagement.scopes import SubjectKind
+from engagement.scores.insights import EVALUATION
 from engagement.scores.metrics import compute_scores
 from engagement.trait_days import parse_trait_day
 
@@ -204,13 +205,16 @@ def _first_seen(row: Any, context: RowContext) -> SafeString:
 def _license(row: Any, context: RowContext) -> str | SafeString:
     """The license in a line: type, tier, status, and renewal."""
     traits = context.subject(row)
-    kind = traits.trait_text(LICENSE_TYPE_TRAIT)
-    status = traits.trait_text(LICENSE_STATUS_TRAIT)
+    kind = traits.trait_text(LICENSE_TYPE_TRAIT) or ""
+    tier = traits.trait_text(TIER_TRAIT) or ""
+    status = traits.trait_text(LICENSE_STATUS_TRAIT) or ""
+    renews = kind.lower() != EVALUATION and status.lower() in ("", "active")
     parts = [
-        LICENSE_TYPES.get(kind, kind) if kind else None,
-        traits.trait_text(TIER_TRAIT),
+        LICENSE_TYPES.get(kind, kind),
+        # An evaluation's tier may say no more than its type.
+        "" if tier.lower() == kind.lower() else tier,
         status,
-        _describe_renewal(traits.trait_text(MAINTENANCE_END_TRAIT), context),
+        _describe_end(traits.trait_text(MAINTENANCE_END_TRAIT), context, renews=renews),
     ]
     return " · ".join(part for part in parts if part) or "–"
 
@@ -221,12 +225,12 @@ def _license_values(row: Any, context: RowContext) -> list[Any]:
     return [traits.trait_text(name) for name in names]
 
 
-def _describe_renewal(text: str | None, context: RowContext) -> str | None:
+def _describe_end(text: str | None, context: RowContext, *, renews: bool) -> str | None:
     day = parse_trait_day(text)
     if day is None:
         return None
-    verb = "ended" if day < context.now.date() else "renews"
-    return f"{verb} {date_format(day, 'j M Y')}"
+    is_over = day < context.now.date()
+    return f"{'ended' if is_over else 'renews' if renews else 'ends'} {date_format(day, 'j M Y')}"
 
 
 def _renewal(row: Any, context: RowContext) -> str:
