@@ -19,6 +19,7 @@ from engagement.rescoring import sets
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.counts import SubjectTotals
 from engagement.segments.movers import Mover, Movers
+from exports.models import ExportRun
 from ingestion.log.last_24h import HOURS, Last24Hours
 from ingestion.log.texts import (
     QUARANTINED_TONE,
@@ -64,6 +65,8 @@ class ProductSummary:
     attention: Attention = NO_ATTENTION
     # The paused destinations of notifications.
     destinations: Sequence[Destination] = ()
+    # The last runs of exports that have failed.
+    failed_exports: Sequence[ExportRun] = ()
     # Whether it is the only card of the page, so that its chart can have all details.
     is_alone: bool = True
 
@@ -169,6 +172,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     calm = None if urgent else connection
     urgent += _expiry_notices(summary, now, may_connect=product.pk in access.connectable)
     urgent += _destination_notices(summary)
+    urgent += _export_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)
         return Card(product, url, urgent, first_event=first, connection=calm, links=links)
@@ -231,6 +235,12 @@ def _destination_notices(summary: ProductSummary) -> Iterator[Notice]:
         link = Link("Destination", _admin_url("notifications_destination_change", destination.pk))
         text = f"Notifications to {destination} are paused. {destination.pause_reason}"
         yield Notice("warning", text, link)
+
+
+def _export_notices(summary: ProductSummary) -> Iterator[Notice]:
+    for run in summary.failed_exports:
+        link = Link("Export", _admin_url("exports_scheduledexport_change", run.export_id))
+        yield Notice("warning", f"The last run of {run.export} failed. {run.error}", link)
 
 
 # --- First event --------------------------------------------------------------------------

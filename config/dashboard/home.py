@@ -22,6 +22,7 @@ from engagement.rescoring import sets
 from engagement.segments import counts
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.movers import NO_MOVERS
+from exports import runs as export_runs
 from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.log import last_24h, status
 from ingestion.models import IngestionKey
@@ -106,6 +107,7 @@ def product_summaries(
     last_syncs = load_last_runs([connection.pk for connection in connections.values()])
     timetable = load_timetable()
     destinations = _paused_destinations(ids)
+    failed_exports = export_runs.last_failures(ids)
     return [
         ProductSummary(
             product=product,
@@ -122,6 +124,7 @@ def product_summaries(
             timetable=timetable,
             attention=_attention(score_sets.get(product.pk), is_overview=is_overview),
             destinations=destinations[product.pk],
+            failed_exports=[run for run in failed_exports if run.product_id == product.pk],
             is_alone=len(products) == 1,
         )
         for product in products
