@@ -139,6 +139,7 @@ INSTALLED_APPS = [
     "readapi",
     "marketplace",
     "notifications",
+    "exports",
 ]
 
 MIDDLEWARE = [
@@ -260,6 +261,7 @@ CELERY_TASK_ROUTES = {
     # Sweeps read scores, and deliveries wait for others, as syncs do.
     "notifications.tasks.sweep": {"queue": "scoring"},
     "notifications.tasks.*": {"queue": "marketplace"},
+    "exports.tasks.*": {"queue": "marketplace"},
 }
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_CONSUMER = "config.celery:QuietConsumer"
@@ -301,6 +303,8 @@ CELERY_BEAT_SCHEDULE = {
     "watch for changes": _every(10, "notifications.tasks.sweep"),
     "deliver notifications": _every(10, "notifications.tasks.deliver"),
     "maintain notifications": _every(600, "notifications.tasks.maintain"),
+    "write scheduled exports": _every(60, "exports.tasks.run"),
+    "maintain scheduled exports": _every(3600, "exports.tasks.maintain"),
 }
 
 # --- Promises that an operator may want to change ---------------------------------------------
@@ -339,6 +343,13 @@ DEFAULT_FROM_EMAIL = environment.text("EDS_EMAIL_FROM", "eds@localhost")
 WEBHOOK_ALLOWED_NETWORKS = environment.networks("EDS_WEBHOOK_ALLOWED_NETWORKS")
 # The proxy on the way to public addresses, and the hosts that are reached without it.
 OUTBOUND_PROXY, OUTBOUND_NO_PROXY = environment.https_proxy()
+
+# --- Scheduled exports ------------------------------------------------------------------------
+
+# The folder of the workers' machine that exports may be written to; none if it is empty.
+EXPORT_FOLDER = environment.file_path("EDS_EXPORT_FOLDER")
+# Days for which the runs of an export are listed. Files are never deleted.
+EXPORT_RUN_RETENTION_DAYS = environment.integer("EDS_EXPORT_RUN_RETENTION_DAYS", 90, minimum=1)
 
 # --- The marketplace --------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from engagement.models import Product
 from ingestion.models import IngestionKey
 from marketplace.models import Connection
 from readapi.models import ApiToken
+from tests.exports.rows import an_export
 from tests.notifications.rows import a_destination
 from tests.start.running import free_port
 
@@ -135,6 +136,8 @@ def secrets(acme: Product, globex: Product) -> dict[str, str]:
     """One stored secret of each kind, by column."""
     marketplace = a_connection(acme, secret_user_name="me@example.com")
     hook = a_destination(acme)
+    keys = {"access_key_id": "planted-id", "secret_access_key": "planted-secret"}
+    an_export(acme, **keys)
     return {
         "ingestion.IngestionKey.secret": IngestionKey.create(acme, "web").secret,
         "readapi.ApiToken.secret": ApiToken.create(acme, "crm").secret,
@@ -142,6 +145,7 @@ def secrets(acme: Product, globex: Product) -> dict[str, str]:
         "marketplace.Connection.secret_user_name": "me@example.com",
         "notifications.Destination.address": hook.address,
         "notifications.Destination.signing_secrets": hook.signing_secrets,
+        **{f"exports.ScheduledExport.{name}": value for name, value in keys.items()},
     }
 
 

@@ -14,6 +14,7 @@ from config.dashboard.notices import (
     connection_notice,
     destination_notices,
     expiry_notices,
+    export_notices,
     message_notices,
     score_notices,
 )
@@ -127,6 +128,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     calm = None if urgent else connection
     urgent += expiry_notices(summary, now, may_connect=product.pk in access.connectable)
     urgent += destination_notices(summary)
+    urgent += export_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)
         return Card(product, url, urgent, first_event=first, connection=calm, links=links)

@@ -23,6 +23,7 @@ from engagement.rescoring import sets
 from engagement.segments import counts
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.movers import NO_MOVERS
+from exports import runs as export_runs
 from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.log import last_24h, status
 from ingestion.models import IngestionKey
@@ -97,7 +98,7 @@ def product_summaries(
     totals = counts.subject_totals(score_sets.values())
     messages, keys, with_users = last_24h.for_products(ids, now), _keys(ids), _with_users(ids)
     connections, destinations = _connections(ids), _paused_destinations(ids)
-    timetable = load_timetable()
+    timetable, failed_exports = load_timetable(), export_runs.last_failures(ids)
     summaries = []
     for product in products:
         score_set = score_sets.get(product.pk)
@@ -116,6 +117,7 @@ def product_summaries(
                 timetable=timetable,
                 attention=_attention(score_set, is_overview=is_overview),
                 destinations=destinations[product.pk],
+                failed_exports=[run for run in failed_exports if run.product_id == product.pk],
                 is_alone=len(products) == 1,
             )
         )

@@ -11,6 +11,7 @@ from engagement.models import Product, Workspace
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.counts import SubjectTotals
 from engagement.segments.movers import Movers
+from exports.models import ExportRun
 from ingestion.log.last_24h import Last24Hours
 from ingestion.models import IngestionKey
 from marketplace.health import LastRuns
@@ -37,6 +38,8 @@ class ProductSummary:
     attention: Attention = NO_ATTENTION
     # The paused destinations of notifications.
     destinations: Sequence[Destination] = ()
+    # The last runs of exports that have failed.
+    failed_exports: Sequence[ExportRun] = ()
     # Whether it is the only card of the page, so that its chart can have all details.
     is_alone: bool = True
 

@@ -101,6 +101,9 @@ OWN_VIEWS = {
     "notifications_destination_end_rotation": For.MANAGERS,
     "notifications_destination_pause": For.MANAGERS,
     "notifications_outboxmessage_send_again": For.MANAGERS,
+    "exports_scheduledexport_run_now": For.MANAGERS,
+    "exports_scheduledexport_verify": For.MANAGERS,
+    "exports_scheduledexport_stop": For.MANAGERS,
 }
 # The status for a login that may not open a page, or may not know that it exists.
 REFUSED = {302, 403, 404}
