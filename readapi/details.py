@@ -64,9 +64,14 @@ class AccountDetails(SubjectDetails):
     scope = "account"
 
     def __init__(
-        self, workspace: Workspace, row: "RankedAccount", trait_names: list[str] | None = None
+        self,
+        workspace: Workspace,
+        row: "RankedAccount",
+        trait_names: list[str] | None = None,
+        shows_users: bool = True,
     ) -> None:
         super().__init__(workspace, row, row.account, trait_names)
+        self.shows_users = shows_users
 
     @cached_property
     def metrics(self) -> AccountMetrics:
@@ -76,7 +81,11 @@ class AccountDetails(SubjectDetails):
 
     def insights_record(self) -> list[records.InsightRecord]:
         account_insights = insights.account_insights(
-            self.score_set, self.row, self.metrics, self.event_points
+            self.score_set,
+            self.row,
+            self.metrics,
+            self.event_points,
+            names_users=self.shows_users,
         )
         return [serializers.insight(insight) for insight in account_insights]
 

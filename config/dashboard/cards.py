@@ -12,9 +12,9 @@ from django.utils.safestring import SafeString
 
 from engagement.admin.scoping import Access
 from engagement.admin.time_format import format_exact
-from engagement.core import charts
+from engagement.core import charts, expiry
 from engagement.insight_kinds import INSIGHTS, InsightKind
-from engagement.models import Account, Product, Workspace
+from engagement.models import Account, Credential, Product, Workspace
 from engagement.rescoring import sets
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.counts import SubjectTotals
@@ -62,6 +62,8 @@ class ProductSummary:
     last_syncs: LastRuns
     timetable: Timetable
     attention: Attention = NO_ATTENTION
+    # Live keys and tokens that expire soon, or have expired lately.
+    expiring: Sequence[Credential] = ()
     # The paused destinations of notifications.
     destinations: Sequence[Destination] = ()
     # Whether it is the only card of the page, so that its chart can have all details.
@@ -168,6 +170,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     urgent = [connection] if connection and is_urgent else []
     calm = None if urgent else connection
     urgent += _expiry_notices(summary, now, may_connect=product.pk in access.connectable)
+    urgent += _credential_notices(summary, now)
     urgent += _destination_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)
@@ -226,6 +229,17 @@ def _links(summary: ProductSummary) -> list[Link]:
     return [*links, Link("Ingestion log", _log_url(summary.product))]
 
 
+def _credential_notices(summary: ProductSummary, now: datetime) -> Iterator[Notice]:
+    for credential in summary.expiring:
+        notice = expiry.describe(credential.expires_at, now)
+        if notice is not None:
+            label = str(credential._meta.verbose_name)
+            name = f"{credential._meta.app_label}_{credential._meta.model_name}_change"
+            link = Link("Open", _admin_url(name, credential.pk))
+            text = f"{label[:1].upper()}{label[1:]} {credential}: {notice.text[:1].lower()}"
+            yield Notice(notice.level, f"{text}{notice.text[1:]}.", link)
+
+
 def _destination_notices(summary: ProductSummary) -> Iterator[Notice]:
     for destination in summary.destinations:
         link = Link("Destination", _admin_url("notifications_destination_change", destination.pk))
@@ -237,7 +251,14 @@ def _destination_notices(summary: ProductSummary) -> Iterator[Notice]:
 
 
 def _first_event(summary: ProductSummary, may_manage: bool) -> FirstEvent:
-    key = next((key for key in reversed(summary.keys) if key.revoked_at is None), None)
+    key = next(
+        (
+            key
+            for key in reversed(summary.keys)
+            if not (key.revoked_at or key.has_expired(timezone.now()))
+        ),
+        None,
+    )
     add_url = _add_url("ingestion_ingestionkey", summary.product)
     return FirstEvent(
         key=key,

@@ -118,10 +118,13 @@ def account_insights(
     row: AccountEngagement,
     metrics: AccountMetrics,
     event_points: Sequence[EventPoints],
+    *,
+    names_users: bool = True,
 ) -> list[Insight]:
     """The insights about the account of *row*, whose traits are loaded."""
     facts = account_facts(score_set, row, metrics.scores)
-    return apply_rules(facts, Details(event_points, _top_user(score_set, row)))
+    top_user = _top_user(score_set, row) if names_users else None
+    return apply_rules(facts, Details(event_points, top_user))
 
 
 def account_facts(

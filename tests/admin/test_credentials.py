@@ -30,7 +30,7 @@ def there(answer: Any) -> str:
 
 
 def make(client: Client, kind: type[Credential], product: Product, name: str = "web") -> Any:
-    return client.post(address(kind, "add"), {"product": product.pk, "name": name})
+    return client.post(address(kind, "add"), {"product": product.pk, "name": name, "reads": "all"})
 
 
 @KINDS
@@ -49,7 +49,7 @@ def test_a_new_credential_is_shown_once_on_its_page(
 def test_save_and_add_another_also_shows_the_secret(
     member: Client, acme: Product, kind: type[Any]
 ) -> None:
-    data = {"product": acme.pk, "name": "web", "_addanother": "1"}
+    data = {"product": acme.pk, "name": "web", "reads": "all", "_addanother": "1"}
     page = member.post(address(kind, "add"), data, follow=True)
     assert kind.objects.get().secret in page.content.decode()
 
@@ -162,7 +162,7 @@ def test_revoking_asks_first_and_is_final(member: Client, acme: Product, kind: t
     assert revoked_at is not None
     # Not again, and not by a made-up form.
     member.post(address(kind, "revoke", credential.pk), {"confirmed": "yes"})
-    member.post(address(kind, "change", credential.pk), {"name": "new", "revoked_at": ""})
+    member.post(address(kind, "change", credential.pk), {"name": "new", "reads": "all", "revoked_at": ""})
     after = kind.objects.get()
     assert (after.revoked_at, after.name, after.secret) == (revoked_at, "new", credential.secret)
     messages = list(LogEntry.objects.values_list("change_message", flat=True))

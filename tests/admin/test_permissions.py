@@ -63,6 +63,7 @@ OWN_VIEWS = {
     "engagement_product_delete": For.SUPERUSERS,
     "engagement_product_invite": For.MANAGERS,
     "engagement_product_revoke_invite": For.MANAGERS,
+    "engagement_product_leaked_secret": For.MANAGERS,
     "engagement_segment_preview": For.MANAGERS,
     "engagement_segment_values": For.MANAGERS,
     "engagement_workspace_preview": For.MANAGERS,
