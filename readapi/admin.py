@@ -13,7 +13,14 @@ from engagement.admin.place import find_place
 from engagement.admin.products import ProductAdmin
 from engagement.admin.scoping import sees_all_products
 from engagement.models import Workspace
+from engagement.trail.models_followed import follow
 from readapi.models import ApiToken, validate_network
+
+follow(
+    ApiToken,
+    "read token",
+    ("name", "owner__username", "purpose", "expires_at", "revoked_at", *ApiToken.RIGHTS),
+)
 
 
 class ApiTokenForm(CredentialForm):

@@ -198,8 +198,8 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **usage})
 
     def reveal_view(self, request: HttpRequest, credential: Credential) -> HttpResponseBase:
-        """Record the request in the history, and show the secret on the login's next page."""
-        self.log_change(request, credential, "Revealed the secret.")
+        """Record the request in the trail, and show the secret on the login's next page."""
+        self.log_secret_read(request, credential, "Revealed the secret.")
         self._show_on_next_page(request, credential)
         return redirect(self.view_url("change", credential))
 

@@ -11,8 +11,15 @@ from engagement.admin.credentials import CredentialAdmin, CredentialInline
 from engagement.admin.products import Section
 from engagement.admin.scoping import request_access
 from engagement.models import Credential, Product
+from engagement.trail.models_followed import follow
 from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.models import IngestionKey
+
+follow(
+    IngestionKey,
+    "ingestion key",
+    ("name", "owner__username", "purpose", "expires_at", "revoked_at"),
+)
 
 FIRST_KEY_NAME = "first"
 VALIDATE_PATH = "/v2/validate/track"

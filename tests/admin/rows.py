@@ -15,6 +15,7 @@ from engagement.models import (
     Product,
     ScoreSet,
     Segment,
+    TrailEntry,
     User,
     UserEngagement,
     Workspace,
@@ -55,6 +56,7 @@ class Rows:
     connection: Connection
     subscription: Subscription
     message: OutboxMessage
+    trail_entry: TrailEntry
 
     def pages(self) -> list[tuple[str, int]]:
         """The name of each admin page and the id of its row."""
@@ -71,6 +73,7 @@ class Rows:
             ("ingestion_dropcount", self.drop_count.pk),
             ("ingestion_ingestionlog", self.product.pk),
             ("readapi_apitoken", self.token.pk),
+            ("engagement_trailentry", self.trail_entry.pk),
             ("marketplace_connection", self.connection.pk),
             ("notifications_subscription", self.subscription.pk),
             ("notifications_destination", self.subscription.destination_id),
@@ -139,6 +142,15 @@ def fill(product: Product, number: int = 1) -> Rows:
         connection=a_connection(product),
         subscription=subscription,
         message=OutboxMessage.objects.get(subscription_id=subscription.pk),
+        trail_entry=TrailEntry.objects.create(
+            product=product,
+            person="maya",
+            action=TrailEntry.Action.CHANGED,
+            kind="segment",
+            object_id=segment.pk,
+            object_name=segment.name,
+            changes={"name": ["Old", segment.name]},
+        ),
     )
 
 
