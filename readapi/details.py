@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from readapi.queries import RankedAccount, RankedUser
 
 
+# A record of all event names of a user can have 22 MB.
+MAX_EVENTS = 1_000
+
+
 class SubjectDetails:
     """A subject of the workspace, given by its ranked row. ``trait_names`` limits the expanded
     traits."""
@@ -34,7 +38,10 @@ class SubjectDetails:
 
     def expand(self, names: Sequence[str]) -> dict[str, Any]:
         """The expansions with these names, by name."""
-        return {name: getattr(self, f"{name}_record")() for name in names}
+        expanded = {name: getattr(self, f"{name}_record")() for name in names}
+        if "events" in expanded:
+            expanded["events_total"] = len(self.current_events)
+        return expanded
 
     def traits_record(self) -> dict[str, Any]:
         return serializers.traits(self.subject, self.trait_names)
@@ -45,7 +52,7 @@ class SubjectDetails:
         return [serializers.segment_name(segment) for segment in segments]
 
     def events_record(self) -> list[records.EventPointsRecord]:
-        return [serializers.event_points(event) for event in self.event_points if event.count]
+        return [serializers.event_points(event) for event in self.current_events[:MAX_EVENTS]]
 
     def history_record(self) -> list[records.DayScoreRecord]:
         days = history.score_history(self.score_set, self.row)
@@ -54,6 +61,10 @@ class SubjectDetails:
     @cached_property
     def all_time(self) -> history.AllTimeTotals:
         return history.all_time_totals(self.score_set, self.scope, self.subject.pk)
+
+    @cached_property
+    def current_events(self) -> list[EventPoints]:
+        return [event for event in self.event_points if event.count]
 
     @cached_property
     def event_points(self) -> list[EventPoints]:
