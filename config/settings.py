@@ -321,6 +321,8 @@ MESSAGE_ID_RETENTION_DAYS = environment.integer("EDS_MESSAGE_ID_RETENTION_DAYS",
 DROPPED_RETENTION_DAYS = environment.integer("EDS_DROPPED_RETENTION_DAYS", 30, minimum=1)
 DROPPED_LIMIT = environment.integer("EDS_DROPPED_LIMIT", 20_000, minimum=1)
 QUARANTINE_RETENTION_DAYS = environment.integer("EDS_QUARANTINE_RETENTION_DAYS", 90, minimum=1)
+# Days for which the trail keeps who changed what. The database keeps each entry for 30 at least.
+TRAIL_RETENTION_DAYS = environment.integer("EDS_TRAIL_RETENTION_DAYS", 400, minimum=30)
 # Days for which notifications and their attempts are listed. Quiet periods, up to 30 days, look
 # back into them.
 NOTIFICATION_RETENTION_DAYS = environment.integer("EDS_NOTIFICATION_RETENTION_DAYS", 30, minimum=30)
@@ -393,7 +395,9 @@ LOGGING: dict[str, Any] = {
         "celery.beat": {"level": "WARNING"},
         "django_celery_beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
-        # Forms that are too large get a 413, and are no errors of the service either.
+        # Neither are requests for a host that is not ours, which get a 400, and forms that are too
+        # large, which get a 413.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
         "django.security.RequestDataTooBig": {"level": "CRITICAL"},
         "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
         "django.security.TooManyFilesSent": {"level": "CRITICAL"},

@@ -31,6 +31,7 @@ from engagement.models.subjects import (
     ReattributionRequest,
     User,
 )
+from engagement.models.trail import TrailEntry
 
 __all__ = [
     "Account",
@@ -65,6 +66,7 @@ __all__ = [
     "Segment",
     "StoredOrder",
     "SubjectChange",
+    "TrailEntry",
     "User",
     "UserEngagement",
     "Workspace",

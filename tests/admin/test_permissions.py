@@ -64,6 +64,11 @@ OWN_VIEWS = {
     "engagement_product_delete": For.SUPERUSERS,
     "engagement_product_invite": For.MANAGERS,
     "engagement_product_revoke_invite": For.MANAGERS,
+    "engagement_product_leaked_secret": For.MANAGERS,
+    "engagement_trailentry_changelist": For.MANAGERS,
+    "engagement_trailentry_change": For.MANAGERS,
+    "engagement_trailentry_history": For.MANAGERS,
+    "engagement_trailentry_export": For.MANAGERS,
     "engagement_segment_preview": For.MANAGERS,
     "engagement_segment_values": For.MANAGERS,
     "engagement_workspace_preview": For.MANAGERS,
@@ -172,7 +177,7 @@ def addresses(rows: Rows) -> list[Address]:
             model = next(one for one in known if name.startswith(f"{one}_"))
             arguments = [known[model]]
         url = reverse(f"admin:{name}", args=arguments)
-        if name.endswith("_export") or name in SUBJECT_LISTS:
+        if name.endswith(("user_export", "account_export")) or name in SUBJECT_LISTS:
             # Without a workspace they lead to the first one.
             url += f"?workspace={rows.workspace.pk}"
         found.append(Address(name, url, whom(name), of_a_row))
