@@ -81,7 +81,16 @@ _SUBLISTS = {
 # Parameters of a list that are no filters: search, page, order, all rows on one page, invalid ones.
 _NO_FILTERS = {"q", "p", "o", "all", "e", "_changelist_filters"}
 # What is done to a row on a page of its own, where its name does not say it.
-_STEPS = {"delete_all": "Delete", "try_again": "Try again", "password_change": "Change password"}
+_STEPS = {
+    "delete_all": "Delete",
+    "try_again": "Try again",
+    "password_change": "Change password",
+    "account": "Your account",
+    "account_add_app": "Add an authenticator app",
+    "account_add_passkey": "Add a passkey",
+    "account_recovery_codes": "Recovery codes",
+    "reset_factors": "Reset second factors",
+}
 
 
 @dataclass(frozen=True)
