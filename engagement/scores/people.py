@@ -96,7 +96,7 @@ _ACTIVITY: LiteralString = f"""
     UNION ALL
     SELECT 'event', n.name, s.weight, sum(s.count)::bigint, sum(s.last_period_count)::bigint,
         NULL, NULL
-    FROM scored s JOIN engagement_eventname n ON n.id = s.event_name_id
+    FROM scored s JOIN engagement_eventname n ON n.id = s.event_name_id AND {sql.on_node("n")}
     GROUP BY n.id, s.weight
 """
 # A user counts as active from a day with an event until one lookback later.
