@@ -4,8 +4,10 @@ It is loaded with ``-p`` before Django's settings are, because they read the fol
 the environment.
 """
 
+import contextlib
 import fcntl
 import gc
+import hashlib
 import os
 import shutil
 import signal
@@ -79,8 +81,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         start_cluster(CITUS)
         return
     server = EmbeddedPostgres(FOLDER / "postgres", FAST)
-    if hasattr(session.config, "workerinput"):
-        copy_migrated_cluster(server.folder)
+    copy_migrated_cluster(server.folder)
     server.initialise()
     with (FOLDER / "postgres.log").open("ab") as log:
         postgres = server.popen(log.fileno())
@@ -111,25 +112,48 @@ def migrated_cluster() -> Path:
     """The files of a PostgreSQL that does not run, with the service's empty tables.
 
     Creating and migrating it takes about eight seconds of processor time. The first process that
-    asks does it, and the others wait.
+    asks does it, and the others wait. It is kept for later runs, until a migration changes.
     """
-    folder = SHARED_FOLDER / "migrated"
+    kept = PROJECT / ".pytest_cache" / f"migrated-{_digest_of_migrations()}"
     with (SHARED_FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "is-ready").exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(mode=0o711)
-            command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
-            # Services have their queue in the database, and the tests' own is in memory.
-            environment = {**os.environ, "EDS_DATA_DIR": str(folder)}
-            del environment["CELERY_BROKER_URL"]
-            subprocess.run(command, cwd=PROJECT, env=environment, check=True)
-            with (folder / "postgres" / "postgresql.conf").open("a") as configuration:
-                configuration.write(
-                    "".join(f"{name} = {value}\n" for name, value in NOT_DURABLE.items())
-                )
-            (folder / "is-ready").touch()
+        if not kept.exists():
+            _keep(_migrate(SHARED_FOLDER / "migrated"), kept)
+    return kept
+
+
+def _migrate(folder: Path) -> Path:
+    folder.mkdir(mode=0o711)
+    command = [sys.executable, "manage.py", "migrate", "--verbosity", "0"]
+    # Services have their queue in the database, and the tests' own is in memory.
+    environment = {**os.environ, "EDS_DATA_DIR": str(folder)}
+    del environment["CELERY_BROKER_URL"]
+    subprocess.run(command, cwd=PROJECT, env=environment, check=True)
+    with (folder / "postgres" / "postgresql.conf").open("a") as configuration:
+        configuration.write("".join(f"{name} = {value}\n" for name, value in NOT_DURABLE.items()))
     return folder / "postgres"
+
+
+def _keep(cluster: Path, kept: Path) -> None:
+    """Move the files to their place at once, and remove those of other migrations."""
+    kept.parent.mkdir(exist_ok=True)
+    copy = Path(tempfile.mkdtemp(prefix="migrating-", dir=kept.parent))
+    subprocess.run(["cp", "-a", cluster, copy / "postgres"], check=True)
+    for old in kept.parent.glob("migrated-*"):
+        shutil.rmtree(old, ignore_errors=True)
+    # Another run may have been faster.
+    with contextlib.suppress(OSError):
+        (copy / "postgres").rename(kept)
+    shutil.rmtree(copy, ignore_errors=True)
+
+
+def _digest_of_migrations() -> str:
+    """Changes with whatever the empty tables are made of."""
+    digest = hashlib.sha256()
+    sources = [*PROJECT.glob("*/migrations/*.py"), *PROJECT.glob("*/models/**/*.py")]
+    for path in [PROJECT / "requirements.txt", *sorted(sources)]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def copy_migrated_cluster(folder: Path) -> None:
