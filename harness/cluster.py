@@ -49,11 +49,18 @@ class Node(EmbeddedPostgres):
         self.programs = programs
         self.address = "127." + ".".join(str(random.randint(2, 250)) for _ in range(3))
         self.process: subprocess.Popen[bytes] | None = None
+        self._is_prepared = False
         addresses = {"listen_addresses": self.address, "citus.local_hostname": self.address}
         super().__init__(folder, {**OPTIONS, **addresses, **(options or {})})
 
     def server_program(self) -> Path:
         return self.programs / "postgres"
+
+    def _prepare_database(self) -> None:
+        """As of any server, at its first start: what belongs to the extension keeps its owner."""
+        if not self._is_prepared:
+            super()._prepare_database()
+        self._is_prepared = True
 
     def start(self) -> None:
         """Start the server; ``wait`` returns once it accepts connections."""
@@ -80,6 +87,15 @@ class Node(EmbeddedPostgres):
         return psycopg.connect(
             host=str(self.socket_dir), user=SUPERUSER, dbname=database, autocommit=True
         )
+
+    def create_database(self, name: str) -> None:
+        """Create the database, unless it exists, and the extension in it."""
+        with self.connect("postgres") as connection:
+            exists = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
+            if not exists.fetchone():
+                connection.execute(f"CREATE DATABASE {name} OWNER {ROLE} TEMPLATE {DATABASE}")
+        with self.connect(name) as connection:
+            connection.execute("CREATE EXTENSION citus")
 
 
 class Cluster:
@@ -113,15 +129,10 @@ class Cluster:
         for server in self.servers:
             server.stop()
 
-    def create_database(self, name: str = DATABASE) -> None:
+    def connect_nodes(self, name: str = DATABASE) -> None:
         """Have the nodes hold the data of the coordinator's database. Creates what is missing."""
         for server in self.servers:
-            with server.connect("postgres") as connection:
-                exists = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
-                if not exists.fetchone():
-                    connection.execute(f"CREATE DATABASE {name} OWNER {ROLE} TEMPLATE template0")
-            with server.connect(name) as connection:
-                connection.execute("CREATE EXTENSION citus")
+            server.create_database(name)
         address = self.coordinator.address
         with self.coordinator.connect(name) as connection:
             connection.execute("SELECT citus_set_coordinator_host(%s, %s)", [address, PORT])
@@ -133,11 +144,10 @@ class Cluster:
 def running(
     programs: Path, folder: Path, options: dict[str, str] | None = None, nodes: int = NODES
 ) -> Iterator[Cluster]:
-    """Have a cluster run inside the block, with the service's database."""
+    """Have the servers run inside the block. They know nothing of each other yet."""
     cluster = Cluster(programs, folder, options, nodes)
     try:
         cluster.start()
-        cluster.create_database()
         yield cluster
     finally:
         cluster.stop()

@@ -42,7 +42,7 @@ def delete_expired(now: datetime, out_of_time: OutOfTime = lambda: False) -> Non
 
     Daily counts stay.
     """
-    oldest_id = {"before": _oldest_needed_id(now)}
+    oldest_id: dict[str, object] = {"before": _oldest_needed_id(now)}
     if distribution.is_distributed():
         sql.execute(_DELETE_MESSAGE_IDS_ON_NODES, oldest_id)
     else:

@@ -94,7 +94,7 @@ def start_cluster(programs: Path) -> None:
     global cluster
     cluster = Cluster(programs, FOLDER / "postgres", FAST)
     cluster.start()
-    cluster.create_database(TEST_DATABASE)
+    cluster.connect_nodes(TEST_DATABASE)
     for server in cluster.servers:
         allow_tests(server)
 

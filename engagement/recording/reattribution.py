@@ -156,7 +156,7 @@ _NEXT: LiteralString = """
     FROM engagement_reattributionrequest r
     JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
     WHERE NOT EXISTS (
-        SELECT FROM engagement_joinrequest j
+        SELECT 1 FROM engagement_joinrequest j
         JOIN engagement_user u ON u.id = j.user_id AND u.product_id = j.product_id
         WHERE j.product_id = r.product_id AND u.joined_to_id = r.user_id)
     ORDER BY r.id

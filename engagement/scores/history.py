@@ -63,7 +63,7 @@ _BREAKDOWN: LiteralString = f"""
     {{join_users}}
     {WHERE_SCORED} AND d.{{id_column}} = %(subject)s
       AND d.day BETWEEN %(last_period_from)s AND %(today)s
-    GROUP BY n.id, 2
+    GROUP BY n.id, n.name, 2
 """
 _ALL_TIME: LiteralString = f"""
     SELECT COALESCE(sum(d.count), 0), count(DISTINCT d.event_name_id)
