@@ -16,12 +16,15 @@ from statistics import median
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
+from benchmarks.multiply import multiply
 from harness.command import run_command
 from harness.http import Client, bearer
 from harness.report import Report, Result, Table, progress
 from harness.service import Service, service_in, temporary_service
 
 SMALL_ACCOUNTS, SMALL_USERS = 1_000, 3_000
+# A larger product has copies of the rows of one of this size.
+GENERATED_ACCOUNTS = 20_000
 PAGE = 100
 EXPANSIONS = "insights,traits,segments,events,history"
 GENERATING = 6 * 3600.0
@@ -107,9 +110,16 @@ def paths(product: Product, walk: Walk, account: int) -> dict[str, str]:
 
 
 def generate(service: Service, accounts: int, users: int, days: int) -> dict[str, Any]:
-    progress(f"Generating {accounts:,} accounts and {users:,} users.")
-    sizes = [f"--accounts={accounts}", f"--users={users}", f"--days={days}"]
-    return service.run_json("manage.py", "generate_data", "--json", *sizes, timeout=GENERATING)
+    """A scored product of this size. Beyond GENERATED_ACCOUNTS, it has copies of its rows."""
+    copies = max(1, accounts // GENERATED_ACCOUNTS)
+    progress(f"Generating {accounts // copies:,} accounts and {users // copies:,} users.")
+    sizes = [f"--accounts={accounts // copies}", f"--users={users // copies}", f"--days={days}"]
+    product = service.run_json("manage.py", "generate_data", "--json", *sizes, timeout=GENERATING)
+    if copies > 1:
+        multiply(service, product["product_id"], copies)
+        progress("Scoring and counting.")
+        service.run_json("-m", "benchmarks.within", "score_all", timeout=GENERATING)
+    return product
 
 
 @contextmanager

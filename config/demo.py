@@ -24,6 +24,7 @@ from engagement.demo.population import Size
 from engagement.demo.vocabulary import Company
 from engagement.models import Product, Segment, User
 from ingestion.demo import fill_last_24h
+from ingestion.models import IngestionKey
 from marketplace import connecting
 from marketplace.client import INTERACTIVE_RETRY_POLICY, Credentials, MarketplaceClient, new_session
 from marketplace.connecting import ConnectionOptions
@@ -160,6 +161,7 @@ def _fill(products: list[Product], now: datetime) -> Iterator[int]:
     for product in products:
         loading.add_workspaces(product)
     _add_license_segments(connected)
+    IngestionKey.create(connected, "web")
     yield from loading.populate(connected, vocabulary.BOARDS, CONNECTED_SIZE, now, company=_site)
     for seed, product in enumerate(others):
         catalog, size = OTHER_PRODUCTS[product.name]

@@ -69,6 +69,7 @@ def render_guide(name: str) -> Guide:
         elif token.type == "fence":
             # The page's script adds a button to copy it.
             token.attrSet("data-copy", "")
+    tokens = _without_empty_paragraphs(tokens)
     html = markdown.renderer.render(tokens, markdown.options, {})
     html = html.replace("<table>", '<div class="eds-guide-table" tabindex="0"><table>')
     html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
@@ -114,6 +115,20 @@ def _link_guides(tokens: list[Token]) -> list[Token]:
             continue
         linked.append(token)
     return linked
+
+
+def _without_empty_paragraphs(tokens: list[Token]) -> list[Token]:
+    """The tokens without the paragraphs that had nothing but an image."""
+    empty = {
+        place
+        for place, token in enumerate(tokens)
+        if token.type == "inline" and token.content and not token.children
+    }
+    return [
+        token
+        for place, token in enumerate(tokens)
+        if empty.isdisjoint({place - 1, place, place + 1})
+    ]
 
 
 def _guide_href(href: str) -> str | None:

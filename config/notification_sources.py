@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from config.dashboard.cards import INTENDED_DROP_REASONS
+from config.dashboard.notices import INTENDED_DROP_REASONS
 from engagement.models import Product
 from ingestion.log import last_24h
 from ingestion.log.hours import RECORDED, start_of_hour

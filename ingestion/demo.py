@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import LiteralString
 
+from engagement.core import credentials
 from engagement.database import sql
-from engagement.database.arrivals import NEXT_ARRIVAL
+from engagement.database.arrivals import NEXT_ARRIVAL, take_arrivals
 from engagement.messages import Track
+from engagement.models import User
 from ingestion import timestamps
 from ingestion.errors import missing_field
 from ingestion.log import drops, hours, recent
@@ -19,8 +21,14 @@ from ingestion.log.drops import Drop
 from ingestion.log.last_24h import HOURS
 from ingestion.log.recent import RecentRow
 from ingestion.log.texts import name_traits
-from ingestion.models import DropReason, RefusedCount, RefusedRequest
-from ingestion.payloads import UnusableMessage
+from ingestion.models import (
+    DropReason,
+    IngestionKey,
+    QuarantinedMessage,
+    RefusedCount,
+    RefusedRequest,
+)
+from ingestion.payloads import UnusableMessage, encode
 
 # As shares of all messages.
 DUPLICATE_SHARE, ANONYMOUS_SHARE = 0.03, 0.01
@@ -78,6 +86,7 @@ def fill_last_24h(product_id: int, now: datetime, seed: int) -> None:
     hours.add_counts([hours.count_by_hour([], [], dropped)])
     recent.save([list(_make_recent(product_id, now))])
     _add_refused(product_id, now)
+    _add_quarantined(product_id, now)
 
 
 def _make_recent(product_id: int, now: datetime) -> Iterator[RecentRow]:
@@ -136,6 +145,27 @@ def _add_refused(product_id: int, now: datetime) -> None:
         hour=hours.start_of_hour(now),
         code=error.code,
         defaults={"count": 17},
+    )
+
+
+def _add_quarantined(product_id: int, now: datetime) -> None:
+    """A message that failed repeatedly, if the product has a key that it can be retried with."""
+    key = IngestionKey.objects.filter(product=product_id).first()
+    user = User.objects.filter(product=product_id, is_identified=True).first()
+    if key is None or user is None:
+        return
+    received_at = now - timedelta(minutes=50)
+    message = Track(user.external_id, "Report exported", received_at, message_id="demo-failed")
+    QuarantinedMessage.objects.create(
+        id=take_arrivals(1)[0],
+        product_id=product_id,
+        received_at=received_at,
+        key_digest=credentials.digest(key.secret),
+        key_hint=key.hint,
+        payload=encode(message),
+        attempts=5,
+        error="OperationalError: canceling statement due to lock timeout",
+        quarantined_at=received_at + timedelta(minutes=3),
     )
 
 

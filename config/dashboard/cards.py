@@ -5,20 +5,32 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
+from config.dashboard.notices import (
+    INTENDED_DROP_REASONS,
+    connection_notice,
+    destination_notices,
+    expiry_notices,
+    message_notices,
+    score_notices,
+)
+from config.dashboard.summary import (
+    Link,
+    Notice,
+    ProductSummary,
+    add_url,
+    admin_url,
+    log_url,
+    ranking_url,
+)
 from engagement.admin.scoping import Access
-from engagement.admin.time_format import format_exact
 from engagement.core import charts
 from engagement.insight_kinds import INSIGHTS, InsightKind
 from engagement.models import Account, Product, Workspace
-from engagement.rescoring import sets
-from engagement.segments.attention import NO_ATTENTION, Attention
-from engagement.segments.counts import SubjectTotals
-from engagement.segments.movers import Mover, Movers
+from engagement.segments.movers import Mover
 from ingestion.log.last_24h import HOURS, Last24Hours
 from ingestion.log.texts import (
     QUARANTINED_TONE,
@@ -28,66 +40,12 @@ from ingestion.log.texts import (
     short_reason,
     tone,
 )
-from ingestion.models import DropReason, IngestionKey
-from marketplace.health import LastRuns, connection_health, expiry_notice
-from marketplace.models import Connection
-from marketplace.timetable import Timetable
-from notifications.models import Destination
+from ingestion.models import IngestionKey
 
-# The card mentions a longer wait. Draining takes one or two seconds.
-LONG_WAIT_SECONDS = 60
-# The card mentions a larger share of dropped messages.
-HIGH_DROP_SHARE = 0.05
-# Messages dropped for these reasons are meant to be dropped.
-INTENDED_DROP_REASONS = {DropReason.DUPLICATE, DropReason.FORGOTTEN}
 # The links to workspaces besides the one whose scores are shown.
 MAX_OTHER_WORKSPACES = 5
 # The kinds of insights whose accounts the overview names.
 MAX_ALERT_KINDS = 4
-
-
-@dataclass(frozen=True)
-class ProductSummary:
-    """The data of a product's card. ``totals``, ``movers``, and ``attention`` are from the first of
-    ``workspaces``. ``totals`` is None if that has no scores yet."""
-
-    product: Product
-    has_users: bool
-    workspaces: Sequence[Workspace]
-    totals: SubjectTotals | None
-    movers: Movers
-    last_24h: Last24Hours
-    keys: Sequence[IngestionKey]
-    connection: Connection | None
-    last_syncs: LastRuns
-    timetable: Timetable
-    attention: Attention = NO_ATTENTION
-    # The paused destinations of notifications.
-    destinations: Sequence[Destination] = ()
-    # Whether it is the only card of the page, so that its chart can have all details.
-    is_alone: bool = True
-
-    @property
-    def is_new(self) -> bool:
-        """Whether no message has ever arrived."""
-        waiting = self.last_24h.waiting
-        is_empty = waiting is not None and not waiting.messages
-        unused = all(key.last_used_at is None for key in self.keys)
-        return is_empty and unused and not self.has_users and not self.last_24h.accepted
-
-
-class Link(NamedTuple):
-    label: str
-    url: str
-
-
-@dataclass(frozen=True)
-class Notice:
-    """A text with a level (good, warning, bad, or quiet) and a link to a page about it."""
-
-    level: str
-    text: str
-    link: Link | None = None
 
 
 @dataclass(frozen=True)
@@ -158,21 +116,21 @@ class Card:
 
 def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     product = summary.product
-    url = f"{_admin_url('index')}?{urlencode({'product': product.pk})}"
+    url = f"{admin_url('index')}?{urlencode({'product': product.pk})}"
     if product.deletion_requested_at is not None:
         text = f"Being deleted: {product.deleted_rows:,} rows so far."
         return Card(product, url, notices=[Notice("warning", text)])
     may_manage = product.pk in access.managed
-    connection = _connection(summary, may_connect=product.pk in access.connectable)
+    connection = connection_notice(summary, may_connect=product.pk in access.connectable)
     is_urgent = connection is not None and connection.level in ("bad", "warning")
     urgent = [connection] if connection and is_urgent else []
     calm = None if urgent else connection
-    urgent += _expiry_notices(summary, now, may_connect=product.pk in access.connectable)
-    urgent += _destination_notices(summary)
+    urgent += expiry_notices(summary, now, may_connect=product.pk in access.connectable)
+    urgent += destination_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)
         return Card(product, url, urgent, first_event=first, connection=calm, links=links)
-    notices = [*urgent, *_score_notices(summary, may_manage), *_message_notices(summary, now)]
+    notices = [*urgent, *score_notices(summary, may_manage), *message_notices(summary, now)]
     return Card(
         product=product,
         url=url,
@@ -180,7 +138,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
         statistics=list(_statistics(summary, now)),
         workspace=summary.workspaces[0] if summary.workspaces else None,
         other_workspaces=[
-            Link(workspace.name, _ranking_url("account", workspace))
+            Link(workspace.name, ranking_url("account", workspace))
             for workspace in summary.workspaces[1 : MAX_OTHER_WORKSPACES + 1]
         ],
         unlisted_workspaces=max(0, len(summary.workspaces) - 1 - MAX_OTHER_WORKSPACES),
@@ -196,41 +154,15 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
 _URGENCY = ["bad", "warning", "good", "quiet"]
 
 
-def _admin_url(name: str, *args: object) -> str:
-    return reverse(f"admin:{name}", args=args)
-
-
-def _add_url(model: str, product: Product) -> str:
-    return f"{_admin_url(f'{model}_add')}?{urlencode({'product': product.pk})}"
-
-
-def _ranking_url(scope: str, workspace: Workspace) -> str:
-    return (
-        f"{_admin_url(f'engagement_{scope}_changelist')}?{urlencode({'workspace': workspace.pk})}"
-    )
-
-
-def _log_url(product: Product, **filters: str) -> str:
-    query = f"?{urlencode(filters)}" if filters else ""
-    return _admin_url("ingestion_ingestionlog_change", product.pk) + query
-
-
 def _links(summary: ProductSummary) -> list[Link]:
     links = []
     if summary.workspaces and not summary.is_new:
         first = summary.workspaces[0]
         links = [
-            Link("Accounts", _ranking_url("account", first)),
-            Link("Users", _ranking_url("user", first)),
+            Link("Accounts", ranking_url("account", first)),
+            Link("Users", ranking_url("user", first)),
         ]
-    return [*links, Link("Ingestion log", _log_url(summary.product))]
-
-
-def _destination_notices(summary: ProductSummary) -> Iterator[Notice]:
-    for destination in summary.destinations:
-        link = Link("Destination", _admin_url("notifications_destination_change", destination.pk))
-        text = f"Notifications to {destination} are paused. {destination.pause_reason}"
-        yield Notice("warning", text, link)
+    return [*links, Link("Ingestion log", log_url(summary.product))]
 
 
 # --- First event --------------------------------------------------------------------------
@@ -238,56 +170,14 @@ def _destination_notices(summary: ProductSummary) -> Iterator[Notice]:
 
 def _first_event(summary: ProductSummary, may_manage: bool) -> FirstEvent:
     key = next((key for key in reversed(summary.keys) if key.revoked_at is None), None)
-    add_url = _add_url("ingestion_ingestionkey", summary.product)
     return FirstEvent(
         key=key,
-        reveal_url=_admin_url("ingestion_ingestionkey_reveal", key.pk)
-        if key and may_manage
-        else "",
-        add_url=add_url if may_manage else "",
+        reveal_url=admin_url("ingestion_ingestionkey_reveal", key.pk) if key and may_manage else "",
+        add_url=add_url("ingestion_ingestionkey", summary.product) if may_manage else "",
     )
 
 
 # --- Scores ---------------------------------------------------------------------------------
-
-
-def _score_notices(summary: ProductSummary, may_manage: bool) -> Iterator[Notice]:
-    if not summary.workspaces:
-        add = (
-            f"{_admin_url('engagement_workspace_add')}?{urlencode({'product': summary.product.pk})}"
-        )
-        link = Link("Add a workspace", add) if may_manage else None
-        yield Notice("warning", "This product has no workspace, so there are no scores.", link)
-        return
-    workspace = summary.workspaces[0]
-    if summary.totals is None:
-        yield Notice(
-            "quiet", "Scores are being computed for the first time. Reload the page in a moment."
-        )
-        return
-    if sets.is_building(workspace):
-        yield Notice("quiet", f"Scores of {workspace.name}: {sets.describe_progress(workspace)}")
-    yield from _no_scores_notices(summary, workspace, summary.totals)
-
-
-def _no_scores_notices(
-    summary: ProductSummary, workspace: Workspace, totals: SubjectTotals
-) -> Iterator[Notice]:
-    edit = Link("Workspace", _admin_url("engagement_workspace_change", workspace.pk))
-    if not totals.users and workspace.audience:
-        yield Notice("warning", f"No users are in the audience of {workspace.name}.", edit)
-    elif not totals.users:
-        text = (
-            "No users have been identified yet, so there are no scores. Events are kept and will "
-            "count once their user is identified."
-        )
-        yield Notice("warning", text, Link("Ingestion log", _log_url(summary.product)))
-    elif not totals.accounts:
-        text = (
-            "No user belongs to an account yet. Send a groupId with identify, or a userId with "
-            "group."
-        )
-        yield Notice("quiet", text)
 
 
 def _movers(summary: ProductSummary) -> list[tuple[str, Sequence[MoverRow]]]:
@@ -305,7 +195,7 @@ def _movers(summary: ProductSummary) -> list[tuple[str, Sequence[MoverRow]]]:
 
 
 def _account_url(account: Account, workspace: Workspace) -> str:
-    page = _admin_url("engagement_account_change", account.pk)
+    page = admin_url("engagement_account_change", account.pk)
     return f"{page}?{urlencode({'workspace': workspace.pk})}"
 
 
@@ -324,7 +214,7 @@ def _mover_row(mover: Mover, workspace: Workspace) -> MoverRow:
 
 def _insight_link(summary: ProductSummary, kind: InsightKind) -> InsightLink:
     info, count = INSIGHTS[kind], summary.attention.counts[kind]
-    url = f"{_ranking_url('account', summary.workspaces[0])}&{urlencode({'insight': kind})}"
+    url = f"{ranking_url('account', summary.workspaces[0])}&{urlencode({'insight': kind})}"
     return InsightLink(info.label, info.severity, f"{count:,}", url)
 
 
@@ -349,71 +239,13 @@ def _alerts(summary: ProductSummary) -> list[tuple[InsightLink, Sequence[AlertRo
 # --- Messages -------------------------------------------------------------------------------
 
 
-def _message_notices(summary: ProductSummary, now: datetime) -> Iterator[Notice]:
-    messages, log = summary.last_24h, Link("Ingestion log", _log_url(summary.product))
-    if messages.waiting is None:
-        yield Notice("warning", "Too many messages to count are waiting in the inbox.", log)
-    elif (
-        messages.waiting.oldest
-        and (seconds := (now - messages.waiting.oldest).total_seconds()) > LONG_WAIT_SECONDS
-    ):
-        yield Notice("warning", _long_wait(messages.waiting.messages, seconds), log)
-    if messages.quarantined is None or messages.quarantined:
-        count = "too many to count" if messages.quarantined is None else f"{messages.quarantined:,}"
-        listing = _admin_url("ingestion_quarantinedmessage_changelist")
-        link = Link(
-            "Quarantine", f"{listing}?{urlencode({'product__id__exact': summary.product.pk})}"
-        )
-        yield Notice("warning", f"Messages in quarantine after repeated failures: {count}.", link)
-    yield from _drop_notices(summary)
-    if not messages.accepted:
-        yield Notice("quiet", _no_messages_text(summary))
-
-
-def _long_wait(messages: int, seconds: float) -> str:
-    age = format_age(seconds)
-    waits = (
-        f"1 message has been waiting in the inbox for {age}."
-        if messages == 1
-        else f"{messages:,} messages are waiting in the inbox, the oldest for {age}."
-    )
-    return f"{waits} Nothing is lost. If this continues, workers are missing or busy."
-
-
-def _drop_notices(summary: ProductSummary) -> Iterator[Notice]:
-    """A notice about the main drop reason, if the share of unintended drops is high."""
-    counts = {
-        reason: sum(by_hour)
-        for reason, by_hour in summary.last_24h.dropped.items()
-        if reason not in INTENDED_DROP_REASONS
-    }
-    dropped = sum(counts.values())
-    if dropped <= HIGH_DROP_SHARE * summary.last_24h.accepted:
-        return
-    most = max(counts, key=lambda reason: counts[reason])
-    share = "all" if counts[most] == dropped else f"{counts[most]:,}"
-    text = (
-        f"{dropped:,} of {summary.last_24h.accepted:,} messages of the last {HOURS} hours were "
-        f"dropped, {share} of them for this reason: {short_reason(most)}."
-    )
-    yield Notice(
-        "warning", text, Link("Show messages", _log_url(summary.product, reason=most.value))
-    )
-
-
-def _no_messages_text(summary: ProductSummary) -> str:
-    used = [key.last_used_at for key in summary.keys if key.last_used_at is not None]
-    since = f" The last one arrived {format_exact(max(used))}." if used else ""
-    return f"No messages in the last {HOURS} hours.{since}"
-
-
 def _chart(summary: ProductSummary) -> SafeString:
     messages, product = summary.last_24h, summary.product
     series = [
         charts.Series("Recorded", messages.recorded, RECORDED_TONE),
         *(
             charts.Series(
-                short_reason(reason), counts, tone(reason), _log_url(product, reason=reason.value)
+                short_reason(reason), counts, tone(reason), log_url(product, reason=reason.value)
             )
             for reason, counts in messages.dropped.items()
         ),
@@ -441,7 +273,7 @@ def _statistics(summary: ProductSummary, now: datetime) -> Iterator[Statistic]:
         ):
             window = first.get_lookback_days_display()
             detail = f"{active:,} active in the last {window}"
-            yield Statistic(label, f"{total:,}", detail, _ranking_url(scope, first))
+            yield Statistic(label, f"{total:,}", detail, ranking_url(scope, first))
     messages = summary.last_24h
     yield Statistic(f"Accepted ({HOURS} h)", f"{messages.accepted:,}", _dropped_text(messages))
     yield _inbox(messages, now)
@@ -466,30 +298,3 @@ def _inbox(messages: Last24Hours, now: datetime) -> Statistic:
     oldest = messages.waiting.oldest
     waited = f"up to {format_age((now - oldest).total_seconds())}" if oldest else ""
     return Statistic("In the inbox", f"{messages.waiting.messages:,}", waited)
-
-
-def _connection(summary: ProductSummary, *, may_connect: bool) -> Notice | None:
-    """The state of the marketplace connection. None if there is none to see or add."""
-    if summary.connection is None:
-        if not may_connect:
-            return None
-        add_url = _add_url("marketplace_connection", summary.product)
-        return Notice("quiet", "Not connected to a marketplace.", Link("Connect", add_url))
-    health = connection_health(summary.connection, summary.last_syncs, summary.timetable)
-    text = " ".join(part for part in (health.title, health.reason) if part)
-    return Notice(health.level, f"Marketplace: {text}", _connection_link(summary.connection))
-
-
-def _expiry_notices(
-    summary: ProductSummary, now: datetime, *, may_connect: bool
-) -> Iterator[Notice]:
-    if summary.connection is None:
-        return
-    notice = expiry_notice(summary.connection, now.date(), may_manage=may_connect)
-    if notice is not None:
-        link = _connection_link(summary.connection)
-        yield Notice(notice.level, f"Marketplace: {notice.text}", link)
-
-
-def _connection_link(connection: Connection) -> Link:
-    return Link("Connection", _admin_url("marketplace_connection_change", connection.pk))

@@ -5,7 +5,7 @@ set.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,8 @@ from django.http import Http404, HttpRequest
 from django.urls import reverse
 from django.utils import timezone
 
-from config.dashboard.cards import ProductSummary, build_card
+from config.dashboard.cards import build_card
+from config.dashboard.summary import ProductSummary
 from engagement.admin.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from engagement.admin.scoping import request_access, sees_all_products, visible_products
 from engagement.models import Product, ScoreSet, User, Workspace
@@ -92,40 +93,33 @@ def product_summaries(
     """
     ids = [product.pk for product in products]
     workspaces = _workspaces(ids, workspace_id)
-    score_sets = {
-        product_id: score_set
-        for product_id, (first, *_) in workspaces.items()
-        if (score_set := _published_scores(first))
-    }
+    score_sets = _published_scores(workspaces)
     totals = counts.subject_totals(score_sets.values())
-    messages = last_24h.for_products(ids, now)
-    keys = _keys(ids)
-    with_users = _products_with_users(ids)
-    rows = Connection.objects.filter(product__in=ids)
-    connections = {connection.product_id: connection for connection in rows}
-    last_syncs = load_last_runs([connection.pk for connection in connections.values()])
+    messages, keys, with_users = last_24h.for_products(ids, now), _keys(ids), _with_users(ids)
+    connections, destinations = _connections(ids), _paused_destinations(ids)
     timetable = load_timetable()
-    destinations = _paused_destinations(ids)
-    return [
-        ProductSummary(
-            product=product,
-            has_users=product.pk in with_users,
-            workspaces=workspaces.get(product.pk, []),
-            totals=totals[score_sets[product.pk].pk] if product.pk in score_sets else None,
-            movers=counts.top_movers(score_sets[product.pk])
-            if product.pk in score_sets
-            else NO_MOVERS,
-            last_24h=messages[product.pk],
-            keys=keys[product.pk],
-            connection=(connection := connections.get(product.pk)),
-            last_syncs=last_syncs[connection.pk] if connection else LastRuns(),
-            timetable=timetable,
-            attention=_attention(score_sets.get(product.pk), is_overview=is_overview),
-            destinations=destinations[product.pk],
-            is_alone=len(products) == 1,
+    summaries = []
+    for product in products:
+        score_set = score_sets.get(product.pk)
+        connection, last_syncs = connections.get(product.pk, (None, LastRuns()))
+        summaries.append(
+            ProductSummary(
+                product=product,
+                has_users=product.pk in with_users,
+                workspaces=workspaces.get(product.pk, []),
+                totals=totals[score_set.pk] if score_set else None,
+                movers=counts.top_movers(score_set) if score_set else NO_MOVERS,
+                last_24h=messages[product.pk],
+                keys=keys[product.pk],
+                connection=connection,
+                last_syncs=last_syncs,
+                timetable=timetable,
+                attention=_attention(score_set, is_overview=is_overview),
+                destinations=destinations[product.pk],
+                is_alone=len(products) == 1,
+            )
         )
-        for product in products
-    ]
+    return summaries
 
 
 def _attention(score_set: ScoreSet | None, *, is_overview: bool) -> Attention:
@@ -150,9 +144,19 @@ def _workspaces(
     return workspaces
 
 
-def _published_scores(workspace: Workspace) -> ScoreSet | None:
-    scores = workspace.scores
-    return scores if scores is not None and scores.scored_day is not None else None
+def _published_scores(workspaces: Mapping[int, Sequence[Workspace]]) -> dict[int, ScoreSet]:
+    """The scores of the first workspace of each product that has some."""
+    return {
+        product_id: first.scores
+        for product_id, (first, *_) in workspaces.items()
+        if first.scores is not None and first.scores.scored_day is not None
+    }
+
+
+def _connections(product_ids: Sequence[int]) -> dict[int, tuple[Connection, LastRuns]]:
+    connections = list(Connection.objects.filter(product__in=product_ids))
+    last_runs = load_last_runs([connection.pk for connection in connections])
+    return {each.product_id: (each, last_runs[each.pk]) for each in connections}
 
 
 def _keys(product_ids: Sequence[int]) -> dict[int, list[IngestionKey]]:
@@ -170,6 +174,6 @@ def _paused_destinations(product_ids: Sequence[int]) -> dict[int, list[Destinati
     return destinations
 
 
-def _products_with_users(product_ids: Sequence[int]) -> set[int]:
+def _with_users(product_ids: Sequence[int]) -> set[int]:
     has_users = Exists(User.objects.filter(product=OuterRef("pk")))
     return set(Product.objects.filter(has_users, pk__in=product_ids).values_list("pk", flat=True))

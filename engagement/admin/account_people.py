@@ -13,7 +13,7 @@ from engagement.models import Account, DailyCount, ScoreSet, User
 from engagement.scopes import USERS
 from engagement.scores import people
 from engagement.scores.formula import rounded_score, score_change
-from engagement.scores.insights import format_percent
+from engagement.scores.insight_texts import format_percent
 from engagement.scores.people import Group, People, PersonPoints
 from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
 

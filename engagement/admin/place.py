@@ -7,6 +7,7 @@ from django.http import HttpRequest
 
 from engagement.admin.scoping import ProductScopedAdmin, shown_row, visible_products
 from engagement.admin.subject_urls import WORKSPACE_PARAM
+from engagement.core.ids import parse_id
 from engagement.models import Product, Workspace
 
 # The parameters that name a product or a workspace, in lists and in forms that add a row.
@@ -60,9 +61,9 @@ def _named_product_id(request: HttpRequest) -> int | None:
 
 
 def _number(request: HttpRequest, names: tuple[str, ...]) -> int | None:
-    """The first of the parameters that is a number. PostgreSQL's ids have at most 19 digits."""
+    """The first of the parameters that is a number."""
     for name in names:
-        value = request.GET.get(name, "")
-        if value.isascii() and value.isdecimal() and len(value) < 19:
-            return int(value)
+        number = parse_id(request.GET.get(name, ""))
+        if number is not None:
+            return number
     return None

@@ -28,6 +28,7 @@ from engagement.admin.scoping import (
     SuperusersOnly,
     TabularInline,
 )
+from engagement.core.ids import parse_id
 from engagement.logins import invites as logins
 from engagement.models import Product, ProductMember, Workspace
 from engagement.removal import deletion
@@ -193,9 +194,8 @@ class ProductAdmin(PageAdmin):
         )
 
     def revoke_invite_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
-        number = request.POST.get("invite", "")
-        is_number = number.isascii() and number.isdigit() and len(number) < 19
-        if is_number and logins.revoke(int(number), product.pk, timezone.now()):
+        invite = parse_id(request.POST.get("invite", ""))
+        if invite is not None and logins.revoke(invite, product.pk, timezone.now()):
             self.log_change(request, product, "Revoked an invite.")
             self.message_user(request, "The invite is revoked. Its link no longer works.")
         else:

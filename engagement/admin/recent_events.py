@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from engagement.database import sql
 from engagement.models import EventName, Workspace
-from engagement.scores.insights import format_percent
+from engagement.scores.insight_texts import format_percent
 from engagement.segments import event_counts
 
 MAX_EVENTS = 50

@@ -18,11 +18,12 @@ from django.template.response import TemplateResponse
 from django.utils.http import urlencode
 
 from engagement.admin import previews
-from engagement.admin.condition_forms import RuleEditor, RuleForm
 from engagement.admin.pages import ExtraView, PageAction, PageAdmin
+from engagement.admin.rule_editor import RuleEditor, RuleForm
 from engagement.admin.scoping import deferred_script, visible_products
 from engagement.admin.subject_urls import subject_list_url, trait_values_url
 from engagement.admin.suggestions import load_suggestions, load_trait_values
+from engagement.core.ids import parse_id
 from engagement.database import sql
 from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
@@ -252,8 +253,8 @@ class SegmentAdmin(PageAdmin):
     def _copied_rule(self, request: HttpRequest) -> Rule | None:
         """The rule that the form of a new segment starts with: that of the segment ``like``, or the
         URL's own ``rule``."""
-        like, scope = request.GET.get("like", ""), request.GET.get("scope", "")
-        if like.isdecimal():
+        like, scope = parse_id(request.GET.get("like", "")), request.GET.get("scope", "")
+        if like is not None:
             copied = self.get_queryset(request).filter(pk=like, scope=scope)
             return next((segments.segment_rule(segment) for segment in copied), None)
         try:
@@ -325,9 +326,9 @@ class SegmentAdmin(PageAdmin):
 
     def _requested_place(self, request: HttpRequest) -> tuple[Workspace, Scope]:
         """The workspace and the scope that the URL names."""
-        pk, scope = request.GET.get("workspace", ""), request.GET.get("scope")
+        pk, scope = parse_id(request.GET.get("workspace", "")), request.GET.get("scope")
         workspaces = self._workspaces_to_choose(request).select_related("scores")
-        workspace = workspaces.filter(pk=pk if pk.isdecimal() else 0).first()
+        workspace = workspaces.filter(pk=pk).first()
         if workspace is None or scope not in Segment.Scope.values:
             raise Http404
         return workspace, "user" if scope == "user" else "account"

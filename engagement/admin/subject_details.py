@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Max, Min, QuerySet
 
 from engagement.admin.subject_urls import subject_url
+from engagement.license_traits import LICENSE_PREFIX
 from engagement.metric_names import Scope
 from engagement.models import (
     Account,
@@ -19,10 +20,8 @@ from engagement.models import (
     User,
 )
 from engagement.models.subjects import Subject
-from engagement.scores.formula import compute_score
 from engagement.traits import Source, read_stamp
 
-MARKETPLACE_PREFIX = "am."
 SOURCES = {Source.MESSAGE: "API", Source.MARKETPLACE: "Marketplace"}
 EVENTS_SHOWN = 20
 ACCOUNTS_SHOWN = 20
@@ -83,7 +82,7 @@ def license_trait_table(subject: Subject) -> TraitTable:
 
 def _trait_table(subject: Subject, *, from_license: bool) -> TraitTable:
     names = sorted(
-        name for name in subject.traits if name.startswith(MARKETPLACE_PREFIX) == from_license
+        name for name in subject.traits if name.startswith(LICENSE_PREFIX) == from_license
     )
     rows = [_trait_row(subject, name, subject.traits[name]) for name in names[:TRAITS_SHOWN]]
     return TraitTable(rows, len(names) - len(rows))
@@ -198,8 +197,3 @@ def account_url(account: Account, workspace_id: int | None) -> str:
 
 def _url(subject: Subject, scope: Scope, workspace_id: int | None) -> str:
     return subject_url(subject, scope, workspace_id) if subject.is_identified else ""
-
-
-def format_score(raw: int | None, benchmark: float | None) -> str:
-    """The score with one decimal."""
-    return "–" if raw is None else f"{compute_score(raw, benchmark):.1f}"

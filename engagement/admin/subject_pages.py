@@ -17,7 +17,8 @@ from engagement.scores import history, insights, metrics, people
 from engagement.scores.benchmarks import HISTORY_DAYS
 from engagement.scores.formula import Trend
 from engagement.scores.history import AllTimeTotals, EventPoints
-from engagement.scores.insights import Insight, format_percent
+from engagement.scores.insight_texts import format_percent
+from engagement.scores.insights import Insight
 from engagement.scores.metrics import AccountMetrics, Metrics
 from engagement.scores.people import Group, People
 from engagement.segments import members as segments
@@ -95,6 +96,10 @@ def choose_workspace(workspaces: Sequence[Workspace], requested_id: str | None) 
     raise Http404
 
 
+class NotScored(Exception):
+    """The subject has no scores in the workspace. The text says why."""
+
+
 def score_summary(
     workspace: Workspace,
     subject: Any,
@@ -110,14 +115,10 @@ def score_summary(
     *people_shown* of the *group*.
     """
     scope: Scope = "account" if isinstance(subject, Account) else "user"
-    score_set = workspace.scores
-    if score_set is None or score_set.scored_day is None:
-        return ScoreSummary(scope, NOT_SCORED_MESSAGE)
-    row = segments.engagement_rows(score_set, scope).filter(**{f"{scope}_id": subject.pk}).first()
-    if row is None:
-        return ScoreSummary(scope, _why_unscored(score_set, scope))
-    setattr(row, scope, subject)
-    is_brief = may_be_brief and getattr(row, "total_users", 0) > MANY_USERS
+    try:
+        score_set, row = _engagement_row(workspace, subject, scope)
+    except NotScored as reason:
+        return ScoreSummary(scope, str(reason))
     activity = (
         people.account_activity(score_set, subject.pk, group, people_shown)
         if scope == "account"
@@ -126,28 +127,26 @@ def score_summary(
     breakdown = (
         activity.events if activity else history.score_breakdown(score_set, scope, subject.pk)
     )
-    events = [EventChange(event) for event in breakdown]
+    is_brief = may_be_brief and getattr(row, "total_users", 0) > MANY_USERS
     totals = NO_TOTALS if is_brief else history.all_time_totals(score_set, scope, subject.pk)
     subject_metrics = _compute_metrics(score_set, row, totals)
     subject_insights = _insights(score_set, row, subject_metrics, breakdown)
-    days = score_set.lookback_days
+    events = [EventChange(event) for event in breakdown]
+    change = subject_metrics.scores.change
     return ScoreSummary(
         scope,
         score=f"{subject_metrics.scores.now:.1f}",
-        change=_describe_change(subject_metrics.scores.change, days),
-        trend=_direction(subject_metrics.scores.change),
-        cause="" if subject_insights else _describe_cause(events, subject_metrics.scores.change),
-        window=_last_days(days),
-        comparison=_describe_comparison(days),
+        change=_describe_change(change, score_set.lookback_days),
+        trend=_direction(change),
+        cause="" if subject_insights else _describe_cause(events, change),
+        window=_last_days(score_set.lookback_days),
+        comparison=_describe_comparison(score_set.lookback_days),
         chart=None if is_brief else _chart(score_set, row),
         is_brief=is_brief,
         people=activity.people if activity else None,
         events=events[:MAX_EVENTS_LISTED],
         more_events=max(0, len(events) - MAX_EVENTS_LISTED),
-        metrics=[
-            ("Last active", _last_active(subject_metrics, now)),
-            *_labeled_metrics(score_set, subject_metrics, is_brief),
-        ],
+        metrics=list(_labeled_metrics(score_set, subject_metrics, now, is_brief)),
         segments=segments.segments_containing(score_set, usable_segments(workspace, scope), row),
         insights=subject_insights,
         active_users=_active_users(score_set, subject_metrics),
@@ -155,9 +154,22 @@ def score_summary(
     )
 
 
+def _engagement_row(workspace: Workspace, subject: Any, scope: Scope) -> tuple[ScoreSet, Any]:
+    """The workspace's scores, and the subject's row in them. Raises NotScored."""
+    score_set = workspace.scores
+    if score_set is None or score_set.scored_day is None:
+        raise NotScored(NOT_SCORED_MESSAGE)
+    row = segments.engagement_rows(score_set, scope).filter(**{f"{scope}_id": subject.pk}).first()
+    if row is None:
+        raise NotScored(_why_unscored(score_set, scope))
+    setattr(row, scope, subject)
+    return score_set, row
+
+
 def _labeled_metrics(
-    score_set: ScoreSet, subject_metrics: Metrics, is_brief: bool
+    score_set: ScoreSet, subject_metrics: Metrics, now: datetime, is_brief: bool
 ) -> Iterator[tuple[str, str]]:
+    yield "Last active", _last_active(subject_metrics, now)
     for name, text in metric_texts(score_set, subject_metrics).items():
         if not (is_brief and name in OF_ALL_TIME):
             yield METRICS[name].label, text
@@ -165,13 +177,10 @@ def _labeled_metrics(
 
 def score_history(workspace: Workspace, account: Account) -> ScoreSummary:
     """What the summary of a large account lacks: the chart and the metrics of all time."""
-    score_set = workspace.scores
-    if score_set is None or score_set.scored_day is None:
-        return ScoreSummary("account", NOT_SCORED_MESSAGE)
-    row = segments.engagement_rows(score_set, "account").filter(account_id=account.pk).first()
-    if row is None:
-        return ScoreSummary("account", _why_unscored(score_set, "account"))
-    row.account = account
+    try:
+        score_set, row = _engagement_row(workspace, account, "account")
+    except NotScored as reason:
+        return ScoreSummary("account", str(reason))
     totals = history.all_time_totals(score_set, "account", account.pk)
     texts = metric_texts(score_set, _compute_metrics(score_set, row, totals))
     return ScoreSummary(

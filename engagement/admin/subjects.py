@@ -10,7 +10,6 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.utils import timezone
-from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
@@ -33,7 +32,7 @@ from engagement.admin.lists.page import find_list, page_context
 from engagement.admin.lists.state import GoTo
 from engagement.admin.pages import ExtraView
 from engagement.admin.scoping import deferred_script
-from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url, subject_url
+from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_list_url
 from engagement.admin.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace
@@ -177,8 +176,8 @@ class SubjectAdmin(ForgettableAdmin):
 @admin.register(User)
 class UserAdmin(SubjectAdmin):
     scope = SubjectScope.USER
-    fields = ["external_id", "shown_name", "shown_email", "account_link", "product"]
-    fields += ["first_seen_at", "last_message"]
+    fields = ["external_id", "shown_name", "shown_email", "product", "first_seen_at"]
+    fields += ["last_message"]
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         fields = list(super().get_fields(request, obj))
@@ -199,14 +198,6 @@ class UserAdmin(SubjectAdmin):
     @admin.display(description="email")
     def shown_email(self, user: User) -> str | None:
         return user.email
-
-    @admin.display(description="account")
-    def account_link(self, user: User) -> SafeString | None:
-        account = user.account
-        if account is None or not account.is_identified:
-            return None
-        url = subject_url(account, "account", getattr(user, "ranked_in", None))
-        return format_html('<a href="{}">{}</a>', url, account.name or account.external_id)
 
     def page_context(self, request: HttpRequest, obj: User) -> dict[str, Any]:
         context = super().page_context(request, obj)

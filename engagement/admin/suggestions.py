@@ -49,8 +49,6 @@ _VALUES: LiteralString = """
     GROUP BY 1 ORDER BY 2 DESC, 1
     LIMIT %(limit)s
 """
-_USER_TRAITS = _TRAITS.format(table="engagement_user")
-_ACCOUNT_TRAITS = _TRAITS.format(table="engagement_account")
 
 
 @dataclass(frozen=True)
@@ -64,31 +62,24 @@ class Suggestions:
 
 
 def load_suggestions(product_id: int) -> Suggestions:
-    parameters = {
-        "product": product_id,
-        "subjects": SUBJECTS_SAMPLED,
-        "traits": TRAITS_SAMPLED,
-        "limit": MAX_SUGGESTIONS,
-    }
     events = EventName.objects.filter(product_id=product_id).values_list("name", flat=True)
     return Suggestions(
         product_id,
-        [name for (name,) in sql.fetch(_USER_TRAITS, parameters)],
-        [name for (name,) in sql.fetch(_ACCOUNT_TRAITS, parameters)],
+        trait_names(product_id, "user"),
+        trait_names(product_id, "account"),
         list(events[:MAX_SUGGESTIONS]),
     )
 
 
-def trait_names(product_id: int, scope: Scope, limit: int = 100) -> list[str]:
+def trait_names(product_id: int, scope: Scope, limit: int = MAX_SUGGESTIONS) -> list[str]:
     """The names of some traits of the product's users or accounts."""
-    statement = _USER_TRAITS if scope == "user" else _ACCOUNT_TRAITS
     parameters = {
         "product": product_id,
         "subjects": SUBJECTS_SAMPLED,
         "traits": TRAITS_SAMPLED,
         "limit": limit,
     }
-    return [name for (name,) in sql.fetch(statement, parameters)]
+    return [name for (name,) in sql.fetch(_TRAITS.format(table=get_kind(scope).table), parameters)]
 
 
 class ValueCount(NamedTuple):

@@ -33,11 +33,6 @@ def format_exact(at: datetime) -> str:
     return str(localize(timezone.localtime(at)))
 
 
-def format_zone(at: datetime) -> str:
-    """The zone of the login who reads the page, such as "CET" at that time."""
-    return timezone.localtime(at).tzname() or ""
-
-
 def _time_element(at: datetime, text: str) -> SafeString:
     return format_html(
         '<time datetime="{}" title="{}">{}</time>', at.isoformat(), format_exact(at), text

@@ -17,14 +17,14 @@ from django.utils.safestring import SafeString
 
 from engagement import tasks
 from engagement.admin import previews, what_if
-from engagement.admin.condition_forms import (
+from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
+from engagement.admin.pages import ExtraView, PageAdmin
+from engagement.admin.recent_events import RecentEvents, load_recent_events
+from engagement.admin.rule_editor import (
     RuleEditor,
     RuleForm,
     without_preview_buttons,
 )
-from engagement.admin.edit_conflicts import add_conflict_errors, add_hidden_initials
-from engagement.admin.pages import ExtraView, PageAdmin
-from engagement.admin.recent_events import RecentEvents, load_recent_events
 from engagement.admin.scoping import ProductFilter, TabularInline, deferred_script
 from engagement.admin.subject_urls import trait_values_url
 from engagement.admin.suggestions import load_suggestions

@@ -1,4 +1,4 @@
-"""Charts for pages: a line, stacked bars, and a sparkline, as SVG from the server.
+"""Charts for pages: a line and stacked bars, as SVG from the server.
 
 They work under the strict content security policy (no inline style, no script), follow the admin's
 light and dark colors, keep their text at reading size on a phone, and describe themselves in a
@@ -18,7 +18,6 @@ it.
         [charts.day_label(day) for day in days],
         [charts.Series("Unknown key", [3, 0, 7], url="?reason=unknown_key")],
     )
-    context["trend"] = charts.sparkline("Score of the last 30 days", [12.5, None, 80.0])
 
 In the template write ``{{ curve }}``. A value of None is a gap, which is not the same as zero.
 Titles must be unique on a page, because they name the charts for screen readers.
@@ -89,15 +88,6 @@ def bars(
         is_brief=is_brief,
         desc=_describe_bars(frame, sums),
     )
-
-
-def sparkline(title: str, values: Sequence[ChartValue]) -> SafeString:
-    """A line as small as a word, for a table cell. Screen readers read *title* and the ends."""
-    known = [value for value in values if value is not None]
-    top = max(known, default=0) or 1
-    ends = f"{format_number(known[0])} to {format_number(known[-1])}" if known else "no data"
-    context = {"said": f"{title}: {ends}", "paths": [_path(run) for run in _runs(values, top)]}
-    return _render("sparkline", context)
 
 
 def day_label(day: date) -> str:

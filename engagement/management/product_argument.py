@@ -2,15 +2,15 @@
 
 from django.core.management.base import CommandError
 
+from engagement.core.ids import parse_id
 from engagement.models import Product
 
 
 def get_product(text: str) -> Product:
     """The product with this id, or else with this name. Raises CommandError."""
-    if text.isascii() and text.isdigit() and len(text) < 19:
-        product = Product.objects.filter(pk=int(text)).first()
-        if product is not None:
-            return product
+    product = Product.objects.filter(pk=parse_id(text)).first()
+    if product is not None:
+        return product
     products = list(Product.objects.filter(name=text)[:2])
     if len(products) == 1:
         return products[0]

@@ -9,7 +9,7 @@ with the set.
 import logging
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import LiteralString
 
@@ -85,9 +85,12 @@ def refresh_due(now: datetime, out_of_time: Callable[[], bool]) -> None:
     large_sets = _large_sets()
     if not large_sets:
         return
-    _request_standard_orders(large_sets)
     _delete_unused(now)
     orders = list(StoredOrder.objects.filter(score_set__in=large_sets))
+    if missing := _missing_orders(large_sets, orders):
+        # Another worker may have added some of them.
+        StoredOrder.objects.bulk_create(missing, ignore_conflicts=True)
+        orders = list(StoredOrder.objects.filter(score_set__in=large_sets))
     rested_at = max((_rest_until(order) for order in orders if order.computed_at), default=now)
     for order in sorted(orders, key=lambda order: _urgency(order, now)):
         if out_of_time():
@@ -106,18 +109,19 @@ def _large_sets() -> dict[int, ScoreSet]:
     return {score_set.pk: score_set for score_set in rows}
 
 
-def _request_standard_orders(large_sets: dict[int, ScoreSet]) -> None:
-    existing = StoredOrder.objects.filter(score_set__in=large_sets)
-    has_order = set(existing.values_list("score_set_id", "scope", "column"))
-    missing = [
+def _missing_orders(
+    large_sets: Mapping[int, ScoreSet], orders: Iterable[StoredOrder]
+) -> list[StoredOrder]:
+    """The orders of standard columns that the sets do not have yet."""
+    existing = {(order.score_set_id, order.scope, order.column) for order in orders}
+    return [
         _new_order(score_set, get_kind(scope), column)
         for score_set in large_sets.values()
         for scope in BOTH_SCOPES
         if is_large(score_set, get_kind(scope))
         for column in standard_columns(scope)
-        if (score_set.pk, scope, column) not in has_order
+        if (score_set.pk, scope, column) not in existing
     ]
-    StoredOrder.objects.bulk_create(missing, ignore_conflicts=True)
 
 
 def _delete_unused(now: datetime) -> None:

@@ -130,7 +130,7 @@ def _step(pk: int, now: datetime, today: date) -> bool:
                 past_benchmarks.compute_past_benchmarks(score_set, now, today)
                 event_names.refresh_done_by(score_set.product_id, include_not_done=True)
                 benchmarks.compute_benchmarks(score_set, now)
-                counts.try_recount(score_set, now)
+                counts.recount(score_set, now)
                 _publish(score_set, now)
                 return False
     return True

@@ -11,9 +11,23 @@ from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 from engagement.insight_kinds import INSIGHTS, InsightKind, Severity
+from engagement.license_traits import (
+    EVALUATION_END_TRAIT,
+    LICENSE_TYPE_TRAIT,
+    MAINTENANCE_END_TRAIT,
+)
 from engagement.models import AccountEngagement, ScoreSet, User
 from engagement.scores import history
 from engagement.scores.history import EventPoints
+from engagement.scores.insight_texts import (
+    format_day,
+    format_days,
+    format_days_ago,
+    format_in_days,
+    format_number,
+    format_percent,
+    join_texts,
+)
 from engagement.scores.metrics import AccountMetrics, Scores, compute_scores, licensed_seats
 from engagement.tenure import tenure_days
 from engagement.trait_days import parse_trait_day
@@ -36,10 +50,7 @@ FEWER_USERS_MAX_PERCENT = 75
 EVALUATION_ENDS_WITHIN_DAYS = 14
 RENEWAL_WITHIN_DAYS = 60
 
-LICENSE_TYPE_TRAIT = "am.licenseType"
 EVALUATION = "evaluation"
-EVALUATION_END_TRAIT = "am.evaluationEndDate"
-MAINTENANCE_END_TRAIT = "am.maintenanceEndDate"
 
 
 class Insight(NamedTuple):
@@ -93,6 +104,12 @@ class AccountFacts:
         return days if days > 0 else None
 
     @property
+    def depends_on_one(self) -> bool:
+        """Whether one of several users adds most of the points."""
+        points = TOP_USER_MIN_PERCENT * self.raw_score
+        return bool(points) and self.total_users > 1 and 100 * self.top_user_points >= points
+
+    @property
     def is_falling(self) -> bool:
         return self.scores.trend == "falling" and not self.is_new
 
@@ -121,7 +138,9 @@ def account_insights(
 ) -> list[Insight]:
     """The insights about the account of *row*, whose traits are loaded."""
     facts = account_facts(score_set, row, metrics.scores)
-    return apply_rules(facts, Details(event_points, _top_user(score_set, row)))
+    # Finding the user reads all counts of the account.
+    top_user = _top_user(score_set, row) if facts.depends_on_one else None
+    return apply_rules(facts, Details(event_points, top_user))
 
 
 def account_facts(
@@ -174,7 +193,7 @@ def _activity_stopped(facts: AccountFacts, details: Details) -> Iterator[Insight
     day = facts.last_active_at.astimezone(UTC).date()
     yield Insight(
         "activity_stopped",
-        f"No scored activity for {_days(days)} (last: {_date(day)}).",
+        f"No scored activity for {format_days(days)} (last: {format_day(day)}).",
         {"days": days, "last_active_on": day.isoformat()},
     )
 
@@ -187,10 +206,10 @@ def _trend(facts: AccountFacts, details: Details) -> Iterator[Insight]:
     events = _top_changes(details.event_points, 1 if rising else -1)
     text = (
         f"The score {'rose' if rising else 'fell'} by {abs(scores.change)} to {scores.now} "
-        f"in {_days(facts.lookback_days)}."
+        f"in {format_days(facts.lookback_days)}."
     )
     if events:
-        text += f" Mainly because of {_join([_change(event) for event in events])}."
+        text += f" Mainly because of {join_texts([_change(event) for event in events])}."
     yield Insight(
         "trend_up" if rising else "trend_down",
         text,
@@ -229,10 +248,10 @@ def _change(event: EventPoints) -> str:
 
 
 def _one_person(facts: AccountFacts, details: Details) -> Iterator[Insight]:
-    points, raw_score, users = facts.top_user_points, facts.raw_score, facts.total_users
-    if not raw_score or users < 2 or 100 * points < TOP_USER_MIN_PERCENT * raw_score:
+    if not facts.depends_on_one:
         return
-    share, user = points / raw_score, details.top_user
+    share, users = facts.top_user_points / facts.raw_score, facts.total_users
+    user = details.top_user
     yield Insight(
         "one_person",
         f"{(user.name or user.tracking_id) if user else 'One user'} accounts for "
@@ -257,7 +276,7 @@ def _breadth_narrowing(facts: AccountFacts, details: Details) -> Iterator[Insigh
     yield Insight(
         "breadth_narrowing",
         f"Only {now:,} of {before:,} events are still in use."
-        + (f" No longer used: {_join(unused)}." if unused else ""),
+        + (f" No longer used: {join_texts(unused)}." if unused else ""),
         {"event_names": now, "event_names_last_period": before},
     )
 
@@ -272,13 +291,13 @@ def _seats(facts: AccountFacts, details: Details) -> Iterator[Insight]:
     if share > 1:
         yield Insight(
             "seats_exceeded",
-            f"More users are active ({active:,}) than seats are licensed ({_number(seats)}).",
+            f"More users are active ({active:,}) than seats are licensed ({format_number(seats)}).",
             numbers,
         )
     elif share < UNUSED_SEATS_BELOW and (_has_fewer_users(facts) or _renewal(facts)):
         yield Insight(
             "seats_unused",
-            f"Only {active:,} of {_number(seats)} licensed seats "
+            f"Only {active:,} of {format_number(seats)} licensed seats "
             f"{'is' if active == 1 else 'are'} active ({format_percent(share)}).",
             numbers,
         )
@@ -297,7 +316,7 @@ def _evaluation_ending(facts: AccountFacts, details: Details) -> Iterator[Insigh
     if ends and 0 <= (days := (ends - facts.today).days) <= EVALUATION_ENDS_WITHIN_DAYS:
         yield Insight(
             "evaluation_ending",
-            f"The evaluation ends {_in_days(days)} ({_date(ends)}).",
+            f"The evaluation ends {format_in_days(days)} ({format_day(ends)}).",
             {"days": days, "ends_on": ends.isoformat(), "score": facts.scores.now},
         )
 
@@ -310,11 +329,11 @@ def _renewal_at_risk(facts: AccountFacts, details: Details) -> Iterator[Insight]
     reason = (
         f"the score fell by {abs(scores.change)} to {scores.now}"
         if facts.is_falling
-        else f"there has been no scored activity for {_days(inactive_days or 0)}"
+        else f"there has been no scored activity for {format_days(inactive_days or 0)}"
     )
     yield Insight(
         "renewal_at_risk",
-        f"The license is up for renewal {_in_days(days)} ({_date(ends)}), and {reason}.",
+        f"The license is up for renewal {format_in_days(days)} ({format_day(ends)}), and {reason}.",
         {
             "days": days,
             "ends_on": ends.isoformat(),
@@ -329,7 +348,7 @@ def _new_account(facts: AccountFacts, details: Details) -> Iterator[Insight]:
         days, created = facts.tenure_days, facts.created_at
         yield Insight(
             "new_account",
-            f"New: {'created' if created else 'first seen'} {_days_ago(days)}. "
+            f"New: {'created' if created else 'first seen'} {format_days_ago(days)}. "
             f"The score is {facts.scores.now}.",
             {"days": days, "score": facts.scores.now},
         )
@@ -347,7 +366,7 @@ INSIGHT_RULES: tuple[Callable[[AccountFacts, Details], Iterator[Insight]], ...] 
 )
 
 
-# --- Traits and texts -----------------------------------------------------------------------
+# --- Traits ---------------------------------------------------------------------------------
 
 
 def _is_evaluation(traits: Mapping[str, Any]) -> bool:
@@ -365,38 +384,3 @@ def _renewal(facts: AccountFacts) -> date | None:
 
 def _day(traits: Mapping[str, Any], name: str) -> date | None:
     return parse_trait_day(traits.get(name))
-
-
-def _date(day: date) -> str:
-    return f"{day.day} {day:%b %Y}"
-
-
-def _days(number: int) -> str:
-    return "1 day" if number == 1 else f"{number:,} days"
-
-
-def _in_days(number: int) -> str:
-    return {0: "today", 1: "tomorrow"}.get(number, f"in {number:,} days")
-
-
-def _days_ago(number: int) -> str:
-    return {0: "today", 1: "yesterday"}.get(number, f"{number:,} days ago")
-
-
-def _number(number: float) -> str:
-    return f"{number:,.0f}" if number == int(number) else f"{number:,}"
-
-
-def format_percent(share: float) -> str:
-    """The share in percent. A part is never shown as 0% or 100%."""
-    if 0 < share < 0.01:
-        return "less than 1%"
-    if 0.99 < share < 1:
-        return "more than 99%"
-    return f"{100 * share:.0f}%"
-
-
-def _join(items: Sequence[str]) -> str:
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} and {items[-1]}"

@@ -7,9 +7,9 @@ asks about many sets selects them with their ``cached_counts``.
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db.models import Count, Q, QuerySet
 
@@ -152,7 +152,7 @@ def refresh_due(now: datetime) -> None:
     stale = ScoreSet.objects.filter(cached_counts_stale=True, state=ScoreSet.State.CURRENT)
     for score_set in stale.select_related("cached_counts"):
         if _is_due(_cached_counts(score_set), now):
-            try_recount(score_set, now)
+            recount(score_set, now)
 
 
 def _is_due(cached: CachedCounts | None, now: datetime) -> bool:
@@ -163,46 +163,56 @@ def _is_due(cached: CachedCounts | None, now: datetime) -> bool:
     return now >= cached.counted_at + RECHECK_INTERVAL
 
 
-def try_recount(score_set: ScoreSet, now: datetime) -> None:
-    """Count the set and cache the result.
-
-    After a timeout the old counts stay, and the next attempt is as far away as after a count that
-    took that long.
-    """
-    try:
-        recount(score_set, now)
-    except sql.StatementTimeout:
-        logger.warning("Counting score set %d took too long.", score_set.pk)
-        CachedCounts.objects.filter(score_set=score_set).update(
-            counted_at=now, seconds=STATEMENT_TIMEOUT_SECONDS
-        )
-
-
 def recount(score_set: ScoreSet, now: datetime) -> None:
-    """Count the set and cache the result. Raises sql.StatementTimeout."""
+    """Count the set and cache the result. What takes too long keeps its last result."""
     # Cleared first: a change during the count makes the counts stale again.
     ScoreSet.objects.filter(pk=score_set.pk).update(cached_counts_stale=False)
     started = time.monotonic()
+    counted: dict[str, Any] = {}
+    for name, count in _PARTS.items():
+        try:
+            with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
+                counted |= count(score_set)
+        except sql.StatementTimeout:
+            logger.warning("Counting the %s of score set %d took too long.", name, score_set.pk)
+    counted |= {"counted_at": now, "seconds": time.monotonic() - started}
+    if "users" in counted:
+        CachedCounts.objects.update_or_create(score_set=score_set, defaults=counted)
+    else:
+        CachedCounts.objects.filter(score_set=score_set).update(**counted)
+
+
+def _totals(score_set: ScoreSet) -> dict[str, Any]:
+    return _count_totals([score_set])[score_set.pk]._asdict()
+
+
+def _members(score_set: ScoreSet) -> dict[str, Any]:
     segments = list(Segment.objects.filter(workspace=score_set.workspace_id))
-    with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
-        counts = members.count_members_by_segment(score_set, segments)
-        totals = _count_totals([score_set])[score_set.pk]
-        found = movers.find_movers(score_set)
-        ranking = attention.rank_insights(score_set)
-    CachedCounts.objects.update_or_create(
-        score_set=score_set,
-        defaults={
-            **totals._asdict(),
-            "members": {_rule_key(segment): counts[segment.pk] for segment in segments},
-            "rising": [mover.account.pk for mover in found.rising],
-            "falling": [mover.account.pk for mover in found.falling],
-            "newest": [mover.account.pk for mover in found.new],
-            "insights": ranking.counts,
-            "costliest": ranking.account_ids,
-            "counted_at": now,
-            "seconds": time.monotonic() - started,
-        },
-    )
+    counts = members.count_members_by_segment(score_set, segments)
+    return {"members": {_rule_key(segment): counts[segment.pk] for segment in segments}}
+
+
+def _movers(score_set: ScoreSet) -> dict[str, Any]:
+    found = movers.find_movers(score_set)
+    return {
+        "rising": [mover.account.pk for mover in found.rising],
+        "falling": [mover.account.pk for mover in found.falling],
+        "newest": [mover.account.pk for mover in found.new],
+    }
+
+
+def _insights(score_set: ScoreSet) -> dict[str, Any]:
+    ranking = attention.rank_insights(score_set)
+    return {"insights": ranking.counts, "costliest": ranking.account_ids}
+
+
+# Each reads every row of the set.
+_PARTS: dict[str, Callable[[ScoreSet], dict[str, Any]]] = {
+    "subjects": _totals,
+    "members of segments": _members,
+    "movers": _movers,
+    "insights": _insights,
+}
 
 
 def invalidate(score_set_ids: Iterable[int]) -> None:

@@ -15,6 +15,7 @@ from django.utils import timezone
 from engagement.admin.listing import LargeTableAdmin
 from engagement.admin.pages import ExtraView, PageAction, RowPageAdmin
 from engagement.admin.scoping import ProductFilter, visible_products
+from engagement.core.ids import parse_id
 from notifications import tasks
 from notifications.delivery import formats
 from notifications.models import Delivery, Destination, OutboxMessage, Subscription
@@ -31,9 +32,9 @@ class DestinationFilter(admin.RelatedFieldListFilter):
         self, field: "Field[Any, Any]", request: HttpRequest, model_admin: Any
     ) -> list[tuple[str, Any]]:
         rows = Destination.objects.filter(product__in=visible_products(request.user))
-        product = request.GET.get("product__id__exact", "")
-        if product.isdecimal() and len(product) < 19:
-            rows = rows.filter(product=int(product))
+        product = parse_id(request.GET.get("product__id__exact", ""))
+        if product is not None:
+            rows = rows.filter(product=product)
         return [(str(row.pk), row.name) for row in rows.order_by("name")]
 
 

@@ -4,8 +4,7 @@ from urllib.parse import parse_qs
 
 from django.http import HttpRequest
 
-# A larger number is no id.
-MAX_DIGITS = 18
+from engagement.core.ids import parse_id
 
 
 def requested_product(request: HttpRequest) -> int | None:
@@ -13,5 +12,4 @@ def requested_product(request: HttpRequest) -> int | None:
     filters = parse_qs(request.GET.get("_changelist_filters", ""))
     listed = filters.get("product__id__exact", [""])[0]
     value = request.GET.get("product") or request.GET.get("product__id__exact") or listed
-    is_id = value.isascii() and value.isdecimal() and len(value) <= MAX_DIGITS
-    return int(value) if is_id else None
+    return parse_id(value)

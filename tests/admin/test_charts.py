@@ -111,7 +111,6 @@ def test_nothing_to_show_is_no_failure(values: list[float | None]) -> None:
     for html in (
         charts.line("Score", labels, series),
         charts.bars("Drops", labels, series),
-        charts.sparkline("Score", values),
     ):
         assert "<svg" in html and "nan" not in html.lower()
     assert "Nothing to show yet" in charts.bars("Drops", labels, series)
@@ -142,16 +141,8 @@ def test_no_chart_needs_inline_style_or_script() -> None:
     for html in (
         charts.line("Score", DAYS, series),
         charts.bars("Drops", DAYS, series),
-        charts.sparkline("Score", [1, 2]),
     ):
         assert "style=" not in html and "<style" not in html and "<script" not in html
-
-
-def test_a_sparkline_says_where_it_starts_and_ends() -> None:
-    html = charts.sparkline("Score", [None, 12.5, None, 80, 40])
-    assert 'aria-label="Score: 12.5 to 40"' in html
-    # The highest value is at the top.
-    assert "M750.0 0.0L1000.0 500.0" in html
 
 
 def test_days_are_written_as_people_say_them() -> None:

@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from config.dashboard import cards, home
+from config.dashboard.summary import ProductSummary
 from engagement.admin.scoping import Access, ProductSet
 from engagement.models import (
     Account,
@@ -328,7 +329,7 @@ def made(product: Product, case: Case, allowed: Access = EVERYTHING) -> cards.Ca
     building = ScoreSet(phase=ScoreSet.Phase.USERS)
     workspace.sets_being_built = [building] if case.known.get("building") else []  # type: ignore[attr-defined]
     key = IngestionKey(pk=1, name="web", last_used_at=case.known.get("used"))
-    facts = cards.ProductSummary(
+    facts = ProductSummary(
         product=product,
         has_users=True,
         workspaces=case.known.get("workspaces", [workspace]),

@@ -30,6 +30,8 @@ class Browser:
 
     def __init__(self, chromium: str, chromedriver: str, address: str) -> None:
         self.address = address
+        # How many links and buttons were clicked.
+        self.clicks = 0
         options = webdriver.ChromeOptions()
         options.binary_location = chromium
         for argument in ARGUMENTS:
@@ -74,6 +76,7 @@ class Browser:
 
     def click(self, element: WebElement) -> None:
         """Click, and wait for the next page if the click leads to one."""
+        self.clicks += 1
         page = self.find("html") if self._leads_elsewhere(element) else None
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
         element.click()

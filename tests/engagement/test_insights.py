@@ -7,9 +7,18 @@ from typing import Any
 import pytest
 
 from engagement.insight_kinds import INSIGHTS
-from engagement.scores.history import EventPoints
-from engagement.scores.insights import AccountFacts, Details, Insight, TopUser, apply_rules
-from engagement.scores.metrics import Scores
+from engagement.models import AccountEngagement, Product
+from engagement.scores.history import AllTimeTotals, EventPoints
+from engagement.scores.insights import (
+    AccountFacts,
+    Details,
+    Insight,
+    TopUser,
+    account_insights,
+    apply_rules,
+)
+from engagement.scores.metrics import Scores, compute_account_metrics
+from tests.admin.rows import fill
 
 TODAY = date(2026, 9, 24)
 CALM = AccountFacts(
@@ -133,6 +142,21 @@ def test_one_person_has_most_of_the_activity() -> None:
 def test_an_account_with_one_user_does_not_depend_on_one_person() -> None:
     assert apply_rules(facts(total_users=1, top_user_points=100)) == []
     assert apply_rules(facts(top_user_points=69)) == []
+
+
+@pytest.mark.django_db
+def test_nobody_looks_for_the_top_user_of_an_account_that_depends_on_none(
+    acme: Product, django_assert_num_queries: Any
+) -> None:
+    rows = fill(acme)
+    [row] = AccountEngagement.objects.select_related("account")
+    assert rows.workspace.scores is not None
+    metrics = compute_account_metrics(row, rows.workspace.scores, AllTimeTotals(0, 0), {})
+    with django_assert_num_queries(0):
+        account_insights(rows.workspace.scores, row, metrics, [])
+    row.top_user_points, row.total_users = row.raw, 2
+    with django_assert_num_queries(1):
+        account_insights(rows.workspace.scores, row, metrics, [])
 
 
 def test_breadth_narrows() -> None:

@@ -15,8 +15,9 @@ from engagement.admin.lists.csv_file import csv_response
 from engagement.admin.lists.histories import recent_scores
 from engagement.admin.lists.lines import line
 from engagement.admin.lists.page import INVALID_ADDRESS, SubjectList
-from engagement.admin.lists.state import GoTo, InvalidAddress, ListState, is_id, parse_state
+from engagement.admin.lists.state import GoTo, InvalidAddress, ListState, parse_state
 from engagement.admin.scoping import request_access, visible_products
+from engagement.core.ids import parse_id
 from engagement.metric_names import Scope
 from engagement.models import Workspace
 from engagement.scopes import get_kind
@@ -76,9 +77,8 @@ def save_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
 
 def delete_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
     """Delete the posted view; return where the list is then."""
-    pk = request.POST.get("view", "")
     visible = views.visible_views(request, scope)
-    view = visible.filter(pk=int(pk)).first() if is_id(pk) else None
+    view = visible.filter(pk=parse_id(request.POST.get("view", ""))).first()
     if view is None:
         raise Http404
     if not views.may_edit(request, view):

@@ -22,7 +22,6 @@ from engagement.admin.lists.state import (
     GoTo,
     InvalidAddress,
     ListState,
-    is_id,
     parse_state,
 )
 from engagement.admin.scoping import request_access, visible_products
@@ -30,6 +29,7 @@ from engagement.admin.subject_pages import usable_segments
 from engagement.admin.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
 from engagement.admin.suggestions import trait_names
 from engagement.admin.time_format import format_ago
+from engagement.core.ids import parse_id
 from engagement.metric_names import Scope
 from engagement.models import Product, SavedView, ScoreSet, Segment, Workspace
 from engagement.orders.columns import TRAIT_PREFIX, trait_column
@@ -39,6 +39,8 @@ from engagement.scopes import SubjectKind, get_kind
 # The fields of the forms above the table, which become filters and columns.
 _TRAIT_NAME, _TRAIT_VALUE, _TRAIT_COLUMN = "trait_name", "trait_value", "trait_column"
 INVALID_ADDRESS = "This filter is not available, so the list is not filtered."
+# The names of traits that the forms suggest, so that the page stays small.
+MAX_TRAIT_NAMES = 100
 LOST_SEGMENT = "The segment of this view was deleted. The other filters apply."
 
 
@@ -127,9 +129,10 @@ def _apply_forms(request: HttpRequest) -> None:
 
 def _requested_view(request: HttpRequest, scope: Scope, state: ListState) -> SavedView | None:
     """The view that the address names and nothing else. Raises Http404 for one of others."""
-    if not is_id(state.view):
+    pk = parse_id(state.view)
+    if pk is None:
         return None
-    view = views.visible_views(request, scope).filter(pk=state.view).first()
+    view = views.visible_views(request, scope).filter(pk=pk).first()
     if view is None:
         raise Http404
     return view
@@ -148,16 +151,13 @@ def _find_place(request: HttpRequest) -> tuple[Product, Workspace | None]:
     workspaces = Workspace.objects.filter(product__in=visible_products(request.user))
     workspaces = workspaces.select_related("product", "scores__cached_counts")
     if requested_id := request.GET.get(WORKSPACE_PARAM):
-        try:
-            workspace = workspaces.filter(pk=int(requested_id[:18])).first()
-        except ValueError:
-            workspace = None
+        workspace = workspaces.filter(pk=parse_id(requested_id)).first()
         if workspace is None or str(workspace.pk) != requested_id:
             raise Http404
         return workspace.product, workspace
     products = visible_products(request.user)
     if requested := request.GET.get("product__id__exact"):
-        products = products.filter(pk=requested) if is_id(requested) else products.none()
+        products = products.filter(pk=parse_id(requested))
     product = products.first()
     if product is None:
         raise Http404
@@ -189,6 +189,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
     query = page.query(segment)
     listing = query.read_page() if query else Listing([], 0, has_more=False)
     columns = page.columns()
+    heads = [_head(column, page.state) for column in columns]
     kind = get_kind(page.state.scope)
     saved = list(views.visible_views(page.request, page.state.scope).filter(product=page.product))
     links = views.links(page.request, saved, page.state)
@@ -198,7 +199,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "state": page.state,
         "listing": listing,
         "plural": kind.plural,
-        "heads": [_head(column, page.state) for column in columns],
+        "heads": heads,
         "table": list(_table(page, listing, columns)),
         "subjects": [getattr(row, kind.scope) for row in listing.rows],
         "chips": filters.chips(page.state, segment),
@@ -214,7 +215,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "all_query": ListState(page.state.scope, page.state.workspace_id, view="all").query(),
         "may_share": page.product.pk in request_access(page.request).managed,
         "segment_url": _segment_url(page, segment),
-        "trait_names": trait_names(page.product.pk, page.state.scope),
+        "trait_names": trait_names(page.product.pk, page.state.scope, MAX_TRAIT_NAMES),
         "hidden": _hidden_fields(page.state),
         "hidden_for_search": _hidden_fields(page.state, "q"),
         "hidden_for_columns": _hidden_fields(page.state, "column"),
@@ -222,7 +223,7 @@ def page_context(page: SubjectList) -> dict[str, Any]:
         "query": page.state.query(page=page.state.page),
         "choices": _column_choices(page.state, columns),
         "pages": _pages(page.state, listing),
-        "sorts": [head for head in (_head(column, page.state) for column in columns) if head.query],
+        "sorts": [head for head in heads if head.query],
     }
 
 

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from django.http import QueryDict
 
 from engagement.admin.subject_urls import SEGMENT_PARAM, WORKSPACE_PARAM
+from engagement.core.ids import parse_id
 from engagement.metric_names import Scope
 from engagement.orders.columns import UnknownColumn, check_column
 
@@ -111,18 +112,17 @@ def parse_state(query: QueryDict, scope: Scope) -> ListState:
         check_column(sort.removeprefix("-"), scope)
     except UnknownColumn as error:
         raise InvalidAddress from error
-    page, view = query.get("p", "1"), query.get("view", "")
-    if not (is_id(page) and (not view or view == "all" or is_id(view))):
+    page, view = parse_id(query.get("p", "1")), query.get("view", "")
+    if page is None or (view not in ("", "all") and parse_id(view) is None):
         raise InvalidAddress
-    workspace = query.get(WORKSPACE_PARAM, "")
     return ListState(
         scope,
-        workspace_id=int(workspace) if is_id(workspace) else None,
+        workspace_id=parse_id(query.get(WORKSPACE_PARAM, "")),
         filters=filters,
         search=query.get("q", "").strip()[:MAX_LENGTH],
         sort=sort,
         columns=columns,
-        page=max(1, int(page)),
+        page=max(1, page),
         view=view,
     )
 
@@ -138,11 +138,6 @@ def parse_filters(query: Mapping[str, str], scope: Scope) -> dict[str, str]:
             raise InvalidAddress
     if not ACTIVE_PATTERN.fullmatch(filters.get("active", "never")):
         raise InvalidAddress
-    if not is_id(filters.get(SEGMENT_PARAM, "1")):
+    if parse_id(filters.get(SEGMENT_PARAM, "1")) is None:
         raise InvalidAddress
     return filters
-
-
-def is_id(text: str) -> bool:
-    """Whether it is a number that PostgreSQL's ids may have."""
-    return text.isascii() and text.isdecimal() and len(text) < 19

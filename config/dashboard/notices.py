@@ -1,0 +1,161 @@
+"""The notices of a product's card: what needs attention, with a link to a page about it."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from django.utils.http import urlencode
+
+from config.dashboard.summary import Link, Notice, ProductSummary, add_url, admin_url, log_url
+from engagement.admin.time_format import format_exact
+from engagement.models import Workspace
+from engagement.rescoring import sets
+from engagement.segments.counts import SubjectTotals
+from ingestion.log.last_24h import HOURS
+from ingestion.log.texts import format_age, short_reason
+from ingestion.models import DropReason
+from marketplace.health import connection_health, expiry_notice
+from marketplace.models import Connection
+
+# The card mentions a longer wait. Draining takes one or two seconds.
+LONG_WAIT_SECONDS = 60
+# The card mentions a larger share of dropped messages.
+HIGH_DROP_SHARE = 0.05
+# Messages dropped for these reasons are meant to be dropped.
+INTENDED_DROP_REASONS = {DropReason.DUPLICATE, DropReason.FORGOTTEN}
+
+
+def score_notices(summary: ProductSummary, may_manage: bool) -> Iterator[Notice]:
+    if not summary.workspaces:
+        add = (
+            f"{admin_url('engagement_workspace_add')}?{urlencode({'product': summary.product.pk})}"
+        )
+        link = Link("Add a workspace", add) if may_manage else None
+        yield Notice("warning", "This product has no workspace, so there are no scores.", link)
+        return
+    workspace = summary.workspaces[0]
+    if summary.totals is None:
+        yield Notice(
+            "quiet", "Scores are being computed for the first time. Reload the page in a moment."
+        )
+        return
+    if sets.is_building(workspace):
+        yield Notice("quiet", f"Scores of {workspace.name}: {sets.describe_progress(workspace)}")
+    yield from _no_scores_notices(summary, workspace, summary.totals)
+
+
+def _no_scores_notices(
+    summary: ProductSummary, workspace: Workspace, totals: SubjectTotals
+) -> Iterator[Notice]:
+    edit = Link("Workspace", admin_url("engagement_workspace_change", workspace.pk))
+    if not totals.users and workspace.audience:
+        yield Notice("warning", f"No users are in the audience of {workspace.name}.", edit)
+    elif not totals.users:
+        text = (
+            "No users have been identified yet, so there are no scores. Events are kept and will "
+            "count once their user is identified."
+        )
+        yield Notice("warning", text, Link("Ingestion log", log_url(summary.product)))
+    elif not totals.accounts:
+        text = (
+            "No user belongs to an account yet. Send a groupId with identify, or a userId with "
+            "group."
+        )
+        yield Notice("quiet", text)
+
+
+# --- Messages ---------------------------------------------------------------------------------
+
+
+def message_notices(summary: ProductSummary, now: datetime) -> Iterator[Notice]:
+    messages, log = summary.last_24h, Link("Ingestion log", log_url(summary.product))
+    if messages.waiting is None:
+        yield Notice("warning", "Too many messages to count are waiting in the inbox.", log)
+    elif (
+        messages.waiting.oldest
+        and (seconds := (now - messages.waiting.oldest).total_seconds()) > LONG_WAIT_SECONDS
+    ):
+        yield Notice("warning", _long_wait(messages.waiting.messages, seconds), log)
+    if messages.quarantined is None or messages.quarantined:
+        count = "too many to count" if messages.quarantined is None else f"{messages.quarantined:,}"
+        listing = admin_url("ingestion_quarantinedmessage_changelist")
+        link = Link(
+            "Quarantine", f"{listing}?{urlencode({'product__id__exact': summary.product.pk})}"
+        )
+        yield Notice("warning", f"Messages in quarantine after repeated failures: {count}.", link)
+    yield from _drop_notices(summary)
+    if not messages.accepted:
+        yield Notice("quiet", _no_messages_text(summary))
+
+
+def _long_wait(messages: int, seconds: float) -> str:
+    age = format_age(seconds)
+    waits = (
+        f"1 message has been waiting in the inbox for {age}."
+        if messages == 1
+        else f"{messages:,} messages are waiting in the inbox, the oldest for {age}."
+    )
+    return f"{waits} Nothing is lost. If this continues, workers are missing or busy."
+
+
+def _drop_notices(summary: ProductSummary) -> Iterator[Notice]:
+    """A notice about the main drop reason, if the share of unintended drops is high."""
+    counts = {
+        reason: sum(by_hour)
+        for reason, by_hour in summary.last_24h.dropped.items()
+        if reason not in INTENDED_DROP_REASONS
+    }
+    dropped = sum(counts.values())
+    if dropped <= HIGH_DROP_SHARE * summary.last_24h.accepted:
+        return
+    most = max(counts, key=lambda reason: counts[reason])
+    share = "all" if counts[most] == dropped else f"{counts[most]:,}"
+    text = (
+        f"{dropped:,} of {summary.last_24h.accepted:,} messages of the last {HOURS} hours were "
+        f"dropped, {share} of them for this reason: {short_reason(most)}."
+    )
+    yield Notice(
+        "warning", text, Link("Show messages", log_url(summary.product, reason=most.value))
+    )
+
+
+def _no_messages_text(summary: ProductSummary) -> str:
+    used = [key.last_used_at for key in summary.keys if key.last_used_at is not None]
+    since = f" The last one arrived {format_exact(max(used))}." if used else ""
+    return f"No messages in the last {HOURS} hours.{since}"
+
+
+# --- Connection and destinations --------------------------------------------------------------
+
+
+def connection_notice(summary: ProductSummary, *, may_connect: bool) -> Notice | None:
+    """The state of the marketplace connection. None if there is none to see or add."""
+    if summary.connection is None:
+        if not may_connect:
+            return None
+        url = add_url("marketplace_connection", summary.product)
+        return Notice("quiet", "Not connected to a marketplace.", Link("Connect", url))
+    health = connection_health(summary.connection, summary.last_syncs, summary.timetable)
+    text = " ".join(part for part in (health.title, health.reason) if part)
+    return Notice(health.level, f"Marketplace: {text}", _connection_link(summary.connection))
+
+
+def expiry_notices(
+    summary: ProductSummary, now: datetime, *, may_connect: bool
+) -> Iterator[Notice]:
+    if summary.connection is None:
+        return
+    notice = expiry_notice(summary.connection, now.date(), may_manage=may_connect)
+    if notice is not None:
+        link = _connection_link(summary.connection)
+        yield Notice(notice.level, f"Marketplace: {notice.text}", link)
+
+
+def _connection_link(connection: Connection) -> Link:
+    return Link("Connection", admin_url("marketplace_connection_change", connection.pk))
+
+
+def destination_notices(summary: ProductSummary) -> Iterator[Notice]:
+    for destination in summary.destinations:
+        link = Link("Destination", admin_url("notifications_destination_change", destination.pk))
+        text = f"Notifications to {destination} are paused. {destination.pause_reason}"
+        yield Notice("warning", text, link)

@@ -1,0 +1,80 @@
+"""What the card of a product is made from, and the links that it has."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from django.urls import reverse
+from django.utils.http import urlencode
+
+from engagement.models import Product, Workspace
+from engagement.segments.attention import NO_ATTENTION, Attention
+from engagement.segments.counts import SubjectTotals
+from engagement.segments.movers import Movers
+from ingestion.log.last_24h import Last24Hours
+from ingestion.models import IngestionKey
+from marketplace.health import LastRuns
+from marketplace.models import Connection
+from marketplace.timetable import Timetable
+from notifications.models import Destination
+
+
+@dataclass(frozen=True)
+class ProductSummary:
+    """The data of a product's card. ``totals``, ``movers``, and ``attention`` are from the first of
+    ``workspaces``. ``totals`` is None if that has no scores yet."""
+
+    product: Product
+    has_users: bool
+    workspaces: Sequence[Workspace]
+    totals: SubjectTotals | None
+    movers: Movers
+    last_24h: Last24Hours
+    keys: Sequence[IngestionKey]
+    connection: Connection | None
+    last_syncs: LastRuns
+    timetable: Timetable
+    attention: Attention = NO_ATTENTION
+    # The paused destinations of notifications.
+    destinations: Sequence[Destination] = ()
+    # Whether it is the only card of the page, so that its chart can have all details.
+    is_alone: bool = True
+
+    @property
+    def is_new(self) -> bool:
+        """Whether no message has ever arrived."""
+        waiting = self.last_24h.waiting
+        is_empty = waiting is not None and not waiting.messages
+        unused = all(key.last_used_at is None for key in self.keys)
+        return is_empty and unused and not self.has_users and not self.last_24h.accepted
+
+
+class Link(NamedTuple):
+    label: str
+    url: str
+
+
+@dataclass(frozen=True)
+class Notice:
+    """A text with a level (good, warning, bad, or quiet) and a link to a page about it."""
+
+    level: str
+    text: str
+    link: Link | None = None
+
+
+def admin_url(name: str, *args: object) -> str:
+    return reverse(f"admin:{name}", args=args)
+
+
+def add_url(model: str, product: Product) -> str:
+    return f"{admin_url(f'{model}_add')}?{urlencode({'product': product.pk})}"
+
+
+def ranking_url(scope: str, workspace: Workspace) -> str:
+    return f"{admin_url(f'engagement_{scope}_changelist')}?{urlencode({'workspace': workspace.pk})}"
+
+
+def log_url(product: Product, **filters: str) -> str:
+    query = f"?{urlencode(filters)}" if filters else ""
+    return admin_url("ingestion_ingestionlog_change", product.pk) + query
