@@ -21,7 +21,7 @@ _SAVE: LiteralString = """
     SELECT * FROM unnest(%(products)b::bigint[], %(ids)b::text[], %(received)b::timestamptz[])
     ON CONFLICT (product_id, message_id)
     DO UPDATE SET seen_at = GREATEST(s.seen_at, EXCLUDED.seen_at)
-    WHERE s.seen_at < EXCLUDED.seen_at - %(memory)s OR s.seen_at > EXCLUDED.seen_at + %(memory)s
+    WHERE EXCLUDED.seen_at - s.seen_at > %(memory)s OR s.seen_at - EXCLUDED.seen_at > %(memory)s
     RETURNING product_id, message_id
 """
 
