@@ -249,11 +249,11 @@ _PARENTS: LiteralString = """
     WHERE l.product_id = %(product)s AND l.cloud_id = ''
       AND (l.key = ANY(%(names)b::text[]) OR l.fields->>'appEntitlementId' = ANY(%(names)b::text[]))
 """
-_ACCOUNTS: LiteralString = """
+_ACCOUNTS: LiteralString = f"""
     SELECT a.external_id, a.traits::text, a.trait_stamps::text
     FROM unnest(%(products)b::bigint[], %(cloud_ids)b::text[]) AS k(product_id, external_id)
     JOIN engagement_account a USING (product_id, external_id)
-    WHERE a.is_identified
+    WHERE a.is_identified AND {sql.on_node("a")}
 """
 
 
@@ -262,7 +262,11 @@ def _read_rows(
 ) -> AccountRows:
     # Sorted by key, like every batch.
     ordered = sorted(cloud_ids)
-    parameters = {"products": [product_id] * len(ordered), "cloud_ids": ordered}
+    parameters = {
+        "product": product_id,
+        "products": [product_id] * len(ordered),
+        "cloud_ids": ordered,
+    }
     others = sql.fetch(_OTHER_LICENSES, {**parameters, "keys": list(changed)})
     return AccountRows(ordered, others, _find_accounts(parameters))
 

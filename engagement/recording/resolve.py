@@ -69,10 +69,11 @@ def resolve(batch: Batch) -> BatchRows:
     return BatchRows(event_name_ids, account_ids, complete, users, written)
 
 
-_FIND: LiteralString = """
-    SELECT t.product_id, t.{key}, t.id
-    FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, {key})
-    JOIN {table} t USING (product_id, {key})
+_FIND: LiteralString = f"""
+    SELECT t.product_id, t.{{key}}, t.id
+    FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, {{key}})
+    JOIN {{table}} t USING (product_id, {{key}})
+    WHERE {sql.on_node("t")}
 """
 
 
@@ -178,18 +179,20 @@ def _new_accounts(
 
 # --- Users ----------------------------------------------------------------------------------
 
-_LOCK_USERS: LiteralString = """
+_LOCK_USERS: LiteralString = f"""
     SELECT u.product_id, u.external_id, u.id, u.is_identified, u.account_id, u.account_since,
            u.first_seen_at, u.last_seen_at, pg_column_size(u.traits), u.joined_to_id
     FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, external_id)
     JOIN engagement_user u USING (product_id, external_id)
+    WHERE {sql.on_node("u")}
     ORDER BY u.id
-    FOR {strength} OF u
+    FOR {{strength}} OF u
 """
 _LOCK_TO_READ = _LOCK_USERS.format(strength="KEY SHARE")
 _LOCK_TO_WRITE = _LOCK_USERS.format(strength="NO KEY UPDATE")
-_LOCK_TO_MOVE: LiteralString = """
-    SELECT id FROM engagement_user WHERE id = ANY(%(ids)b::bigint[]) ORDER BY id FOR UPDATE
+_LOCK_TO_MOVE: LiteralString = f"""
+    SELECT id FROM engagement_user u WHERE id = ANY(%(ids)b::bigint[]) AND {sql.on_node("u")}
+    ORDER BY id FOR UPDATE
 """
 _CREATE_USERS: LiteralString = """
     INSERT INTO engagement_user (product_id, external_id, traits, trait_stamps, is_identified,
@@ -203,8 +206,9 @@ _CREATE_USERS: LiteralString = """
 """
 
 
-_NAMES_OF: LiteralString = """
-    SELECT id, product_id, external_id FROM engagement_user WHERE id = ANY(%(ids)b::bigint[])
+_NAMES_OF: LiteralString = f"""
+    SELECT id, product_id, external_id FROM engagement_user u
+    WHERE id = ANY(%(ids)b::bigint[]) AND {sql.on_node("u")}
 """
 
 
@@ -259,10 +263,11 @@ def create_users(
     }
 
 
-_LOCK_ROWS: LiteralString = """
+_LOCK_ROWS: LiteralString = f"""
     SELECT product_id, external_id, id, is_identified, account_id, account_since, first_seen_at,
            last_seen_at, pg_column_size(traits), joined_to_id
-    FROM engagement_user WHERE id = ANY(%(ids)b::bigint[]) ORDER BY id FOR UPDATE
+    FROM engagement_user u WHERE id = ANY(%(ids)b::bigint[]) AND {sql.on_node("u")}
+    ORDER BY id FOR UPDATE
 """
 
 
