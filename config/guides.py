@@ -29,6 +29,7 @@ GUIDES = {
         "segments": "Segments",
         "licenses": "Licenses",
         "notifications": "Notifications",
+        "exports": "Scheduled exports",
         "bulk-data": "Importing and exporting",
         "forgetting": "Forgetting people",
         "glossary": "Glossary",

@@ -166,6 +166,7 @@ INSTALLED_APPS = [
     "readapi",
     "marketplace",
     "notifications",
+    "exports",
 ]
 
 MIDDLEWARE = [
@@ -288,6 +289,7 @@ CELERY_TASK_ROUTES = {
     # Sweeps read scores, and deliveries wait for others, as syncs do.
     "notifications.tasks.sweep": {"queue": "scoring"},
     "notifications.tasks.*": {"queue": "marketplace"},
+    "exports.tasks.*": {"queue": "marketplace"},
 }
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_CONSUMER = "config.celery:QuietConsumer"
@@ -329,6 +331,8 @@ CELERY_BEAT_SCHEDULE = {
     "watch for changes": _every(10, "notifications.tasks.sweep"),
     "deliver notifications": _every(10, "notifications.tasks.deliver"),
     "maintain notifications": _every(600, "notifications.tasks.maintain"),
+    "write scheduled exports": _every(60, "exports.tasks.run"),
+    "maintain scheduled exports": _every(3600, "exports.tasks.maintain"),
 }
 
 # --- Promises that an operator may want to change ---------------------------------------------
@@ -345,6 +349,8 @@ MESSAGE_ID_RETENTION_DAYS = environment.integer("EDS_MESSAGE_ID_RETENTION_DAYS",
 DROPPED_RETENTION_DAYS = environment.integer("EDS_DROPPED_RETENTION_DAYS", 30, minimum=1)
 DROPPED_LIMIT = environment.integer("EDS_DROPPED_LIMIT", 20_000, minimum=1)
 QUARANTINE_RETENTION_DAYS = environment.integer("EDS_QUARANTINE_RETENTION_DAYS", 90, minimum=1)
+# Days for which the trail keeps who changed what. The database keeps each entry for 30 at least.
+TRAIL_RETENTION_DAYS = environment.integer("EDS_TRAIL_RETENTION_DAYS", 400, minimum=30)
 # Days for which notifications and their attempts are listed. Quiet periods, up to 30 days, look
 # back into them.
 NOTIFICATION_RETENTION_DAYS = environment.integer("EDS_NOTIFICATION_RETENTION_DAYS", 30, minimum=30)
@@ -367,6 +373,13 @@ DEFAULT_FROM_EMAIL = environment.text("EDS_EMAIL_FROM", "eds@localhost")
 WEBHOOK_ALLOWED_NETWORKS = environment.networks("EDS_WEBHOOK_ALLOWED_NETWORKS")
 # The proxy on the way to public addresses, and the hosts that are reached without it.
 OUTBOUND_PROXY, OUTBOUND_NO_PROXY = environment.https_proxy()
+
+# --- Scheduled exports ------------------------------------------------------------------------
+
+# The folder of the workers' machine that exports may be written to; none if it is empty.
+EXPORT_FOLDER = environment.file_path("EDS_EXPORT_FOLDER")
+# Days for which the runs of an export are listed. Files are never deleted.
+EXPORT_RUN_RETENTION_DAYS = environment.integer("EDS_EXPORT_RUN_RETENTION_DAYS", 90, minimum=1)
 
 # --- The marketplace --------------------------------------------------------------------------
 
@@ -410,7 +423,9 @@ LOGGING: dict[str, Any] = {
         "celery.beat": {"level": "WARNING"},
         "django_celery_beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
-        # Forms that are too large get a 413, and are no errors of the service either.
+        # Neither are requests for a host that is not ours, which get a 400, and forms that are too
+        # large, which get a 413.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
         "django.security.RequestDataTooBig": {"level": "CRITICAL"},
         "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
         "django.security.TooManyFilesSent": {"level": "CRITICAL"},

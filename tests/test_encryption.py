@@ -21,6 +21,7 @@ from engagement.models import Product
 from ingestion.models import IngestionKey
 from marketplace.models import Connection
 from readapi.models import ApiToken
+from tests.exports.rows import an_export
 from tests.notifications.rows import a_destination
 from tests.start.running import free_port
 
@@ -137,6 +138,8 @@ def secrets(acme: Product, globex: Product) -> dict[str, str]:
     """One stored secret of each kind, by column."""
     marketplace = a_connection(acme, secret_user_name="me@example.com")
     hook = a_destination(acme)
+    keys = {"access_key_id": "planted-id", "secret_access_key": "planted-secret"}
+    an_export(acme, **keys)
     login = AdminUser.objects.create_user("maya")
     app = second_factors.add_app(login, "Phone", "GEZDGNBVGY3TQOJQ", 0, timezone.now())
     return {
@@ -147,6 +150,7 @@ def secrets(acme: Product, globex: Product) -> dict[str, str]:
         "marketplace.Connection.secret_user_name": "me@example.com",
         "notifications.Destination.address": hook.address,
         "notifications.Destination.signing_secrets": hook.signing_secrets,
+        **{f"exports.ScheduledExport.{name}": value for name, value in keys.items()},
     }
 
 

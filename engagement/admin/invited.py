@@ -22,6 +22,7 @@ from engagement.admin.login import format_wait
 from engagement.logins import invites, second_factors, security_log, sessions, throttle
 from engagement.logins.security_log import client_address
 from engagement.models import Invite, LoginSession
+from engagement.trail import entries
 
 SESSION_KEY = sign_in.INVITE
 
@@ -83,6 +84,7 @@ def invite_view(request: HttpRequest) -> HttpResponse:
             transaction.set_rollback(True)
             return _page(request, "admin/engagement/invite_over.html", status=404)
     _forget(request)
+    _record_use(request, invite, login)
     security_log.log_invite_used(request, login.get_username())
     if invite.login_id is not None:
         sessions.end_all(login)
@@ -112,8 +114,26 @@ def _finish(request: HttpRequest, invite: Invite, login: AdminUser) -> HttpRespo
     if not invites.use(invite.pk, login, timezone.now()):
         return _page(request, "admin/engagement/invite_over.html", status=404)
     _forget(request)
+    _record_use(request, invite, login)
     security_log.log_invite_used(request, login.get_username())
     return redirect(_next(invite))
+
+
+def _record_use(request: HttpRequest, invite: Invite, login: AdminUser) -> None:
+    note = "Chose a new password by a link."
+    if invite.product_id is not None:
+        note = f"Became {invite.get_role_display().lower()} by an invite."
+    elif invite.login_id is None:
+        note = "Made a login by an invite."
+    entries.record(
+        entries.actor_of(request, login),
+        entries.Action.CHANGED if invite.login_id else entries.Action.ADDED,
+        "member" if invite.product_id else "login",
+        product_id=invite.product_id,
+        object_id=login.pk,
+        name=login.get_username(),
+        note=note,
+    )
 
 
 def _form(invite: Invite, data: Any = None) -> NewLoginForm | NewPasswordForm:

@@ -28,6 +28,7 @@ from django_celery_beat.models import (
 from engagement.admin import invites, sign_in
 from engagement.admin.lookups import BoundedLookups
 from engagement.admin.scoping import RelativeTime, SuperusersOnly, without_slug_scripts
+from engagement.admin.trailing import TrailingAdmin
 from engagement.logins import invites as logins
 from engagement.logins import second_factors, security_log, sessions
 
@@ -58,7 +59,7 @@ class LoginChangeList(ChangeList):
         self.opts = self.model_admin.opts
 
 
-class LoginAdmin(SuperusersOnly, BoundedLookups, UserAdmin):  # type: ignore[type-arg]
+class LoginAdmin(SuperusersOnly, TrailingAdmin, BoundedLookups, UserAdmin):  # type: ignore[type-arg]
     """People who log in to the admin. "Users" are the customers' users."""
 
     actions = None

@@ -39,6 +39,7 @@ from engagement.models.subjects import (
     ReattributionRequest,
     User,
 )
+from engagement.models.trail import TrailEntry
 
 __all__ = [
     "Account",
@@ -78,6 +79,7 @@ __all__ = [
     "Segment",
     "StoredOrder",
     "SubjectChange",
+    "TrailEntry",
     "User",
     "UserEngagement",
     "Workspace",

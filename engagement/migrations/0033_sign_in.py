@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0031_formula_version'),
+        ('engagement', '0032_trail'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
