@@ -12,13 +12,14 @@ import pytest
 from tests.cases import each
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = {"engagement", "ingestion", "readapi", "marketplace", "notifications"}
+APPS = {"engagement", "ingestion", "readapi", "marketplace", "notifications", "exports"}
 ALLOWED = {
     "engagement": set(),
     "ingestion": {"engagement"},
     "readapi": {"engagement"},
     "marketplace": {"engagement"},
     "notifications": {"engagement"},
+    "exports": {"engagement"},
     # It wires everybody together: addresses, commands, the first start.
     "config": APPS,
 }

@@ -217,7 +217,7 @@ def dumped_with(up: Up, text: str) -> list[str]:
             "SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT LIKE 'pg\\_%' "
             "AND schemaname <> 'information_schema'"
         ).fetchall()
-        look = sql.SQL("SELECT EXISTS (SELECT FROM {} t WHERE position({} IN t::text) > 0)")
+        look = sql.SQL("SELECT EXISTS (SELECT 1 FROM {} t WHERE position({} IN t::text) > 0)")
         return [
             table
             for schema, table in tables

@@ -156,7 +156,7 @@ def places_of(secret: str) -> set[str]:
     for table, column in sql.fetch(_TEXT_COLUMNS):
         with connection.cursor() as cursor:
             cursor.execute(
-                f'SELECT EXISTS (SELECT FROM "{table}" WHERE '
+                f'SELECT EXISTS (SELECT 1 FROM "{table}" WHERE '
                 f"position(%s::bytea IN convert_to(\"{column}\"::text, 'UTF8')) > 0 "
                 f'OR position(%s IN "{column}"::text) > 0)',
                 [secret.encode(), secret.encode().hex()],

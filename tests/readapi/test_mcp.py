@@ -8,7 +8,9 @@ from unittest import mock
 import pytest
 from django.test import Client
 
+from engagement.database import sql
 from engagement.models import Product, Segment, Workspace
+from readapi import errors
 from readapi.mcp import tools
 from readapi.mcp.views import HEALTH_TOOL, PROTOCOL_VERSIONS
 from tests.cases import each
@@ -231,3 +233,18 @@ def test_a_failure_is_no_secret_and_no_crash(acme_token: str, workspace: Workspa
     with mock.patch.object(tools, "_find", side_effect=RuntimeError("secret")):
         response = send(acme_token, message)
     assert response.status_code == 500 and "secret" not in response.content.decode()
+
+
+def test_what_takes_too_long_is_an_error_of_the_tool(acme_token: str, workspace: Workspace) -> None:
+    """So that the assistant reads what to do, instead of losing the connection."""
+    call = {"name": "find_accounts", "arguments": {}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    for problem, text in (
+        (errors.NotReady("Sort by score."), "Sort by score."),
+        (sql.StatementTimeout(), errors.TOO_SLOW),
+    ):
+        with mock.patch.object(tools, "_find", side_effect=problem):
+            response = send(acme_token, message)
+        result = response.json()["result"]
+        assert (response.status_code, result["isError"]) == (200, True)
+        assert result["content"][0]["text"] == text
