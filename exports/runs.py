@@ -203,9 +203,12 @@ def fail(run: ExportRun, error: str, now: datetime) -> None:
 # --- What went wrong ------------------------------------------------------------------------
 
 
-def last_failures(product_ids: Collection[int]) -> list[ExportRun]:
-    """The last ended runs of the products' enabled exports, as far as they have failed."""
-    ended = ExportRun.objects.filter(product__in=product_ids, export__is_enabled=True)
+def last_failures(product_ids: Collection[int] | None = None) -> list[ExportRun]:
+    """The last ended runs of the products' enabled exports, as far as they have failed. Of all
+    products if none are named."""
+    ended = ExportRun.objects.filter(export__is_enabled=True)
+    if product_ids is not None:
+        ended = ended.filter(product__in=product_ids)
     ended = ended.exclude(state__in=ExportRun.UNFINISHED).select_related("export")
     last = ended.order_by("export_id", "-id").distinct("export_id")
     return [run for run in last if run.state == State.FAILED]

@@ -17,6 +17,7 @@ from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.place import find_place
 from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
+from engagement.core.ids import parse_id
 from engagement.models import Workspace
 from exports import runs, schedule, tasks
 from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
@@ -273,9 +274,8 @@ def _chosen_kind(request: HttpRequest) -> str:
 
 
 def _is_workspace(request: HttpRequest, workspaces: QuerySet[Workspace]) -> bool:
-    pk = request.POST.get("workspace") or request.GET.get("workspace", "")
-    is_id = pk.isascii() and pk.isdecimal() and len(pk) < 19
-    return is_id and workspaces.filter(pk=int(pk)).exists()
+    pk = parse_id(request.POST.get("workspace") or request.GET.get("workspace", ""))
+    return pk is not None and workspaces.filter(pk=pk).exists()
 
 
 def _is_offered(kind: str) -> bool:
