@@ -26,6 +26,7 @@ LEASE = timedelta(seconds=240)
 # The pauses after failures in a row. After the last one the run fails.
 BACKOFF = [timedelta(minutes=minutes) for minutes in (1, 5, 15, 60)]
 ROWS_PER_STATEMENT = 5_000
+CRASHED = "The worker ended in the middle of it, again and again. Its log says more."
 State = ExportRun.State
 
 
@@ -77,8 +78,8 @@ def stop_unfinished(export: ScheduledExport, reason: str, now: datetime) -> None
 
 _CLAIM: LiteralString = """
     UPDATE exports_exportrun SET
-        state = 'running', lease = %(lease)s, leased_until = %(until)s,
-        started_at = COALESCE(started_at, %(now)s)
+        state = 'running', failures = failures + (lease IS NOT NULL)::integer,
+        lease = %(lease)s, leased_until = %(until)s, started_at = COALESCE(started_at, %(now)s)
     WHERE id = (
         SELECT r.id FROM exports_exportrun r
         JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
@@ -92,12 +93,19 @@ _CLAIM: LiteralString = """
 
 
 def claim(now: datetime) -> ExportRun | None:
-    """Claim a run that is due, under a lease of its own."""
-    with transaction.atomic():
-        rows = sql.fetch(_CLAIM, {"lease": uuid4(), "until": now + LEASE, "now": now})
-    if not rows:
-        return None
-    return ExportRun.objects.select_related("export__workspace__product").get(pk=rows[0][0])
+    """Claim a run that is due, under a lease of its own.
+
+    A run whose lease has ended lost its worker, which counts as a failure.
+    """
+    while True:
+        with transaction.atomic():
+            rows = sql.fetch(_CLAIM, {"lease": uuid4(), "until": now + LEASE, "now": now})
+        if not rows:
+            return None
+        run = ExportRun.objects.select_related("export__workspace__product").get(pk=rows[0][0])
+        if run.failures <= len(BACKOFF):
+            return run
+        fail(run, run.error or CRASHED, now)
 
 
 def renew(run: ExportRun, now: datetime) -> None:

@@ -22,7 +22,7 @@ from engagement.models import Workspace
 from exports import runs, schedule, tasks
 from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
 from exports.models import ExportRun, ScheduledExport, Table
-from exports.stores import StoreError, folders, open_store, verify
+from exports.stores import StoreError, folders, verify
 
 Kind, State = ScheduledExport.StoreKind, ExportRun.State
 LISTED_RUNS = 20
@@ -233,7 +233,7 @@ class ScheduledExportAdmin(PageAdmin):
 
     def _verify(self, request: HttpRequest, export: ScheduledExport) -> None:
         try:
-            verify(open_store(ScheduledExport.objects.defer(None).get(pk=export.pk)), export.pk)
+            verify(ScheduledExport.objects.defer(None).get(pk=export.pk))
         except (StoreError, DecryptionError) as error:
             text = f"The test file could not be written. {error}"
             self.message_user(request, text, messages.ERROR)
