@@ -36,6 +36,8 @@ GUIDES = {
     },
     "Running the service": {
         "operating": "Operating",
+        "sign-in": "Signing in",
+        "security": "Security review",
         "settings": "Settings",
         "commands": "Commands",
         "scaling": "Scaling",

@@ -37,6 +37,14 @@ class InvalidRequest(Exception):
         self.field = field
 
 
+class Forbidden(Exception):
+    """The token may not do that. The response is 403."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class NotFound(Exception):
     """The record does not exist, or the token must not see it. The response is 404."""
 
@@ -53,6 +61,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     """The response to any exception that a view raises. DRF calls this."""
     if isinstance(error, InvalidRequest):
         return _response(400, error.code, error.message, field=error.field)
+    if isinstance(error, Forbidden):
+        return _response(403, error.code, str(error))
     if isinstance(error, NotFound | Http404):
         return _response(404, "not_found", str(error) or NOT_FOUND)
     if isinstance(error, exceptions.APIException):

@@ -8,6 +8,8 @@ from django.db.migrations import operations
 from django.db.migrations.loader import MigrationLoader
 from django.db.models.fields import NOT_PROVIDED
 
+from tests.cases import each
+
 # Those before were written while there was nobody yet to be disturbed.
 SINCE = {
     "engagement": 4,
@@ -41,7 +43,7 @@ def can_be_left_out(field: Any) -> bool:
     return field.null or field.many_to_many or field.db_default is not NOT_PROVIDED
 
 
-@pytest.mark.parametrize("operation", list(steps()))
+@each("operation", list(steps()))
 def test_a_migration_takes_nothing_away_and_asks_nothing_of_old_code(operation: Any) -> None:
     assert not isinstance(operation, TAKES_AWAY)
     if isinstance(operation, operations.AddField):

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from tests.cases import each
+
 ROOT = settings.BASE_DIR
 GLOSSARY = ROOT / "docs" / "glossary.md"
 
@@ -98,7 +100,7 @@ def pattern_for(word: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![a-z])(?:{plurals})(?![a-z])")
 
 
-@pytest.mark.parametrize("name", sorted(RETIRED_NAMES))
+@each("name", sorted(RETIRED_NAMES))
 def test_a_retired_name_is_used_nowhere(name: str) -> None:
     pattern = pattern_for(name)
     users = [
@@ -107,7 +109,7 @@ def test_a_retired_name_is_used_nowhere(name: str) -> None:
     assert [path for path in users if (path, name) not in COLUMNS] == []
 
 
-@pytest.mark.parametrize("phrase", sorted(RETIRED_PHRASES))
+@each("phrase", sorted(RETIRED_PHRASES))
 def test_a_retired_phrase_is_used_nowhere(phrase: str) -> None:
     pattern = pattern_for(phrase)
     assert [

@@ -37,6 +37,7 @@ _SECTIONS = {
     "engagement_product": "settings",
     "ingestion_ingestionkey": "settings",
     "readapi_apitoken": "settings",
+    "engagement_trailentry": "settings",
     "marketplace_connection": "settings",
 }
 _LABELS = {
@@ -72,6 +73,7 @@ _SUBLISTS = {
     "ingestion_dropcount",
     "ingestion_ingestionkey",
     "readapi_apitoken",
+    "engagement_trailentry",
     "notifications_destination",
     "notifications_outboxmessage",
     "exports_exportrun",
@@ -79,7 +81,16 @@ _SUBLISTS = {
 # Parameters of a list that are no filters: search, page, order, all rows on one page, invalid ones.
 _NO_FILTERS = {"q", "p", "o", "all", "e", "_changelist_filters"}
 # What is done to a row on a page of its own, where its name does not say it.
-_STEPS = {"delete_all": "Delete", "try_again": "Try again", "password_change": "Change password"}
+_STEPS = {
+    "delete_all": "Delete",
+    "try_again": "Try again",
+    "password_change": "Change password",
+    "account": "Your account",
+    "account_add_app": "Add an authenticator app",
+    "account_add_passkey": "Add a passkey",
+    "account_recovery_codes": "Recovery codes",
+    "reset_factors": "Reset second factors",
+}
 
 
 @dataclass(frozen=True)
@@ -225,6 +236,9 @@ class _Builder:
         elif product.pk in request_access(self.request).connectable:
             page = _with(_url("marketplace_connection_add"), product=product.pk)
             yield Item("Marketplace", page, current)
+        if product.pk in request_access(self.request).managed:
+            page = _with(_url("engagement_trailentry_changelist"), product__id__exact=product.pk)
+            yield Item("Trail", page, _mark(self.model == "engagement_trailentry", "page"))
 
     def _service_items(self) -> Iterator[Item]:
         """Pages of no product. Most are for superusers only."""
@@ -235,6 +249,7 @@ class _Builder:
             return
         for label, name, start in (
             ("Logins", "auth_user_changelist", "auth_user"),
+            ("Trail", "engagement_trailentry_changelist", "engagement_trailentry"),
             ("Background jobs", "jobs", "jobs"),
             ("Unknown senders", "ingestion_ingestionlog_changelist", "ingestion_ingestionlog"),
         ):
@@ -351,6 +366,7 @@ _LIST_LABELS = {
     "ingestion_dropcount": "Drop counts",
     "ingestion_ingestionkey": "Ingestion keys",
     "readapi_apitoken": "API tokens",
+    "engagement_trailentry": "Trail",
     "marketplace_connection": "Marketplace",
     "notifications_subscription": "Subscriptions",
     "notifications_destination": "Destinations",

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from engagement.models import Product, Workspace
+from engagement.models import Credential, Product, Workspace
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.counts import SubjectTotals
 from engagement.segments.movers import Movers
@@ -36,6 +36,8 @@ class ProductSummary:
     last_syncs: LastRuns
     timetable: Timetable
     attention: Attention = NO_ATTENTION
+    # Live keys and tokens that expire soon, or have expired lately.
+    expiring: Sequence[Credential] = ()
     # The paused destinations of notifications.
     destinations: Sequence[Destination] = ()
     # The last runs of exports that have failed.

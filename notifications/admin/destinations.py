@@ -21,6 +21,7 @@ from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
 from engagement.core.page_secrets import mark_secret
 from engagement.models import Product
+from engagement.trail.models_followed import follow
 from notifications import verification
 from notifications.admin.forms import DestinationForm
 from notifications.admin.place import requested_product
@@ -30,6 +31,9 @@ from notifications.texts import describe_subscription
 
 State, Kind = Destination.State, Destination.Kind
 # The session says whose secret the next page shows, never the secret.
+# The hint, because an address may have a secret.
+follow(Destination, "destination", ("kind", "name", "address_hint", "digest", "state"))
+
 SESSION_KEY = "destination_secret_to_be_shown"
 LISTED_MESSAGES = 10
 STATE_LEVELS = {State.UNVERIFIED: "warning", State.ACTIVE: "good", State.PAUSED: "bad"}

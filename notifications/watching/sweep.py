@@ -138,8 +138,8 @@ def _rest(watch: Watch, now: datetime) -> int:
     return 0
 
 
-_DELETE_MEMBERS: LiteralString = """
-    DELETE FROM notifications_watchedmember WHERE ctid = ANY(ARRAY(
+_DELETE_MEMBERS: LiteralString = f"""
+    DELETE FROM notifications_watchedmember m WHERE {sql.on_node("m")} AND ctid = ANY(ARRAY(
         SELECT ctid FROM notifications_watchedmember
         WHERE product_id = %(product)s AND watch_id = %(watch)s LIMIT %(rows)s))
 """

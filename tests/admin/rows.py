@@ -15,6 +15,7 @@ from engagement.models import (
     Product,
     ScoreSet,
     Segment,
+    TrailEntry,
     User,
     UserEngagement,
     Workspace,
@@ -57,6 +58,7 @@ class Rows:
     subscription: Subscription
     message: OutboxMessage
     export_run: ExportRun
+    trail_entry: TrailEntry
 
     def pages(self) -> list[tuple[str, int]]:
         """The name of each admin page and the id of its row."""
@@ -73,6 +75,7 @@ class Rows:
             ("ingestion_dropcount", self.drop_count.pk),
             ("ingestion_ingestionlog", self.product.pk),
             ("readapi_apitoken", self.token.pk),
+            ("engagement_trailentry", self.trail_entry.pk),
             ("marketplace_connection", self.connection.pk),
             ("notifications_subscription", self.subscription.pk),
             ("notifications_destination", self.subscription.destination_id),
@@ -144,6 +147,15 @@ def fill(product: Product, number: int = 1) -> Rows:
         subscription=subscription,
         message=OutboxMessage.objects.get(subscription_id=subscription.pk),
         export_run=an_export_run(workspace),
+        trail_entry=TrailEntry.objects.create(
+            product=product,
+            person="maya",
+            action=TrailEntry.Action.CHANGED,
+            kind="segment",
+            object_id=segment.pk,
+            object_name=segment.name,
+            changes={"name": ["Old", segment.name]},
+        ),
     )
 
 

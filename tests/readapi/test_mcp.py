@@ -13,6 +13,7 @@ from engagement.models import Product, Segment, Workspace
 from readapi import errors
 from readapi.mcp import tools
 from readapi.mcp.views import HEALTH_TOOL, PROTOCOL_VERSIONS
+from tests.cases import each
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account
 from tests.readapi.scored import account_id, fill, user_id
@@ -153,7 +154,7 @@ def test_the_handshake_agrees_on_a_version(version: str | None, acme_token: str)
     assert (initialized.status_code, initialized.content) == (202, b"")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "arguments", "text"),
     [
         ("find_accounts", {"limit": 0}, "limit: limit must be an integer from 1 to 500."),
@@ -176,7 +177,7 @@ def test_a_wrong_argument_is_explained(
     assert tool(name, **arguments)["error"].startswith(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "status", "code"),
     [
         ("{", 400, -32700),
