@@ -35,7 +35,7 @@ NOT_FOLLOWED = {
     *("account", "user", "trailentry"),
     *("inboxmessage", "droppedmessage", "dropcount", "ingestionlog"),
     # Trying again and sending again are entries with a note.
-    *("quarantinedmessage", "outboxmessage"),
+    *("quarantinedmessage", "outboxmessage", "exportrun"),
 }
 
 

@@ -19,6 +19,7 @@ from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
 from engagement.core.ids import parse_id
 from engagement.models import Workspace
+from engagement.trail.models_followed import follow
 from exports import runs, schedule, tasks
 from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
 from exports.models import ExportRun, ScheduledExport, Table
@@ -33,6 +34,15 @@ LEVELS = {
     State.FAILED: "bad",
     State.STOPPED: "warning",
 }
+
+follow(
+    ScheduledExport,
+    "scheduled export",
+    (
+        *("name", "tables", "extent", "format", "schedule", "weekday", "hour", "is_enabled"),
+        *("store_kind", "endpoint", "region", "bucket", "folder"),
+    ),
+)
 
 
 @admin.register(ScheduledExport)
