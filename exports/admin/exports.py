@@ -63,7 +63,7 @@ class ScheduledExportAdmin(PageAdmin):
     )
 
     class Media:
-        css: ClassVar[dict[str, list[str]]] = {"all": ["notifications/notifications.css"]}
+        css: ClassVar[dict[str, list[str]]] = {"all": ["exports/exports.css"]}
 
     # --- The list -----------------------------------------------------------------------------
 
@@ -256,7 +256,14 @@ class ScheduledExportAdmin(PageAdmin):
 def describe_store(export: ScheduledExport) -> str:
     """Where the files go, in one line."""
     if export.store_kind == Kind.FOLDER:
-        return f"Folder {export.folder}" if export.folder else "Folder of the product"
+        return f"Folder {store_path(export)}"
+    return store_path(export)
+
+
+def store_path(export: ScheduledExport) -> str:
+    """What the paths of all files begin with."""
+    if export.store_kind == Kind.FOLDER:
+        return "/".join(part for part in (f"product-{export.product_id}", export.folder) if part)
     place = export.endpoint.partition("://")[2] if export.endpoint else "AWS S3"
     return "/".join(part for part in (place, export.bucket, export.folder) if part)
 
