@@ -15,6 +15,7 @@ from config.dashboard.notices import (
     credential_notices,
     destination_notices,
     expiry_notices,
+    limit_notices,
     message_notices,
     score_notices,
 )
@@ -127,7 +128,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     urgent = [connection] if connection and is_urgent else []
     calm = None if urgent else connection
     urgent += expiry_notices(summary, now, may_connect=product.pk in access.connectable)
-    urgent += credential_notices(summary, now)
+    urgent += [*credential_notices(summary, now), *limit_notices(summary)]
     urgent += destination_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)

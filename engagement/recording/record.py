@@ -7,6 +7,7 @@ accounts, memberships, and counts.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from engagement.limits.new_names import Excess, split_excess
 from engagement.messages import ReceivedMessage
 from engagement.recording.batch import Batch, build_batch
 from engagement.recording.joining import join_users
@@ -21,12 +22,13 @@ class RecordResult(NamedTuple):
     ``suppressed`` are the messages that name a user or an account that was deleted on request.
     ``dropped_traits`` are the names of traits that their user or account has no room for, by the
     arrival of their message. The rest of such a message is recorded. ``rejected_aliases`` would
-    give a person too many ids.
+    give a person too many ids. ``excess`` would exceed a limit of the product.
     """
 
     suppressed: list[ReceivedMessage]
     dropped_traits: dict[int, list[str]]
     rejected_aliases: Sequence[ReceivedMessage] = ()
+    excess: Sequence[tuple[ReceivedMessage, Excess]] = ()
 
 
 def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
@@ -42,8 +44,9 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     whether that is the fault of a message.
     """
     recordable, suppressed = split_suppressed(messages)
+    recordable, excess = split_excess(recordable)
     if not recordable:
-        return RecordResult(suppressed, {})
+        return RecordResult(suppressed, {}, excess=excess)
     batch = build_batch(recordable)
     dropped_traits, rejected = _join(batch)
     rows = resolve(batch)
@@ -52,6 +55,7 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
         suppressed,
         dropped_traits | batch.dropped_traits(),
         [message for message in recordable if message.arrival in rejected] if rejected else (),
+        excess,
     )
 
 
