@@ -311,8 +311,8 @@ METRICS_TOKEN = environment.text("EDS_METRICS_TOKEN")
 # With more waiting messages the ingestion API answers 503 until the backlog is smaller.
 INBOX_LIMIT = environment.integer("EDS_INBOX_LIMIT", 1_000_000, minimum=1)
 # What a product may have and send, unless a superuser sets its own limits.
-MAX_MESSAGES_PER_SECOND = environment.integer("EDS_MAX_MESSAGES_PER_SECOND", 20_000, minimum=1)
-MAX_MESSAGES_PER_DAY = environment.integer("EDS_MAX_MESSAGES_PER_DAY", 200_000_000, minimum=1)
+MAX_MESSAGES_PER_SECOND = environment.integer("EDS_MAX_MESSAGES_PER_SECOND", 50_000, minimum=1)
+MAX_MESSAGES_PER_DAY = environment.integer("EDS_MAX_MESSAGES_PER_DAY", 500_000_000, minimum=1)
 MAX_EVENT_NAMES = environment.integer("EDS_MAX_EVENT_NAMES", 100_000, minimum=1)
 MAX_SUBJECTS = environment.integer("EDS_MAX_SUBJECTS", 50_000_000, minimum=1)
 MAX_SEGMENTS = environment.integer("EDS_MAX_SEGMENTS", 1_000, minimum=1)

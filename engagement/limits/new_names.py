@@ -3,6 +3,7 @@ have."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from operator import attrgetter
 from typing import LiteralString, NamedTuple
 
 from engagement.database import sql
@@ -39,9 +40,9 @@ def split_excess(messages: list[ReceivedMessage]) -> Split:
     Costs a second statement only if a message has a name that this process has not met, or if a
     product is full.
     """
-    states = limits.load({each.product_id for each in messages if each.source is not MARKETPLACE})
-    if not states:
+    if not messages:
         return Split(messages, [])
+    states = limits.load(set(map(attrgetter("product_id"), messages)))
     names = _names_without_room(messages, states)
     missing = _unknown_subjects(messages, states)
     if not names and not missing:
@@ -72,9 +73,9 @@ def _names_without_room(
     messages: Sequence[ReceivedMessage], states: Mapping[int, ProductState]
 ) -> set[Key]:
     unmet = {
-        (each.product_id, each.message.event)
+        (each.product_id, message.event)
         for each in messages
-        if isinstance(each.message, Track)
+        if isinstance(message := each.message, Track)
     } - _known
     if not unmet:
         return set()

@@ -27,7 +27,6 @@ from ingestion.drain import claims, message_ids, quarantine, rate_limits
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
 from ingestion.drain.batches import pause_gc, process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim
-from ingestion.drain.rate_limits import Arrival
 from ingestion.log import drops, hours, recent, texts
 from ingestion.log.drops import Drop
 from ingestion.log.recent import RecentRow
@@ -125,8 +124,8 @@ def process_batch(claim: Claim, now: datetime) -> int:
         # For the whole batch: forgetting a subject must then also find the rejected messages.
         senders = _senders({bytes(message.key_digest) for message in claimed})
         states = limits.load({each.product_id for each in senders.values() if each.product_id})
-        arrivals = _arrivals(claimed, senders)
-        excess = rate_limits.find_excess(arrivals, states)
+        rated = rate_limits.Batch(claimed, senders, now)
+        excess = rated.find_excess(states)
         outcomes: list[PartOutcome] = []
         if excess:
             outcomes.append(_drop_excess(claimed, senders, excess, now))
@@ -146,9 +145,7 @@ def process_batch(claim: Claim, now: datetime) -> int:
         # Last, because workers wait for each other's counts until they commit.
         recent.save([outcome.recent for outcome in outcomes])
         hours.add_counts([outcome.counts for outcome in outcomes])
-        if excess:
-            arrivals = [arrival for arrival in arrivals if arrival.id not in excess]
-        rate_limits.add_counts(rate_limits.count_by_minute(arrivals))
+        rate_limits.add_counts(rated.count_by_minute(excess))
     return len(claimed) + len(excess)
 
 
@@ -227,23 +224,6 @@ class PartOutcome(NamedTuple):
 
     counts: hours.HourlyCounts
     recent: list[RecentRow]
-
-
-def _arrivals(
-    claimed: Sequence[ClaimedMessage], senders: Mapping[bytes, SenderKey]
-) -> list[Arrival]:
-    """The messages whose keys may send."""
-    products = {
-        digest: (sender.product_id, sender)
-        for digest, sender in senders.items()
-        if sender.product_id is not None
-    }
-    return [
-        Arrival(message.id, known[0], message.received_at)
-        for message in claimed
-        if (known := products.get(bytes(message.key_digest)))
-        and known[1].may_send(message.received_at)
-    ]
 
 
 def _drop_excess(
