@@ -35,6 +35,7 @@ GUIDES = {
     },
     "Running the service": {
         "operating": "Operating",
+        "access": "Keys, tokens, and the trail",
         "settings": "Settings",
         "commands": "Commands",
         "scaling": "Scaling",
