@@ -185,7 +185,7 @@ def _near_limits(state: limits.ProductState, messages: Last24Hours) -> list[limi
 def _expiring_credentials(
     keys: Mapping[int, Sequence[IngestionKey]], product_ids: Sequence[int], now: datetime
 ) -> dict[int, list[Credential]]:
-    """Those of the keys, and the tokens, that expire soon or have expired lately."""
+    """Those of the keys, and the tokens, that expire soon or expired in the last 30 days."""
     begin, end = now - expiry.NOTICE_BEFORE, now + expiry.NOTICE_BEFORE
     credentials: dict[int, list[Credential]] = defaultdict(list)
     for key in (key for of_product in keys.values() for key in of_product):
