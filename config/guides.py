@@ -29,6 +29,7 @@ GUIDES = {
         "segments": "Segments",
         "licenses": "Licenses",
         "notifications": "Notifications",
+        "exports": "Scheduled exports",
         "bulk-data": "Importing and exporting",
         "forgetting": "Forgetting people",
         "glossary": "Glossary",
@@ -36,6 +37,8 @@ GUIDES = {
     "Running the service": {
         "operating": "Operating",
         "access": "Keys, tokens, and the trail",
+        "sign-in": "Signing in",
+        "security": "Security review",
         "settings": "Settings",
         "commands": "Commands",
         "scaling": "Scaling",

@@ -19,6 +19,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from config import keepalive
 from engagement import prometheus as engagement
 from engagement import telemetry
+from exports import prometheus as exports
 from ingestion import prometheus as ingestion
 from ingestion.inbox import group_commit
 from marketplace import prometheus as marketplace
@@ -187,6 +188,7 @@ class _MetricsCollector(Collector):
             engagement.collect_metrics(self._now),
             marketplace.collect_metrics(self._now),
             notifications.collect_metrics(self._now),
+            exports.collect_metrics(self._now),
             readapi.collect_metrics(),
         )
 

@@ -21,6 +21,7 @@ RETRY_AFTER_SECONDS = 5
 # The same text for a record that does not exist and for one of another product.
 NOT_FOUND = "No such record for this token."
 UNAVAILABLE = "The database cannot be reached at the moment. Try again shortly."
+TOO_SLOW = "The request took too long. Request fewer records, or try again later."
 
 
 class InvalidRequest(Exception):
@@ -69,7 +70,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, NotReady):
         return _unavailable(str(error))
     if isinstance(error, sql.StatementTimeout):
-        return _unavailable("The request took too long. Request fewer records, or try again later.")
+        return _unavailable(TOO_SLOW)
     if isinstance(error, SuspiciousOperation):
         # Django's text may quote the request.
         return _response(400, "invalid_request", "This request's host or URL is not accepted.")

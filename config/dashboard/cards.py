@@ -15,6 +15,7 @@ from config.dashboard.notices import (
     credential_notices,
     destination_notices,
     expiry_notices,
+    export_notices,
     limit_notices,
     message_notices,
     score_notices,
@@ -130,6 +131,7 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     urgent += expiry_notices(summary, now, may_connect=product.pk in access.connectable)
     urgent += [*credential_notices(summary, now), *limit_notices(summary)]
     urgent += destination_notices(summary)
+    urgent += export_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)
         return Card(product, url, urgent, first_event=first, connection=calm, links=links)

@@ -25,6 +25,7 @@ from engagement.rescoring import sets
 from engagement.segments import counts
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.movers import NO_MOVERS
+from exports import runs as export_runs
 from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.log import last_24h, status
 from ingestion.log.last_24h import Last24Hours
@@ -103,8 +104,8 @@ def product_summaries(
     totals = counts.subject_totals(score_sets.values())
     messages, keys, with_users = last_24h.for_products(ids, now), _keys(ids), _with_users(ids)
     connections, destinations = _connections(ids), _paused_destinations(ids)
-    states = limits.load(ids)
-    timetable, expiring = load_timetable(), _expiring_credentials(keys, ids, now)
+    timetable, failed_exports = load_timetable(), export_runs.last_failures(ids)
+    states, expiring = limits.load(ids), _expiring_credentials(keys, ids, now)
     summaries = []
     for product in products:
         score_set = score_sets.get(product.pk)
@@ -123,6 +124,7 @@ def product_summaries(
                 timetable=timetable,
                 attention=_attention(score_set, is_overview=is_overview),
                 destinations=destinations[product.pk],
+                failed_exports=[run for run in failed_exports if run.product_id == product.pk],
                 expiring=expiring[product.pk],
                 near_limits=_near_limits(states[product.pk], messages[product.pk]),
                 is_alone=len(products) == 1,

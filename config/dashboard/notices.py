@@ -155,6 +155,12 @@ def _connection_link(connection: Connection) -> Link:
     return Link("Connection", admin_url("marketplace_connection_change", connection.pk))
 
 
+def export_notices(summary: ProductSummary) -> Iterator[Notice]:
+    for run in summary.failed_exports:
+        link = Link("Export", admin_url("exports_scheduledexport_change", run.export_id))
+        yield Notice("warning", f"The last run of {run.export} failed. {run.error}", link)
+
+
 def credential_notices(summary: ProductSummary, now: datetime) -> Iterator[Notice]:
     for credential in summary.expiring:
         notice = expiry.describe(credential.expires_at, now)

@@ -12,6 +12,7 @@ from engagement.models import Credential, Product, Workspace
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.counts import SubjectTotals
 from engagement.segments.movers import Movers
+from exports.models import ExportRun
 from ingestion.log.last_24h import Last24Hours
 from ingestion.models import IngestionKey
 from marketplace.health import LastRuns
@@ -42,6 +43,8 @@ class ProductSummary:
     near_limits: Sequence[UsedLimit] = ()
     # The paused destinations of notifications.
     destinations: Sequence[Destination] = ()
+    # The last runs of exports that have failed.
+    failed_exports: Sequence[ExportRun] = ()
     # Whether it is the only card of the page, so that its chart can have all details.
     is_alone: bool = True
 

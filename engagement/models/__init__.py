@@ -8,7 +8,15 @@ from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.invites import Invite
 from engagement.models.limits import ProductLimits, ProductUsage
-from engagement.models.logins import LoginAttempts, LoginPreferences
+from engagement.models.logins import (
+    ExternalIdentity,
+    LoginAttempts,
+    LoginPreferences,
+    LoginSession,
+    RecoveryCode,
+    RoleGrant,
+    SecondFactor,
+)
 from engagement.models.operation_counters import OperationCounter
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
@@ -47,11 +55,13 @@ __all__ = [
     "Event",
     "EventName",
     "EventWeight",
+    "ExternalIdentity",
     "ForgottenSubject",
     "Invite",
     "JoinRequest",
     "LoginAttempts",
     "LoginPreferences",
+    "LoginSession",
     "Membership",
     "OperationCounter",
     "OrderChunk",
@@ -60,12 +70,15 @@ __all__ = [
     "ProductMember",
     "ProductUsage",
     "ReattributionRequest",
+    "RecoveryCode",
     "RescoreRequest",
+    "RoleGrant",
     "SavedView",
     "ScoreSet",
     "ScoredEvent",
     "SearchBacklog",
     "SearchEntry",
+    "SecondFactor",
     "Segment",
     "StoredOrder",
     "SubjectChange",

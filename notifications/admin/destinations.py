@@ -16,6 +16,7 @@ from django.utils.html import format_html
 from django.views.decorators.debug import sensitive_post_parameters
 
 from engagement.admin.pages import ExtraView, PageAction, PageAdmin
+from engagement.admin.products import ProductAdmin, Section
 from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
 from engagement.core.page_secrets import mark_secret
@@ -273,3 +274,12 @@ def _chosen_kind(request: HttpRequest) -> str:
 def _is_offered(kind: str) -> bool:
     """Email needs a mail server."""
     return kind != Kind.EMAIL or settings.HAS_EMAIL
+
+
+def paused_section(request: HttpRequest, product: Product) -> Section:
+    """Says on the product's page which destinations get nothing."""
+    paused = Destination.objects.filter(product=product, state=State.PAUSED)
+    return Section("admin/notifications/paused.html", {"paused": paused})
+
+
+ProductAdmin.add_section(paused_section)

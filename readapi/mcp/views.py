@@ -14,7 +14,7 @@ from engagement.database import sql
 from engagement.models import Product
 from readapi import replica, rights
 from readapi.authentication import BearerTokenAuthentication
-from readapi.errors import NOT_FOUND, Forbidden, InvalidRequest, NotFound
+from readapi.errors import NOT_FOUND, TOO_SLOW, Forbidden, InvalidRequest, NotFound, NotReady
 from readapi.mcp import messages, tools
 from readapi.mcp.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Message, RpcError
 from readapi.mcp.tools import Call, Json
@@ -100,6 +100,10 @@ class McpView(JsonView):
             return _tool_error(str(error))
         except NotFound as error:
             return _tool_error(str(error) or NOT_FOUND)
+        except NotReady as error:
+            return _tool_error(str(error))
+        except sql.StatementTimeout:
+            return _tool_error(TOO_SLOW)
 
 
 def _answer_in_time(name: str, call: Call) -> Json:

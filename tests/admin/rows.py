@@ -22,6 +22,7 @@ from engagement.models import (
 )
 from engagement.scopes import get_kind
 from engagement.search import entries
+from exports.models import ExportFile, ExportRun, ScheduledExport
 from ingestion.models import (
     DropCount,
     DroppedMessage,
@@ -56,6 +57,7 @@ class Rows:
     connection: Connection
     subscription: Subscription
     message: OutboxMessage
+    export_run: ExportRun
     trail_entry: TrailEntry
 
     def pages(self) -> list[tuple[str, int]]:
@@ -78,6 +80,8 @@ class Rows:
             ("notifications_subscription", self.subscription.pk),
             ("notifications_destination", self.subscription.destination_id),
             ("notifications_outboxmessage", self.message.pk),
+            ("exports_scheduledexport", self.export_run.export_id),
+            ("exports_exportrun", self.export_run.pk),
         ]
 
 
@@ -142,6 +146,7 @@ def fill(product: Product, number: int = 1) -> Rows:
         connection=a_connection(product),
         subscription=subscription,
         message=OutboxMessage.objects.get(subscription_id=subscription.pk),
+        export_run=an_export_run(workspace),
         trail_entry=TrailEntry.objects.create(
             product=product,
             person="maya",
@@ -205,6 +210,48 @@ def a_subscription(segment: Segment, user: User) -> Subscription:
         response=f"ok, {called}",
     )
     return subscription
+
+
+def an_export_run(workspace: Workspace) -> ExportRun:
+    """A run of an export that is done, with a file."""
+    product = workspace.product
+    called = product.name.lower()
+    export = ScheduledExport.objects.create(
+        product=product,
+        workspace=workspace,
+        name=f"{called} export",
+        tables=["accounts"],
+        store_kind=ScheduledExport.StoreKind.S3,
+        # Not allowed, so verifying it fails at once.
+        endpoint="https://127.0.0.1",
+        bucket=f"{called}-bucket",
+        access_key_id="planted-id",
+        secret_access_key="planted-secret",
+        verified_at=NOON,
+    )
+    run = ExportRun.objects.create(
+        product=product,
+        export=export,
+        state=ExportRun.State.DONE,
+        requested_at=NOON,
+        due_at=NOON,
+        started_at=NOON,
+        finished_at=NOON + timedelta(seconds=3),
+        folder="2026-09-24T120000Z",
+        until={"run": 1},
+        rows=1,
+        bytes=100,
+    )
+    ExportFile.objects.create(
+        product=product,
+        run=run,
+        table="accounts",
+        name="accounts-00001.csv.gz",
+        rows=1,
+        bytes=100,
+        sha256="0" * 64,
+    )
+    return run
 
 
 def an_account(product: Product, external_id: str, workspace: Workspace) -> Account:

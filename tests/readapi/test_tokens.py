@@ -13,6 +13,7 @@ from engagement.models import Product
 from ingestion.models import IngestionKey
 from readapi.authentication import record_use
 from readapi.models import ApiToken
+from tests.cases import each
 from tests.readapi.conftest import Reads
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -33,7 +34,7 @@ def test_the_scheme_is_case_insensitive(acme_token: str) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(
+@each(
     "header",
     [
         None, "", "Bearer", "Bearer ", "Basic eds_abc", "eds_abc", "Bearer eds_abc",

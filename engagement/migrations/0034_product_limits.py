@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('engagement', '0032_trail'),
+        ('engagement', '0033_sign_in'),
     ]
 
     operations = [
