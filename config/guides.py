@@ -36,7 +36,6 @@ GUIDES = {
     },
     "Running the service": {
         "operating": "Operating",
-        "access": "Keys, tokens, and the trail",
         "sign-in": "Signing in",
         "security": "Security review",
         "settings": "Settings",

@@ -26,7 +26,7 @@ def test_a_credential_has_a_prefix_160_random_bits_and_a_checksum() -> None:
 
 
 def test_scanners_find_and_check_a_credential_as_the_documentation_says() -> None:
-    text = (settings.BASE_DIR / "docs" / "access.md").read_text()
+    text = (settings.BASE_DIR / "docs" / "security.md").read_text()
     pattern = next(line for line in text.splitlines() if line.startswith("\\b("))
     digits = string.digits + string.ascii_uppercase + string.ascii_lowercase
     for prefix in ("edk", "eds", "edi"):

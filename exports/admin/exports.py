@@ -18,10 +18,21 @@ from engagement.admin.place import find_place
 from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
 from engagement.models import Workspace
+from engagement.trail.models_followed import follow
 from exports import runs, schedule, tasks
 from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
 from exports.models import ExportRun, ScheduledExport, Table
 from exports.stores import StoreError, folders, open_store, verify
+
+# Of the store only what is no secret.
+follow(
+    ScheduledExport,
+    "scheduled export",
+    (
+        *("name", "workspace__name", "tables", "format", "extent", "schedule", "hour", "weekday"),
+        *("is_enabled", "store_kind", "endpoint", "region", "bucket"),
+    ),
+)
 
 Kind, State = ScheduledExport.StoreKind, ExportRun.State
 LISTED_RUNS = 20
