@@ -37,7 +37,7 @@ class ProductSummary:
     last_syncs: LastRuns
     timetable: Timetable
     attention: Attention = NO_ATTENTION
-    # Live keys and tokens that expire soon, or expired in the last 30 days.
+    # Live keys and tokens that expire soon, or have just expired.
     expiring: Sequence[Credential] = ()
     # The limits that are near or reached.
     near_limits: Sequence[UsedLimit] = ()
