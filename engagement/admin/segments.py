@@ -84,8 +84,8 @@ class SegmentForm(RuleForm):
     def clean(self) -> None:
         super().clean()
         workspace = self.instance.workspace if self.instance.workspace_id else None
-        is_new = not self.instance.pk and workspace is not None
-        if is_new and limits.segments_left(workspace.product_id) <= 0:
+        product_id = workspace.product_id if workspace and not self.instance.pk else None
+        if product_id is not None and limits.segments_left(product_id) <= 0:
             text = (
                 "This product has as many segments as it may have. Delete one that nobody uses, "
                 "or ask a superuser for a higher limit."

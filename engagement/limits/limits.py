@@ -7,7 +7,7 @@ from typing import LiteralString, NamedTuple
 from django.conf import settings
 
 from engagement.database import sql
-from engagement.models import EventName, Product, ProductUsage, Segment
+from engagement.models import Account, EventName, Product, ProductUsage, Segment, User
 
 # From this share on, pages say that a limit is near.
 NEAR = 0.8
@@ -110,11 +110,6 @@ def segments_left(product_id: int) -> int:
 
 # --- Counting ---------------------------------------------------------------------------------
 
-_COUNT_SUBJECTS: LiteralString = """
-    SELECT (SELECT count(*) FROM engagement_user WHERE product_id = %(product)s)
-         + (SELECT count(*) FROM engagement_account WHERE product_id = %(product)s)
-"""
-
 
 def count_usage(now: datetime) -> None:
     """Count what each product has, unless the last count is recent enough."""
@@ -133,7 +128,8 @@ def _interval(state: ProductState) -> timedelta:
 
 
 def _count(product_id: int, now: datetime) -> None:
-    ((subjects,),) = sql.fetch(_COUNT_SUBJECTS, {"product": product_id})
+    kinds = (User, Account)
+    subjects = sum(kind.objects.filter(product=product_id).count() for kind in kinds)
     ProductUsage.objects.update_or_create(
         product_id=product_id,
         defaults={

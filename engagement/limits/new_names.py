@@ -112,19 +112,17 @@ def _names_without_room(
 
 # --- Users and accounts -----------------------------------------------------------------------
 
-# "u" or "a", then the product and the id.
+# The table, the product, and the id.
 _Subject = tuple[str, int, str]
 _EXISTING: LiteralString = """
-    SELECT k.kind, k.product_id, k.external_id
-    FROM unnest(%(kinds)b::text[], %(products)b::bigint[], %(ids)b::text[])
-         AS k(kind, product_id, external_id)
-    WHERE CASE k.kind
-        WHEN 'u' THEN EXISTS (SELECT FROM engagement_user s
-            WHERE s.product_id = k.product_id AND s.external_id = k.external_id)
-        ELSE EXISTS (SELECT FROM engagement_account s
-            WHERE s.product_id = k.product_id AND s.external_id = k.external_id)
-    END
+    SELECT product_id, external_id
+    FROM unnest(%(products)b::bigint[], %(ids)b::text[]) AS k(product_id, external_id)
+    JOIN {table} USING (product_id, external_id)
 """
+_EXISTING_IN: dict[str, LiteralString] = {
+    "user": _EXISTING.format(table="engagement_user"),
+    "account": _EXISTING.format(table="engagement_account"),
+}
 
 
 def _unknown_subjects(
@@ -138,9 +136,12 @@ def _unknown_subjects(
     named = {key for each in of_full for key in _subjects(each)}
     if not named:
         return set()
-    kinds, products, ids = zip(*sorted(named), strict=True)
-    columns = {"kinds": list(kinds), "products": list(products), "ids": list(ids)}
-    return named - {(kind, product, id) for kind, product, id in sql.fetch(_EXISTING, columns)}
+    unknown = set(named)
+    for table, statement in _EXISTING_IN.items():
+        of_table = sorted(key[1:] for key in named if key[0] == table)
+        columns = {"products": [key[0] for key in of_table], "ids": [key[1] for key in of_table]}
+        unknown -= {(table, product, id) for product, id in sql.fetch(statement, columns)}
+    return unknown
 
 
 def _subjects(received: ReceivedMessage) -> list[_Subject]:
@@ -150,7 +151,7 @@ def _subjects(received: ReceivedMessage) -> list[_Subject]:
         return []
     subjects: list[_Subject] = []
     if message.user_id:
-        subjects.append(("u", product_id, message.user_id))
+        subjects.append(("user", product_id, message.user_id))
     if message.group_id:
-        subjects.append(("a", product_id, message.group_id))
+        subjects.append(("account", product_id, message.group_id))
     return subjects
