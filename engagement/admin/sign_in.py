@@ -85,7 +85,7 @@ def is_again(request: HttpRequest) -> bool:
 def sign_in_again_url(request: HttpRequest) -> str:
     """The address at which the person signs in again, and comes back to this page."""
     back = request.get_full_path() if request.method == "GET" else reverse("admin:account")
-    return f"{reverse('admin:login')}?{urlencode({'again': 1, 'next': back})}"
+    return f"{reverse('admin:login')}?{urlencode({'again': '1', 'next': back})}"
 
 
 def start_session(request: HttpRequest, login: AdminUser, method: str, *, has_factor: bool) -> None:
