@@ -7,12 +7,14 @@ the accounts get a license.
 """
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
 
+from harness.processes import Failed
 from harness.report import progress
 from harness.service import Service
 
@@ -141,14 +143,14 @@ _SESSION: tuple[LiteralString, ...] = (
 
 
 def multiply(service: Service, product: int, copies: int) -> None:
-    """Have the product's subjects *copies* times. Its id is the only one in the database."""
-    connection = service.connect()
-    for statement in _SESSION:
-        connection.execute(statement)
+    """Have the subjects of the product, the only one in the database, *copies* times."""
+    connection = _connect(service)
+    if _row(connection, "SELECT count(*) FROM engagement_product") != (1,):
+        raise Failed(f"{service.folder} has other data. Remove the folder, or keep another one.")
     accounts, users = _row(connection, _SIZES, product=product)
     (large,) = _row(connection, _LARGE, product=product, users=LARGE_ACCOUNT_USERS // copies)
     numbers = {"product": product, "accounts": accounts, "users": users, "large": large}
-    with _without_indexes(connection):
+    with _without_indexes(service, connection):
         _make_templates(connection, product)
         for copy in range(1, copies):
             progress(f"Copy {copy} of {copies - 1}.")
@@ -159,7 +161,8 @@ def multiply(service: Service, product: int, copies: int) -> None:
             statement = _SEARCH.format(kind=kind, trait=trait, table=f"engagement_{table}")
             connection.execute(statement, numbers)
     connection.execute(_RESCORE, {**numbers, "copies": copies})
-    connection.execute("DELETE FROM engagement_searchbacklog")
+    for table in ("searchbacklog", "orderchunk", "storedorder"):
+        connection.execute(f"DELETE FROM engagement_{table}")
     for table in ("account", "user"):
         connection.execute(
             f"SELECT setval('engagement_{table}_id_seq', (SELECT max(id) FROM engagement_{table}))"
@@ -190,19 +193,27 @@ _INDEXES: LiteralString = """
     SELECT indexname, indexdef FROM pg_indexes
     WHERE schemaname = 'public' AND tablename = ANY(%s) AND NOT EXISTS (
         SELECT FROM pg_constraint WHERE conname = indexname)
+    ORDER BY indexdef !~ 'USING gin'
 """
 
 
 @contextmanager
-def _without_indexes(connection: psycopg.Connection[Any]) -> Iterator[None]:
-    """Drop the indexes that are no keys, and build them again."""
+def _without_indexes(service: Service, connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Drop the indexes that are no keys, and build them again, two at a time."""
     indexes = connection.execute(_INDEXES, [list(_TABLES)]).fetchall()
     for name, _ in indexes:
         connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(name)))
     yield
-    for name, definition in indexes:
-        progress(f"Building {name}.")
-        connection.execute(definition)
+    progress(f"Building {len(indexes)} indexes.")
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda index: _connect(service).execute(index[1]), indexes))
+
+
+def _connect(service: Service) -> psycopg.Connection[Any]:
+    connection = service.connect()
+    for statement in _SESSION:
+        connection.execute(statement)
+    return connection
 
 
 def _row(

