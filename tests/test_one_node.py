@@ -69,7 +69,7 @@ def test_scoring(acme: Product) -> None:
 def test_segments_search_and_export(acme: Product) -> None:
     scores = scores_of(fill(acme))
     with one_node():
-        counts.try_recount(scores, NOON)
+        counts.recount(scores, NOON)
         assert [match.subject_id for match in lookup.find(acme.pk, "user", "ann")] == [
             user_id(acme, "ann")
         ]
