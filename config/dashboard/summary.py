@@ -36,7 +36,7 @@ class ProductSummary:
     last_syncs: LastRuns
     timetable: Timetable
     attention: Attention = NO_ATTENTION
-    # Live keys and tokens that expire soon, or have expired lately.
+    # Live keys and tokens that expire soon, or have just expired.
     expiring: Sequence[Credential] = ()
     # The paused destinations of notifications.
     destinations: Sequence[Destination] = ()

@@ -91,16 +91,15 @@ def account_view(request: HttpRequest, frame: Context, **more: Any) -> HttpRespo
         "is_required": second_factors.is_required(login),
         "sessions": sessions.live_sessions(login, now),
         "this_session": sessions.digest(request.session.session_key),
-        "may_change_password": may_change_password(login),
+        "may_change_password": login.has_usable_password() and may_use_password(login),
         "passkey_problem": passkeys.host_problem(request),
         **more,
     }
     return TemplateResponse(request, "admin/engagement/account.html", context)
 
 
-def may_change_password(login: AdminUser) -> bool:
-    allowed = settings.LOCAL_PASSWORDS or login.get_username() == settings.BREAK_GLASS_LOGIN
-    return login.has_usable_password() and allowed
+def may_use_password(login: AdminUser) -> bool:
+    return settings.LOCAL_PASSWORDS or login.get_username() == settings.BREAK_GLASS_LOGIN
 
 
 # --- Second factors -------------------------------------------------------------------------------
