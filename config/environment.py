@@ -111,6 +111,13 @@ def proxies(url: str) -> dict[str, str]:
     return {scheme: variables[scheme] for scheme in ("http", "https", "all") if scheme in variables}
 
 
+def https_proxy() -> tuple[str, str]:
+    """Return the proxy of requests by HTTPS to any host, or "", and the hosts that need none, from
+    the same variables."""
+    variables: dict[str, str] = getproxies_environment()
+    return variables.get("https", variables.get("all", "")), variables.get("no", "")
+
+
 def file_path(name: str) -> str:
     """Return the path of an existing file or folder, or ""."""
     path = text(name)

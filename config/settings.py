@@ -335,8 +335,10 @@ EMAIL_USE_SSL = _email.get("EMAIL_USE_SSL", False)
 EMAIL_TIMEOUT = _email.get("EMAIL_TIMEOUT", 10)
 DEFAULT_FROM_EMAIL = environment.text("EDS_EMAIL_FROM", "eds@localhost")
 
-# Networks of ours that notifications may be sent to, also by http://. Others must be public.
+# Networks of ours that notifications and exports may go to, also by http://. Others must be public.
 WEBHOOK_ALLOWED_NETWORKS = environment.networks("EDS_WEBHOOK_ALLOWED_NETWORKS")
+# The proxy on the way to public addresses, and the hosts that are reached without it.
+OUTBOUND_PROXY, OUTBOUND_NO_PROXY = environment.https_proxy()
 
 # --- The marketplace --------------------------------------------------------------------------
 
@@ -345,7 +347,6 @@ MARKETPLACE_API_URL = environment.marketplace_url(
     "https://api.atlassian.com",
     is_http_allowed=environment.flag("EDS_MARKETPLACE_ALLOW_HTTP"),
 )
-# The service sends requests to nobody else.
 MARKETPLACE_PROXIES = environment.proxies(MARKETPLACE_API_URL)
 MARKETPLACE_CA_BUNDLE = environment.file_path("REQUESTS_CA_BUNDLE") or environment.file_path(
     "SSL_CERT_FILE"

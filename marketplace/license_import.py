@@ -10,14 +10,14 @@ from django.db import transaction
 
 from engagement.database import sql
 from engagement.database.arrivals import take_arrivals
+from engagement.license_traits import LICENSE_PREFIX
 from engagement.messages import Group, ReceivedMessage
 from engagement.recording import suppression
 from engagement.recording.record import record
 from engagement.traits import Source, read_stamp
-from marketplace import duplicates, licenses, runs
+from marketplace import duplicates, licenses, progress, reports, runs
 from marketplace.duplicates import Merge
 from marketplace.licenses import (
-    TRAIT_PREFIX,
     Fields,
     InvalidRecord,
     ParsedLicense,
@@ -26,6 +26,7 @@ from marketplace.licenses import (
     SkipReason,
 )
 from marketplace.models import FailedRecord, License, SyncRun
+from marketplace.progress import Step
 
 # A sync lists this many invalid records, and counts all of them.
 MAX_FAILED_RECORDS = 100
@@ -51,7 +52,7 @@ class AccountState(NamedTuple):
 
 
 def import_pages(
-    run: SyncRun, product_id: int, records: Sequence[ParsedRecord], step: runs.Step, now: datetime
+    run: SyncRun, product_id: int, records: Sequence[ParsedRecord], step: Step, now: datetime
 ) -> None:
     """Import the pages' records and store the run's progress, all or nothing.
 
@@ -68,7 +69,7 @@ def import_pages(
         counts = Counter(pages=step.pages) + _count(records, imported)
         counts += _store(run, product_id, merge, now)
         _list_failed(run, records)
-        runs.advance(run, step, counts)
+        progress.advance(run, step, counts)
 
 
 def import_pending(run: SyncRun, product_id: int, now: datetime) -> None:
@@ -86,7 +87,7 @@ def import_pending(run: SyncRun, product_id: int, now: datetime) -> None:
             counts += _store(run, product_id, merge, now)
             # They were counted as unchanged when they arrived.
             counts["unchanged"] = -len(merge.changed)
-            runs.advance(run, _same_step(run), counts)
+            progress.advance(run, progress.same_step(run), counts)
 
 
 def mark_unlisted(run: SyncRun, product_id: int, now: datetime) -> None:
@@ -106,19 +107,7 @@ def mark_unlisted(run: SyncRun, product_id: int, now: datetime) -> None:
             )
             counts = Counter(unlisted=len(batch))
             counts += _write_traits(product_id, _accounts_of(product_id, batch), {}, run, now)
-            runs.advance(run, _same_step(run), counts)
-
-
-def _same_step(run: SyncRun) -> runs.Step:
-    """A step that leaves the run where it is."""
-    return runs.Step(
-        runs.position_of(run),
-        run.recent_fingerprints,
-        0,
-        lists=run.lists,
-        totals=run.totals,
-        page_marker=run.page_marker,
-    )
+            progress.advance(run, progress.same_step(run), counts)
 
 
 def _store(run: SyncRun, product_id: int, merge: Merge, now: datetime) -> Counter[str]:
@@ -174,7 +163,7 @@ def _count(records: Sequence[ParsedRecord], imported: int) -> Counter[str]:
 
 def _count_written(run: SyncRun, rows: Iterable[ParsedLicense], merge: Merge) -> int:
     """The licenses that the run wrote before it started over: they count as imported again."""
-    if not runs.has_started_over(run):
+    if not reports.has_started_over(run):
         return 0
     written = {
         row.key
@@ -332,7 +321,7 @@ def _account_state(traits: dict[str, Any], stamps: dict[str, Any]) -> AccountSta
     times = {
         name: stamp.at
         for name, encoded in stamps.items()
-        if name.startswith(TRAIT_PREFIX)
+        if name.startswith(LICENSE_PREFIX)
         and (stamp := read_stamp(encoded)).source is Source.MARKETPLACE
     }
     return AccountState(traits, set(times), max(times.values(), default=None))

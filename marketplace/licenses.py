@@ -14,6 +14,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from engagement.license_traits import (
+    LICENSE_PREFIX,
+    SEATS_TRAIT,
+    TIER_LENDER_TRAIT,
+    TIER_TRAIT,
+    UNLISTED_SINCE_TRAIT,
+)
 from engagement.models.subjects import EXTERNAL_ID_LENGTH
 from engagement.traits import MARKETPLACE_TRAITS
 from marketplace.models import LICENSE_KEY_LENGTH
@@ -21,18 +28,12 @@ from marketplace.models import LICENSE_KEY_LENGTH
 # Values by the path of the imported field, such as "tier" or "contactDetails.company".
 Fields: TypeAlias = dict[str, Any]
 
-TRAIT_PREFIX: Final = "am."
-TIER_NUMBER: Final = "am.tier.number"
-# The number of the multi-instance license that the tier comes from.
-TIER_LENDER: Final = "am.tier.lentBy"
-# The day on which a sync first did not find the license.
-UNLISTED_SINCE: Final = "am.unlistedSince"
-_DERIVED: Final = {TIER_NUMBER, TIER_LENDER, UNLISTED_SINCE}
+_DERIVED: Final = {SEATS_TRAIT, TIER_LENDER_TRAIT, UNLISTED_SINCE_TRAIT}
 # No imported field is longer; a longer value is something else.
 MAX_VALUE_LENGTH: Final = 4096
 
 # The paths of the imported fields.
-_PATHS = {name.removeprefix(TRAIT_PREFIX) for name in MARKETPLACE_TRAITS if name not in _DERIVED}
+_PATHS = {name.removeprefix(LICENSE_PREFIX) for name in MARKETPLACE_TRAITS if name not in _DERIVED}
 _PLAIN = frozenset(path for path in _PATHS if "." not in path)
 # The imported fields of each object in a record, with their paths.
 _NESTED: dict[str, dict[str, str]] = {}
@@ -254,16 +255,16 @@ def account_traits(
 
     A multi-instance license, the *parent*, lends its tier if the site's has no number.
     """
-    traits = {TRAIT_PREFIX + path: value for path, value in fields.items()}
+    traits = {LICENSE_PREFIX + path: value for path, value in fields.items()}
     number = tier_number(fields.get("tier"))
     if number is None and parent is not None and "tier" in parent:
         number = tier_number(parent["tier"])
-        traits[TRAIT_PREFIX + "tier"] = parent["tier"]
-        traits[TIER_LENDER] = parent_key(fields)
+        traits[TIER_TRAIT] = parent["tier"]
+        traits[TIER_LENDER_TRAIT] = parent_key(fields)
     if number is not None:
-        traits[TIER_NUMBER] = number
+        traits[SEATS_TRAIT] = number
     if unlisted_since is not None:
-        traits[UNLISTED_SINCE] = unlisted_since.isoformat()
+        traits[UNLISTED_SINCE_TRAIT] = unlisted_since.isoformat()
     return traits
 
 

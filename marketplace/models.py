@@ -202,11 +202,11 @@ class SyncRun(models.Model):
     # Why it does; ends a sentence, as ``MarketplaceUnavailable.reason`` does.
     trial_reason = models.CharField(max_length=200, blank=True, default="", db_default="")
     splits_insights = models.BooleanField(default=False, db_default=False)
-    # The export that is being made or read: a ``reading.RequestedExport``.
+    # The export that is being made or read: a ``run_exports.RequestedExport``.
     export = models.JSONField(null=True)
-    # ``runs.ListTotal`` of each list so far, by the name of the list.
+    # ``progress.ListTotal`` of each list so far, by the name of the list.
     totals = models.JSONField(null=True)
-    # A page to recognize if the list goes in circles: a ``runs.PageMarker``.
+    # A page to recognize if the list goes in circles: a ``progress.PageMarker``.
     page_marker = models.JSONField(null=True)
 
     class Meta:

@@ -3,7 +3,7 @@
 from marketplace import runs, texts
 from marketplace.client import PAGE_SIZE
 from marketplace.models import FailedRecord, License, SyncRun
-from marketplace.runs import ListTotal
+from marketplace.progress import ListTotal
 
 # An empty list is a failure if at least this many licenses were listed before.
 MIN_LICENSES_MISSED = 50

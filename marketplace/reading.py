@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -11,19 +11,16 @@ import msgspec
 from marketplace import licenses
 from marketplace.client import PAGE_SIZE, LicenseQuery, MarketplaceClient
 from marketplace.errors import (
-    ExportFailed,
     ExportPending,
     MarketplaceBadRequest,
     MarketplaceError,
     MarketplaceForbidden,
     MarketplaceNotFound,
-    UnexpectedResponse,
 )
-from marketplace.exports import ExportState
 from marketplace.licenses import ParsedRecord
 from marketplace.models import SyncRun
 from marketplace.pages import LicensePage
-from marketplace.runs import Position
+from marketplace.progress import Position
 
 # Empty pages in a row, though a link leads on, after which a list is over.
 MAX_EMPTY_PAGES: Final = 3
@@ -147,25 +144,6 @@ class PageReader:
 # --- Exports --------------------------------------------------------------------------------
 
 
-class RequestedExport(msgspec.Struct):
-    """The export of the list that a run reads. ``requests`` counts the exports of this list.
-
-    ``counters`` are the run's license counters from before the list, if that is known: another
-    export may have another order, so that the list is read and counted from its beginning. The
-    ``id`` is empty if another export has to be requested, and ``is_repeated`` says that there was
-    one before.
-    """
-
-    id: str
-    requested_at: datetime
-    requests: int = 1
-    counters: dict[str, int] | None = None
-    is_repeated: bool = False
-
-    def is_late(self, now: datetime) -> bool:
-        return now - self.requested_at > MAX_EXPORT_WAIT
-
-
 @dataclass
 class ExportReader:
     """Reads the completed export of one list in portions. Raises what its client raises."""
@@ -203,37 +181,3 @@ class ExportReader:
         """Stop receiving the export."""
         if self._records is not None:
             self._records.close()
-
-
-def request_export(
-    lists: RunLists,
-    position: Position,
-    previous: RequestedExport | None,
-    counters: dict[str, int] | None,
-    now: datetime,
-) -> RequestedExport:
-    """Request an export of the list at the position, in place of the *previous* one; *counters* are
-    those from before the list. Raises ExportFailed after several ones."""
-    requests = previous.requests + 1 if previous else 1
-    if requests > MAX_EXPORT_REQUESTS:
-        raise ExportFailed("it disappeared several times")
-    query = lists.queries[position.pass_number]
-    try:
-        export_id = lists.client.start_export(lists.developer_id, query)
-    except (MarketplaceNotFound, UnexpectedResponse):
-        raise ExportFailed("it is not offered") from None
-    return RequestedExport(export_id, now, requests, counters, previous is not None)
-
-
-def check_export(lists: RunLists, export: RequestedExport) -> bool:
-    """Whether the marketplace still knows the export, which is then complete. Raises ExportPending
-    and ExportFailed."""
-    try:
-        state = lists.client.export_state(lists.developer_id, export.id)
-    except MarketplaceNotFound:
-        return False
-    if state == ExportState.FAILED:
-        raise ExportFailed("the marketplace says that it failed")
-    if state == ExportState.PENDING:
-        raise ExportPending
-    return True

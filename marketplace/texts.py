@@ -32,6 +32,11 @@ LIST_LABELS = {
 }
 
 
+def join_sentences(*sentences: str) -> str:
+    """The sentences that are not empty, as one text."""
+    return " ".join(filter(None, sentences))
+
+
 def sync_error(failure: MarketplaceError) -> str:
     """Why a sync was suspended or failed."""
     match failure:

@@ -6,9 +6,9 @@ from django.core import signing
 from django.db import transaction
 from django.urls import reverse
 
+from engagement.outbound.addresses import Resolver
+from engagement.outbound.requests import Result, send_now
 from notifications.delivery import emails, formats, outcomes
-from notifications.delivery.addresses import Resolver
-from notifications.delivery.requests import Result, send_now
 from notifications.models import Destination, OutboxMessage, Subscription
 from notifications.watching.outbox import draft_test
 

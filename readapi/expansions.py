@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engagement.license_traits import SEATS_TRAIT
 from engagement.metric_names import Scope
 from engagement.models import Workspace
 from engagement.scopes import get_kind
 from engagement.scores import history, metrics
 from engagement.scores.history import AllTimeTotals
-from engagement.scores.metrics import SEATS_TRAIT, AccountMetrics, Metrics
+from engagement.scores.metrics import AccountMetrics, Metrics
 from readapi import serializers
 from readapi.links import LinkBuilder
 

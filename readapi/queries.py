@@ -21,6 +21,7 @@ from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, Greatest, JSONObject, Left, Lower
 from django.db.models.lookups import Exact
 
+from engagement.license_traits import SEATS_TRAIT
 from engagement.metric_names import Scope
 from engagement.models import (
     Account,
@@ -34,7 +35,6 @@ from engagement.models import (
 from engagement.models.subjects import INDEXED_TEXT_LENGTH
 from engagement.rules.trait_filters import trait_equals
 from engagement.scopes import get_kind
-from engagement.scores.metrics import SEATS_TRAIT
 from engagement.segments.members import members_filter, segment_rule
 from engagement.traits import canonical_name
 from readapi.errors import NotFound

@@ -60,7 +60,7 @@ ALLOWED = re.compile(
     re.VERBOSE,
 )
 # Columns in raw SQL, whose fields have the new names.
-COLUMNS = {("marketplace/runs.py", "put_down"), ("marketplace/runs.py", "stumble")}
+COLUMNS = {("marketplace/progress.py", "put_down"), ("marketplace/progress.py", "stumble")}
 
 
 def prose_and_code() -> list[Path]:

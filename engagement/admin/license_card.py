@@ -5,8 +5,16 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from engagement.license_traits import (
+    EDITION_TRAIT,
+    EVALUATION_END_TRAIT,
+    LICENSE_STATUS_TRAIT,
+    LICENSE_TYPE_TRAIT,
+    MAINTENANCE_END_TRAIT,
+    TIER_TRAIT,
+)
 from engagement.scores.metrics import licensed_seats
-from engagement.tenure import parse_time
+from engagement.trait_days import parse_trait_day
 
 _TEXT_LENGTH = 60
 
@@ -31,19 +39,19 @@ def license_card(
     ``active_users`` is None if the page's workspace does not count all users.
     """
     facts = list(_facts(traits, active_users, today))
-    status = _text(traits, "am.status").lower()
+    status = _text(traits, LICENSE_STATUS_TRAIT).lower()
     return LicenseCard(facts, status not in ("", "active"), notes) if facts else None
 
 
 def _facts(traits: Mapping[str, Any], active_users: int | None, today: date) -> Iterator[str]:
     seats = licensed_seats(traits)
-    license_type = _text(traits, "am.licenseType")
-    yield from filter(None, (license_type.capitalize(), _text(traits, "am.status")))
+    license_type = _text(traits, LICENSE_TYPE_TRAIT)
+    yield from filter(None, (license_type.capitalize(), _text(traits, LICENSE_STATUS_TRAIT)))
     if seats is not None:
         yield f"{seats:,.0f} users"
-    elif (tier := _text(traits, "am.tier")).lower() not in ("", license_type.lower()):
+    elif (tier := _text(traits, TIER_TRAIT)).lower() not in ("", license_type.lower()):
         yield tier
-    if edition := _text(traits, "am.appEdition"):
+    if edition := _text(traits, EDITION_TRAIT):
         yield edition
     if end := _end(traits, today):
         yield end
@@ -53,17 +61,17 @@ def _facts(traits: Mapping[str, Any], active_users: int | None, today: date) -> 
 
 def _end(traits: Mapping[str, Any], today: date) -> str:
     """When the license renews or ends, if it says so."""
-    is_evaluation = _text(traits, "am.licenseType").lower() == "evaluation"
-    names = ["am.maintenanceEndDate"]
+    is_evaluation = _text(traits, LICENSE_TYPE_TRAIT).lower() == "evaluation"
+    names = [MAINTENANCE_END_TRAIT]
     if is_evaluation:
-        names.insert(0, "am.evaluationEndDate")
-    end = next((time.date() for name in names if (time := parse_time(traits.get(name)))), None)
+        names.insert(0, EVALUATION_END_TRAIT)
+    end = next(filter(None, (parse_trait_day(traits.get(name)) for name in names)), None)
     if end is None:
         return ""
     days, day = (end - today).days, f"{end.day} {end:%b %Y}"
     if days < 0:
         return f"ended {day} ({_days(-days)} ago)"
-    renews = not is_evaluation and _text(traits, "am.status").lower() in ("", "active")
+    renews = not is_evaluation and _text(traits, LICENSE_STATUS_TRAIT).lower() in ("", "active")
     when = "today" if days == 0 else f"in {_days(days)}"
     return f"{'renews' if renews else 'ends'} {day} ({when})"
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Max, Min, QuerySet
 
 from engagement.admin.subject_urls import subject_url
+from engagement.license_traits import LICENSE_PREFIX
 from engagement.metric_names import Scope
 from engagement.models import (
     Account,
@@ -21,7 +22,6 @@ from engagement.models import (
 from engagement.models.subjects import Subject
 from engagement.traits import Source, read_stamp
 
-MARKETPLACE_PREFIX = "am."
 SOURCES = {Source.MESSAGE: "API", Source.MARKETPLACE: "Marketplace"}
 EVENTS_SHOWN = 20
 ACCOUNTS_SHOWN = 20
@@ -82,7 +82,7 @@ def license_trait_table(subject: Subject) -> TraitTable:
 
 def _trait_table(subject: Subject, *, from_license: bool) -> TraitTable:
     names = sorted(
-        name for name in subject.traits if name.startswith(MARKETPLACE_PREFIX) == from_license
+        name for name in subject.traits if name.startswith(LICENSE_PREFIX) == from_license
     )
     rows = [_trait_row(subject, name, subject.traits[name]) for name in names[:TRAITS_SHOWN]]
     return TraitTable(rows, len(names) - len(rows))

@@ -9,6 +9,7 @@ from django.db.models import Case, F, Func, IntegerField, QuerySet, TextField, V
 from django.db.models.functions import Cast, Coalesce, Left, Lower
 from django.db.models.lookups import Exact, IsNull
 
+from engagement.license_traits import MAINTENANCE_END_TRAIT
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
 from engagement.models.orders import COLUMN_LENGTH
@@ -30,7 +31,6 @@ StandardColumn: TypeAlias = Literal[
 _ACCOUNTS_ONLY = {"active_users", "total_users", "renewal"}
 _USERS_ONLY = {"account"}
 TRAIT_PREFIX = "trait:"
-RENEWAL_TRAIT = "am.maintenanceEndDate"
 # Texts that begin with the same characters count as equal.
 _SORTED_LENGTH = 100
 
@@ -101,7 +101,7 @@ def _sort_keys(column: str, score_set: ScoreSet, kind: SubjectKind) -> list[Any]
             is_shown = Exact(F("user__account__is_identified"), Value(True))
             return [Case(When(is_shown, then=_name("user__account__")))]
         case "renewal":
-            return [_day(traits, RENEWAL_TRAIT)]
+            return [_day(traits, MAINTENANCE_END_TRAIT)]
     return [F(column)]
 
 

@@ -11,6 +11,11 @@ from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
 from engagement.insight_kinds import INSIGHTS, InsightKind, Severity
+from engagement.license_traits import (
+    EVALUATION_END_TRAIT,
+    LICENSE_TYPE_TRAIT,
+    MAINTENANCE_END_TRAIT,
+)
 from engagement.models import AccountEngagement, ScoreSet, User
 from engagement.scores import history
 from engagement.scores.history import EventPoints
@@ -45,10 +50,7 @@ FEWER_USERS_MAX_PERCENT = 75
 EVALUATION_ENDS_WITHIN_DAYS = 14
 RENEWAL_WITHIN_DAYS = 60
 
-LICENSE_TYPE_TRAIT = "am.licenseType"
 EVALUATION = "evaluation"
-EVALUATION_END_TRAIT = "am.evaluationEndDate"
-MAINTENANCE_END_TRAIT = "am.maintenanceEndDate"
 
 
 class Insight(NamedTuple):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from engagement.license_traits import SEATS_TRAIT
 from engagement.models import AccountEngagement, ScoreSet, UserEngagement
 from engagement.scopes import kind_of
 from engagement.scores.formula import (
@@ -16,8 +17,7 @@ from engagement.scores.formula import (
 )
 from engagement.scores.history import AllTimeTotals
 
-# The number of seats of the marketplace license. A number outside 1 to MAX_SEATS is ignored.
-SEATS_TRAIT = "am.tier.number"
+# A number of seats outside 1 to MAX_SEATS is ignored.
 MAX_SEATS = 1_000_000_000
 
 

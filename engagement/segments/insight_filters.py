@@ -19,6 +19,11 @@ from django.db.models.lookups import (
 )
 
 from engagement.insight_kinds import INSIGHTS, InsightKind
+from engagement.license_traits import (
+    EVALUATION_END_TRAIT,
+    LICENSE_TYPE_TRAIT,
+    MAINTENANCE_END_TRAIT,
+)
 from engagement.models import ScoreSet
 from engagement.rules.trait_filters import (
     DayWithin,
@@ -82,7 +87,7 @@ def _trend_up(rows: _Rows) -> Q:
 
 
 def _evaluation_ending(rows: _Rows) -> Q:
-    ends = Coalesce(_day(insights.EVALUATION_END_TRAIT), _day(insights.MAINTENANCE_END_TRAIT))
+    ends = Coalesce(_day(EVALUATION_END_TRAIT), _day(MAINTENANCE_END_TRAIT))
     return _is_evaluation() & Q(DayWithin(ends, rows.today, insights.EVALUATION_ENDS_WITHIN_DAYS))
 
 
@@ -163,13 +168,13 @@ def _created() -> Any:
 
 
 def _renews_soon(rows: _Rows) -> Q:
-    ends = _day(insights.MAINTENANCE_END_TRAIT)
+    ends = _day(MAINTENANCE_END_TRAIT)
     return ~_is_evaluation() & Q(DayWithin(ends, rows.today, insights.RENEWAL_WITHIN_DAYS))
 
 
 def _is_evaluation() -> Q:
     """Never NULL."""
-    keyword = TraitKeyword(_TRAITS, insights.LICENSE_TYPE_TRAIT)
+    keyword = TraitKeyword(_TRAITS, LICENSE_TYPE_TRAIT)
     return Q(Exact(keyword, Value(insights.EVALUATION)))
 
 

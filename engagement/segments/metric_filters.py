@@ -28,6 +28,7 @@ from django.db.models import (
 from django.db.models.functions import Cast, Coalesce, NullIf
 from django.db.models.lookups import GreaterThanOrEqual, LessThan, LessThanOrEqual
 
+from engagement.license_traits import SEATS_TRAIT
 from engagement.metric_names import MetricName
 from engagement.models import DailyCount, ScoredEvent, ScoreSet
 from engagement.rules.filters import (
@@ -40,7 +41,7 @@ from engagement.rules.rules import MetricCondition, TrendCondition
 from engagement.rules.trait_filters import TraitInRange, start_of_day
 from engagement.scopes import SubjectKind, get_kind
 from engagement.scores.formula import Trend, classify_trend, percentile_rank, rounded_score
-from engagement.scores.metrics import MAX_SEATS, SEATS_TRAIT, ratio
+from engagement.scores.metrics import MAX_SEATS, ratio
 
 # Larger than any raw score or count.
 _INFINITY = 2**62

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.core.validators import validate_email
 
 from engagement.models import Segment
+from engagement.outbound.addresses import MAX_URL_LENGTH, AddressForbidden, check_url
 from notifications.delivery import signing
-from notifications.delivery.addresses import MAX_URL_LENGTH, AddressForbidden, check_url
 from notifications.models import Destination, Subscription
 from notifications.triggers import TRIGGERS, Trigger, TriggerInfo
 from notifications.watching.insights import insight_choices

@@ -19,9 +19,9 @@ from django.db import transaction
 
 from engagement.core.fields import DecryptionError
 from engagement.database import sql
+from engagement.outbound.addresses import Resolver
+from engagement.outbound.requests import DEADLINE, Request, Result, timed_out
 from notifications.delivery import formats, outcomes
-from notifications.delivery.addresses import Resolver
-from notifications.delivery.requests import DEADLINE, Request, Result, timed_out
 from notifications.models import Delivery, Destination, OutboxMessage
 
 logger = logging.getLogger(__name__)

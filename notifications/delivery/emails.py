@@ -8,7 +8,7 @@ from typing import Any
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
 
-from notifications.delivery.requests import ERROR_LENGTH, Result
+from engagement.outbound.requests import ERROR_LENGTH, Result
 from notifications.models import Delivery, OutboxMessage
 
 SUBJECT_LENGTH = 150

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from engagement.outbound.addresses import Resolver
+from engagement.outbound.requests import OutboundRequest, Request
 from notifications.delivery import emails, signing
-from notifications.delivery.addresses import Resolver
-from notifications.delivery.requests import PostRequest, Request
 from notifications.models import Destination, OutboxMessage
 
 USER_AGENT = "Engagement-Data-Service"
@@ -39,7 +39,7 @@ def build_request(
     if destination.kind == Destination.Kind.WEBHOOK:
         message_id = messages[0].message_id
         headers |= signing.signed_headers(destination.secret_list(), message_id, now, body)
-    return PostRequest(destination.address, body, headers, resolve)
+    return OutboundRequest(destination.address, body, headers, resolve)
 
 
 def request_content(destination: Destination, messages: Sequence[OutboxMessage]) -> Any:

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, QuerySet
 
-from notifications.delivery.requests import Result
+from engagement.outbound.requests import Result
 from notifications.models import Delivery, Destination, OutboxMessage
 
 # The time after the first failed attempt, and how much longer each further one takes.

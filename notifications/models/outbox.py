@@ -1,14 +1,14 @@
 """The outbox: what is to be told, and the attempts to deliver it."""
 
+from typing import TypeAlias
+
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
+from engagement.outbound.requests import Outcome
 from notifications.models.destinations import Destination
 from notifications.models.subscriptions import Subscription
-
-# The part of a response that the log keeps.
-EXCERPT_LENGTH = 1000
 
 
 class OutboxMessage(models.Model):
@@ -89,12 +89,7 @@ class OutboxMessage(models.Model):
 class Delivery(models.Model):
     """An attempt to deliver a message, or several in one email: the request and what came back."""
 
-    class Outcome(models.TextChoices):
-        DELIVERED = "delivered", "Delivered"
-        REFUSED = "refused", "Refused"
-        TIMEOUT = "timeout", "Timed out"
-        UNREACHABLE = "unreachable", "Not reached"
-        FORBIDDEN = "forbidden", "Address not allowed"
+    Outcome: TypeAlias = Outcome
 
     id = models.BigAutoField(primary_key=True)
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_constraint=False)

@@ -1,7 +1,7 @@
 """An account's page: the license in a line, what changed, and the people behind the change."""
 
 import re
-from datetime import timedelta
+from datetime import date, timedelta
 from html import unescape
 from typing import Any
 
@@ -14,6 +14,7 @@ from engagement.admin.license_card import license_card
 from engagement.models import Account, Product, Workspace
 from engagement.rescoring.rescore import rescore
 from engagement.scores import history, people
+from engagement.trait_days import parse_trait_day
 from tests.engagement.history import NOON, group, identify, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -165,3 +166,24 @@ def test_a_users_page_says_why_the_score_changed(root: Client, initech: Account)
     html = root.get(reverse("admin:engagement_user_change", args=[ann.pk])).content.decode()
     assert "Mainly because of “opened” (1 → 9 points)." in html
     assert f'href="{page(initech)}?workspace=' in html.split("Engagement in")[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        ("2026-10-01", date(2026, 10, 1)),
+        ("2026-10-01T23:30:00-02:00", date(2026, 10, 2)),
+        ("2026-W40-4", None),
+        ("soon", None),
+    ],
+)
+def test_a_license_ends_on_the_day_that_insights_and_filters_read(
+    text: str, day: date | None
+) -> None:
+    card = license_card(
+        {"am.status": "active", "am.maintenanceEndDate": text}, None, day or NOON.date(), []
+    )
+    assert card is not None and parse_trait_day(text) == day
+    assert [fact for fact in card.facts if "today" in fact] == (
+        [f"renews {day.day} {day:%b %Y} (today)"] if day else []
+    )

@@ -88,6 +88,15 @@ def test_the_usual_variables_name_the_proxy(
     assert environment.proxies(url) == expected
 
 
+def test_the_usual_variables_name_the_proxy_of_notifications_and_exports(
+    set_variables: Callable[[dict[str, str]], None],
+) -> None:
+    set_variables({"ALL_PROXY": "http://all", "NO_PROXY": ".example"})
+    assert environment.https_proxy() == ("http://all", ".example")
+    set_variables({"ALL_PROXY": "http://all", "https_proxy": "http://p:3128"})
+    assert environment.https_proxy()[0] == "http://p:3128"
+
+
 def test_requests_go_through_the_proxy(simulator: Simulator, settings: Settings) -> None:
     settings.MARKETPLACE_PROXIES = {"http": simulator.url}
     settings.MARKETPLACE_API_URL = ELSEWHERE

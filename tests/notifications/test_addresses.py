@@ -5,8 +5,8 @@ from ipaddress import ip_address, ip_network
 import pytest
 from pytest_django import Settings
 
-from notifications.delivery.addresses import AddressForbidden, find_target, is_allowed
-from notifications.delivery.requests import PostRequest, send_now
+from engagement.outbound.addresses import AddressForbidden, find_target, is_allowed
+from engagement.outbound.requests import OutboundRequest, send_now
 from notifications.models import Delivery
 from tests.notifications.receiver import Received, Receiver
 
@@ -47,7 +47,7 @@ Outcome = Delivery.Outcome
     ],
 )
 def test_an_address_that_is_not_public_is_refused_however_it_is_written(host: str) -> None:
-    request = PostRequest(f"https://{host}/hook", b"{}", {})
+    request = OutboundRequest(f"https://{host}/hook", b"{}", {})
     result = request.run()
     # What the system does not take for an address at all is not reached either.
     assert result.outcome in (Outcome.FORBIDDEN, Outcome.UNREACHABLE)
@@ -98,7 +98,7 @@ def test_a_name_that_changes_its_address_is_asked_once(receiver: Receiver) -> No
     """The first answer is checked and used. A second one would lead elsewhere."""
     answers = iter([["127.0.0.1"], ["169.254.169.254"]])
     url = receiver.url.replace("127.0.0.1", "rebinding.example")
-    result = PostRequest(url, b"{}", {}, lambda host, port: next(answers)).run()
+    result = OutboundRequest(url, b"{}", {}, lambda host, port: next(answers)).run()
     assert result.outcome == Outcome.DELIVERED
     assert receiver.received[0].headers["host"].startswith("rebinding.example:")
     assert next(answers) == ["169.254.169.254"]
@@ -115,7 +115,7 @@ def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
         return 302, {"Location": receiver.url.replace("/hook", "/elsewhere")}
 
     receiver.answer = answer
-    result = PostRequest(receiver.url, b"{}", {}).run()
+    result = OutboundRequest(receiver.url, b"{}", {}).run()
     assert (result.outcome, result.status) == (Outcome.REFUSED, 302)
     assert "not followed" in result.error
     assert [received.path for received in receiver.received] == ["/hook"]
@@ -123,5 +123,5 @@ def test_a_redirect_is_not_followed(receiver: Receiver) -> None:
 
 def test_a_response_is_kept_in_part(receiver: Receiver) -> None:
     receiver.answer = lambda received: (500, {"Retry-After": "120"})
-    result = send_now(PostRequest(receiver.url, b"{}", {}))
+    result = send_now(OutboundRequest(receiver.url, b"{}", {}))
     assert (result.status, result.response, result.retry_after) == (500, "thank you", 120)

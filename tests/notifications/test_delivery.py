@@ -12,9 +12,10 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from engagement.models import Product
+from engagement.outbound import requests
 from notifications import verification
 from notifications.delivery import deliver as delivering
-from notifications.delivery import outcomes, requests, signing
+from notifications.delivery import outcomes, signing
 from notifications.delivery.deliver import LEASE, claim, deliver
 from notifications.models import Delivery, Destination, OutboxMessage
 from tests.notifications.receiver import Receiver
@@ -272,7 +273,7 @@ def test_a_destination_becomes_active_when_it_accepts_a_signed_test(
 
 
 def test_the_deadline_covers_everything(dripping: str, receiver: Receiver) -> None:
-    result = requests.send_now(requests.PostRequest(dripping, b"{}", {}), seconds=0.3)
+    result = requests.send_now(requests.OutboundRequest(dripping, b"{}", {}), seconds=0.3)
     assert result.outcome == Outcome.TIMEOUT
 
 

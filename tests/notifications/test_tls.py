@@ -1,5 +1,7 @@
 """A receiver must have a valid certificate for its name, whatever address is connected to."""
 
+import socket
+import socketserver
 import ssl
 import threading
 from collections.abc import Iterator
@@ -16,8 +18,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from pytest_django import Settings
 
-from notifications.delivery import requests
-from notifications.delivery.requests import PostRequest
+from engagement.outbound import requests
+from engagement.outbound.addresses import Resolver
+from engagement.outbound.requests import OutboundRequest
 from notifications.models import Delivery
 
 NAME = "receiver.example"
@@ -83,7 +86,7 @@ def test_the_certificate_is_that_of_the_name_and_of_somebody_trusted(
 ) -> None:
     def post(name: str) -> requests.Result:
         url = f"https://{name}:{port}/hook"
-        return PostRequest(url, b"{}", {}, lambda host, port: ["127.0.0.1"]).run()
+        return OutboundRequest(url, b"{}", {}, lambda host, port: ["127.0.0.1"]).run()
 
     untrusted = post(NAME)
     assert untrusted.outcome == Delivery.Outcome.UNREACHABLE
@@ -92,3 +95,80 @@ def test_the_certificate_is_that_of_the_name_and_of_somebody_trusted(
     monkeypatch.setattr(requests, "_tls", lambda: trusting)
     assert post(NAME).outcome == Delivery.Outcome.DELIVERED
     assert "certificate is not valid" in post("other.example").error
+
+
+class Proxy(socketserver.ThreadingTCPServer):
+    """A proxy that keeps what it is asked for, and leads everybody to one local port."""
+
+    def __init__(self, port: int) -> None:
+        self.port, self.heads = port, list[bytes]()
+        self.answer = b"HTTP/1.1 200 Connection established\r\n\r\n"
+        super().__init__(("127.0.0.1", 0), Tunnel)
+        self.url = f"http://me:se%40cret@127.0.0.1:{self.server_address[1]}"
+        threading.Thread(target=self.serve_forever, args=(0.02,)).start()
+
+
+class Tunnel(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        assert isinstance(self.server, Proxy)
+        head = b""
+        while not head.endswith(b"\r\n\r\n"):
+            head += self.request.recv(4096)
+        self.server.heads.append(head)
+        self.request.sendall(self.server.answer)
+        if b" 200 " not in self.server.answer:
+            return
+        with socket.create_connection(("127.0.0.1", self.server.port)) as target:
+            back = threading.Thread(target=pass_on, args=(target, self.request))
+            back.start()
+            pass_on(self.request, target)
+            back.join()
+
+
+def pass_on(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(4096):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture
+def proxy(port: int) -> Iterator[Proxy]:
+    with Proxy(port) as proxy:
+        yield proxy
+        proxy.shutdown()
+
+
+def test_a_proxy_gets_the_checked_address_and_nothing_that_is_not_allowed(
+    port: int, proxy: Proxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    trusting = ssl.create_default_context(cafile=str(tmp_path / "certificate.pem"))
+    monkeypatch.setattr(requests, "_tls", lambda: trusting)
+    settings.OUTBOUND_PROXY, settings.OUTBOUND_NO_PROXY = proxy.url, "internal.example"
+
+    def post(address: str, name: str = NAME) -> requests.Result:
+        resolve: Resolver = lambda host, port: [address]  # noqa: E731
+        return OutboundRequest(f"https://{name}/hook", b"{}", {}, resolve).run()
+
+    assert post("93.184.216.34").outcome == Delivery.Outcome.DELIVERED
+    assert proxy.heads == [
+        b"CONNECT 93.184.216.34:443 HTTP/1.1\r\nHost: 93.184.216.34:443\r\n"
+        b"Proxy-Authorization: Basic bWU6c2VAY3JldA==\r\n\r\n"
+    ]
+    # TLS still verifies the name of the receiver, not that of the proxy.
+    assert "certificate is not valid" in post("93.184.216.34", "other.example").error
+    proxy.heads.clear()
+    for address in ("10.0.0.1", "169.254.169.254", "::ffff:10.0.0.1"):
+        assert post(address).outcome == Delivery.Outcome.FORBIDDEN
+    # The operator's own networks are reached directly.
+    url = f"https://{NAME}:{port}/hook"
+    direct = OutboundRequest(url, b"{}", {}, lambda host, port: ["127.0.0.1"]).run()
+    assert (direct.outcome, proxy.heads) == (Delivery.Outcome.DELIVERED, [])
+    proxy.answer = b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n"
+    refused = post("93.184.216.34")
+    assert (refused.outcome, refused.error) == (
+        Delivery.Outcome.UNREACHABLE,
+        "The proxy made no connection: it answered 407.",
+    )
+    settings.OUTBOUND_PROXY = "socks5://127.0.0.1:1"
+    assert "must begin with http://" in post("93.184.216.34").error

@@ -6,7 +6,7 @@ A column's name is that of its order (``engagement.orders.columns``) where it ca
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from django.urls import reverse
@@ -14,18 +14,24 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from engagement.admin.lists.filters import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT, LICENSE_TYPES
+from engagement.admin.lists.filters import LICENSE_TYPES
 from engagement.admin.lists.lines import line
 from engagement.admin.subject_urls import WORKSPACE_PARAM, subject_url
 from engagement.admin.time_format import format_ago
+from engagement.license_traits import (
+    LICENSE_STATUS_TRAIT,
+    LICENSE_TYPE_TRAIT,
+    MAINTENANCE_END_TRAIT,
+    TIER_TRAIT,
+)
 from engagement.metric_names import Scope
 from engagement.models import ScoreSet
-from engagement.orders.columns import RENEWAL_TRAIT, TRAIT_PREFIX
+from engagement.orders.columns import TRAIT_PREFIX
 from engagement.scopes import SubjectKind
 from engagement.scores.insights import EVALUATION
 from engagement.scores.metrics import compute_scores
+from engagement.trait_days import parse_trait_day
 
-TIER_TRAIT = "am.tier"
 # Longer values are cut on the page.
 VALUE_CHARACTERS_SHOWN = 80
 
@@ -208,19 +214,19 @@ def _license(row: Any, context: RowContext) -> str | SafeString:
         # An evaluation's tier may say no more than its type.
         "" if tier.lower() == kind.lower() else tier,
         status,
-        _describe_end(traits.trait_text(RENEWAL_TRAIT), context, renews=renews),
+        _describe_end(traits.trait_text(MAINTENANCE_END_TRAIT), context, renews=renews),
     ]
     return " · ".join(part for part in parts if part) or "–"
 
 
 def _license_values(row: Any, context: RowContext) -> list[Any]:
     traits = context.subject(row)
-    names = (LICENSE_TYPE_TRAIT, TIER_TRAIT, LICENSE_STATUS_TRAIT, RENEWAL_TRAIT)
+    names = (LICENSE_TYPE_TRAIT, TIER_TRAIT, LICENSE_STATUS_TRAIT, MAINTENANCE_END_TRAIT)
     return [traits.trait_text(name) for name in names]
 
 
 def _describe_end(text: str | None, context: RowContext, *, renews: bool) -> str | None:
-    day = _parse_day(text)
+    day = parse_trait_day(text)
     if day is None:
         return None
     is_over = day < context.now.date()
@@ -228,15 +234,8 @@ def _describe_end(text: str | None, context: RowContext, *, renews: bool) -> str
 
 
 def _renewal(row: Any, context: RowContext) -> str:
-    day = _parse_day(context.subject(row).trait_text(RENEWAL_TRAIT))
+    day = parse_trait_day(context.subject(row).trait_text(MAINTENANCE_END_TRAIT))
     return date_format(day, "j M Y") if day else "–"
-
-
-def _parse_day(text: str | None) -> date | None:
-    try:
-        return date.fromisoformat(text[:10]) if text else None
-    except ValueError:
-        return None
 
 
 def _external_id(row: Any, context: RowContext) -> str:
@@ -322,7 +321,7 @@ _ALL = [
         "Renewal",
         _renewal,
         ["renewal"],
-        lambda row, context: [context.subject(row).trait_text(RENEWAL_TRAIT)],
+        lambda row, context: [context.subject(row).trait_text(MAINTENANCE_END_TRAIT)],
         sort="renewal",
         first_descends=False,
     ),

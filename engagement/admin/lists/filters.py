@@ -9,12 +9,12 @@ from django.db.models import Q
 from engagement.admin.lists.state import ACTIVE_PATTERN, TRAIT_FILTER, InvalidAddress, ListState
 from engagement.admin.subject_urls import SEGMENT_PARAM
 from engagement.insight_kinds import INSIGHTS, InsightKind
+from engagement.license_traits import LICENSE_STATUS_TRAIT, LICENSE_TYPE_TRAIT
 from engagement.models import ScoreSet, Segment
 from engagement.rules.rules import InsightCondition, InvalidRule, Rule, parse_rule
 from engagement.segments import members
 from engagement.segments.insight_filters import INSIGHT_KINDS, insight_filter
 
-LICENSE_TYPE_TRAIT, LICENSE_STATUS_TRAIT = "am.licenseType", "am.status"
 NO_LICENSE = "none"
 # What the marketplace reports. The list of a product does not wait for a count of its values.
 LICENSE_TYPES = {

@@ -1,4 +1,4 @@
-"""Which addresses a notification may be sent to: none in the operator's own networks.
+"""Which addresses a request may be sent to: none in the operator's own networks.
 
 A host name is resolved once, each of its addresses is checked, and the connection goes to one of
 the checked addresses. So a name that later resolves to another address gains nothing.
@@ -25,7 +25,7 @@ _NAT64 = ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48")
 
 
 class AddressForbidden(Exception):
-    """The URL leads to an address that notifications must not reach. The text says why."""
+    """The URL leads to an address that the service must not reach. The text says why."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Target:
 
 
 def check_url(url: str) -> None:
-    """Raise AddressForbidden if the URL cannot be that of a destination, whatever its host is."""
+    """Raise AddressForbidden if no request goes to such a URL, whatever its host is."""
     _split(url)
 
 
@@ -66,7 +66,7 @@ def find_target(url: str, resolve: Resolver | None = None) -> Target:
                 f"{host} leads to a private or reserved address. Ask the operator to allow its "
                 "network with EDS_WEBHOOK_ALLOWED_NETWORKS."
             )
-        if scheme == "http" and not _is_in_allowed_network(address):
+        if scheme == "http" and not is_in_allowed_network(address):
             raise AddressForbidden("The URL must begin with https://.")
     return Target(scheme, host, port, path, tuple(map(str, addresses)))
 
@@ -79,13 +79,13 @@ def system_resolver(host: str, port: int) -> list[str]:
 
 
 def is_allowed(address: IPAddress) -> bool:
-    """Whether a notification may be sent to the address."""
-    if _is_in_allowed_network(address):
+    """Whether a request may be sent to the address."""
+    if is_in_allowed_network(address):
         return True
     return all(_is_public(form) for form in _forms(address))
 
 
-def _is_in_allowed_network(address: IPAddress) -> bool:
+def is_in_allowed_network(address: IPAddress) -> bool:
     allowed = settings.WEBHOOK_ALLOWED_NETWORKS
     # What is written as IPv6 and means IPv4 is compared as IPv4.
     mapped = getattr(address, "ipv4_mapped", None) or address

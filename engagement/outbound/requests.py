@@ -1,7 +1,7 @@
-"""One POST request with a deadline over all of it, to an address that was checked.
+"""One request with a deadline over all of it, to an address that was checked.
 
-It follows no redirect, keeps no connection, uses no proxy, and reads the beginning of the response
-only.
+It follows no redirect, keeps no connection, and reads the beginning of the response only. A proxy
+gets the checked address, so it cannot be made to connect to another one.
 """
 
 import http.client
@@ -17,15 +17,24 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
-from notifications.delivery.addresses import AddressForbidden, Resolver, Target, find_target
-from notifications.models import Delivery
-from notifications.models.outbox import EXCERPT_LENGTH
+from django.db import models
+
+from engagement.outbound import proxies
+from engagement.outbound.addresses import AddressForbidden, Resolver, Target, find_target
 
 # Seconds from the resolution of the name to the last byte that is read.
 DEADLINE = 15.0
-# The longest text of an error in the log.
+# The longest text of an error, and the part of a response, that a log keeps.
 ERROR_LENGTH = 300
-Outcome = Delivery.Outcome
+EXCERPT_LENGTH = 1000
+
+
+class Outcome(models.TextChoices):
+    DELIVERED = "delivered", "Delivered"
+    REFUSED = "refused", "Refused"
+    TIMEOUT = "timeout", "Timed out"
+    UNREACHABLE = "unreachable", "Not reached"
+    FORBIDDEN = "forbidden", "Address not allowed"
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class Result:
         return self.outcome == Outcome.DELIVERED
 
 
-class PostRequest:
+class OutboundRequest:
     """A request that one thread runs and another one can cut off."""
 
     def __init__(
@@ -53,9 +62,10 @@ class PostRequest:
         body: bytes,
         headers: Mapping[str, str],
         resolve: Resolver | None = None,
+        method: str = "POST",
     ) -> None:
         self._url, self._body, self._headers = url, body, headers
-        self._resolve = resolve
+        self._resolve, self._method = resolve, method
         self._lock = threading.Lock()
         self._duplicate: socket.socket | None = None
         self._is_cut_off = False
@@ -90,7 +100,9 @@ class PostRequest:
         connection = http.client.HTTPConnection(target.host, target.port)
         connection.sock = self._connect(target)
         try:
-            connection.putrequest("POST", target.path, skip_host=True, skip_accept_encoding=True)
+            connection.putrequest(
+                self._method, target.path, skip_host=True, skip_accept_encoding=True
+            )
             headers = {"Host": target.authority, "Connection": "close", **self._headers}
             headers["Content-Length"] = str(len(self._body))
             for name, value in headers.items():
@@ -103,7 +115,7 @@ class PostRequest:
             connection.close()
 
     def _connect(self, target: Target) -> socket.socket:
-        """Connect to one of the checked addresses. TLS verifies the name of the host."""
+        """Connect to a checked address. TLS verifies the name of the host."""
         connected = self._connect_plain(target)
         with self._lock:
             # TLS detaches the socket, so only a duplicate can cut the request off.
@@ -121,6 +133,9 @@ class PostRequest:
             raise
 
     def _connect_plain(self, target: Target) -> socket.socket:
+        """A connection to the target, through the operator's proxy if there is one."""
+        if proxy := proxies.proxy_for(target):
+            return proxies.connect(proxy, target, DEADLINE)
         last_error: OSError | None = None
         for address in target.addresses:
             try:
@@ -138,8 +153,8 @@ def _tls() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def timed_out(seconds: float) -> Result:
-    text = f"The request did not end within {DEADLINE:.0f} seconds."
+def timed_out(seconds: float, limit: float = DEADLINE) -> Result:
+    text = f"The request did not end within {limit:.0f} seconds."
     return Result(Outcome.TIMEOUT, seconds=seconds, error=text)
 
 
@@ -160,6 +175,8 @@ def _result(response: http.client.HTTPResponse, excerpt: bytes, seconds: float) 
 
 
 def _describe(error: Exception) -> str:
+    if isinstance(error, proxies.ProxyError):
+        return str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"The certificate is not valid: {error.verify_message}."
     if isinstance(error, ssl.SSLError):
@@ -181,12 +198,12 @@ class Request(Protocol):
 
 def send_now(request: Request, seconds: float = DEADLINE) -> Result:
     """Run the request in a thread of its own, and cut it off after this time."""
-    executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="notification")
+    executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="outbound")
     try:
         future = executor.submit(request.run)
         if wait([future], seconds).done:
             return future.result()
         request.cut_off()
-        return timed_out(seconds)
+        return timed_out(seconds, seconds)
     finally:
         executor.shutdown(wait=False)

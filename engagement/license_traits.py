@@ -1,0 +1,21 @@
+"""The traits of a license that pages, insights, and orders read by name.
+
+``engagement.traits.MARKETPLACE_TRAITS`` lists all traits that the marketplace connection writes.
+"""
+
+from typing import Final
+
+LICENSE_PREFIX: Final = "am."
+LICENSE_TYPE_TRAIT: Final = "am.licenseType"
+LICENSE_STATUS_TRAIT: Final = "am.status"
+EDITION_TRAIT: Final = "am.appEdition"
+TIER_TRAIT: Final = "am.tier"
+# The number of seats, if the tier names one.
+SEATS_TRAIT: Final = "am.tier.number"
+# The number of the multi-instance license that the tier comes from.
+TIER_LENDER_TRAIT: Final = "am.tier.lentBy"
+# The day on which a license is up for renewal.
+MAINTENANCE_END_TRAIT: Final = "am.maintenanceEndDate"
+EVALUATION_END_TRAIT: Final = "am.evaluationEndDate"
+# The day on which a sync first did not find the license.
+UNLISTED_SINCE_TRAIT: Final = "am.unlistedSince"
