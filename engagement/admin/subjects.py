@@ -285,8 +285,10 @@ class AccountAdmin(SubjectAdmin):
         """The part of the page with the events and the people of a large account."""
         workspace = _chosen_workspace(request, account)
         group = listed_group(requested_group(request.GET))
-        summary = workspace and subject_pages.score_activity(
-            workspace, account, group, PEOPLE_SHOWN
+        summary = (
+            subject_pages.score_activity(workspace, account, group, PEOPLE_SHOWN)
+            if workspace
+            else None
         )
         context = {
             "summary": summary,
@@ -307,6 +309,7 @@ def _people_table(
     workspace: Workspace | None,
     summary: subject_pages.ScoreSummary | None,
 ) -> PeopleTable | None:
-    if workspace is None or summary is None or summary.people is None:
+    score_set = workspace.scores if workspace else None
+    if score_set is None or summary is None or summary.people is None:
         return None
-    return people_table(account, workspace.scores, summary.people, summary.total_users, request.GET)
+    return people_table(account, score_set, summary.people, summary.total_users, request.GET)

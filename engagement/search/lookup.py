@@ -19,7 +19,7 @@ GRAM_LENGTH = 3
 CANDIDATES = 200
 # A term that most texts have matches so many of the first entries. The index would read all of its
 # matches before the first one.
-ENTRIES_READ_FIRST = 5_000
+ENTRIES_READ_FIRST = 10_000
 TIMEOUT_SECONDS = 1.0
 
 
