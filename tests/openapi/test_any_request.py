@@ -35,7 +35,7 @@ def filled(acme: Product, one_connection: None, settings: Any) -> Workspace:
     return fill(acme)
 
 
-def test_sending(one_connection: None, no_inbox: None) -> None:
+def test_sending(db: None, one_connection: None, no_inbox: None) -> None:
     from tests.openapi.drawing import CHECKS, try_each
 
     def send(case: Any) -> None:
