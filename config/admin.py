@@ -4,11 +4,14 @@ from importlib import import_module
 from typing import Any
 
 from django.contrib.admin import AdminSite
+from django.contrib.admin.forms import AdminPasswordChangeForm
+from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import path
+from django.urls import path, reverse
 from django.utils.functional import SimpleLazyObject
+from django.views.decorators.cache import never_cache
 
 
 class ServiceAdminSite(AdminSite):
@@ -39,7 +42,66 @@ class ServiceAdminSite(AdminSite):
             path("search/", self.admin_view(self.search), name="search"),
             path("preferences/", self.admin_view(self.preferences), name="preferences"),
         ]
-        return own_urls + super().get_urls()
+        return own_urls + self._sign_in_urls() + super().get_urls()
+
+    def _sign_in_urls(self) -> list[Any]:
+        # Imported late: they use models.
+        account = import_module("engagement.admin.account")
+        sign_in = import_module("engagement.admin.sign_in")
+
+        def wrap(view: Any) -> Any:
+            def in_frame(request: HttpRequest, **arguments: Any) -> Any:
+                return view(request, self.each_context(request), *arguments.values())
+
+            return self.admin_view(in_frame)
+
+        return [
+            path("login/second-factor/", sign_in.second_factor_view, name="second_factor"),
+            path("login/single-sign-on/", sign_in.single_sign_on_view, name="single_sign_on"),
+            path(
+                "login/single-sign-on/callback/",
+                sign_in.provider_callback_view,
+                name="single_sign_on_callback",
+            ),
+            *account.account_urls(wrap),
+        ]
+
+    def login(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        sign_in = import_module("engagement.admin.sign_in")
+        is_again = sign_in.is_again(request)
+        if request.method == "GET" and self.has_permission(request) and not is_again:
+            return redirect("admin:index")
+        context = {
+            **self.each_context(request),
+            # Somebody who logs in again sees the page as everybody else.
+            "has_permission": False,
+            "navigation": None,
+            "title": "Log in",
+            "subtitle": None,
+            "app_path": request.get_full_path(),
+            "username": request.user.get_username(),
+            **({} if "next" in request.GET else {"next": reverse("admin:index")}),
+            **(extra_context or {}),
+        }
+        view = sign_in.SignInView.as_view(extra_context=context)
+        response: HttpResponse = never_cache(login_not_required(view))(request)
+        return response
+
+    def password_change(  # type: ignore[override]  # it may redirect
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        account = import_module("engagement.admin.account")
+        if not account.may_use_password(request.user):
+            return redirect("admin:account")
+        response: HttpResponse = account.ChangePasswordView.as_view(
+            form_class=AdminPasswordChangeForm,
+            success_url=reverse("admin:password_change_done"),
+            template_name="registration/password_change_form.html",
+            extra_context={**self.each_context(request), **(extra_context or {})},
+        )(request)
+        return response
 
     def jobs(self, request: HttpRequest) -> HttpResponse:
         response: HttpResponse = _jobs().jobs_view(request, self.each_context(request))

@@ -14,17 +14,19 @@ from django.views.decorators.http import require_safe
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
+from rest_framework.exceptions import AuthenticationFailed
 
 from config import keepalive
 from engagement import prometheus as engagement
 from engagement import telemetry
+from exports import prometheus as exports
 from ingestion import prometheus as ingestion
 from ingestion.inbox import group_commit
 from marketplace import prometheus as marketplace
 from notifications import prometheus as notifications
+from readapi import authentication, replica, rights
 from readapi import prometheus as readapi
-from readapi import replica
-from readapi.errors import ReplicaUnavailable
+from readapi.errors import Forbidden, ReplicaUnavailable
 
 # Beat asks for a drain every few seconds.
 MAX_DRAIN_AGE = timedelta(seconds=60)
@@ -139,24 +141,39 @@ def _roles(now: datetime) -> dict[str, str]:
 def metrics(request: HttpRequest) -> HttpResponse:
     """Return the whole service's operational metrics for Prometheus.
 
-    This requires EDS_METRICS_TOKEN, and a request that sends it as a bearer token.
+    This requires a request with EDS_METRICS_TOKEN, or with a read token that may read metrics, as a
+    bearer token.
     """
     token = settings.METRICS_TOKEN
     authorization = request.headers.get("Authorization", "")
-    if not token:
-        return HttpResponse("Metrics are off: set EDS_METRICS_TOKEN.\n", status=404)
-    if not hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode()):
-        return HttpResponse(
-            "Send the metrics token as `Authorization: Bearer …`.\n",
-            status=401,
-            headers={"WWW-Authenticate": "Bearer"},
-        )
+    is_token = hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
+    if not (token and is_token) and (refusal := _refuse_metrics(request)):
+        return refusal
     registry = CollectorRegistry()
     registry.register(_MetricsCollector(timezone.now()))
     try:
         return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
     except Error:
         return HttpResponse("The database is unavailable. Try again later.\n", status=503)
+
+
+def _refuse_metrics(request: HttpRequest) -> HttpResponse | None:
+    """Return why the request may not read metrics; None for a read token that may."""
+    if not authentication.carries_read_token(request):
+        if not settings.METRICS_TOKEN:
+            return HttpResponse("Metrics are off: set EDS_METRICS_TOKEN.\n", status=404)
+        text = "Send the metrics token as `Authorization: Bearer …`.\n"
+        return HttpResponse(text, status=401, headers={"WWW-Authenticate": "Bearer"})
+    try:
+        rights.require_metrics(authentication.authenticate(request))
+    except Forbidden as error:
+        return HttpResponse(f"{error}\n", status=403)
+    except AuthenticationFailed as error:
+        headers = {"WWW-Authenticate": "Bearer"}
+        return HttpResponse(f"{error.detail}\n", status=401, headers=headers)
+    except Error:
+        return HttpResponse("The database is unavailable. Try again later.\n", status=503)
+    return None
 
 
 class _MetricsCollector(Collector):
@@ -171,6 +188,7 @@ class _MetricsCollector(Collector):
             engagement.collect_metrics(self._now),
             marketplace.collect_metrics(self._now),
             notifications.collect_metrics(self._now),
+            exports.collect_metrics(self._now),
             readapi.collect_metrics(),
         )
 

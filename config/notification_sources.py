@@ -7,6 +7,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from config.dashboard.notices import INTENDED_DROP_REASONS
+from engagement.database import sql
 from engagement.models import Product
 from ingestion.log import last_24h
 from ingestion.log.hours import RECORDED, start_of_hour
@@ -14,7 +15,7 @@ from ingestion.models import HourCount, QuarantinedMessage, RefusedCount
 from marketplace.health import has_failed_last
 from marketplace.models import Connection
 from notifications.triggers import Trigger
-from notifications.watching.conditions import register_source
+from notifications.watching.conditions import ConditionUnknown, register_source
 from notifications.watching.payloads import Condition
 
 # Rates of fewer messages than this say nothing.
@@ -132,8 +133,10 @@ def _total(counts: QuerySet[Any]) -> int:
 
 
 def _inbox_old(product: Product, minutes: float, now: datetime) -> Condition | None:
-    backlogs = last_24h.load_backlogs([product.pk])
-    oldest = backlogs[product.pk].oldest if backlogs else None
+    try:
+        oldest = last_24h.oldest_waiting(product.pk)
+    except sql.StatementTimeout:
+        raise ConditionUnknown from None
     if oldest is None or now - oldest < timedelta(minutes=minutes):
         return None
     waited = int((now - oldest).total_seconds() // 60)

@@ -9,6 +9,7 @@ from django.core.validators import ProhibitNullCharactersValidator
 from django.db import transaction
 
 from engagement.models import Product
+from engagement.trail import entries
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 
@@ -52,6 +53,8 @@ def create_product(name: str) -> ProvisionedProduct:
     name = _validated(name)
     with transaction.atomic():
         product = Product.create_with_workspace(name)
+        note = "Created with a key and a token."
+        entries.record_command(entries.Action.ADDED, "product", product.pk, name=name, note=note)
         return ProvisionedProduct(
             product_id=product.pk,
             workspace_id=product.workspaces.get().pk,

@@ -11,7 +11,7 @@ from typing import Any
 
 from kombu import Queue
 
-from config import broker, environment, keepalive, static_files
+from config import broker, environment, keepalive, sign_in, static_files
 from config.local.postgres import EmbeddedPostgres
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -118,6 +118,33 @@ SESSION_COOKIE_NAME = "__Host-eds-session" if HTTPS else "eds-session"
 CSRF_COOKIE_NAME = "__Host-eds-csrf" if HTTPS else "csrftoken"
 X_FRAME_OPTIONS = "DENY"
 
+# --- Signing in -------------------------------------------------------------------------------
+
+OIDC = sign_in.oidc(
+    issuer=environment.text("EDS_OIDC_ISSUER"),
+    client_id=environment.text("EDS_OIDC_CLIENT_ID"),
+    client_secret=environment.text("EDS_OIDC_CLIENT_SECRET"),
+    name=environment.text("EDS_OIDC_NAME", "Single sign-on"),
+    scopes=environment.text("EDS_OIDC_SCOPES", "openid email profile"),
+    groups_claim=environment.text("EDS_OIDC_GROUPS_CLAIM", "groups"),
+    trusts_emails=environment.flag("EDS_OIDC_TRUST_EMAILS"),
+)
+PROXY_SIGN_ON = sign_in.proxy(
+    header=environment.text("EDS_PROXY_LOGIN_HEADER"),
+    groups_header=environment.text("EDS_PROXY_GROUPS_HEADER"),
+    networks=environment.networks("EDS_PROXY_LOGIN_NETWORKS"),
+)
+SSO_CREATES_LOGINS = environment.flag("EDS_SSO_CREATE_LOGINS")
+# The roles of each group of the provider or the proxy.
+SSO_GROUPS = sign_in.role_mapping("EDS_SSO_GROUPS", environment.text("EDS_SSO_GROUPS"))
+LOCAL_PASSWORDS = environment.flag("EDS_LOCAL_PASSWORDS", True)
+# The login that may use its password where others may not.
+BREAK_GLASS_LOGIN = environment.text("EDS_BREAK_GLASS_LOGIN")
+# 0 for none.
+SESSION_IDLE_MINUTES = environment.integer("EDS_SESSION_IDLE_MINUTES", 0)
+sign_in.check_ways_in(LOCAL_PASSWORDS, BREAK_GLASS_LOGIN, OIDC or PROXY_SIGN_ON)
+SECOND_FACTOR = environment.choice("EDS_SECOND_FACTOR", "optional", ("optional", "managers", "all"))
+
 ROOT_URLCONF = "config.urls"
 WSGI_APPLICATION = "config.wsgi.application"
 
@@ -139,6 +166,7 @@ INSTALLED_APPS = [
     "readapi",
     "marketplace",
     "notifications",
+    "exports",
 ]
 
 MIDDLEWARE = [
@@ -154,6 +182,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "config.sign_in_middleware.SignInMiddleware",
     "config.middleware.TimeZoneMiddleware",
     # The last, so that the session is saved outside its time limit.
     "config.middleware.PageTimeoutMiddleware",
@@ -260,6 +289,7 @@ CELERY_TASK_ROUTES = {
     # Sweeps read scores, and deliveries wait for others, as syncs do.
     "notifications.tasks.sweep": {"queue": "scoring"},
     "notifications.tasks.*": {"queue": "marketplace"},
+    "exports.tasks.*": {"queue": "marketplace"},
 }
 CELERY_TIMEZONE = "UTC"
 CELERY_WORKER_CONSUMER = "config.celery:QuietConsumer"
@@ -301,6 +331,8 @@ CELERY_BEAT_SCHEDULE = {
     "watch for changes": _every(10, "notifications.tasks.sweep"),
     "deliver notifications": _every(10, "notifications.tasks.deliver"),
     "maintain notifications": _every(600, "notifications.tasks.maintain"),
+    "write scheduled exports": _every(60, "exports.tasks.run"),
+    "maintain scheduled exports": _every(3600, "exports.tasks.maintain"),
 }
 
 # --- Promises that an operator may want to change ---------------------------------------------
@@ -317,6 +349,8 @@ MESSAGE_ID_RETENTION_DAYS = environment.integer("EDS_MESSAGE_ID_RETENTION_DAYS",
 DROPPED_RETENTION_DAYS = environment.integer("EDS_DROPPED_RETENTION_DAYS", 30, minimum=1)
 DROPPED_LIMIT = environment.integer("EDS_DROPPED_LIMIT", 20_000, minimum=1)
 QUARANTINE_RETENTION_DAYS = environment.integer("EDS_QUARANTINE_RETENTION_DAYS", 90, minimum=1)
+# Days for which the trail keeps who changed what. The database keeps each entry for 30 at least.
+TRAIL_RETENTION_DAYS = environment.integer("EDS_TRAIL_RETENTION_DAYS", 400, minimum=30)
 # Days for which notifications and their attempts are listed. Quiet periods, up to 30 days, look
 # back into them.
 NOTIFICATION_RETENTION_DAYS = environment.integer("EDS_NOTIFICATION_RETENTION_DAYS", 30, minimum=30)
@@ -339,6 +373,13 @@ DEFAULT_FROM_EMAIL = environment.text("EDS_EMAIL_FROM", "eds@localhost")
 WEBHOOK_ALLOWED_NETWORKS = environment.networks("EDS_WEBHOOK_ALLOWED_NETWORKS")
 # The proxy on the way to public addresses, and the hosts that are reached without it.
 OUTBOUND_PROXY, OUTBOUND_NO_PROXY = environment.https_proxy()
+
+# --- Scheduled exports ------------------------------------------------------------------------
+
+# The folder of the workers' machine that exports may be written to; none if it is empty.
+EXPORT_FOLDER = environment.file_path("EDS_EXPORT_FOLDER")
+# Days for which the runs of an export are listed. Files are never deleted.
+EXPORT_RUN_RETENTION_DAYS = environment.integer("EDS_EXPORT_RUN_RETENTION_DAYS", 90, minimum=1)
 
 # --- The marketplace --------------------------------------------------------------------------
 
@@ -382,7 +423,9 @@ LOGGING: dict[str, Any] = {
         "celery.beat": {"level": "WARNING"},
         "django_celery_beat": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
-        # Forms that are too large get a 413, and are no errors of the service either.
+        # Neither are requests for a host that is not ours, which get a 400, and forms that are too
+        # large, which get a 413.
+        "django.security.DisallowedHost": {"level": "CRITICAL"},
         "django.security.RequestDataTooBig": {"level": "CRITICAL"},
         "django.security.TooManyFieldsSent": {"level": "CRITICAL"},
         "django.security.TooManyFilesSent": {"level": "CRITICAL"},

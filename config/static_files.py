@@ -10,7 +10,7 @@ from pathlib import Path
 
 # Packages whose static files the pages use.
 PACKAGES = ("django", "drf-spectacular-sidecar", "django-celery-beat")
-APPS = ("config", "engagement", "ingestion", "readapi", "marketplace", "notifications")
+APPS = ("config", "engagement", "ingestion", "readapi", "marketplace", "notifications", "exports")
 DIGEST_LENGTH = 12
 
 

@@ -16,6 +16,8 @@ class EngagementConfig(AppConfig):
         # Imports the models of logins, which are ready only now.
         import_module("engagement.logins.security_log").connect_signals()
         import_module("engagement.logins.time_zones").connect_signals()
+        import_module("engagement.trail.sign_ins").connect_signals()
+        import_module("engagement.logins.sessions").connect_signals()
 
 
 def create_partitions(**kwargs: Any) -> None:

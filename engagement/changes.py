@@ -87,6 +87,16 @@ def changed_ids(product_id: int, scope: Scope, since: int, after: int, limit: in
     return list(rows.order_by("subject_id").values_list("subject_id", flat=True)[:limit])
 
 
+def candidate_ids(
+    score_set: ScoreSet, scope: Scope, since: int, before: Benchmarks, after: int, limit: int
+) -> list[int]:
+    """The first subjects with an id greater than *after* that may look different in the set than
+    at the stamp *since* with the benchmarks of *before*, in the order of their ids."""
+    changed = changed_ids(score_set.product_id, scope, since, after, limit)
+    rescaled = rescaled_ids(score_set, scope, before, after, limit)
+    return sorted({*changed, *rescaled})[:limit]
+
+
 def rescaled_ids(
     score_set: ScoreSet, scope: Scope, before: Benchmarks, after_id: int, limit: int
 ) -> list[int]:

@@ -66,7 +66,7 @@ _EVENTS: LiteralString = f"""
     SELECT u.external_id, n.name, e.occurred_at
     FROM engagement_event e
     {_JOIN_USERS.format(row="e")}
-    JOIN engagement_eventname n ON n.id = e.event_name_id
+    JOIN engagement_eventname n ON n.id = e.event_name_id AND n.product_id = e.product_id
     WHERE e.product_id = %(product)s AND e.user_id <> ALL(%(hidden_users)s)
       AND COALESCE(e.account_id, 0) <> ALL(%(hidden_accounts)s)
 """
@@ -84,7 +84,7 @@ _COUNTS: LiteralString = """
         WHERE product_id = %(product)s
         GROUP BY 1, 2, 3, 4) e USING (user_id, day, event_name_id, account_id)
     JOIN engagement_user u ON u.id = d.user_id AND u.product_id = d.product_id
-    JOIN engagement_eventname n ON n.id = d.event_name_id
+    JOIN engagement_eventname n ON n.id = d.event_name_id AND n.product_id = d.product_id
     LEFT JOIN engagement_account a ON a.id = d.account_id AND a.product_id = d.product_id
     WHERE d.product_id = %(product)s AND d.count > COALESCE(e.stored, 0)
       AND d.user_id <> ALL(%(hidden_users)s) AND d.account_id <> ALL(%(hidden_accounts)s)

@@ -8,10 +8,13 @@ from prometheus_client.core import GaugeMetricFamily, Metric, SummaryMetricFamil
 
 from engagement import telemetry
 from engagement.database import sql
-from engagement.models import ScoreSet
+from engagement.models import Credential, ScoreSet
 
 # The name of the operation counter.
 RESCORE = "rescore"
+
+# Keys and tokens with a metric of their own: those that expire first.
+MAX_CREDENTIALS = 100
 
 # Bounded, because counting more takes long and tells no more.
 _COUNT_REQUESTS: LiteralString = """
@@ -36,3 +39,19 @@ def collect_metrics(now: datetime) -> Iterator[Metric]:
         "Workspaces for which a new score set is being built",
         ScoreSet.objects.filter(state=ScoreSet.State.BUILDING).count(),
     )
+    yield _expiries()
+
+
+def _expiries() -> Metric:
+    metric = GaugeMetricFamily(
+        "eds_credential_expires_timestamp_seconds",
+        "When an ingestion key or an API token expires, unless it is revoked",
+        labels=["kind", "credential", "product"],
+    )
+    for model in Credential.__subclasses__():
+        rows = model._default_manager.filter(revoked_at=None, expires_at__isnull=False)
+        rows = rows.select_related("product").only("expires_at", "product__name")
+        for credential in rows.order_by("expires_at")[:MAX_CREDENTIALS]:
+            labels = [str(model._meta.verbose_name), str(credential.pk), credential.product.name]
+            metric.add_metric(labels, credential.expires_at.timestamp())
+    return metric

@@ -24,7 +24,8 @@ _UNSETTLED: tuple[LiteralString, ...] = (
 )
 _EVENTS: LiteralString = """
     SELECT u.external_id, e.occurred_at, count(*)
-    FROM engagement_event e JOIN engagement_user u ON u.id = e.user_id
+    FROM engagement_event e
+    JOIN engagement_user u ON u.id = e.user_id AND u.product_id = e.product_id
     GROUP BY u.external_id, e.occurred_at
 """
 _DROPPED: LiteralString = """
@@ -34,20 +35,20 @@ _DROPPED: LiteralString = """
 # Where the counts by day, user, event and account differ from the events that they count.
 _MISCOUNTED: LiteralString = """
     SELECT count(*) FROM (
-        SELECT user_id, (occurred_at AT TIME ZONE 'UTC')::date AS day, event_name_id,
+        SELECT product_id, user_id, (occurred_at AT TIME ZONE 'UTC')::date AS day, event_name_id,
                COALESCE(account_id, 0) AS account_id, count(*) AS number
-        FROM engagement_event GROUP BY 1, 2, 3, 4) e
-    FULL JOIN engagement_dailycount d USING (user_id, day, event_name_id, account_id)
+        FROM engagement_event GROUP BY 1, 2, 3, 4, 5) e
+    FULL JOIN engagement_dailycount d USING (product_id, user_id, day, event_name_id, account_id)
     WHERE e.number IS DISTINCT FROM d.count
 """
 # All weights are one and all events of today or yesterday: a raw score is a number of events.
 _MISSCORED: LiteralString = """
     SELECT count(*) FROM (
-        SELECT e.user_id, e.raw, COALESCE(sum(d.count), 0) AS counted
+        SELECT e.product_id, e.user_id, e.raw, COALESCE(sum(d.count), 0) AS counted
         FROM engagement_userengagement e
-        JOIN engagement_workspace w ON w.scores_id = e.score_set_id
-        LEFT JOIN engagement_dailycount d ON d.user_id = e.user_id
-        GROUP BY e.user_id, e.raw) s WHERE raw <> counted
+        LEFT JOIN engagement_dailycount d ON d.product_id = e.product_id AND d.user_id = e.user_id
+        WHERE e.score_set_id IN (SELECT scores_id FROM engagement_workspace)
+        GROUP BY e.product_id, e.user_id, e.raw) s WHERE raw <> counted
 """
 
 

@@ -103,6 +103,10 @@ class DropReason(models.TextChoices):
     )
     INVALID = "unusable", "Invalid message: it could not be understood"
     READ_TOKEN = "read_token", "Read token: the request carried a read token as its ingestion key"
+    EXPIRED_KEY = (
+        "expired_key",
+        "Expired key: this ingestion key was valid until a date in the past",
+    )
 
 
 class DroppedMessage(models.Model):

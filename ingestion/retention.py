@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from django.conf import settings
 
-from engagement.database import sql
+from engagement.database import distribution, sql
 from ingestion.drain import message_ids
 
 # Rows that one statement deletes. It must not hold its locks for long.
@@ -22,6 +22,10 @@ OutOfTime = Callable[[], bool]
 _DELETE: LiteralString = """
     DELETE FROM {table} WHERE ctid = ANY(ARRAY(
         SELECT ctid FROM {table} WHERE {column} < %(before)s LIMIT %(chunk)s))
+"""
+# On a cluster, the nodes delete side by side, each in its own tables.
+_DELETE_MESSAGE_IDS_ON_NODES: LiteralString = """
+    DELETE FROM ingestion_seenmessageid WHERE seen_at < %(before)s
 """
 _DELETE_MESSAGE_IDS = _DELETE.format(table="ingestion_seenmessageid", column="seen_at")
 _DELETE_DROPPED = _DELETE.format(table="ingestion_droppedmessage", column="dropped_at")
@@ -38,7 +42,11 @@ def delete_expired(now: datetime, out_of_time: OutOfTime = lambda: False) -> Non
 
     Daily counts stay.
     """
-    _repeat(_DELETE_MESSAGE_IDS, {"before": _oldest_needed_id(now)}, out_of_time)
+    oldest_id: dict[str, object] = {"before": _oldest_needed_id(now)}
+    if distribution.is_distributed():
+        sql.execute(_DELETE_MESSAGE_IDS_ON_NODES, oldest_id)
+    else:
+        _repeat(_DELETE_MESSAGE_IDS, oldest_id, out_of_time)
     dropped_before = now - timedelta(days=settings.DROPPED_RETENTION_DAYS)
     _repeat(_DELETE_DROPPED, {"before": dropped_before}, out_of_time)
     quarantined_before = now - timedelta(days=settings.QUARANTINE_RETENTION_DAYS)

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from django.db.models import Max
+from django.utils import timezone
 
 from engagement.core import credentials
 from engagement.messages import Alias, Group, Identify, Message, ReceivedMessage, Track
@@ -49,6 +50,8 @@ def find_sender(key: str) -> tuple[Product | None, DropReason | None]:
     if found := keys.first():
         if found.revoked_at is not None:
             return None, DropReason.REVOKED_KEY
+        if found.has_expired(timezone.now()):
+            return None, DropReason.EXPIRED_KEY
         return found.product, None
     others = (model for model in Credential.__subclasses__() if model is not IngestionKey)
     if any(credentials.is_well_formed(key, model.PREFIX) for model in others):

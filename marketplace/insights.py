@@ -6,7 +6,7 @@ insights, without a word. So a full sync compares what it has read with the begi
 halves of the list, which two requests bring.
 """
 
-from marketplace import duplicates, licenses, queries
+from marketplace import duplicates, licenses, queries, texts
 from marketplace.client import PAGE_SIZE, LicenseQuery
 from marketplace.errors import CredentialsRejected, MarketplaceError
 from marketplace.license_import import skip_suppressed
@@ -22,23 +22,24 @@ class InsightsHidden(Exception):
     """The run must request licenses from before data insights, and the others, separately."""
 
 
-def check_complete(run: SyncRun, lists: RunLists) -> None:
+def check_complete(run: SyncRun, lists: RunLists) -> str:
     """Raise InsightsHidden if a half of the list has something that the whole list has not.
 
     For a run that has read its lists. Raises CredentialsRejected. Other failures of these requests
-    say nothing: the next full sync tries again.
+    fail no sync: the next full one tries again. Returns a sentence about that, else "".
     """
     if run.kind == SyncRun.Kind.RECENT or run.splits_insights or run.report == Report.DATES:
-        return
+        return ""
     older, newer = queries.halves(lists.queries[0])
     try:
         is_hidden = _hides_licenses(run, lists, older) or _hides_insights(run, lists, newer)
     except CredentialsRejected:
         raise
     except MarketplaceError:
-        return
+        return texts.NOT_COMPARED
     if is_hidden:
         raise InsightsHidden
+    return ""
 
 
 def _hides_licenses(run: SyncRun, lists: RunLists, older: LicenseQuery) -> bool:

@@ -51,6 +51,15 @@ class AccountState(NamedTuple):
     written_at: datetime | None
 
 
+class AccountRows(NamedTuple):
+    """Accounts by their Cloud IDs, in order: the rows of their licenses, without the changed ones,
+    and the accounts that exist."""
+
+    cloud_ids: Sequence[str]
+    other_licenses: Sequence[sql.Row]
+    accounts: Mapping[str, AccountState]
+
+
 def import_pages(
     run: SyncRun, product_id: int, records: Sequence[ParsedRecord], step: Step, now: datetime
 ) -> None:
@@ -105,8 +114,10 @@ def mark_unlisted(run: SyncRun, product_id: int, now: datetime) -> None:
             License.objects.filter(product=product_id, key__in=keys).update(
                 unlisted_since=run.started_at
             )
-            counts = Counter(unlisted=len(batch))
-            counts += _write_traits(product_id, _accounts_of(product_id, batch), {}, run, now)
+            rows = _read_rows(product_id, _accounts_of(product_id, batch), {})
+            patches, counts = _compute_patches(product_id, rows, {}, run)
+            _record(product_id, patches, now)
+            counts["unlisted"] = len(batch)
             progress.advance(run, progress.same_step(run), counts)
 
 
@@ -115,10 +126,15 @@ def _store(run: SyncRun, product_id: int, merge: Merge, now: datetime) -> Counte
     changed, stored = merge
     if not changed:
         return Counter()
-    _write_licenses(product_id, changed, run)
     left_accounts = {stored[key].cloud_id for key in changed if key in stored} - {""}
     cloud_ids = left_accounts | _accounts_of(product_id, changed.values())
-    return _write_traits(product_id, cloud_ids, changed, run, now)
+    rows = _read_rows(product_id, cloud_ids, changed)
+    with sql.pipeline():
+        # PostgreSQL writes the licenses while Python computes the traits.
+        _write_licenses(product_id, changed, run)
+        patches, counts = _compute_patches(product_id, rows, changed, run)
+    _record(product_id, patches, now)
+    return counts
 
 
 def _accounts_of(product_id: int, changed: Iterable[ParsedLicense]) -> set[str]:
@@ -233,48 +249,53 @@ _PARENTS: LiteralString = """
     WHERE l.product_id = %(product)s AND l.cloud_id = ''
       AND (l.key = ANY(%(names)b::text[]) OR l.fields->>'appEntitlementId' = ANY(%(names)b::text[]))
 """
-_ACCOUNTS: LiteralString = """
+_ACCOUNTS: LiteralString = f"""
     SELECT a.external_id, a.traits::text, a.trait_stamps::text
     FROM unnest(%(products)b::bigint[], %(cloud_ids)b::text[]) AS k(product_id, external_id)
     JOIN engagement_account a USING (product_id, external_id)
-    WHERE a.is_identified
+    WHERE a.is_identified AND {sql.on_node("a")}
 """
 
 
-def _write_traits(
-    product_id: int,
-    cloud_ids: Collection[str],
-    changed: Mapping[str, ParsedLicense],
-    run: SyncRun,
-    now: datetime,
-) -> Counter[str]:
-    """Give each account the traits of its best license; return the account counters."""
+def _read_rows(
+    product_id: int, cloud_ids: Collection[str], changed: Mapping[str, ParsedLicense]
+) -> AccountRows:
     # Sorted by key, like every batch.
     ordered = sorted(cloud_ids)
-    parameters = {"products": [product_id] * len(ordered), "cloud_ids": ordered}
-    license_traits = _license_traits(product_id, parameters, changed)
-    accounts = _find_accounts(parameters)
+    parameters = {
+        "product": product_id,
+        "products": [product_id] * len(ordered),
+        "cloud_ids": ordered,
+    }
+    others = sql.fetch(_OTHER_LICENSES, {**parameters, "keys": list(changed)})
+    return AccountRows(ordered, others, _find_accounts(parameters))
+
+
+def _compute_patches(
+    product_id: int, rows: AccountRows, changed: Mapping[str, ParsedLicense], run: SyncRun
+) -> tuple[dict[str, dict[str, Any]], Counter[str]]:
+    """The changes that give each account the traits of its best license, and the account
+    counters."""
+    license_traits = _license_traits(product_id, rows.other_licenses, changed)
     counts: Counter[str] = Counter()
     patches = {}
-    for cloud_id in ordered:
-        account = accounts.get(cloud_id)
+    for cloud_id in rows.cloud_ids:
+        account = rows.accounts.get(cloud_id)
         if patch := _patch(license_traits.get(cloud_id, {}), account):
             patches[cloud_id] = patch
             counts[_counter(account, run)] += 1
-    _record(product_id, patches, now)
     del counts[""]
-    return counts
+    return patches, counts
 
 
 def _license_traits(
-    product_id: int, parameters: dict[str, Any], changed: Mapping[str, ParsedLicense]
+    product_id: int, other_licenses: Sequence[sql.Row], changed: Mapping[str, ParsedLicense]
 ) -> dict[str, dict[str, Any]]:
-    """Each account's traits from its licenses: the changed ones and those that are stored."""
+    """Each account's traits from its licenses: the changed ones and the others."""
     by_account: dict[str, dict[str, StoredFields]] = defaultdict(dict)
     for license in changed.values():
         by_account[license.cloud_id][license.key] = StoredFields(license.fields)
-    rows = sql.fetch(_OTHER_LICENSES, {**parameters, "keys": list(changed)})
-    for cloud_id, key, fields, unlisted_since in rows:
+    for cloud_id, key, fields, unlisted_since in other_licenses:
         by_account[cloud_id][key] = StoredFields(msgspec.json.decode(fields), unlisted_since)
     by_account.pop("", None)
     best = {cloud_id: _best(by_key) for cloud_id, by_key in by_account.items()}

@@ -133,8 +133,14 @@ def _import_lists(run: SyncRun, environment: SyncEnvironment) -> bool:
             break
     if not lists.is_end(position):
         return False
-    insights.check_complete(run, lists)
+    _add_note(run, insights.check_complete(run, lists))
     return True
+
+
+def _add_note(run: SyncRun, sentence: str) -> None:
+    """Add the sentence to *run*, which the caller stores. The attempt before may have added it."""
+    if sentence not in run.note:
+        run.note = texts.join_sentences(run.note, sentence)
 
 
 def _run_lists(run: SyncRun, create_client: ClientFactory) -> RunLists:

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 from django.db.models import Q
+from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
@@ -10,6 +11,9 @@ from rest_framework.request import Request
 
 from engagement.core import credentials
 from engagement.logins import security_log
+from engagement.logins.security_log import client_address
+from readapi import rights
+from readapi.errors import Forbidden
 from readapi.models import ApiToken
 
 SCHEME = "Bearer"
@@ -18,56 +22,88 @@ LAST_USED_PRECISION = timedelta(minutes=1)
 
 TOKEN_MISSING = "Send a read token as `Authorization: Bearer eds_…`."
 TOKEN_UNKNOWN = "This read token is unknown or has been revoked."
+TOKEN_EXPIRED = "This read token has expired. A manager of the product can extend it."
 
 
 class BearerTokenAuthentication(BaseAuthentication):
     """Sets ``request.auth`` to the live ApiToken that the request carries."""
 
     def authenticate(self, request: Request) -> tuple[None, ApiToken]:
-        secret = _bearer(request.META.get("HTTP_AUTHORIZATION", ""))
-        try:
-            token = get_live_token(secret)
-        except AuthenticationFailed:
-            _log_rejection(request, secret)
-            raise
-        record_use(token, timezone.now())
-        return None, token
+        return None, authenticate(request._request)
 
     def authenticate_header(self, request: Request) -> str:
         return SCHEME
 
 
-def get_live_token(secret: str) -> ApiToken:
+def authenticate(request: HttpRequest) -> ApiToken:
+    """The live token of the request. Raises AuthenticationFailed, or Forbidden if the token may not
+    be used from the client's address."""
+    secret = _bearer(request.META.get("HTTP_AUTHORIZATION", ""))
+    now, address = timezone.now(), client_address(request)
+    try:
+        token = get_live_token(secret, now)
+    except AuthenticationFailed as error:
+        _log_rejection(request, secret, error)
+        raise
+    try:
+        rights.require_address(token, address)
+    except Forbidden:
+        subject = credentials.digest(secret).hex()[:8]
+        reason = "not allowed from this address"
+        security_log.log_token_rejected(request, reason, subject, lambda: token.pk)
+        raise
+    record_use(token, address, now)
+    return token
+
+
+def carries_read_token(request: HttpRequest) -> bool:
+    """Whether the request sends something that looks like a read token."""
+    header = request.META.get("HTTP_AUTHORIZATION", "")
+    return ApiToken.PREFIX + "_" in header.partition(" ")[2]
+
+
+def get_live_token(secret: str, now: datetime) -> ApiToken:
     """The live token with its product. Raises AuthenticationFailed if there is none."""
     if not credentials.is_well_formed(secret, ApiToken.PREFIX):
         raise AuthenticationFailed(TOKEN_UNKNOWN)
     tokens = ApiToken.objects.filter(revoked_at=None).select_related("product")
     # Only these columns: loading the stored secret would decrypt it.
-    tokens = tokens.only("last_used_at", "product__name")
+    tokens = tokens.only("last_used_at", "expires_at", *ApiToken.RIGHTS, "product__name")
     try:
-        return tokens.get(digest=credentials.digest(secret))
+        token = tokens.get(digest=credentials.digest(secret))
     except ApiToken.DoesNotExist:
         raise AuthenticationFailed(TOKEN_UNKNOWN) from None
+    if token.has_expired(now):
+        raise AuthenticationFailed(TOKEN_EXPIRED)
+    return token
 
 
-def record_use(token: ApiToken, now: datetime) -> None:
-    """Store the time of the token's last use, at most once a minute."""
+def record_use(token: ApiToken, address: str, now: datetime) -> None:
+    """Store the time and the address of the token's last use, at most once a minute."""
     outdated_before = now - LAST_USED_PRECISION
     if token.last_used_at is None or token.last_used_at < outdated_before:
         is_outdated = Q(last_used_at=None) | Q(last_used_at__lt=outdated_before)
-        ApiToken.objects.filter(is_outdated, pk=token.pk).update(last_used_at=now)
+        ApiToken.objects.filter(is_outdated, pk=token.pk).update(
+            last_used_at=now, last_used_from=_storable(address)
+        )
 
 
-def _log_rejection(request: Request, secret: str) -> None:
+def _storable(address: str) -> str | None:
+    parsed = rights.parse_address(address)
+    return str(parsed) if parsed else None
+
+
+def _log_rejection(request: HttpRequest, secret: str, error: AuthenticationFailed) -> None:
     """Log the sender's address and, if the token was revoked, which token it was."""
     if credentials.is_well_formed(secret, ApiToken.PREFIX):
         digest = credentials.digest(secret)
         revoked = ApiToken.objects.filter(digest=digest).values_list("pk", flat=True)
-        reason, subject = "unknown or revoked", digest.hex()[:8]
+        is_expired = str(error.detail) == TOKEN_EXPIRED
+        reason, subject = "expired" if is_expired else "unknown or revoked", digest.hex()[:8]
     else:
         revoked = ApiToken.objects.none().values_list("pk", flat=True)
         reason, subject = "not a read token", ""
-    security_log.log_token_rejected(request._request, reason, subject, revoked.first)
+    security_log.log_token_rejected(request, reason, subject, revoked.first)
 
 
 def _bearer(header: str) -> str:

@@ -7,8 +7,6 @@ that stores what it gets has, at the end of each walk, what the list shows, but 
 happened meanwhile: the next walk has these.
 """
 
-import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -21,14 +19,13 @@ from engagement.changes import Benchmarks
 from engagement.metric_names import Scope
 from engagement.models import Workspace
 from engagement.scopes import get_kind
-from readapi import replica
+from readapi import codec, replica
 from readapi.errors import InvalidRequest
 from readapi.parameters import MAX_INTEGER, Parameters
 
 START = "start"
 # Any other would hide that a record no longer matches, or would ask for another order.
 ACCEPTED_PARAMETERS = ("workspace_id", "changed_since", "cursor", "limit", "expand", "traits")
-_TEXT = re.compile(r"[A-Za-z0-9_-]{1,300}", re.ASCII)
 _VERSION = 1
 
 
@@ -153,13 +150,8 @@ def read_page(
 def _candidates(scope: Scope, workspace: Workspace, position: Position, limit: int) -> list[int]:
     """The first IDs after the position that may have changed."""
     assert workspace.scores is not None and position.since.stamp is not None
-    changed = changes.changed_ids(
-        workspace.product_id, scope, position.since.stamp, position.after, limit
-    )
-    rescaled = changes.rescaled_ids(
-        workspace.scores, scope, Benchmarks(*position.since.benchmarks), position.after, limit
-    )
-    return sorted({*changed, *rescaled})[:limit]
+    since, before = position.since.stamp, Benchmarks(*position.since.benchmarks)
+    return changes.candidate_ids(workspace.scores, scope, since, before, position.after, limit)
 
 
 def _following(position: Position, ids: Sequence[int]) -> Position:
@@ -170,18 +162,13 @@ def _following(position: Position, ids: Sequence[int]) -> Position:
 
 
 def _pack(value: Token | Position) -> str:
-    packed = bytes([_VERSION]) + msgspec.msgpack.encode(value)
-    return urlsafe_b64encode(packed).rstrip(b"=").decode()
+    return codec.pack(value, _VERSION)
 
 
 def _unpack(text: str, cls: type[_Packed], field: str) -> _Packed:
     """The value that ``_pack`` turned into *text*."""
-    try:
-        packed = urlsafe_b64decode(text + "=" * (-len(text) % 4)) if _TEXT.fullmatch(text) else b""
-        value = msgspec.msgpack.decode(packed[1:], type=cls) if packed[:1] == b"\1" else None
-    except (ValueError, msgspec.DecodeError):
-        value = None
-    if value is None or _pack(value) != text:
+    value = codec.unpack(text, cls, _VERSION)
+    if value is None:
         raise InvalidRequest(
             "invalid_cursor",
             f"{field} is not from a link of this list. Take it from _links, or start with "

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from readapi.queries import RankedAccount, RankedUser
 
 
+# A record of all event names of a user can have 22 MB.
+MAX_EVENTS = 1_000
+
+
 class SubjectDetails:
     """A subject of the workspace, given by its ranked row. ``trait_names`` limits the expanded
     traits."""
@@ -34,7 +38,10 @@ class SubjectDetails:
 
     def expand(self, names: Sequence[str]) -> dict[str, Any]:
         """The expansions with these names, by name."""
-        return {name: getattr(self, f"{name}_record")() for name in names}
+        expanded = {name: getattr(self, f"{name}_record")() for name in names}
+        if "events" in expanded:
+            expanded["events_total"] = len(self.current_events)
+        return expanded
 
     def traits_record(self) -> dict[str, Any]:
         return serializers.traits(self.subject, self.trait_names)
@@ -45,7 +52,7 @@ class SubjectDetails:
         return [serializers.segment_name(segment) for segment in segments]
 
     def events_record(self) -> list[records.EventPointsRecord]:
-        return [serializers.event_points(event) for event in self.event_points if event.count]
+        return [serializers.event_points(event) for event in self.current_events[:MAX_EVENTS]]
 
     def history_record(self) -> list[records.DayScoreRecord]:
         days = history.score_history(self.score_set, self.row)
@@ -56,6 +63,10 @@ class SubjectDetails:
         return history.all_time_totals(self.score_set, self.scope, self.subject.pk)
 
     @cached_property
+    def current_events(self) -> list[EventPoints]:
+        return [event for event in self.event_points if event.count]
+
+    @cached_property
     def event_points(self) -> list[EventPoints]:
         return history.score_breakdown(self.score_set, self.scope, self.subject.pk)
 
@@ -64,9 +75,14 @@ class AccountDetails(SubjectDetails):
     scope = "account"
 
     def __init__(
-        self, workspace: Workspace, row: "RankedAccount", trait_names: list[str] | None = None
+        self,
+        workspace: Workspace,
+        row: "RankedAccount",
+        trait_names: list[str] | None = None,
+        shows_users: bool = True,
     ) -> None:
         super().__init__(workspace, row, row.account, trait_names)
+        self.shows_users = shows_users
 
     @cached_property
     def metrics(self) -> AccountMetrics:
@@ -76,7 +92,11 @@ class AccountDetails(SubjectDetails):
 
     def insights_record(self) -> list[records.InsightRecord]:
         account_insights = insights.account_insights(
-            self.score_set, self.row, self.metrics, self.event_points
+            self.score_set,
+            self.row,
+            self.metrics,
+            self.event_points,
+            names_users=self.shows_users,
         )
         return [serializers.insight(insight) for insight in account_insights]
 

@@ -21,6 +21,7 @@ RETRY_AFTER_SECONDS = 5
 # The same text for a record that does not exist and for one of another product.
 NOT_FOUND = "No such record for this token."
 UNAVAILABLE = "The database cannot be reached at the moment. Try again shortly."
+TOO_SLOW = "The request took too long. Request fewer records, or try again later."
 
 
 class InvalidRequest(Exception):
@@ -34,6 +35,14 @@ class InvalidRequest(Exception):
         self.code = code
         self.message = message
         self.field = field
+
+
+class Forbidden(Exception):
+    """The token may not do that. The response is 403."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class NotFound(Exception):
@@ -52,6 +61,8 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     """The response to any exception that a view raises. DRF calls this."""
     if isinstance(error, InvalidRequest):
         return _response(400, error.code, error.message, field=error.field)
+    if isinstance(error, Forbidden):
+        return _response(403, error.code, str(error))
     if isinstance(error, NotFound | Http404):
         return _response(404, "not_found", str(error) or NOT_FOUND)
     if isinstance(error, exceptions.APIException):
@@ -59,7 +70,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response:
     if isinstance(error, NotReady):
         return _unavailable(str(error))
     if isinstance(error, sql.StatementTimeout):
-        return _unavailable("The request took too long. Request fewer records, or try again later.")
+        return _unavailable(TOO_SLOW)
     if isinstance(error, SuspiciousOperation):
         # Django's text may quote the request.
         return _response(400, "invalid_request", "This request's host or URL is not accepted.")

@@ -30,7 +30,9 @@ def records(
             row,
             workspace,
             links,
-            metrics=_metrics(workspace, row, all_time[_id(scope, row)]) if all_time else None,
+            metrics=_metrics(scope, workspace, row, all_time[_id(scope, row)])
+            if all_time
+            else None,
             traits=_traits(scope, row, trait_names) if "traits" in expansions else None,
         )
         for row in rows
@@ -48,9 +50,11 @@ def _id(scope: Scope, row: Any) -> int:
     return get_kind(scope).subject_id(row)
 
 
-def _metrics(workspace: Workspace, row: Any, all_time: AllTimeTotals) -> Metrics | AccountMetrics:
+def _metrics(
+    scope: Scope, workspace: Workspace, row: Any, all_time: AllTimeTotals
+) -> Metrics | AccountMetrics:
     score_set = serializers.score_set(workspace)
-    if not hasattr(row, "seats"):
+    if scope == "user":
         return metrics.compute_user_metrics(row, score_set, all_time)
     return metrics.compute_account_metrics(row, score_set, all_time, {SEATS_TRAIT: row.seats})
 

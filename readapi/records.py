@@ -226,7 +226,13 @@ class DayScoreRecord(TypedDict):
 class Expansions(TypedDict):
     traits: NotRequired[Traits]
     segments: NotRequired[list[SegmentName]]
-    events: NotRequired[list[EventPointsRecord]]
+    events: NotRequired[
+        Annotated[
+            list[EventPointsRecord],
+            Meta(description="The 1,000 that add most points. `events_total` says how many exist."),
+        ]
+    ]
+    events_total: NotRequired[Count]
     history: NotRequired[list[DayScoreRecord]]
 
 

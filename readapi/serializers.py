@@ -1,5 +1,6 @@
 """Builds the records of the read API. Every key is always present; an unknown value is null."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -137,6 +138,13 @@ def full_user(
         "metrics": _metrics(metrics),
         **_times(row.user, score_set(workspace)),
     }
+
+
+def hide_user_traits(users: Iterable[Any], hides: bool) -> None:
+    """Take the traits out of the records of users, if the token may not read them."""
+    if hides:
+        for record in users:
+            record["email"] = record["name"] = None
 
 
 def legacy_account(row: "RankedAccount", metrics: AccountMetrics) -> records.LegacySummary:

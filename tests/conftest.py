@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import connection
 from django.test import TransactionTestCase
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from pytest_django import DjangoDbBlocker
 from whitenoise.middleware import WhiteNoiseMiddleware
 
@@ -17,10 +17,16 @@ from ingestion.inbox import group_commit, quotas
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 from tests.cases import FACTOR
+from tests.database import CITUS
 from tests.emptying import Fresh
 
-# Of properties that say nothing themselves. Hypothesis tries 100.
-settings.register_profile("tests", max_examples=50 * FACTOR)
+# Of properties that say nothing themselves. Hypothesis tries 100. A slow machine fails none.
+settings.register_profile(
+    "tests",
+    max_examples=20 * FACTOR,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("tests")
 
 
@@ -71,8 +77,15 @@ def static_files_found_once() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(django_db_modify_db_settings: None) -> None:
     """Create the tests' database as a copy of the service's, which is migrated where tests run in
-    several processes."""
-    connection.settings_dict["TEST"]["TEMPLATE"] = DATABASE
+    several processes. On a cluster it exists, and is migrated and distributed."""
+    if CITUS is None:
+        connection.settings_dict["TEST"]["TEMPLATE"] = DATABASE
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb() -> bool:
+    """Nobody can drop the database of a cluster that ends with the tests."""
+    return CITUS is not None
 
 
 @pytest.fixture(scope="session")

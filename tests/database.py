@@ -21,7 +21,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from config.local.postgres import ROLE, SUPERUSER, EmbeddedPostgres, stop_process
+from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
+from harness.cluster import BIN_VARIABLE, Cluster, bin_folder
 
 # Compiling the sources would take a third of the time of each process that tests start.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -31,6 +32,11 @@ PROJECT = Path(__file__).resolve().parent.parent
 FOLDER = Path(tempfile.mkdtemp(prefix="eds-tests-"))
 # The folder of the process that hands out the tests. It outlives those that run them.
 SHARED_FOLDER = Path(os.environ.setdefault("TESTS_SHARED_FOLDER", str(FOLDER)))
+# With the programs of a PostgreSQL that has Citus, the tests run on a cluster of three servers.
+CITUS = bin_folder()
+needs_citus = pytest.mark.skipif(
+    CITUS is None, reason=f"{BIN_VARIABLE} names no folder with a PostgreSQL that has Citus."
+)
 # The tests' own: nothing of the service that may be set up in this shell leaks into them.
 for name in [name for name in os.environ if name.startswith("EDS_")]:
     del os.environ[name]
@@ -43,7 +49,11 @@ os.environ["EDS_DATA_DIR"] = str(FOLDER)
 NOT_DURABLE = {"fsync": "off", "full_page_writes": "off"}
 FAST = {**NOT_DURABLE, "synchronous_commit": "off"}
 
+# The name that Django gives to the tests' database.
+TEST_DATABASE = f"test_{DATABASE}"
+
 postgres: "subprocess.Popen[bytes] | None" = None
+cluster: Cluster | None = None
 
 # Looking for garbage took a tenth of the time of collecting the tests, and 6% of running them.
 gc.disable()
@@ -67,12 +77,30 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     # What was imported and collected stays: the collector need not look through it again.
     gc.freeze()
     gc.enable()
+    if CITUS:
+        start_cluster(CITUS)
+        return
     server = EmbeddedPostgres(FOLDER / "postgres", FAST)
     copy_migrated_cluster(server.folder)
     server.initialise()
     with (FOLDER / "postgres.log").open("ab") as log:
         postgres = server.popen(log.fileno())
     server.wait_until_ready(postgres)
+    allow_tests(server)
+
+
+def start_cluster(programs: Path) -> None:
+    """Start three servers. The coordinator is where the one server would be."""
+    global cluster
+    cluster = Cluster(programs, FOLDER / "postgres", FAST)
+    cluster.start()
+    cluster.connect_nodes(TEST_DATABASE)
+    for server in cluster.servers:
+        allow_tests(server)
+
+
+def allow_tests(server: EmbeddedPostgres) -> None:
+    """Give the service's role what only tests need."""
     with superuser(server) as connection:
         # Django makes the tests' database, and some tests make others.
         connection.execute(f"ALTER ROLE {ROLE} CREATEDB")
@@ -140,6 +168,8 @@ def superuser(server: EmbeddedPostgres, database: str = "postgres") -> psycopg.C
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    if cluster is not None:
+        cluster.stop()
     if postgres is not None:
         stop_process(postgres, signal.SIGINT, timeout=30)
     shutil.rmtree(FOLDER, ignore_errors=True)

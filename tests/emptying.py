@@ -11,10 +11,11 @@ from django.core.management.sql import emit_post_migrate_signal
 from django.db import DEFAULT_DB_ALIAS, connection, transaction
 
 # Partitions one by one, and also tables that belong to no model, as the broker's queues.
-# Smaller numbers are PostgreSQL's own.
+# Smaller numbers are PostgreSQL's own, and those in its catalog are an extension's.
 _TABLES = """
     SELECT oid::regclass::text FROM pg_class
     WHERE relkind = 'r' AND relpersistence <> 't' AND oid >= 16384
+      AND relnamespace <> 'pg_catalog'::regnamespace
       AND oid <> 'django_migrations'::regclass
     ORDER BY oid
 """
@@ -62,7 +63,8 @@ def _tables(cursor: Any) -> list[str]:
 def _filled(cursor: Any, tables: list[str]) -> list[str]:
     """Those of the tables that have rows."""
     looks = (
-        f"SELECT {number} WHERE EXISTS (SELECT FROM {table})" for number, table in enumerate(tables)
+        f"SELECT {number} WHERE EXISTS (SELECT 1 FROM {table})"
+        for number, table in enumerate(tables)
     )
     cursor.execute(" UNION ALL ".join(looks))
     return [tables[number] for (number,) in cursor.fetchall()]

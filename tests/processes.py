@@ -10,16 +10,16 @@ from xdist.scheduler import LoadFileScheduling
 # Browsers give up what they are loading when the machine's network changes, which a test does that
 # cuts machines off. And all clients send to one service.
 ONE_AFTER_ANOTHER = ("tests/browser/", "tests/clients/", "tests/test_liveness.py")
+# The ids that a document shows are those of a new service, which other tests use later.
+FIRST = "tests/clients/test_walk.py"
 # Three on two cores, because tests that start services mostly wait for them.
 PROCESSES = 3
 # Files that take long, mostly waiting. The last to run should be short.
 LONG = (
     "tests/proofs/",
-    "tests/marketplace/test_end_to_end.py",
     "tests/start/test_database_comes_later.py",
     "tests/start/test_demo.py",
     "tests/start/test_up.py",
-    "tests/start/test_walk.py",
 )
 
 
@@ -48,6 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     if hasattr(config, "workerinput"):
         items.sort(key=rank)
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,7 +1,12 @@
 """The format of keys and tokens, and how their secrets are stored."""
 
+import re
+import string
+import zlib
+
 import pytest
 from cryptography.fernet import Fernet
+from django.conf import settings
 from django.db import connection
 from pytest_django import Settings
 
@@ -18,6 +23,22 @@ def test_a_credential_has_a_prefix_160_random_bits_and_a_checksum() -> None:
     assert all(len(credential) == len("eds_") + 27 + 6 for credential in generated)
     assert 62**27 > 2**160
     assert all(credentials.is_well_formed(credential, "eds") for credential in generated)
+
+
+def test_scanners_find_and_check_a_credential_as_the_documentation_says() -> None:
+    text = (settings.BASE_DIR / "docs" / "security.md").read_text()
+    pattern = next(line for line in text.splitlines() if line.startswith("\\b("))
+    digits = string.digits + string.ascii_uppercase + string.ascii_lowercase
+    for prefix in ("edk", "eds", "edi"):
+        credential = credentials.generate(prefix)
+        match = re.search(pattern, f'TOKEN="{credential}"')
+        assert match is not None and match[0] == credential
+        number = zlib.crc32(credential[:-6].encode())
+        checksum = ""
+        while number:
+            number, digit = divmod(number, 62)
+            checksum = digits[digit] + checksum
+        assert credential[-6:] == checksum.rjust(6, "0")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ import pytest
 from django.conf import settings
 from django.core.management import get_commands
 
+from tests.cases import each
+
 ROOT = settings.BASE_DIR
 README = ROOT / "README.md"
 DOCUMENTS = [
@@ -22,7 +24,8 @@ LINK = re.compile(r"\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+\s+(.*)$", re.MULTILINE)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
-PATH = re.compile(r"`((?:config|engagement|ingestion|marketplace|notifications|readapi)/[\w/.]+)`")
+APPS = "config|engagement|exports|ingestion|marketplace|notifications|readapi"
+PATH = re.compile(rf"`((?:{APPS})/[\w/.]+)`")
 BENCHMARK = re.compile(r"python -m ((?:benchmarks|proofs)(?:\.\w+)?)")
 COMMAND = re.compile(r"manage\.py (\w+)")
 EXTERNAL = ("http://", "https://", "mailto:")
@@ -44,7 +47,7 @@ def relative_path(document: Path) -> str:
     return str(document.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+@each("document", DOCUMENTS)
 def test_every_link_has_a_target(document: Path) -> None:
     dead_links = []
     for link in LINK.findall(FENCED.sub("", text_of(document))):
@@ -57,7 +60,7 @@ def test_every_link_has_a_target(document: Path) -> None:
     assert dead_links == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+@each("document", DOCUMENTS)
 def test_every_test_in_a_document_exists(document: Path) -> None:
     missing = []
     for path, name in TEST.findall(text_of(document)):
@@ -67,12 +70,12 @@ def test_every_test_in_a_document_exists(document: Path) -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+@each("document", DOCUMENTS)
 def test_every_code_path_in_a_document_exists(document: Path) -> None:
     assert [path for path in PATH.findall(text_of(document)) if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=relative_path)
+@each("document", DOCUMENTS)
 def test_every_command_in_a_document_exists(document: Path) -> None:
     text = text_of(document)
     commands = set(COMMAND.findall(text)) - NOT_COMMANDS

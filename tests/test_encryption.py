@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from celery.signals import worker_init
 from cryptography.fernet import Fernet
+from django.contrib.auth.models import User as AdminUser
 from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
@@ -15,10 +16,12 @@ from pytest_django import Settings
 from config import preflight
 from engagement.core import encryption
 from engagement.core.fields import DecryptionError
+from engagement.logins import second_factors
 from engagement.models import Product
 from ingestion.models import IngestionKey
 from marketplace.models import Connection
 from readapi.models import ApiToken
+from tests.exports.rows import an_export
 from tests.notifications.rows import a_destination
 from tests.start.running import free_port
 
@@ -135,13 +138,19 @@ def secrets(acme: Product, globex: Product) -> dict[str, str]:
     """One stored secret of each kind, by column."""
     marketplace = a_connection(acme, secret_user_name="me@example.com")
     hook = a_destination(acme)
+    keys = {"access_key_id": "planted-id", "secret_access_key": "planted-secret"}
+    an_export(acme, **keys)
+    login = AdminUser.objects.create_user("maya")
+    app = second_factors.add_app(login, "Phone", "GEZDGNBVGY3TQOJQ", 0, timezone.now())
     return {
+        "engagement.SecondFactor.secret": app.secret,
         "ingestion.IngestionKey.secret": IngestionKey.create(acme, "web").secret,
         "readapi.ApiToken.secret": ApiToken.create(acme, "crm").secret,
         "marketplace.Connection.api_token": str(token_of(marketplace)),
         "marketplace.Connection.secret_user_name": "me@example.com",
         "notifications.Destination.address": hook.address,
         "notifications.Destination.signing_secrets": hook.signing_secrets,
+        **{f"exports.ScheduledExport.{name}": value for name, value in keys.items()},
     }
 
 
@@ -225,7 +234,7 @@ def test_secrets_whose_key_is_lost_are_reported_and_kept(
     secrets: dict[str, str], settings: Settings
 ) -> None:
     right, settings.ENCRYPTION_KEYS = settings.ENCRYPTION_KEYS, [Fernet.generate_key().decode()]
-    with pytest.raises(CommandError, match="6 secrets cannot be decrypted"):
+    with pytest.raises(CommandError, match="9 secrets cannot be decrypted"):
         rotate()
     settings.ENCRYPTION_KEYS = right
     assert read_all() == secrets

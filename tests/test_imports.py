@@ -9,14 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.cases import each
+
 ROOT = Path(__file__).resolve().parent.parent
-APPS = {"engagement", "ingestion", "readapi", "marketplace", "notifications"}
+APPS = {"engagement", "ingestion", "readapi", "marketplace", "notifications", "exports"}
 ALLOWED = {
     "engagement": set(),
     "ingestion": {"engagement"},
     "readapi": {"engagement"},
     "marketplace": {"engagement"},
     "notifications": {"engagement"},
+    "exports": {"engagement"},
     # It wires everybody together: addresses, commands, the first start.
     "config": APPS,
 }
@@ -56,7 +59,7 @@ def test_a_package_imports_only_what_its_arrows_allow(package: str) -> None:
     assert violations == []
 
 
-@pytest.mark.parametrize("package", [*ALLOWED, "benchmarks", "proofs", "harness"])
+@each("package", [*ALLOWED, "benchmarks", "proofs", "harness"])
 def test_the_rooms_of_a_package_form_no_import_circle(package: str) -> None:
     rooms = imported_rooms(package)
     assert rooms

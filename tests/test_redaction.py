@@ -4,17 +4,16 @@ import json
 import logging
 import sys
 
-import pytest
-
 from config.json_lines import GunicornLogger, JsonLineFormatter
 from config.redaction import RedactingFormatter, redact
+from tests.cases import each
 
 # Written out, because all processes of the tests must name them alike.
 KEY = "edk_AfgSNCySVhSQgWka2LLasteODzc4RwUcW"
 TOKEN = "eds_4bnTvWxxZXYeOuMsxDha3I9DqI81kC2ga"
 
 
-@pytest.mark.parametrize(
+@each(
     ("line", "redacted"),
     [
         (f"Sent {KEY}.", f"Sent {KEY[:9]}…."),

@@ -3,17 +3,17 @@
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engagement.tenure import created_at, parse_time, tenure_days
+from tests.cases import each
 
 FIRST_SEEN = datetime(2026, 5, 1, 9, tzinfo=UTC)
 NEW_YEAR = datetime(2024, 1, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "expected"),
     [
         ("2024-01-01", NEW_YEAR),
@@ -36,7 +36,7 @@ def test_a_created_trait_is_iso_8601_or_unix_time(value: Any, expected: datetime
     assert created_at({"createdAt": value}, FIRST_SEEN) == expected
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         None, "", "yesterday", "2024-13-01", "2024-01-01T24:00:00Z", "٢٠٢٤-01-01",

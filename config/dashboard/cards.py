@@ -12,8 +12,10 @@ from django.utils.safestring import SafeString
 from config.dashboard.notices import (
     INTENDED_DROP_REASONS,
     connection_notice,
+    credential_notices,
     destination_notices,
     expiry_notices,
+    export_notices,
     message_notices,
     score_notices,
 )
@@ -126,7 +128,9 @@ def build_card(summary: ProductSummary, access: Access, now: datetime) -> Card:
     urgent = [connection] if connection and is_urgent else []
     calm = None if urgent else connection
     urgent += expiry_notices(summary, now, may_connect=product.pk in access.connectable)
+    urgent += credential_notices(summary, now)
     urgent += destination_notices(summary)
+    urgent += export_notices(summary)
     if summary.is_new:
         first, links = _first_event(summary, may_manage), _links(summary)
         return Card(product, url, urgent, first_event=first, connection=calm, links=links)
@@ -169,7 +173,11 @@ def _links(summary: ProductSummary) -> list[Link]:
 
 
 def _first_event(summary: ProductSummary, may_manage: bool) -> FirstEvent:
-    key = next((key for key in reversed(summary.keys) if key.revoked_at is None), None)
+    now = timezone.now()
+    live = (
+        key for key in reversed(summary.keys) if not key.revoked_at and not key.has_expired(now)
+    )
+    key = next(live, None)
     return FirstEvent(
         key=key,
         reveal_url=admin_url("ingestion_ingestionkey_reveal", key.pk) if key and may_manage else "",

@@ -18,11 +18,13 @@ from config.dashboard.cards import build_card
 from config.dashboard.summary import ProductSummary
 from engagement.admin.place import PRODUCT_PARAMS, WORKSPACE_PARAMS, Place, find_place
 from engagement.admin.scoping import request_access, sees_all_products, visible_products
-from engagement.models import Product, ScoreSet, User, Workspace
+from engagement.core import expiry
+from engagement.models import Credential, Product, ScoreSet, User, Workspace
 from engagement.rescoring import sets
 from engagement.segments import counts
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.movers import NO_MOVERS
+from exports import runs as export_runs
 from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.log import last_24h, status
 from ingestion.models import IngestionKey
@@ -33,6 +35,8 @@ from notifications.models import Destination
 
 # The list of products has all of them.
 MAX_CARDS = 6
+# Keys, and as many tokens, of all cards.
+MAX_EXPIRING = 20
 
 
 def home_context(request: HttpRequest) -> dict[str, Any]:
@@ -97,7 +101,8 @@ def product_summaries(
     totals = counts.subject_totals(score_sets.values())
     messages, keys, with_users = last_24h.for_products(ids, now), _keys(ids), _with_users(ids)
     connections, destinations = _connections(ids), _paused_destinations(ids)
-    timetable = load_timetable()
+    timetable, failed_exports = load_timetable(), export_runs.last_failures(ids)
+    expiring = _expiring_credentials(ids, now)
     summaries = []
     for product in products:
         score_set = score_sets.get(product.pk)
@@ -116,6 +121,8 @@ def product_summaries(
                 timetable=timetable,
                 attention=_attention(score_set, is_overview=is_overview),
                 destinations=destinations[product.pk],
+                failed_exports=[run for run in failed_exports if run.product_id == product.pk],
+                expiring=expiring[product.pk],
                 is_alone=len(products) == 1,
             )
         )
@@ -164,6 +171,17 @@ def _keys(product_ids: Sequence[int]) -> dict[int, list[IngestionKey]]:
     for key in IngestionKey.objects.filter(product__in=product_ids).defer("secret").order_by("id"):
         keys[key.product_id].append(key)
     return keys
+
+
+def _expiring_credentials(product_ids: Sequence[int], now: datetime) -> dict[int, list[Credential]]:
+    credentials: dict[int, list[Credential]] = defaultdict(list)
+    period = (now - expiry.NOTICE_BEFORE, now + expiry.NOTICE_BEFORE)
+    for model in Credential.__subclasses__():
+        rows = model._default_manager.filter(product__in=product_ids, revoked_at=None)
+        rows = rows.filter(expires_at__range=period).defer("secret").order_by("expires_at")
+        for credential in rows[:MAX_EXPIRING]:
+            credentials[credential.product_id].append(credential)
+    return credentials
 
 
 def _paused_destinations(product_ids: Sequence[int]) -> dict[int, list[Destination]]:

@@ -21,6 +21,7 @@ from engagement.admin.scoping import sees_all_products
 from engagement.admin.time_format import format_ago, format_until
 from engagement.models import OperationCounter
 from engagement.prometheus import RESCORE
+from exports.prometheus import RUN_COUNTER
 from ingestion.prometheus import DRAIN_COUNTER
 from notifications.prometheus import DELIVER_COUNTER, SWEEP_COUNTER
 
@@ -44,6 +45,9 @@ DESCRIPTIONS = {
     "notifications.tasks.deliver": "Delivers the messages in the outbox. The search for changes "
     "also starts it.",
     "notifications.tasks.maintain": "Deletes notifications that are past their retention.",
+    "exports.tasks.run": "Starts scheduled exports whose time has come, and continues runs that "
+    "are unfinished.",
+    "exports.tasks.maintain": "Deletes runs of exports that are past their retention.",
 }
 # The counters of the jobs whose durations are recorded.
 COUNTERS = {
@@ -51,6 +55,7 @@ COUNTERS = {
     "engagement.tasks.rescore": RESCORE,
     "notifications.tasks.sweep": SWEEP_COUNTER,
     "notifications.tasks.deliver": DELIVER_COUNTER,
+    "exports.tasks.run": RUN_COUNTER,
 }
 UNITS = [
     ("day", timedelta(days=1)),

@@ -32,9 +32,12 @@ _SECTIONS = {
     "notifications_subscription": "notifications",
     "notifications_destination": "notifications",
     "notifications_outboxmessage": "notifications",
+    "exports_scheduledexport": "exports",
+    "exports_exportrun": "exports",
     "engagement_product": "settings",
     "ingestion_ingestionkey": "settings",
     "readapi_apitoken": "settings",
+    "engagement_trailentry": "settings",
     "marketplace_connection": "settings",
 }
 _LABELS = {
@@ -45,6 +48,7 @@ _LABELS = {
     "events": "Events and weights",
     "ingestion": "Ingestion",
     "notifications": "Notifications",
+    "exports": "Exports",
     "settings": "Settings",
 }
 # The lists and pages that a section's own link opens. They are no further step of the breadcrumbs.
@@ -54,6 +58,12 @@ _ROOTS = {
     "engagement_segment",
     "ingestion_ingestionlog",
     "notifications_subscription",
+    "exports_scheduledexport",
+}
+# Lists below a section in the side bar.
+_SECTION_LISTS = {
+    "notifications": ("notifications_destination", "notifications_outboxmessage"),
+    "exports": ("exports_exportrun",),
 }
 # Lists of a section besides its own page.
 _SUBLISTS = {
@@ -63,13 +73,24 @@ _SUBLISTS = {
     "ingestion_dropcount",
     "ingestion_ingestionkey",
     "readapi_apitoken",
+    "engagement_trailentry",
     "notifications_destination",
     "notifications_outboxmessage",
+    "exports_exportrun",
 }
 # Parameters of a list that are no filters: search, page, order, all rows on one page, invalid ones.
 _NO_FILTERS = {"q", "p", "o", "all", "e", "_changelist_filters"}
 # What is done to a row on a page of its own, where its name does not say it.
-_STEPS = {"delete_all": "Delete", "try_again": "Try again", "password_change": "Change password"}
+_STEPS = {
+    "delete_all": "Delete",
+    "try_again": "Try again",
+    "password_change": "Change password",
+    "account": "Your account",
+    "account_add_app": "Add an authenticator app",
+    "account_add_passkey": "Add a passkey",
+    "account_recovery_codes": "Recovery codes",
+    "reset_factors": "Reset second factors",
+}
 
 
 @dataclass(frozen=True)
@@ -194,8 +215,8 @@ class _Builder:
     def _children(self, section: str, product: Product, url: str) -> Iterator[Item]:
         if section == "settings":
             yield from self._settings_items(product, url)
-        elif section == "notifications":
-            for model in ("notifications_destination", "notifications_outboxmessage"):
+        elif section in ("notifications", "exports"):
+            for model in _SECTION_LISTS[section]:
                 page = _with(_url(f"{model}_changelist"), product__id__exact=product.pk)
                 current = "page" if self.view == "changelist" else "true"
                 yield Item(_LIST_LABELS[model], page, _mark(self.model == model, current))
@@ -215,6 +236,9 @@ class _Builder:
         elif product.pk in request_access(self.request).connectable:
             page = _with(_url("marketplace_connection_add"), product=product.pk)
             yield Item("Marketplace", page, current)
+        if product.pk in request_access(self.request).managed:
+            page = _with(_url("engagement_trailentry_changelist"), product__id__exact=product.pk)
+            yield Item("Trail", page, _mark(self.model == "engagement_trailentry", "page"))
 
     def _service_items(self) -> Iterator[Item]:
         """Pages of no product. Most are for superusers only."""
@@ -225,6 +249,7 @@ class _Builder:
             return
         for label, name, start in (
             ("Logins", "auth_user_changelist", "auth_user"),
+            ("Trail", "engagement_trailentry_changelist", "engagement_trailentry"),
             ("Background jobs", "jobs", "jobs"),
             ("Unknown senders", "ingestion_ingestionlog_changelist", "ingestion_ingestionlog"),
         ):
@@ -252,8 +277,9 @@ class _Builder:
         if section == "overview":
             query = {WORKSPACE_PARAM: workspace.pk} if workspace else {"product": product.pk}
             return _with(_url("index"), **query)
-        if section == "notifications":
-            page = _url("notifications_subscription_changelist")
+        if section in ("notifications", "exports"):
+            model = "subscription" if section == "notifications" else "scheduledexport"
+            page = _url(f"{section}_{model}_changelist")
             return _with(page, product__id__exact=product.pk)
         name = "ingestion_ingestionlog" if section == "ingestion" else "engagement_product"
         page = _url(f"{name}_change", product.pk)
@@ -340,10 +366,13 @@ _LIST_LABELS = {
     "ingestion_dropcount": "Drop counts",
     "ingestion_ingestionkey": "Ingestion keys",
     "readapi_apitoken": "API tokens",
+    "engagement_trailentry": "Trail",
     "marketplace_connection": "Marketplace",
     "notifications_subscription": "Subscriptions",
     "notifications_destination": "Destinations",
     "notifications_outboxmessage": "Delivery log",
+    "exports_scheduledexport": "Exports",
+    "exports_exportrun": "Runs",
 }
 
 

@@ -7,6 +7,7 @@ from django.utils.http import urlencode
 
 from config.dashboard.summary import Link, Notice, ProductSummary, add_url, admin_url, log_url
 from engagement.admin.time_format import format_exact
+from engagement.core import expiry
 from engagement.models import Workspace
 from engagement.rescoring import sets
 from engagement.segments.counts import SubjectTotals
@@ -152,6 +153,23 @@ def expiry_notices(
 
 def _connection_link(connection: Connection) -> Link:
     return Link("Connection", admin_url("marketplace_connection_change", connection.pk))
+
+
+def export_notices(summary: ProductSummary) -> Iterator[Notice]:
+    for run in summary.failed_exports:
+        link = Link("Export", admin_url("exports_scheduledexport_change", run.export_id))
+        yield Notice("warning", f"The last run of {run.export} failed. {run.error}", link)
+
+
+def credential_notices(summary: ProductSummary, now: datetime) -> Iterator[Notice]:
+    for credential in summary.expiring:
+        notice = expiry.describe(credential.expires_at, now)
+        if notice is not None:
+            label = str(credential._meta.verbose_name)
+            name = f"{credential._meta.app_label}_{credential._meta.model_name}_change"
+            link = Link("Open", admin_url(name, credential.pk))
+            text = f"{label[:1].upper()}{label[1:]} {credential}: {notice.text[:1].lower()}"
+            yield Notice(notice.level, f"{text}{notice.text[1:]}.", link)
 
 
 def destination_notices(summary: ProductSummary) -> Iterator[Notice]:

@@ -7,10 +7,11 @@ from typing import NamedTuple
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from engagement.models import Product, Workspace
+from engagement.models import Credential, Product, Workspace
 from engagement.segments.attention import NO_ATTENTION, Attention
 from engagement.segments.counts import SubjectTotals
 from engagement.segments.movers import Movers
+from exports.models import ExportRun
 from ingestion.log.last_24h import Last24Hours
 from ingestion.models import IngestionKey
 from marketplace.health import LastRuns
@@ -35,8 +36,12 @@ class ProductSummary:
     last_syncs: LastRuns
     timetable: Timetable
     attention: Attention = NO_ATTENTION
+    # Live keys and tokens that expire soon, or have just expired.
+    expiring: Sequence[Credential] = ()
     # The paused destinations of notifications.
     destinations: Sequence[Destination] = ()
+    # The last runs of exports that have failed.
+    failed_exports: Sequence[ExportRun] = ()
     # Whether it is the only card of the page, so that its chart can have all details.
     is_alone: bool = True
 

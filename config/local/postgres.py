@@ -175,9 +175,12 @@ class EmbeddedPostgres:
         if owner:
             folder.chmod(mode)
 
+    def server_program(self) -> Path:
+        return Path(self._wheel().bin_path) / "postgres"
+
     def popen(self, output: IO[bytes] | int | None = None) -> "subprocess.Popen[bytes]":
         """Start the server as a child of this process, in a process group of its own."""
-        command = [str(self._wheel().bin_path / "postgres"), "-D", str(self.folder)]
+        command = [str(self.server_program()), "-D", str(self.folder)]
         command += ["-k", str(self.socket_dir)]
         for name, value in self.options.items():
             command += ["-c", f"{name}={value}"]

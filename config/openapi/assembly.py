@@ -9,7 +9,7 @@ import msgspec
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 
-from config.openapi import reading, sending, validating
+from config.openapi import reading, sdk_settings, sending, validating
 from config.openapi.pieces import Json
 from ingestion.sdk_settings import SdkSettingsView
 from ingestion.views import IngestionView, ValidationView
@@ -63,7 +63,7 @@ class TableAutoSchema(AutoSchema):
         if isinstance(view, ReadView):
             return reading.describe(type(view), path)
         if isinstance(view, SdkSettingsView):
-            return sending.SETTINGS_OPERATIONS[type(view)]
+            return sdk_settings.SETTINGS_OPERATIONS[type(view)]
         assert isinstance(view, IngestionView)
         if isinstance(view, ValidationView):
             return validating.OPERATIONS[view.door]

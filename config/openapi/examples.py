@@ -76,6 +76,7 @@ _EXPANDED: Json = {
         {"name": "Report shared", "count": 15, "weight": 5, "points": 75},
         {"name": "Report created", "count": 74, "weight": 1, "points": 74},
     ],
+    "events_total": 2,
     "history": [{"day": "2026-09-23", "score": 79.9}, {"day": "2026-09-24", "score": 80.8}],
 }
 LISTED_ACCOUNT: Json = {
@@ -107,6 +108,7 @@ EXPANDED_USER: Json = FULL_USER | {
     "traits": {"name": "Ada", "email": "ada@example.com", "plan": "pro"},
     "segments": [{"id": 1, "name": "All"}, {"id": 5, "name": "Slightly Engaged"}],
     "events": [{"name": "Report created", "count": 20, "weight": 1, "points": 20}],
+    "events_total": 1,
     "history": [{"day": "2026-09-23", "score": 67.3}, {"day": "2026-09-24", "score": 67.3}],
 }
 SEGMENT: Json = {

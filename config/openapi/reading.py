@@ -16,7 +16,7 @@ from config.openapi.pieces import (
 )
 from config.openapi.read_parameters import CODES, ReadOperation, describe_parameters, listed
 from config.server import gunicorn, uri_too_long
-from readapi import authentication, errors, parameters, records, views
+from readapi import authentication, errors, parameters, records, rights, views
 from readapi.records import One, Page
 from readapi.views.base import ReadView
 
@@ -31,7 +31,7 @@ SECURITY_SCHEME: Json = {
 # --- Errors ---------------------------------------------------------------------------------
 
 UNKNOWN_TOKEN = error_response(
-    "`invalid_token`: the read token is missing, unknown, or revoked.",
+    "`invalid_token`: the read token is missing, unknown, revoked, or expired.",
     "invalid_token",
     authentication.TOKEN_UNKNOWN,
     headers={
@@ -41,6 +41,12 @@ UNKNOWN_TOKEN = error_response(
             "schema": {"const": "Bearer"},
         }
     },
+)
+FORBIDDEN = error_response(
+    "`insufficient_rights`: the token may not read this: users, accounts, traits of users, or the "
+    "workspace. `address_not_allowed`: the token may not be used from this address.",
+    "insufficient_rights",
+    rights.denial("read users"),
 )
 NOT_FOUND = error_response(
     "`not_found`: the record does not exist, or the token must not see it. The API does not say "
@@ -199,6 +205,7 @@ def describe(view: type[ReadView], path: str) -> Json:
             ),
             "400": _bad_request(view.PARAMETERS),
             "401": UNKNOWN_TOKEN,
+            "403": FORBIDDEN,
             **({"404": NOT_FOUND} if can_be_missing else {}),
             "414": URI_TOO_LONG,
             "429": RATE_LIMITED,

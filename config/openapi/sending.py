@@ -15,13 +15,6 @@ from config.openapi.pieces import (
 )
 from ingestion.doors import Door, bodies, fields, segment, v1, v2
 from ingestion.errors import missing_field
-from ingestion.sdk_settings import (
-    SOURCE_CONFIG,
-    UNKNOWN_HOST,
-    SdkSettingsView,
-    SegmentSettingsView,
-    SourceConfigView,
-)
 
 SECURITY_SCHEME: Json = {
     "type": "http",
@@ -357,69 +350,5 @@ OPERATIONS: dict[Door, Json] = {
         "Alias: join two IDs of one user",
         "From now on, both IDs lead to the user `userId`.",
         {"userId": "u1", "previousId": "u0"},
-    ),
-}
-
-# --- What SDKs load -------------------------------------------------------------------------
-
-_SETTINGS: Json = {
-    "integrations": {
-        "Segment.io": {
-            "apiKey": "edk_…",
-            "apiHost": "eds.example.com/segment/v1",
-            "protocol": "https",
-        }
-    },
-    "plan": {},
-    "metrics": {"sampleRate": 0},
-}
-
-
-def _settings(id: str, summary: str, example: Json, *parameters: Json, **errors: Json) -> Json:
-    return {
-        "operationId": id,
-        "summary": summary,
-        "description": "Needs no key, and is the same for every key.",
-        "tags": ["Segment-compatible"],
-        "security": [],
-        "parameters": [*parameters],
-        "responses": {
-            "200": json_response({"type": "object"}, "The settings.", {id: example}),
-            **errors,
-        },
-    }
-
-
-SETTINGS_OPERATIONS: dict[type[SdkSettingsView], Json] = {
-    SegmentSettingsView: _settings(
-        "trackingSettings",
-        "Load the settings of Segment's SDKs",
-        _SETTINGS,
-        {
-            "in": "path",
-            "name": "key",
-            "required": True,
-            "schema": {"type": "string", "pattern": "^[^/]+$"},
-            "description": "An ingestion key.",
-        },
-        **{
-            "400": error_response(
-                "`invalid_host`: the service does not answer to this host name.",
-                "invalid_host",
-                UNKNOWN_HOST,
-            )
-        },
-    ),
-    SourceConfigView: _settings(
-        "rudderstackSourceConfig",
-        "Load the settings of RudderStack's SDKs",
-        SOURCE_CONFIG,
-        **{
-            "405": error_response(
-                "`method_not_allowed`: use GET.",
-                "method_not_allowed",
-                "This endpoint does not support the method. Use GET.",
-            )
-        },
     ),
 }

@@ -102,6 +102,7 @@ SCHEMAS: Json = {
                             DropReason.MISSING_KEY,
                             DropReason.UNKNOWN_KEY,
                             DropReason.REVOKED_KEY,
+                            DropReason.EXPIRED_KEY,
                             DropReason.READ_TOKEN,
                         )
                     ),

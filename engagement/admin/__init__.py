@@ -2,11 +2,11 @@
 
 from django.contrib import admin
 
-from engagement.admin import products, segments, subjects, workspaces
+from engagement.admin import products, segments, subjects, trail, workspaces
 from engagement.admin.login import LoginForm
 from engagement.admin.superuser_only import restrict_to_superusers
 
-__all__ = ["products", "segments", "subjects", "workspaces"]
+__all__ = ["products", "segments", "subjects", "trail", "workspaces"]
 
 admin.site.site_header = "Engagement Data Service"
 admin.site.site_title = "Engagement Data Service"

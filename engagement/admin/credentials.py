@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from django.contrib import admin, messages
+from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
@@ -17,12 +18,15 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.defaultfilters import date
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
+from engagement.admin.credential_forms import CredentialForm
 from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.products import LinkedInline
 from engagement.admin.scoping import Options, ProductFilter
+from engagement.core import expiry
 from engagement.core.fields import DecryptionError
 from engagement.core.page_secrets import mark_secret
 from engagement.models import Credential
@@ -33,10 +37,10 @@ SESSION_KEY = "credential_to_be_shown"
 class CredentialColumns(Options):
     """The columns that describe a credential without its secret, which is not even read."""
 
-    DESCRIBED: ClassVar[list[str]] = ["beginning", "created_at", "last_used_at", "state"]
+    DESCRIBED: ClassVar[list[str]] = ["owner", "beginning", "created_at", "last_used_at", "state"]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        return super().get_queryset(request).defer("secret")
+        return super().get_queryset(request).defer("secret").select_related("owner")
 
     @admin.display(description="starts with")
     def beginning(self, credential: Credential) -> str:
@@ -44,9 +48,13 @@ class CredentialColumns(Options):
 
     @admin.display(description="state", ordering="revoked_at")
     def state(self, credential: Credential) -> str:
-        if credential.revoked_at is None:
-            return "Live"
-        return f"Revoked {date(credential.revoked_at, 'DATETIME_FORMAT')}"
+        if credential.revoked_at is not None:
+            return f"Revoked {date(credential.revoked_at, 'DATETIME_FORMAT')}"
+        if notice := expiry.describe(credential.expires_at, timezone.now()):
+            return notice.text
+        if credential.expires_at is not None:
+            return f"Live until {date(credential.expires_at, 'DATE_FORMAT')}"
+        return "Live"
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -54,12 +62,18 @@ class StateFilter(admin.SimpleListFilter):
     parameter_name = "state"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:
-        return [("live", "Live"), ("revoked", "Revoked")]
+        return [("live", "Live"), ("expired", "Expired"), ("revoked", "Revoked")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any] | None:
-        if self.value() not in {"live", "revoked"}:
-            return queryset
-        return queryset.filter(revoked_at__isnull=self.value() == "live")
+        now = timezone.now()
+        match self.value():
+            case "live":
+                return queryset.filter(Credential.live(now))
+            case "expired":
+                return queryset.filter(revoked_at=None, expires_at__lte=now)
+            case "revoked":
+                return queryset.exclude(revoked_at=None)
+        return queryset
 
 
 class CredentialInline(CredentialColumns, LinkedInline):
@@ -102,6 +116,10 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
     # A sentence that says what the secret is for.
     usage: ClassVar[str]
 
+    form = CredentialForm
+    # What the form sets besides the name.
+    EDITED: ClassVar[list[str]] = ["purpose", "valid_until"]
+
     list_display = ["name", "product", *CredentialColumns.DESCRIBED]
     list_filter = [("product", ProductFilter), StateFilter]
     list_select_related = ["product"]
@@ -116,10 +134,12 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
     )
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        return ["product", "name"] if obj is None else ["product", "name", *self.DESCRIBED]
+        if obj is None:
+            return ["product", "name", *self.EDITED]
+        return ["product", "name", "owner", *self.EDITED, *self.DESCRIBED[1:]]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
-        return [] if obj is None else ["product", *self.DESCRIBED]
+        return [] if obj is None else ["product", *self.DESCRIBED[1:]]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -144,10 +164,14 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
     def save_model(
         self, request: HttpRequest, obj: Credential, form: "ModelForm[Any]", change: bool
     ) -> None:
+        fields = ("owner", "purpose", "expires_at", *obj.RIGHTS)
         if change:
-            obj.save(update_fields=["name"])
+            obj.save(update_fields=["name", *fields])
             return
-        created = type(obj).create(obj.product, obj.name)
+        obj.owner = self._login(request)
+        created = type(obj).create(
+            obj.product, obj.name, **{name: getattr(obj, name) for name in fields}
+        )
         obj.pk, obj.hint = created.pk, created.hint
         self._show_on_next_page(request, obj)
 
@@ -174,8 +198,8 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
         return super().change_view(request, object_id, form_url, {**(extra_context or {}), **usage})
 
     def reveal_view(self, request: HttpRequest, credential: Credential) -> HttpResponseBase:
-        """Record the request in the history, and show the secret on the login's next page."""
-        self.log_change(request, credential, "Revealed the secret.")
+        """Record the request in the trail, and show the secret on the login's next page."""
+        self.log_secret_read(request, credential, "Revealed the secret.")
         self._show_on_next_page(request, credential)
         return redirect(self.view_url("change", credential))
 
@@ -187,7 +211,7 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
             )
             return redirect(self.view_url("change", old))
         with transaction.atomic():
-            new = type(old).create(old.product, old.name)
+            new = old.create_replacement(timezone.now())
             self.log_change(request, old, f"Rotated: {new.hint}… replaces it.")
             self.log_addition(request, new, f"Created to replace {old.hint}….")
         text = format_html(
@@ -240,6 +264,9 @@ class CredentialAdmin(CredentialColumns, PageAdmin):
             self.message_user(request, f"{credential} is revoked.", messages.SUCCESS)
         if not live:
             self.message_user(request, "Already revoked. Nothing changed.", messages.WARNING)
+
+    def _login(self, request: HttpRequest) -> AdminUser | None:
+        return request.user if isinstance(request.user, AdminUser) else None
 
     def _show_on_next_page(self, request: HttpRequest, credential: Credential) -> None:
         request.session[SESSION_KEY] = self._ticket(credential.pk)

@@ -14,6 +14,7 @@ from engagement.admin.listing import LargeTableAdmin
 from engagement.admin.pages import ExtraView, PageAction
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from engagement.trail import entries
 
 
 class ForgettableAdmin(LargeTableAdmin):
@@ -42,8 +43,14 @@ class ForgettableAdmin(LargeTableAdmin):
             )
         subject = SubjectRef(row.product_id, self.scope, row.external_id)
         self._forget(request, subject, suppress="suppress" in request.POST)
-        # The history must not keep the id, so the entry is about the product.
-        self.log_change(request, row.product, f"Forgot a {self.scope.value} on request.")
+        # The trail must not keep the id or the name.
+        entries.record(
+            entries.actor_of(request),
+            entries.Action.FORGOTTEN,
+            self.scope.value,
+            product_id=row.product_id,
+            note=f"Forgot a {self.scope.value} on request.",
+        )
         return redirect(self.view_url("changelist"))
 
     def _forget(self, request: HttpRequest, subject: SubjectRef, suppress: bool) -> None:

@@ -5,7 +5,8 @@ The token is in the link only. The session stores the digest, and the next URL h
 
 from typing import Any
 
-from django.contrib import admin, auth
+from django.conf import settings
+from django.contrib import admin
 from django.contrib.auth.forms import SetPasswordForm, UserCreationForm
 from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
@@ -16,13 +17,14 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 
+from engagement.admin import sign_in
 from engagement.admin.login import format_wait
-from engagement.logins import invites, security_log, throttle
+from engagement.logins import invites, second_factors, security_log, sessions, throttle
 from engagement.logins.security_log import client_address
-from engagement.models import Invite
+from engagement.models import Invite, LoginSession
+from engagement.trail import entries
 
-SESSION_KEY = "invite"
-BACKEND = "django.contrib.auth.backends.ModelBackend"
+SESSION_KEY = sign_in.INVITE
 
 
 class NewLoginForm(UserCreationForm):  # type: ignore[type-arg]
@@ -70,6 +72,8 @@ def invite_view(request: HttpRequest) -> HttpResponse:
     if invite.login is None and "join" in request.POST and _may_join(request):
         assert isinstance(request.user, AdminUser)
         return _finish(request, invite, request.user)
+    if not settings.LOCAL_PASSWORDS:
+        return _form_page(request, invite, _form(invite))
     form = _form(invite, request.POST)
     if not form.is_valid():
         return _form_page(request, invite, form)
@@ -80,9 +84,14 @@ def invite_view(request: HttpRequest) -> HttpResponse:
             transaction.set_rollback(True)
             return _page(request, "admin/engagement/invite_over.html", status=404)
     _forget(request)
+    _record_use(request, invite, login)
     security_log.log_invite_used(request, login.get_username())
+    if invite.login_id is not None:
+        sessions.end_all(login)
+        if second_factors.has_factor(login):
+            return redirect("admin:login")
     # The session gets another key, and loses what another login had in it.
-    auth.login(request, login, backend=BACKEND)
+    sign_in.start_session(request, login, LoginSession.Method.PASSWORD, has_factor=False)
     return redirect(_next(invite))
 
 
@@ -105,8 +114,26 @@ def _finish(request: HttpRequest, invite: Invite, login: AdminUser) -> HttpRespo
     if not invites.use(invite.pk, login, timezone.now()):
         return _page(request, "admin/engagement/invite_over.html", status=404)
     _forget(request)
+    _record_use(request, invite, login)
     security_log.log_invite_used(request, login.get_username())
     return redirect(_next(invite))
+
+
+def _record_use(request: HttpRequest, invite: Invite, login: AdminUser) -> None:
+    note = "Chose a new password by a link."
+    if invite.product_id is not None:
+        note = f"Became {invite.get_role_display().lower()} by an invite."
+    elif invite.login_id is None:
+        note = "Made a login by an invite."
+    entries.record(
+        entries.actor_of(request, login),
+        entries.Action.CHANGED if invite.login_id else entries.Action.ADDED,
+        "member" if invite.product_id else "login",
+        product_id=invite.product_id,
+        object_id=login.pk,
+        name=login.get_username(),
+        note=note,
+    )
 
 
 def _form(invite: Invite, data: Any = None) -> NewLoginForm | NewPasswordForm:
@@ -133,6 +160,7 @@ def _form_page(request: HttpRequest, invite: Invite, form: Any) -> HttpResponse:
         "form": form,
         "may_join": _may_join(request) and invite.login is None,
         "login_url": f"{reverse('admin:login')}?next={reverse('invite')}",
+        "has_passwords": settings.LOCAL_PASSWORDS,
     }
     return _page(request, "admin/engagement/invited.html", context)
 

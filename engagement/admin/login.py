@@ -4,6 +4,7 @@ from datetime import timedelta
 from math import ceil
 from typing import Any
 
+from django.conf import settings
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.core.exceptions import ValidationError
 from django.utils import timezone
@@ -17,6 +18,10 @@ class LoginForm(AdminAuthenticationForm):
         name = self.cleaned_data.get("username")
         if not name or not self.cleaned_data.get("password"):
             return super().clean()
+        if not settings.LOCAL_PASSWORDS and name != settings.BREAK_GLASS_LOGIN:
+            raise ValidationError(
+                "Passwords are turned off. Log in with single sign-on.", code="passwords_off"
+            )
         attempt = throttle.SignInAttempt(name, client_address(self.request))
         wait = throttle.register_attempt(attempt, timezone.now())
         if wait:

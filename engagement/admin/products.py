@@ -18,7 +18,7 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from engagement import tasks
-from engagement.admin import invites
+from engagement.admin import invites, leaked
 from engagement.admin.pages import ExtraView, PageAction, PageAdmin
 from engagement.admin.scoping import (
     Inline,
@@ -100,6 +100,7 @@ class ProductAdmin(PageAdmin):
         ExtraView("delete_all", permission="delete_all"),
         ExtraView("invite", permission="change"),
         ExtraView("revoke_invite", permission="change", methods=("POST",)),
+        ExtraView("leaked_secret", permission="change", needs_row=False),
     )
     # Buttons that link to other apps' pages: label and URL name.
     links: ClassVar[list[tuple[str, str]]] = []
@@ -160,6 +161,8 @@ class ProductAdmin(PageAdmin):
 
     def page_actions(self, request: HttpRequest, obj: Product) -> Sequence[PageAction]:
         actions = [PageAction(label, reverse(name, args=[obj.pk])) for label, name in self.links]
+        if self.has_change_permission(request, obj):
+            actions.append(PageAction("Find leaked secret", self.view_url("leaked_secret")))
         if not obj.deletion_requested_at and self.has_delete_all_permission(request, obj):
             actions.append(PageAction("Delete", self.view_url("delete_all", obj), is_danger=True))
         return actions
@@ -202,6 +205,9 @@ class ProductAdmin(PageAdmin):
             text = "Nothing to revoke: the invite was used, revoked, or has expired."
             self.message_user(request, text, messages.WARNING)
         return redirect(f"{self.view_url('change', product)}#invites")
+
+    def leaked_secret_view(self, request: HttpRequest) -> HttpResponseBase:
+        return leaked.leaked_view(request, self)
 
     def delete_all_view(self, request: HttpRequest, product: Product) -> HttpResponseBase:
         typed_name = request.POST.get("name", "").strip()

@@ -21,6 +21,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from engagement.admin.lookups import BoundedLookups
 from engagement.admin.time_format import format_ago
+from engagement.admin.trailing import TrailingAdmin
 from engagement.models import Product, ProductMember
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class RelativeTime:
         return format_ago(at, timezone.now()) if at else "–"
 
 
-class ProductScopedAdmin(BoundedLookups):
+class ProductScopedAdmin(TrailingAdmin, BoundedLookups):
     """An admin of rows that belong to a product, open to the product's members only.
 
     Lists, pages, history, autocompletes, and actions all start from ``get_queryset``, so a row that

@@ -38,6 +38,7 @@ from engagement.admin.time_format import format_ago
 from engagement.metric_names import Scope
 from engagement.models import Account, User, Workspace
 from engagement.recording.suppression import SubjectScope
+from engagement.trail import entries
 
 # With the value 1, the page of a large account has its history from the start.
 HISTORY_PARAM = "history"
@@ -106,6 +107,14 @@ class SubjectAdmin(ForgettableAdmin):
             page = find_list(request, self.list_scope, timezone.now(), opens_views=False)
         except GoTo as target:
             return self._go_to(request, target, "changelist" if target.message else "export")
+        entries.record(
+            entries.actor_of(request),
+            entries.Action.EXPORTED,
+            "export",
+            product_id=page.workspace.product_id if page.workspace else None,
+            name=str(page.workspace or ""),
+            note=f"The list of {self.list_scope}s as CSV.",
+        )
         return export_list(page)
 
     def line_view(self, request: HttpRequest, subject: Any) -> HttpResponse:

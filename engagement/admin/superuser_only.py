@@ -3,7 +3,7 @@
 from copy import copy
 from typing import Any, ClassVar
 
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.auth.admin import UserAdmin
@@ -13,8 +13,9 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model
 from django.forms import Media
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import URLPattern, path, reverse
 from django.utils import timezone
 from django_celery_beat.models import (
     ClockedSchedule,
@@ -24,10 +25,12 @@ from django_celery_beat.models import (
     SolarSchedule,
 )
 
-from engagement.admin import invites
+from engagement.admin import invites, sign_in
 from engagement.admin.lookups import BoundedLookups
 from engagement.admin.scoping import RelativeTime, SuperusersOnly, without_slug_scripts
+from engagement.admin.trailing import TrailingAdmin
 from engagement.logins import invites as logins
+from engagement.logins import second_factors, security_log, sessions
 
 # Memberships decide who may do what, so groups and permissions would only mislead. The page of
 # background jobs shows the schedule: one wrong click in Celery Beat's lists would stop recording
@@ -56,10 +59,11 @@ class LoginChangeList(ChangeList):
         self.opts = self.model_admin.opts
 
 
-class LoginAdmin(SuperusersOnly, BoundedLookups, UserAdmin):  # type: ignore[type-arg]
+class LoginAdmin(SuperusersOnly, TrailingAdmin, BoundedLookups, UserAdmin):  # type: ignore[type-arg]
     """People who log in to the admin. "Users" are the customers' users."""
 
     actions = None
+    change_form_template = "admin/engagement/login.html"
     list_display = (
         *("username", "email", "first_name", "last_name", "is_superuser"),
         RelativeTime(AdminUser._meta.get_field("last_login")),
@@ -121,6 +125,50 @@ class LoginAdmin(SuperusersOnly, BoundedLookups, UserAdmin):  # type: ignore[typ
             self.log_change(request, login, "Made a link to choose a new password.")
             shared = invites.share(request, invite, token)
         return self._invite_page(request, f"New password for {login}", login=login, **shared)
+
+    def get_urls(self) -> list[URLPattern]:
+        reset = path(
+            "<id>/second-factors/",
+            self.admin_site.admin_view(self.reset_factors_view),
+            name="auth_user_reset_factors",
+        )
+        return [reset, *super().get_urls()]
+
+    def reset_factors_view(self, request: HttpRequest, id: str) -> HttpResponse:
+        """Delete the second factors of somebody who has lost them, and end their sessions."""
+        login = self.get_object(request, unquote(id))
+        if not self.has_change_permission(request, login):
+            raise PermissionDenied
+        if login is None:
+            raise Http404
+        if not sessions.is_fresh(request, timezone.now()):
+            return redirect(sign_in.sign_in_again_url(request))
+        back = reverse("admin:auth_user_change", args=[login.pk])
+        if request.method == "POST":
+            event, text = "sessions_ended", "Ended the sessions."
+            if "sessions" not in request.POST:
+                second_factors.reset(login)
+                event, text = (
+                    "second_factors_reset",
+                    "Reset the second factors and ended the sessions.",
+                )
+            sessions.end_all(login, keep=request.session.session_key)
+            security_log.log_factor_changed(
+                request, event, login.get_username(), by=str(request.user)
+            )
+            self.log_change(request, login, text)
+            messages.success(request, f"{login}: {text[0].lower()}{text[1:]}")
+            return redirect(back)
+        frame = {
+            **self.admin_site.each_context(request),
+            "title": f"Reset the second factors of {login}",
+            "opts": self.opts,
+            "media": PAGE_MEDIA,
+            "back": back,
+            "login": login,
+            "factors": second_factors.factors(login),
+        }
+        return TemplateResponse(request, "admin/engagement/reset_factors.html", frame)
 
     def _invite_page(self, request: HttpRequest, title: str, **context: Any) -> HttpResponse:
         frame = {

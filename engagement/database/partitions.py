@@ -1,13 +1,13 @@
 """Creates the monthly partitions of the event table ahead, and drops them by age."""
 
 import re
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import LiteralString
 
 from django.db import connection, transaction
 from psycopg import sql as compose
 
-from engagement.database import sql
+from engagement.database import distribution, sql
 
 MONTHS_AHEAD = 2
 # Some 100,000 events.
@@ -49,6 +49,9 @@ _DELETE_OLD_DEFAULTS: LiteralString = """
     WHERE ctid >= format('(%%s,0)', %(start)s::bigint)::tid
       AND ctid < format('(%%s,0)', %(end)s::bigint)::tid AND occurred_at < %(oldest)s
 """
+_DELETE_OLD_DEFAULTS_ON_NODES: LiteralString = """
+    DELETE FROM engagement_event_default WHERE occurred_at < %(oldest)s
+"""
 
 
 def _delete_old_defaults(oldest: date) -> None:
@@ -56,6 +59,11 @@ def _delete_old_defaults(oldest: date) -> None:
 
     After an import of years there may be many, and no statement should take long.
     """
+    if distribution.is_distributed():
+        # The nodes delete side by side, each in its own tables.
+        first = datetime.combine(oldest, time(), UTC)
+        sql.execute(_DELETE_OLD_DEFAULTS_ON_NODES, {"oldest": first})
+        return
     ((blocks,),) = sql.fetch(_BLOCKS)
     for start in range(0, blocks, BLOCKS_PER_STATEMENT):
         end = start + BLOCKS_PER_STATEMENT

@@ -6,24 +6,32 @@ Write arrays as ``%(name)b``: PostgreSQL's binary format takes a fifth of the ti
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import Any, LiteralString
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from django.db import OperationalError, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from engagement.database import routing
+from engagement.database import distribution, routing
 
 Row = tuple[Any, ...]
+Item = TypeVar("Item")
 
-# The product and the score set of a statement, hidden from the planner. For a value that its
-# statistics do not know yet, the planner expects a single row, uses any index that begins with it,
-# and reads all of a new product for each subject.
-PRODUCT: LiteralString = "(SELECT %(product)s::bigint)"
+# The product and the score set of a statement, hidden from the planner of one server. For a value
+# that its statistics do not know yet, the planner expects a single row, uses any index that begins
+# with it, and reads all of a new product for each subject. On a cluster, the product is a plain
+# value (``engagement.database.distribution``).
+PRODUCT: LiteralString = "COALESCE(%(node)s::bigint, (SELECT %(product)s::bigint))"
 SCORE_SET: LiteralString = "(SELECT %(score_set)s::bigint)"
+
+
+def on_node(table: LiteralString) -> LiteralString:
+    """A condition that names the product of the table's rows on a cluster, so that one node runs
+    the statement. On one server it is none: the planner leaves it out."""
+    return f"(%(node)s::bigint IS NULL OR {table}.product_id = %(node)s::bigint)"
 
 
 def fetch(
@@ -34,7 +42,38 @@ def fetch(
     *prepare* works as in ``execute``.
     """
     with routing.current_connection().wrap_database_errors, _cursor() as cursor:
-        return cursor.execute(statement, parameters, prepare=prepare or None).fetchall()
+        bound = _bind(statement, parameters)
+        return cursor.execute(statement, bound, prepare=prepare or None).fetchall()
+
+
+@contextmanager
+def pipeline() -> Iterator[None]:
+    """Let Python continue while the server runs the block's statements, inside a transaction.
+
+    One that returns rows waits for those before it. The number of rows that ``execute`` returns is
+    unknown, and COPY does not work. Raises Django's database errors, at the latest at the end.
+    """
+    with routing.current_connection().wrap_database_errors, _cursor().connection.pipeline():
+        yield
+
+
+def fetch_in_parts(
+    statement: LiteralString,
+    items: Sequence[Item],
+    parameters: Callable[[Sequence[Item]], dict[str, Any]],
+    part_size: int,
+) -> list[Row]:
+    """The rows that the statement returns for the items, given the *parameters* for a part of them.
+
+    The server works on one part while Python prepares the next one. Raises Django's database
+    errors.
+    """
+    if len(items) <= part_size:
+        return fetch(statement, parameters(items))
+    parts = [items[start : start + part_size] for start in range(0, len(items), part_size)]
+    with pipeline():
+        cursors = [_cursor().execute(statement, parameters(part)) for part in parts]
+        return [row for cursor in cursors for row in cursor.fetchall()]
 
 
 def execute(
@@ -46,7 +85,8 @@ def execute(
     of times a second on a connection of its own.
     """
     with routing.current_connection().wrap_database_errors, _cursor() as cursor:
-        return cursor.execute(statement, parameters, prepare=prepare or None).rowcount
+        bound = _bind(statement, parameters)
+        return cursor.execute(statement, bound, prepare=prepare or None).rowcount
 
 
 def stream(
@@ -64,6 +104,8 @@ def stream(
         raw: psycopg.Connection[Row] = connection.connection
         with psycopg.ServerCursor(raw, f"stream_{next(_streams)}") as cursor:
             cursor.itersize = at_once
+            if not isinstance(parameters, Sequence):
+                parameters = _bind(statement, parameters)
             yield from cursor.execute(statement, parameters, binary=True)
 
 
@@ -86,6 +128,14 @@ def arrays(rows: Iterable[Sequence[Any]], *names: str) -> dict[str, list[Any]]:
     """The columns of *rows* as arrays, by name: parameters for a statement with ``unnest``."""
     columns = list(zip(*rows, strict=True)) or [()] * len(names)
     return {name: list(column) for name, column in zip(names, columns, strict=True)}
+
+
+def _bind(statement: str, parameters: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The parameters, with the node for a statement that names one."""
+    if "%(node)s" not in statement:
+        return parameters
+    parameters = parameters or {}
+    return {**parameters, "node": distribution.node(parameters.get("product"))}
 
 
 def _cursor() -> psycopg.Cursor[Row]:

@@ -85,6 +85,18 @@ def log_invite_used(request: HttpRequest, login: str) -> None:
     _write(logging.INFO, "invite_used", "Used an invite", request, login=login)
 
 
+def log_single_sign_on_refused(request: HttpRequest, reason: str) -> None:
+    """Log that somebody could not sign in with an identity provider or a proxy."""
+    text, details = "Refused single sign-on", {"reason": reason}
+    _write(logging.WARNING, "single_sign_on_refused", text, request, **details)
+
+
+def log_factor_changed(request: HttpRequest, event: str, login: str, **details: Any) -> None:
+    """Log a change of how a login signs in, such as ``factor_added``."""
+    text = event.replace("_", " ").capitalize()
+    _write(logging.INFO, event, text, request, login=login, **details)
+
+
 def log_token_rejected(
     request: HttpRequest, reason: str, subject: str, token_id: Callable[[], int | None]
 ) -> None:

@@ -57,9 +57,9 @@ class SignInAttempt:
         """The limits that the attempt counts towards, by subject."""
         name, network = self.name.strip().lower(), _network(self.address)
         return {
-            _digest("name and address", name, network): BY_NAME_AND_ADDRESS,
-            _digest("name", name): BY_NAME,
-            _digest("address", network): BY_ADDRESS,
+            digest_subject("name and address", name, network): BY_NAME_AND_ADDRESS,
+            digest_subject("name", name): BY_NAME,
+            digest_subject("address", network): BY_ADDRESS,
         }
 
 
@@ -68,7 +68,7 @@ class LinkAttempt(SignInAttempt):
     """An attempt to use an invite link from an address. It slows down only that address."""
 
     def limits(self) -> dict[str, ThrottleLimit]:
-        return {_digest("address", _network(self.address)): BY_ADDRESS}
+        return {digest_subject("address", _network(self.address)): BY_ADDRESS}
 
 
 def register_attempt(attempt: SignInAttempt, now: datetime) -> timedelta:
@@ -155,7 +155,7 @@ def _count_failure(row: LoginAttempts, now: datetime) -> None:
     row.save(update_fields=["failures", "failed_at", "keep_until"])
 
 
-def _digest(*parts: str) -> str:
+def digest_subject(*parts: str) -> str:
     return salted_hmac("engagement.logins", "\0".join(parts), algorithm="sha256").hexdigest()
 
 

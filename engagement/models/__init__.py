@@ -7,7 +7,15 @@ from engagement.models.credentials import Credential
 from engagement.models.daily_jobs import DailyJob
 from engagement.models.forgotten import ForgottenSubject
 from engagement.models.invites import Invite
-from engagement.models.logins import LoginAttempts, LoginPreferences
+from engagement.models.logins import (
+    ExternalIdentity,
+    LoginAttempts,
+    LoginPreferences,
+    LoginSession,
+    RecoveryCode,
+    RoleGrant,
+    SecondFactor,
+)
 from engagement.models.operation_counters import OperationCounter
 from engagement.models.orders import OrderChunk, StoredOrder
 from engagement.models.products import EventWeight, Product, ProductMember, Workspace
@@ -31,6 +39,7 @@ from engagement.models.subjects import (
     ReattributionRequest,
     User,
 )
+from engagement.models.trail import TrailEntry
 
 __all__ = [
     "Account",
@@ -45,26 +54,32 @@ __all__ = [
     "Event",
     "EventName",
     "EventWeight",
+    "ExternalIdentity",
     "ForgottenSubject",
     "Invite",
     "JoinRequest",
     "LoginAttempts",
     "LoginPreferences",
+    "LoginSession",
     "Membership",
     "OperationCounter",
     "OrderChunk",
     "Product",
     "ProductMember",
     "ReattributionRequest",
+    "RecoveryCode",
     "RescoreRequest",
+    "RoleGrant",
     "SavedView",
     "ScoreSet",
     "ScoredEvent",
     "SearchBacklog",
     "SearchEntry",
+    "SecondFactor",
     "Segment",
     "StoredOrder",
     "SubjectChange",
+    "TrailEntry",
     "User",
     "UserEngagement",
     "Workspace",

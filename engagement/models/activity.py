@@ -3,6 +3,8 @@
 from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
 
+from engagement.core.product_keys import ProductForeignKey
+
 EVENT_NAME_LENGTH = 256
 NO_ACCOUNT = 0
 NO_USER = 0
@@ -46,17 +48,17 @@ class Event(models.Model):
     product = models.ForeignKey(
         "engagement.Product", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
     )
-    user = models.ForeignKey(
+    user = ProductForeignKey(
         "engagement.User", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
     )
-    account = models.ForeignKey(
+    account = ProductForeignKey(
         "engagement.Account",
         null=True,
         on_delete=models.DO_NOTHING,
         db_constraint=False,
         db_index=False,
     )
-    event_name = models.ForeignKey(
+    event_name = ProductForeignKey(
         EventName, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
     )
     occurred_at = models.DateTimeField()
@@ -89,11 +91,11 @@ class DailyCount(models.Model):
     product = models.ForeignKey(
         "engagement.Product", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
     )
-    user = models.ForeignKey(
+    user = ProductForeignKey(
         "engagement.User", on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
     )
     account_id = models.BigIntegerField(default=NO_ACCOUNT)
-    event_name = models.ForeignKey(
+    event_name = ProductForeignKey(
         EventName, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
     )
     day = models.DateField()

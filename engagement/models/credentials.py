@@ -1,8 +1,11 @@
 """The base model of ingestion keys and read tokens."""
 
-from typing import ClassVar, Self
+from datetime import datetime
+from typing import Any, ClassVar, Self
 
+from django.conf import settings
 from django.db import models
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from engagement.core import credentials
@@ -18,9 +21,31 @@ class Credential(models.Model):
     """
 
     PREFIX: ClassVar[str]
+    # The fields that say what it may be used for.
+    RIGHTS: ClassVar[tuple[str, ...]] = ()
 
     product = models.ForeignKey(Product, on_delete=models.CASCADE, related_name="%(class)ss")
     name = models.CharField(max_length=100)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Who answers for it.",
+    )
+    purpose = models.CharField(
+        max_length=200,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What uses it, for example: nightly export to the warehouse.",
+    )
+    expires_at = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Empty: it never expires. A notice reminds you 30 and 7 days before.",
+    )
     secret = EncryptedTextField(editable=False)
     digest = models.BinaryField(max_length=32, unique=True, editable=False)
     hint = models.CharField(max_length=credentials.HINT_LENGTH, editable=False)
@@ -36,7 +61,15 @@ class Credential(models.Model):
         return f"{self.name} ({self.hint}…)"
 
     @classmethod
-    def create(cls, product: Product, name: str) -> Self:
+    def live(cls, now: datetime) -> Q:
+        """Those that work: neither revoked nor expired."""
+        return Q(revoked_at=None) & (Q(expires_at=None) | Q(expires_at__gt=now))
+
+    def has_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    @classmethod
+    def create(cls, product: Product, name: str, **fields: Any) -> Self:
         """A new credential of the product; its ``secret`` is random."""
         secret = credentials.generate(cls.PREFIX)
         return cls._default_manager.create(
@@ -45,4 +78,12 @@ class Credential(models.Model):
             secret=secret,
             digest=credentials.digest(secret),
             hint=credentials.hint(secret, cls.PREFIX),
+            **fields,
         )
+
+    def create_replacement(self, now: datetime) -> Self:
+        """A new credential for the same use, which lives as long as this one was to live."""
+        copied = {name: getattr(self, name) for name in ("owner", "purpose", *self.RIGHTS)}
+        if self.expires_at is not None:
+            copied["expires_at"] = now + (self.expires_at - self.created_at)
+        return type(self).create(self.product, self.name, **copied)

@@ -5,6 +5,8 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from engagement.core.product_keys import ProductForeignKey
+
 # The version of the metrics in a set. A release rebuilds the sets of earlier versions when it first
 # works on their product. 1: an account's users include those without an event. 2: accounts have the
 # numbers that insights compare.
@@ -210,7 +212,7 @@ class UserEngagement(Engagement):
     """A user's engagement metrics. Users outside the set's audience have no row."""
 
     pk = models.CompositePrimaryKey("product_id", "score_set_id", "user_id")
-    user = models.ForeignKey(
+    user = ProductForeignKey(
         "engagement.User",
         on_delete=models.CASCADE,
         db_constraint=False,
@@ -244,7 +246,7 @@ class AccountEngagement(Engagement):
     """
 
     pk = models.CompositePrimaryKey("product_id", "score_set_id", "account_id")
-    account = models.ForeignKey(
+    account = ProductForeignKey(
         "engagement.Account",
         on_delete=models.CASCADE,
         db_constraint=False,

@@ -6,6 +6,8 @@ from django.db.models import F
 from django.db.models.fields.json import KeyTextTransform
 from django.db.models.functions import Coalesce, Left, Lower
 
+from engagement.core.product_keys import ProductForeignKey
+
 EXTERNAL_ID_LENGTH = 512
 # A longer text does not fit into an index entry, and no email address or domain is longer.
 INDEXED_TEXT_LENGTH = 320
@@ -91,11 +93,11 @@ class User(Subject):
 
     # The unique constraint's index serves; a second one would tempt the planner.
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
-    account = models.ForeignKey(
+    account = ProductForeignKey(
         Account, null=True, on_delete=models.SET_NULL, db_constraint=False, related_name="users"
     )
     account_since = models.DateTimeField(null=True)
-    joined_to = models.ForeignKey(
+    joined_to = ProductForeignKey(
         "self", null=True, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
     )
 
@@ -128,8 +130,8 @@ class Membership(models.Model):
 
     pk = models.CompositePrimaryKey("product_id", "user_id", "occurred_at", "account_id")
     product = models.ForeignKey("engagement.Product", on_delete=models.CASCADE, db_index=False)
-    user = models.ForeignKey(User, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
-    account = models.ForeignKey(
+    user = ProductForeignKey(User, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    account = ProductForeignKey(
         Account, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False
     )
     occurred_at = models.DateTimeField()
@@ -150,7 +152,7 @@ class Alias(models.Model):
     product = models.ForeignKey(
         "engagement.Product", on_delete=models.CASCADE, db_constraint=False, db_index=False
     )
-    user = models.ForeignKey(User, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
+    user = ProductForeignKey(User, on_delete=models.DO_NOTHING, db_constraint=False, db_index=False)
     previous_id = models.CharField(max_length=EXTERNAL_ID_LENGTH)
     new_id = models.CharField(max_length=EXTERNAL_ID_LENGTH)
     occurred_at = models.DateTimeField()

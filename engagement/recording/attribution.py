@@ -146,7 +146,7 @@ def _store(memberships: dict[int, list[MembershipRecord]], users: dict[int, User
 # The times before, at, and after each new membership that have memberships, with the one that
 # counts at each. Each lookup is one descent of the key, so outdated statistics do not mislead the
 # planner.
-_READ_NEIGHBORS: LiteralString = """
+_READ_NEIGHBORS: LiteralString = f"""
     WITH near AS MATERIALIZED (
         SELECT DISTINCT k.product_id, k.user_id, moment.at
         FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(at)b::timestamptz[])
@@ -155,9 +155,11 @@ _READ_NEIGHBORS: LiteralString = """
             (k.at),
             ((SELECT b.occurred_at FROM engagement_membership b
               WHERE b.product_id = k.product_id AND b.user_id = k.user_id AND b.occurred_at < k.at
+                AND {sql.on_node("b")}
               ORDER BY b.occurred_at DESC LIMIT 1)),
             ((SELECT a.occurred_at FROM engagement_membership a
               WHERE a.product_id = k.product_id AND a.user_id = k.user_id AND a.occurred_at > k.at
+                AND {sql.on_node("a")}
               ORDER BY a.occurred_at LIMIT 1))) AS moment(at)
         WHERE moment.at IS NOT NULL)
     SELECT n.user_id, m.occurred_at, m.arrival, m.account_id
@@ -165,6 +167,7 @@ _READ_NEIGHBORS: LiteralString = """
     CROSS JOIN LATERAL (
         SELECT * FROM engagement_membership m
         WHERE m.product_id = n.product_id AND m.user_id = n.user_id AND m.occurred_at = n.at
+          AND {sql.on_node("m")}
         ORDER BY m.arrival DESC LIMIT 1) m
 """
 
@@ -184,11 +187,11 @@ def _neighbors(
 # --- The current account --------------------------------------------------------------------
 
 # The first membership after the latest time, up to a bound, at which another account counts.
-_FIND_SINCE: LiteralString = """
+_FIND_SINCE: LiteralString = f"""
     SELECT k.user_id, (
         SELECT n.occurred_at FROM engagement_membership n
         WHERE n.product_id = k.product_id AND n.user_id = k.user_id
-          AND n.occurred_at > other.occurred_at
+          AND n.occurred_at > other.occurred_at AND {sql.on_node("n")}
         ORDER BY n.occurred_at LIMIT 1)
     FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(accounts)b::bigint[],
                 %(bounds)b::timestamptz[])
@@ -200,7 +203,8 @@ _FIND_SINCE: LiteralString = """
           AND m.arrival = (
               SELECT max(l.arrival) FROM engagement_membership l
               WHERE l.product_id = m.product_id AND l.user_id = m.user_id
-                AND l.occurred_at = m.occurred_at)
+                AND l.occurred_at = m.occurred_at AND {sql.on_node("l")})
+          AND {sql.on_node("m")}
         ORDER BY m.occurred_at DESC LIMIT 1) other ON true
 """
 
@@ -264,10 +268,11 @@ def _find_since(
 
 # --- All memberships of a user --------------------------------------------------------------
 
-_ACCOUNTS_OF: LiteralString = """
+_ACCOUNTS_OF: LiteralString = f"""
     SELECT DISTINCT m.product_id, m.account_id
     FROM unnest(%(products)b::bigint[], %(users)b::bigint[]) AS k(product_id, user_id)
     JOIN engagement_membership m USING (product_id, user_id)
+    WHERE {sql.on_node("m")}
 """
 
 

@@ -45,12 +45,15 @@ _SUBTRACT: LiteralString = f"""
     RETURNING d.product_id, d.user_id, d.day, d.event_name_id, d.account_id,
               d.count, d.last_at, d.ctid::text
 """
-_DELETE: LiteralString = """
-    DELETE FROM engagement_dailycount
+_DELETE: LiteralString = f"""
+    DELETE FROM engagement_dailycount d
     WHERE ctid = ANY(%(places)b::text[]::tid[]) AND product_id = ANY(%(products)b::bigint[])
+      AND {sql.on_node("d")}
 """
 # Reads each day once, however many of its counts are updated.
-_SET_LAST_AT: LiteralString = """
+_SET_LAST_AT: LiteralString = f"""
+    INSERT INTO engagement_dailycount AS d
+        (product_id, user_id, day, event_name_id, account_id, count, last_at)
     WITH wanted AS MATERIALIZED (
         SELECT * FROM unnest(
             %(products)b::bigint[], %(users)b::bigint[], %(days)b::date[], %(names)b::bigint[],
@@ -66,10 +69,9 @@ _SET_LAST_AT: LiteralString = """
             WHERE e.product_id = w.product_id AND e.user_id = w.user_id
               AND e.occurred_at >= w.day::timestamp AT TIME ZONE 'UTC'
               AND e.occurred_at < (w.day + 1)::timestamp AT TIME ZONE 'UTC'
+              AND {sql.on_node("e")}
             OFFSET 0) e
         GROUP BY 1, 2, 3, 4, 5)
-    INSERT INTO engagement_dailycount AS d
-        (product_id, user_id, day, event_name_id, account_id, count, last_at)
     SELECT product_id, user_id, day, event_name_id, account_id, 0, last_at
     FROM latest
     WHERE (product_id, user_id, day, event_name_id, account_id) IN (SELECT * FROM wanted)

@@ -5,6 +5,7 @@ times, and the rows of the others. These are kept, empty, to lead from their ids
 (``joined_to``), so a message that names an old id costs one more lookup and any other costs none.
 """
 
+import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
@@ -92,17 +93,19 @@ def join_users(messages: Sequence[AliasMessage]) -> JoinResult:
 
 # --- Locking --------------------------------------------------------------------------------
 
-_LOCK_IDS: LiteralString = """
+_LOCK_IDS: LiteralString = f"""
     SELECT u.product_id, u.external_id, COALESCE(u.joined_to_id, u.id)
     FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, external_id)
     JOIN engagement_user u USING (product_id, external_id)
+    WHERE {sql.on_node("u")}
     ORDER BY u.id
     FOR UPDATE OF u
 """
-_READ_ALIASES: LiteralString = """
+_READ_ALIASES: LiteralString = f"""
     SELECT a.user_id, a.previous_id, a.new_id, a.occurred_at, a.arrival
     FROM unnest(%(products)b::bigint[], %(users)b::bigint[]) AS k(product_id, user_id)
     JOIN engagement_alias a USING (product_id, user_id)
+    WHERE {sql.on_node("a")}
 """
 
 
@@ -177,15 +180,15 @@ def _join(persons: Sequence[Person], messages: list[AliasMessage]) -> Join:
 
 # --- Traits, times, and identity ------------------------------------------------------------
 
-_READ_TRAITS: LiteralString = """
-    SELECT id, traits::text, trait_stamps::text FROM engagement_user
-    WHERE id = ANY(%(ids)b::bigint[]) AND trait_stamps <> '{}'
+_READ_TRAITS: LiteralString = f"""
+    SELECT id, traits::text, trait_stamps::text FROM engagement_user u
+    WHERE id = ANY(%(ids)b::bigint[]) AND trait_stamps <> '{{}}' AND {sql.on_node("u")}
 """
-_EMPTY: LiteralString = """
-    UPDATE engagement_user
-    SET is_identified = false, traits = '{}', trait_stamps = '{}', created_at = NULL,
+_EMPTY: LiteralString = f"""
+    UPDATE engagement_user u
+    SET is_identified = false, traits = '{{}}', trait_stamps = '{{}}', created_at = NULL,
         account_id = NULL, account_since = NULL
-    WHERE id = ANY(%(ids)b::bigint[])
+    WHERE id = ANY(%(ids)b::bigint[]) AND {sql.on_node("u")}
 """
 
 
@@ -258,18 +261,18 @@ def _rescore_items(
 
 # --- Aliases and ids ------------------------------------------------------------------------
 
-_MOVE_ALIASES: LiteralString = """
+_MOVE_ALIASES: LiteralString = f"""
     UPDATE engagement_alias a SET user_id = k.kept_id
     FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(kept)b::bigint[])
          AS k(product_id, user_id, kept_id)
-    WHERE a.product_id = k.product_id AND a.user_id = k.user_id
+    WHERE a.product_id = k.product_id AND a.user_id = k.user_id AND {sql.on_node("a")}
 """
-_RAISE_STAMPS: LiteralString = """
+_RAISE_STAMPS: LiteralString = f"""
     UPDATE engagement_alias a SET occurred_at = k.occurred_at, arrival = k.arrival
     FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(previous)b::text[], %(new)b::text[],
                 %(at)b::timestamptz[], %(arrivals)b::bigint[])
          AS k(product_id, user_id, previous_id, new_id, occurred_at, arrival)
-    WHERE a.product_id = k.product_id AND a.user_id = k.user_id
+    WHERE a.product_id = k.product_id AND a.user_id = k.user_id AND {sql.on_node("a")}
       AND a.previous_id = k.previous_id AND a.new_id = k.new_id
 """
 _INSERT_ALIASES: LiteralString = """
@@ -313,11 +316,11 @@ def _stored(message: AliasMessage) -> StoredAlias:
     return StoredAlias(*message.pair, (message.at, message.arrival))
 
 
-_LINK: LiteralString = """
+_LINK: LiteralString = f"""
     UPDATE engagement_user u SET joined_to_id = k.kept_id
     FROM unnest(%(products)b::bigint[], %(keys)b::text[], %(kept)b::bigint[])
          AS k(product_id, external_id, kept_id)
-    WHERE u.product_id = k.product_id AND u.external_id = k.external_id
+    WHERE u.product_id = k.product_id AND u.external_id = k.external_id AND {sql.on_node("u")}
 """
 
 
@@ -331,16 +334,16 @@ def _link_ids(joins: Sequence[Join]) -> None:
 
 
 # An id is unique, so two rows exchange theirs in three steps.
-_TAKE_ID: LiteralString = """
-    UPDATE engagement_user u SET external_id = 'joined ' || gen_random_uuid()
+_TAKE_ID: LiteralString = f"""
+    UPDATE engagement_user u SET external_id = 'joined ' || %(unique)s::text || ' ' || u.id
     FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, external_id)
-    WHERE u.product_id = k.product_id AND u.external_id = k.external_id
+    WHERE u.product_id = k.product_id AND u.external_id = k.external_id AND {sql.on_node("u")}
     RETURNING u.product_id, k.external_id, u.id
 """
-_GIVE_IDS: LiteralString = """
+_GIVE_IDS: LiteralString = f"""
     UPDATE engagement_user u SET external_id = k.external_id
     FROM unnest(%(ids)b::bigint[], %(keys)b::text[]) AS k(id, external_id)
-    WHERE u.id = k.id
+    WHERE u.id = k.id AND {sql.on_node("u")}
 """
 
 
@@ -349,7 +352,8 @@ def _rename(joins: Sequence[Join]) -> None:
     renamed = {current: join.kept for join in joins if (current := join.current) != join.kept.key}
     if not renamed:
         return
-    rows = sql.fetch(_TAKE_ID, sql.arrays(sorted(renamed), "products", "keys"))
+    keys = sql.arrays(sorted(renamed), "products", "keys")
+    rows = sql.fetch(_TAKE_ID, {**keys, "unique": str(uuid.uuid4())})
     for side in (
         [(renamed[product, id].user.id, id) for product, id, _ in rows],
         [(row_id, renamed[product, id].key[1]) for product, id, row_id in rows],

@@ -15,7 +15,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
 
-from engagement.database import locks, retries, sql
+from engagement.database import distribution, locks, retries, sql
 from engagement.recording import attribution, daily_counts, reattribution
 from engagement.recording.attribution import MembershipRecord
 from engagement.recording.daily_counts import CountKey
@@ -70,16 +70,19 @@ def _move_requests(users: Iterable[JoinedUser]) -> None:
         sql.execute(_MOVE_REATTRIBUTION, {"product": product_id, "user": user_id, "kept": kept_id})
 
 
-_COUNT: LiteralString = """
+_COUNT: LiteralString = f"""
     SELECT (SELECT count(*) FROM (
                 SELECT FROM engagement_dailycount r
-                WHERE r.product_id = k.product_id AND r.user_id = k.user_id LIMIT %(limit)s) few)
+                WHERE r.product_id = k.product_id AND r.user_id = k.user_id
+                  AND {sql.on_node("r")} LIMIT %(limit)s) few)
          + (SELECT count(*) FROM (
                 SELECT FROM engagement_event r
-                WHERE r.product_id = k.product_id AND r.user_id = k.user_id LIMIT %(limit)s) few)
+                WHERE r.product_id = k.product_id AND r.user_id = k.user_id
+                  AND {sql.on_node("r")} LIMIT %(limit)s) few)
          + (SELECT count(*) FROM (
                 SELECT FROM engagement_membership r
-                WHERE r.product_id = k.product_id AND r.user_id = k.user_id LIMIT %(limit)s) few)
+                WHERE r.product_id = k.product_id AND r.user_id = k.user_id
+                  AND {sql.on_node("r")} LIMIT %(limit)s) few)
     FROM unnest(%(products)b::bigint[], %(users)b::bigint[])
          WITH ORDINALITY AS k(product_id, user_id, place)
     ORDER BY k.place
@@ -123,13 +126,14 @@ _NEXT: LiteralString = """
 _ANY_OF: LiteralString = """
     SELECT r.user_id
     FROM engagement_joinrequest r
-    JOIN engagement_user u ON u.id = r.user_id
+    JOIN engagement_user u ON u.id = r.user_id AND u.product_id = r.product_id
     WHERE r.product_id = %(product)s
       AND (u.id = ANY(%(users)b::bigint[]) OR u.joined_to_id = ANY(%(users)b::bigint[]))
     LIMIT 1
 """
-_JOINED_TO: LiteralString = """
-    SELECT joined_to_id FROM engagement_user WHERE id = %(user)s AND joined_to_id IS NOT NULL
+_JOINED_TO: LiteralString = f"""
+    SELECT joined_to_id FROM engagement_user u
+    WHERE id = %(user)s AND joined_to_id IS NOT NULL AND {sql.on_node("u")}
 """
 
 
@@ -151,7 +155,8 @@ def _step() -> bool:
         rows = sql.fetch(_NEXT)
         for product_id, user_id in rows:
             if locks.share_lock_products([product_id]):
-                _process(product_id, user_id)
+                with distribution.on_node_of(product_id):
+                    _process(product_id, user_id)
     return bool(rows)
 
 
@@ -275,9 +280,9 @@ def _take_memberships(user: JoinedUser, limit: int) -> list[MembershipRecord]:
     return list(map(MembershipRecord._make, rows))
 
 
-_SET_ACCOUNT: LiteralString = """
-    UPDATE engagement_user SET account_id = %(account)s, account_since = %(since)s
-    WHERE id = %(user)s
+_SET_ACCOUNT: LiteralString = f"""
+    UPDATE engagement_user u SET account_id = %(account)s, account_since = %(since)s
+    WHERE id = %(user)s AND {sql.on_node("u")}
 """
 
 

@@ -13,7 +13,7 @@ from typing import Any, LiteralString, NamedTuple
 
 from django.db import transaction
 
-from engagement.database import locks, retries, sql
+from engagement.database import distribution, locks, retries, sql
 from engagement.models.activity import NO_ACCOUNT
 from engagement.recording import daily_counts
 from engagement.recording.resolve import lock_users_for_update
@@ -73,11 +73,11 @@ def reattribute_spans(spans: Sequence[Span], membership_count: int) -> set[Chang
     return _move(_examine(at_once, None))
 
 
-_INCOMPLETE: LiteralString = """
+_INCOMPLETE: LiteralString = f"""
     SELECT DISTINCT u.joined_to_id
     FROM engagement_joinrequest r
-    JOIN engagement_user u ON u.id = r.user_id
-    WHERE u.joined_to_id = ANY(%(users)b::bigint[])
+    JOIN engagement_user u ON u.id = r.user_id AND u.product_id = r.product_id
+    WHERE u.joined_to_id = ANY(%(users)b::bigint[]) AND {sql.on_node("r")}
 """
 
 
@@ -87,12 +87,12 @@ def _incomplete_users(user_ids: Collection[int]) -> set[int]:
     return {id for (id,) in sql.fetch(_INCOMPLETE, {"users": list(user_ids)})}
 
 
-_COUNT: LiteralString = """
+_COUNT: LiteralString = f"""
     SELECT (SELECT count(*) FROM (
         SELECT FROM engagement_event e
         WHERE e.product_id = k.product_id AND e.user_id = k.user_id
           AND e.occurred_at >= COALESCE(k.start_at, '-infinity')
-          AND e.occurred_at < COALESCE(k.end_at, 'infinity')
+          AND e.occurred_at < COALESCE(k.end_at, 'infinity') AND {sql.on_node("e")}
         LIMIT %(limit)s) few)
     FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(starts)b::timestamptz[],
                 %(ends)b::timestamptz[], %(arrivals)b::bigint[])
@@ -156,8 +156,9 @@ _NEXT: LiteralString = """
     FROM engagement_reattributionrequest r
     JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
     WHERE NOT EXISTS (
-        SELECT FROM engagement_joinrequest j JOIN engagement_user u ON u.id = j.user_id
-        WHERE u.joined_to_id = r.user_id)
+        SELECT 1 FROM engagement_joinrequest j
+        JOIN engagement_user u ON u.id = j.user_id AND u.product_id = j.product_id
+        WHERE j.product_id = r.product_id AND u.joined_to_id = r.user_id)
     ORDER BY r.id
     LIMIT 1
 """
@@ -186,8 +187,9 @@ def _step() -> bool:
         rows = sql.fetch(_NEXT)
         for product_id, user_id in rows:
             if locks.share_lock_products([product_id]):
-                lock_users_for_update([user_id])
-                _process_first(product_id, user_id)
+                with distribution.on_node_of(product_id):
+                    lock_users_for_update([user_id])
+                    _process_first(product_id, user_id)
     return bool(rows)
 
 
@@ -264,16 +266,18 @@ def _span_arrays(spans: Iterable[Span]) -> dict[str, list[Any]]:
 # --- Moving events --------------------------------------------------------------------------
 
 # The account of the latest membership at or before {at}; before the first one, of that.
-ACCOUNT_AT: LiteralString = """
+ACCOUNT_AT: LiteralString = f"""
     (SELECT m.account_id FROM engagement_membership m
-     WHERE m.product_id = {row}.product_id AND m.user_id = {row}.user_id
+     WHERE m.product_id = {{row}}.product_id AND m.user_id = {{row}}.user_id
+       AND {sql.on_node("m")}
        AND m.occurred_at = COALESCE(
            (SELECT l.occurred_at FROM engagement_membership l
-            WHERE l.product_id = {row}.product_id AND l.user_id = {row}.user_id
-              AND l.occurred_at <= {row}.{at}
+            WHERE l.product_id = {{row}}.product_id AND l.user_id = {{row}}.user_id
+              AND l.occurred_at <= {{row}}.{{at}} AND {sql.on_node("l")}
             ORDER BY l.occurred_at DESC LIMIT 1),
            (SELECT f.occurred_at FROM engagement_membership f
-            WHERE f.product_id = {row}.product_id AND f.user_id = {row}.user_id
+            WHERE f.product_id = {{row}}.product_id AND f.user_id = {{row}}.user_id
+              AND {sql.on_node("f")}
             ORDER BY f.occurred_at LIMIT 1))
      ORDER BY m.arrival DESC LIMIT 1)
 """
@@ -289,17 +293,19 @@ _EXAMINE: LiteralString = f"""
           AND e.occurred_at >= COALESCE(k.start_at, '-infinity')
           AND e.occurred_at < COALESCE(k.end_at, 'infinity')
           AND (e.occurred_at, e.arrival) >= (COALESCE(k.start_at, '-infinity'), k.arrival)
+          AND {sql.on_node("e")}
         ORDER BY e.occurred_at, e.arrival
         LIMIT %(limit)s) e
     ORDER BY k.place, e.occurred_at, e.arrival
 """
-_MOVE: LiteralString = """
+_MOVE: LiteralString = f"""
     UPDATE engagement_event e SET account_id = k.account_id
     FROM unnest(%(products)b::bigint[], %(users)b::bigint[], %(at)b::timestamptz[],
                 %(arrivals)b::bigint[], %(accounts)b::bigint[])
          AS k(product_id, user_id, occurred_at, arrival, account_id)
     WHERE e.product_id = k.product_id AND e.user_id = k.user_id
       AND e.occurred_at = k.occurred_at AND e.arrival = k.arrival
+      AND {sql.on_node("e")}
 """
 _KEY_AND_ACCOUNT = attrgetter(
     "product_id", "user_id", "occurred_at", "arrival", "correct_account_id"

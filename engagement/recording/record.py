@@ -7,6 +7,7 @@ accounts, memberships, and counts.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from engagement.database import distribution
 from engagement.messages import ReceivedMessage
 from engagement.recording.batch import Batch, build_batch
 from engagement.recording.joining import join_users
@@ -44,14 +45,39 @@ def record(messages: Sequence[ReceivedMessage]) -> RecordResult:
     recordable, suppressed = split_suppressed(messages)
     if not recordable:
         return RecordResult(suppressed, {})
-    batch = build_batch(recordable)
+    if not distribution.is_distributed():
+        return _record(recordable)._replace(suppressed=suppressed)
+    dropped_traits: dict[int, list[str]] = {}
+    rejected: list[ReceivedMessage] = []
+    for product_id, own in _by_product(recordable):
+        with distribution.on_node_of(product_id):
+            result = _record(own)
+        dropped_traits |= result.dropped_traits
+        rejected += result.rejected_aliases
+    return RecordResult(suppressed, dropped_traits, rejected)
+
+
+def _by_product(
+    messages: Sequence[ReceivedMessage],
+) -> list[tuple[int, list[ReceivedMessage]]]:
+    """The messages of each product, in their order."""
+    by_product: dict[int, list[ReceivedMessage]] = {}
+    for message in messages:
+        by_product.setdefault(message.product_id, []).append(message)
+    # Sorted, so that two workers cannot deadlock.
+    return sorted(by_product.items())
+
+
+def _record(messages: Sequence[ReceivedMessage]) -> RecordResult:
+    """Record the messages; on a cluster, they are of one product."""
+    batch = build_batch(messages)
     dropped_traits, rejected = _join(batch)
     rows = resolve(batch)
     write(batch, rows)
     return RecordResult(
-        suppressed,
+        [],
         dropped_traits | batch.dropped_traits(),
-        [message for message in recordable if message.arrival in rejected] if rejected else (),
+        [message for message in messages if message.arrival in rejected] if rejected else (),
     )
 
 

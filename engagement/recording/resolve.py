@@ -6,7 +6,7 @@ record events of one user side by side, also while traits are written, but never
 attribution changes. Each statement takes its locks in the order of ids.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import LiteralString, NamedTuple
 
@@ -69,10 +69,11 @@ def resolve(batch: Batch) -> BatchRows:
     return BatchRows(event_name_ids, account_ids, complete, users, written)
 
 
-_FIND: LiteralString = """
-    SELECT t.product_id, t.{key}, t.id
-    FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, {key})
-    JOIN {table} t USING (product_id, {key})
+_FIND: LiteralString = f"""
+    SELECT t.product_id, t.{{key}}, t.id
+    FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, {{key}})
+    JOIN {{table}} t USING (product_id, {{key}})
+    WHERE {sql.on_node("t")}
 """
 
 
@@ -107,6 +108,9 @@ def _ensure_event_names(keys: set[ExternalKey]) -> dict[ExternalKey, int]:
 
 
 # --- Accounts -------------------------------------------------------------------------------
+
+# The server creates these accounts while Python merges the traits of the next ones.
+ACCOUNTS_PER_STATEMENT = 100
 
 _FIND_ACCOUNTS = _FIND.format(table="engagement_account", key="external_id")
 _CREATE_ACCOUNTS: LiteralString = """
@@ -147,37 +151,48 @@ def _create_accounts(
     """Create the accounts, with their traits: writing the row again would cost as much as
     creating it."""
     # Sorted, so that two workers that create the same accounts cannot deadlock.
-    ordered = sorted(keys)
-    rows = [updates[key] for key in ordered]
-    return _fetch_ids(
+    rows = sql.fetch_in_parts(
         _CREATE_ACCOUNTS,
-        {
-            **_key_arrays(ordered),
-            **sql.arrays(
-                ((row.is_identified, row.first_at, row.last_at) for row in rows),
-                "identified",
-                "first",
-                "last",
-            ),
-            **stored_traits.arrays([stored_traits.merge_new(row) for row in rows]),
-        },
+        sorted(keys),
+        lambda part: _new_accounts(part, updates),
+        ACCOUNTS_PER_STATEMENT,
     )
+    return {(product, key): id for product, key, id in rows}
+
+
+def _new_accounts(
+    keys: Sequence[ExternalKey], updates: dict[ExternalKey, SubjectUpdate]
+) -> dict[str, list[object]]:
+    """The accounts as arrays for ``_CREATE_ACCOUNTS``."""
+    rows = [updates[key] for key in keys]
+    return {
+        **_key_arrays(keys),
+        **sql.arrays(
+            ((row.is_identified, row.first_at, row.last_at) for row in rows),
+            "identified",
+            "first",
+            "last",
+        ),
+        **stored_traits.arrays([stored_traits.merge_new(row) for row in rows]),
+    }
 
 
 # --- Users ----------------------------------------------------------------------------------
 
-_LOCK_USERS: LiteralString = """
+_LOCK_USERS: LiteralString = f"""
     SELECT u.product_id, u.external_id, u.id, u.is_identified, u.account_id, u.account_since,
            u.first_seen_at, u.last_seen_at, pg_column_size(u.traits), u.joined_to_id
     FROM unnest(%(products)b::bigint[], %(keys)b::text[]) AS k(product_id, external_id)
     JOIN engagement_user u USING (product_id, external_id)
+    WHERE {sql.on_node("u")}
     ORDER BY u.id
-    FOR {strength} OF u
+    FOR {{strength}} OF u
 """
 _LOCK_TO_READ = _LOCK_USERS.format(strength="KEY SHARE")
 _LOCK_TO_WRITE = _LOCK_USERS.format(strength="NO KEY UPDATE")
-_LOCK_TO_MOVE: LiteralString = """
-    SELECT id FROM engagement_user WHERE id = ANY(%(ids)b::bigint[]) ORDER BY id FOR UPDATE
+_LOCK_TO_MOVE: LiteralString = f"""
+    SELECT id FROM engagement_user u WHERE id = ANY(%(ids)b::bigint[]) AND {sql.on_node("u")}
+    ORDER BY id FOR UPDATE
 """
 _CREATE_USERS: LiteralString = """
     INSERT INTO engagement_user (product_id, external_id, traits, trait_stamps, is_identified,
@@ -191,8 +206,9 @@ _CREATE_USERS: LiteralString = """
 """
 
 
-_NAMES_OF: LiteralString = """
-    SELECT id, product_id, external_id FROM engagement_user WHERE id = ANY(%(ids)b::bigint[])
+_NAMES_OF: LiteralString = f"""
+    SELECT id, product_id, external_id FROM engagement_user u
+    WHERE id = ANY(%(ids)b::bigint[]) AND {sql.on_node("u")}
 """
 
 
@@ -247,10 +263,11 @@ def create_users(
     }
 
 
-_LOCK_ROWS: LiteralString = """
+_LOCK_ROWS: LiteralString = f"""
     SELECT product_id, external_id, id, is_identified, account_id, account_since, first_seen_at,
            last_seen_at, pg_column_size(traits), joined_to_id
-    FROM engagement_user WHERE id = ANY(%(ids)b::bigint[]) ORDER BY id FOR UPDATE
+    FROM engagement_user u WHERE id = ANY(%(ids)b::bigint[]) AND {sql.on_node("u")}
+    ORDER BY id FOR UPDATE
 """
 
 

@@ -33,15 +33,17 @@ def chunks(sized: Sequence[tuple[Item, int]]) -> Iterator[list[Item]]:
         yield chunk
 
 
-_READ: LiteralString = """
-    SELECT id, traits::text, trait_stamps::text FROM {table}
+_READ: LiteralString = f"""
+    SELECT id, traits::text, trait_stamps::text FROM {{table}} t
     WHERE id = ANY(%(ids)b::bigint[]) AND pg_column_size(traits) <= %(oversized)s
+      AND {sql.on_node("t")}
 """
 # Returns no row where all traits of the batch are new: then nothing fits, and parsing megabytes
 # would be in vain.
-_READ_OVERSIZED: LiteralString = """
-    SELECT id, traits::text, trait_stamps::text FROM {table}
+_READ_OVERSIZED: LiteralString = f"""
+    SELECT id, traits::text, trait_stamps::text FROM {{table}} t
     WHERE id = %(id)s AND (trait_stamps ?| %(names)b::text[] OR %(is_of_license)s)
+      AND {sql.on_node("t")}
 """
 
 

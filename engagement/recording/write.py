@@ -74,7 +74,7 @@ def _identify(batch: Batch, users: dict[ExternalKey, UserState]) -> list[UserSta
 
 # --- Users ----------------------------------------------------------------------------------
 
-_WRITE_USERS: LiteralString = """
+_WRITE_USERS: LiteralString = f"""
     UPDATE engagement_user u
     SET is_identified = k.identified, account_id = k.account_id, account_since = k.account_since,
         first_seen_at = k.first_at, last_seen_at = k.last_at,
@@ -87,13 +87,13 @@ _WRITE_USERS: LiteralString = """
                 %(traits)b::text[], %(stamps)b::text[], %(created)b::timestamptz[])
          AS k(id, product_id, identified, account_id, account_since, first_at, last_at,
               traits, stamps, created_at)
-    WHERE u.id = k.id AND u.product_id = k.product_id
+    WHERE u.id = k.id AND u.product_id = k.product_id AND {sql.on_node("u")}
 """
-_LOWER_FIRST_SEEN: LiteralString = """
+_LOWER_FIRST_SEEN: LiteralString = f"""
     UPDATE engagement_user u SET first_seen_at = LEAST(u.first_seen_at, k.first_at)
     FROM unnest(%(ids)b::bigint[], %(products)b::bigint[], %(first)b::timestamptz[])
          AS k(id, product_id, first_at)
-    WHERE u.id = k.id AND u.product_id = k.product_id
+    WHERE u.id = k.id AND u.product_id = k.product_id AND {sql.on_node("u")}
 """
 
 
@@ -143,18 +143,18 @@ def _lower_first_seen(rows: Iterable[tuple[int, int, datetime]]) -> None:
 
 # --- Accounts -------------------------------------------------------------------------------
 
-_LOCK_ACCOUNTS: LiteralString = """
+_LOCK_ACCOUNTS: LiteralString = f"""
     SELECT id, product_id, is_identified, pg_column_size(traits)
-    FROM engagement_account
-    WHERE id = ANY(%(ids)b::bigint[])
+    FROM engagement_account a
+    WHERE id = ANY(%(ids)b::bigint[]) AND {sql.on_node("a")}
     ORDER BY id
     FOR NO KEY UPDATE
 """
-_IDENTIFY_ACCOUNTS: LiteralString = """
-    UPDATE engagement_account SET is_identified = true
-    WHERE id = ANY(%(ids)b::bigint[]) AND NOT is_identified
+_IDENTIFY_ACCOUNTS: LiteralString = f"""
+    UPDATE engagement_account a SET is_identified = true
+    WHERE id = ANY(%(ids)b::bigint[]) AND NOT is_identified AND {sql.on_node("a")}
 """
-_WRITE_ACCOUNTS: LiteralString = """
+_WRITE_ACCOUNTS: LiteralString = f"""
     UPDATE engagement_account a
     SET is_identified = a.is_identified OR k.identified,
         first_seen_at = LEAST(a.first_seen_at, k.first_at),
@@ -166,7 +166,7 @@ _WRITE_ACCOUNTS: LiteralString = """
                 %(first)b::timestamptz[], %(last)b::timestamptz[],
                 %(traits)b::text[], %(stamps)b::text[], %(created)b::timestamptz[])
          AS k(id, product_id, identified, first_at, last_at, traits, stamps, created_at)
-    WHERE a.id = k.id AND a.product_id = k.product_id
+    WHERE a.id = k.id AND a.product_id = k.product_id AND {sql.on_node("a")}
 """
 
 

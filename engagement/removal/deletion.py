@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from django.db.models import Model
 from psycopg import sql as compose
 
-from engagement.database import locks, retries, sql
+from engagement.database import distribution, locks, retries, sql
 from engagement.models import Credential, EventName, Product, ProductMember
 
 ROWS_PER_TRANSACTION = 20_000
@@ -110,7 +110,8 @@ def _delete_rows(product_id: int) -> int:
         if rows := _delete_from(table, product_id):
             return rows
     names = EventName.objects.filter(product=product_id).values_list("pk", flat=True)
-    rows, _ = EventName.objects.filter(pk__in=list(names[:NAMES_PER_TRANSACTION])).delete()
+    some = EventName.objects.filter(product=product_id, pk__in=list(names[:NAMES_PER_TRANSACTION]))
+    rows, _ = some.delete()
     return rows
 
 
@@ -141,9 +142,12 @@ def _tables() -> list[str]:
 
 def _delete_from(table: str, product_id: int) -> int:
     statement = compose.SQL(
-        "DELETE FROM {table} WHERE ctid = ANY(ARRAY("
+        "DELETE FROM {table} WHERE {on_node} AND ctid = ANY(ARRAY("
         "SELECT ctid FROM {table} WHERE product_id = {product} LIMIT {rows}))"
     ).format(
+        on_node=compose.SQL("product_id = {}" if distribution.is_distributed() else "true").format(
+            compose.Literal(product_id)
+        ),
         table=compose.Identifier(table),
         product=compose.Literal(product_id),
         rows=compose.Literal(ROWS_PER_TRANSACTION),

@@ -14,7 +14,7 @@ from uuid import uuid4
 from django.db import transaction
 
 from engagement import changes
-from engagement.database import locks, retries, sql
+from engagement.database import distribution, locks, retries, sql
 from engagement.database.arrivals import take_arrivals
 from engagement.models import Alias, ForgottenSubject, ScoreSet, User
 from engagement.models.activity import NO_ACCOUNT
@@ -55,10 +55,11 @@ def _forget(subject: SubjectRef, now: datetime, suppress: bool) -> bool:
         locks.lock_scoring(subject.product_id)
         if not locks.lock_product(subject.product_id):
             return False
-        same_person = _ids_of_person(subject)
-        # The same for all ids of a person, so that lifting a suppression finds them.
-        (up_to,) = take_arrivals(1)
-        row_ids = [_forget_id(each, up_to, now, suppress) for each in same_person]
+        with distribution.on_node_of(subject.product_id):
+            same_person = _ids_of_person(subject)
+            # The same for all ids of a person, so that lifting a suppression finds them.
+            (up_to,) = take_arrivals(1)
+            row_ids = [_forget_id(each, up_to, now, suppress) for each in same_person]
     return any(row_id is not None for row_id in row_ids)
 
 
@@ -163,15 +164,23 @@ def _erase_some(pk: int) -> bool:
             return False
         row_id = forgotten.row_id
         assert row_id is not None, "The filter has left others out."
-        row = {"product": forgotten.product_id, "row": row_id}
-        if forgotten.scope == SubjectScope.ACCOUNT and _erase_users_of(row):
-            return True
-        if forgotten.scope == SubjectScope.USER:
-            _erase_user(row)
-        orders.remove_subject(forgotten.product_id, forgotten.scope, row_id)
-        sql.execute(_DELETE.format(get_kind(forgotten.scope).table, "id"), row)
+        with distribution.on_node_of(forgotten.product_id):
+            if not _erase_row(forgotten, row_id):
+                return True
         ForgottenSubject.objects.filter(pk=pk).update(row_id=None)
     return False
+
+
+def _erase_row(forgotten: ForgottenSubject, row_id: int) -> bool:
+    """Delete what is left of the subject. Returns False if there is more to do before its row."""
+    row = {"product": forgotten.product_id, "row": row_id}
+    if forgotten.scope == SubjectScope.ACCOUNT and _erase_users_of(row):
+        return False
+    if forgotten.scope == SubjectScope.USER:
+        _erase_user(row)
+    orders.remove_subject(forgotten.product_id, forgotten.scope, row_id)
+    sql.execute(_DELETE.format(get_kind(forgotten.scope).table, "id"), row)
+    return True
 
 
 _DELETE: LiteralString = "DELETE FROM {} WHERE product_id = %(product)s AND {} = %(row)s"
@@ -206,7 +215,10 @@ def _erase_user(row: dict[str, Any]) -> None:
 
 # Indexes find nearly all of them, but not a user who once was in the account and did nothing there.
 _USERS_OF: tuple[LiteralString, ...] = (
-    "SELECT id FROM engagement_user WHERE account_id = %(row)s LIMIT %(limit)s",
+    f"""
+    SELECT id FROM engagement_user u
+    WHERE account_id = %(row)s AND {sql.on_node("u")} LIMIT %(limit)s
+    """,
     """
     SELECT DISTINCT user_id FROM engagement_dailycount
     WHERE product_id = %(product)s AND account_id = %(row)s LIMIT %(limit)s
@@ -255,11 +267,11 @@ def _some_users_of(row: dict[str, Any]) -> list[int]:
     return []
 
 
-_SET_ACCOUNT: LiteralString = """
+_SET_ACCOUNT: LiteralString = f"""
     UPDATE engagement_user u SET account_id = k.account_id, account_since = k.since
     FROM unnest(%(users)b::bigint[], %(accounts)b::bigint[], %(since)b::timestamptz[])
          AS k(id, account_id, since)
-    WHERE u.id = k.id
+    WHERE u.id = k.id AND {sql.on_node("u")}
 """
 
 

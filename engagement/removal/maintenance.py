@@ -8,8 +8,9 @@ from django.db import transaction
 
 from engagement.database import sql
 from engagement.database.partitions import maintain_partitions
-from engagement.logins import invites, throttle
+from engagement.logins import invites, sessions, throttle
 from engagement.models import DailyJob, ForgottenSubject
+from engagement.trail import entries
 
 # A membership that arrives at most this late is sorted in exactly.
 LATE_MEMBERSHIP_WINDOW = timedelta(days=7)
@@ -31,6 +32,8 @@ def maintain(now: datetime) -> None:
     erased = ForgottenSubject.objects.filter(is_suppressed=False, row_id=None)
     erased.filter(forgotten_at__lt=now - FORGOTTEN_RETENTION).delete()
     throttle.delete_expired(now)
+    entries.delete_expired(now)
+    sessions.delete_expired(now)
     invites.delete_expired(now)
     if _claim_today("thin links", today):
         thin_memberships(now)

@@ -12,6 +12,7 @@ from engagement.scores import audiences, event_names, past_benchmarks, rescore_q
 from engagement.scores.raw import USERS_SEEN_WITHIN_DAYS
 
 _ENQUEUE_CROSSING: LiteralString = """
+    INSERT INTO engagement_stalemark (product_id, user_id, account_id)
     WITH crossing AS (
         SELECT DISTINCT d.user_id, NULLIF(d.account_id, 0) AS account_id
         FROM engagement_dailycount d
@@ -19,7 +20,6 @@ _ENQUEUE_CROSSING: LiteralString = """
           AND (d.day BETWEEN %(ended_from)s AND %(ended_until)s
                OR d.day BETWEEN %(passed_from)s AND %(passed_until)s
                OR d.day BETWEEN %(entered_from)s AND %(entered_until)s))
-    INSERT INTO engagement_stalemark (product_id, user_id, account_id)
     SELECT DISTINCT %(product)s::bigint, user_id, NULL::bigint FROM crossing
     UNION ALL
     SELECT DISTINCT %(product)s::bigint, NULL::bigint, account_id FROM crossing

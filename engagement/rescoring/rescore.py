@@ -9,7 +9,7 @@ from typing import LiteralString
 from django.db import transaction
 
 from engagement import changes
-from engagement.database import locks, pace, sql, statistics
+from engagement.database import distribution, locks, pace, sql, statistics
 from engagement.models import ScoreSet
 from engagement.orders import stored as orders
 from engagement.rescoring import day_rollover, sets
@@ -81,7 +81,8 @@ def _work_in_turns(today: date, out_of_time: Callable[[], bool]) -> int:
 
 def _next_products(finished: Set[int]) -> list[int]:
     """The unfinished products with requests, in the order of their turns."""
-    ids = [product_id for (product_id,) in sql.fetch(_PRODUCTS) if product_id not in finished]
+    statement = _PRODUCTS_ON_NODES if distribution.is_distributed() else _PRODUCTS
+    ids = [product_id for (product_id,) in sql.fetch(statement) if product_id not in finished]
     return sorted(ids, key=lambda product_id: (product_id <= _last_product, product_id))
 
 
@@ -116,10 +117,12 @@ _PRODUCTS: LiteralString = """
         FROM products p WHERE p.product_id IS NOT NULL)
     SELECT product_id FROM products WHERE product_id IS NOT NULL
 """
-_TAKE: LiteralString = """
+# The nodes count side by side, and no recursion leaves a node.
+_PRODUCTS_ON_NODES: LiteralString = "SELECT DISTINCT product_id FROM engagement_stalemark"
+_TAKE: LiteralString = f"""
     WITH taken AS (
-        DELETE FROM engagement_stalemark
-        WHERE ctid = ANY(ARRAY(
+        DELETE FROM engagement_stalemark m
+        WHERE {sql.on_node("m")} AND ctid = ANY(ARRAY(
             SELECT ctid FROM engagement_stalemark WHERE product_id = %(product)s
             LIMIT %(limit)s FOR UPDATE SKIP LOCKED))
         RETURNING user_id, account_id, day)
@@ -158,7 +161,7 @@ def _take_turn(
             counts.invalidate_scored([score_set.pk for score_set in live_sets])
         if changed_days := [day for *_, day, _ in requests if day is not None]:
             _invalidate_past(live_sets, min(changed_days), has_more or bool(remaining))
-    _raise_last_seen(sorted(scored.users))
+    _raise_last_seen(product_id, sorted(scored.users))
     return len(scored), has_more
 
 
@@ -221,7 +224,7 @@ def _score_users_in_set(score_set: ScoreSet, ids: set[int], today: date) -> set[
     score = partial(raw.score_users, score_set, today=today)
     changed = set[int]().union(*pace.score_in_chunks(ids, score))
     if changed:
-        past_benchmarks.invalidate_from([score_set], audiences.first_seen_day(changed))
+        past_benchmarks.invalidate_from([score_set], audiences.first_seen_day(score_set, changed))
     return audiences.accounts_of_users(score_set, changed)
 
 
@@ -249,25 +252,29 @@ def _already_built(score_set: ScoreSet, phase: ScoreSet.Phase, ids: set[int]) ->
 
 
 # Sorted, against deadlocks, and in short transactions: recording updates users meanwhile.
-_RAISE_LAST_SEEN: LiteralString = """
+_RAISE_LAST_SEEN: LiteralString = f"""
     WITH latest AS (
         SELECT u.id, c.last_at
         FROM engagement_user u
         CROSS JOIN LATERAL (
             SELECT max(d.last_at) AS last_at FROM engagement_dailycount d
-            WHERE d.product_id = u.product_id AND d.user_id = u.id AND d.day = (
+            WHERE {sql.on_node("d")} AND d.product_id = u.product_id AND d.user_id = u.id
+              AND d.day = (
                 SELECT max(l.day) FROM engagement_dailycount l
-                WHERE l.product_id = u.product_id AND l.user_id = u.id)) c
+                WHERE l.product_id = u.product_id AND l.user_id = u.id
+                  AND {sql.on_node("l")})) c
         WHERE u.id = ANY(%(users)b::bigint[]) AND c.last_at > u.last_seen_at
+          AND {sql.on_node("u")}
         ORDER BY u.id
         FOR NO KEY UPDATE OF u)
     UPDATE engagement_user u SET last_seen_at = GREATEST(u.last_seen_at, latest.last_at)
-    FROM latest WHERE u.id = latest.id
+    FROM latest WHERE u.id = latest.id AND {sql.on_node("u")}
 """
 
 
-def _raise_last_seen(user_ids: list[int], chunk: int = 2000) -> None:
+def _raise_last_seen(product_id: int, user_ids: list[int], chunk: int = 2000) -> None:
     """Raise ``last_seen_at`` of the users to their latest event."""
     for start in range(0, len(user_ids), chunk):
         with transaction.atomic(durable=True):
-            sql.execute(_RAISE_LAST_SEEN, {"users": user_ids[start : start + chunk]})
+            users = user_ids[start : start + chunk]
+            sql.execute(_RAISE_LAST_SEEN, {"product": product_id, "users": users})

@@ -150,7 +150,7 @@ def _try_lock_building(pk: int) -> ScoreSet | None:
 _COUNT: LiteralString = """
     SELECT count(*) FROM {table} WHERE product_id = %(product)s AND is_identified
 """
-_LAST_ID: LiteralString = "SELECT COALESCE(max(id), 0) FROM {table}"
+_LAST_ID: LiteralString = "SELECT COALESCE(max(id), 0) FROM {table} WHERE {on_node}"
 # A range of ids, so that the plan does not depend on statistics.
 _RANGE: LiteralString = """
     SELECT id FROM {table}
@@ -175,7 +175,10 @@ def _build_range(
     if score_set.to_build is None:
         count = _COUNT.format(table=kind.table)
         ((score_set.to_build,),) = sql.fetch(count, {"product": score_set.product_id})
-    ((last_id,),) = sql.fetch(_LAST_ID.format(table=kind.table))
+    ((last_id,),) = sql.fetch(
+        _LAST_ID.format(table=kind.table, on_node=sql.on_node(kind.table)),
+        {"product": score_set.product_id},
+    )
     subjects: list[int] = []
     for _ in range(RANGES_PER_STEP):
         subjects = _next_range(score_set, kind)
@@ -209,8 +212,8 @@ def _publish(score_set: ScoreSet, now: datetime) -> None:
 # --- Deleting -------------------------------------------------------------------------------
 
 _DELETE: LiteralString = """
-    DELETE FROM {table} WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM {table} WHERE score_set_id = %(score_set)s LIMIT %(rows)s))
+    DELETE FROM {table} WHERE {on_node} AND ctid = ANY(ARRAY(
+        SELECT ctid FROM {table} WHERE {on_node} AND score_set_id = %(score_set)s LIMIT %(rows)s))
 """
 
 
@@ -228,9 +231,15 @@ def _delete_rows(score_set: ScoreSet) -> bool:
         # Rescoring may have started before the set was retired.
         if not locks.try_lock_scoring(score_set.product_id):
             return False
-        parameters = {"score_set": score_set.pk, "rows": ROWS_PER_DELETION}
+        parameters = {
+            "product": score_set.product_id,
+            "score_set": score_set.pk,
+            "rows": ROWS_PER_DELETION,
+        }
         for kind in (USERS, ACCOUNTS):
-            if sql.execute(_DELETE.format(table=kind.engagement_table), parameters):
+            table = kind.engagement_table
+            statement = _DELETE.format(table=table, on_node=sql.on_node(table))
+            if sql.execute(statement, parameters):
                 return True
         if orders.delete_order_of(score_set):
             return True

@@ -7,13 +7,14 @@ passes a function that handles those (``engagement.segments.metric_filters``).
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, TypeAlias
+from typing import Any, LiteralString, TypeAlias
 
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
 from django.db.models.expressions import RawSQL
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import GreaterThanOrEqual, LessThan
 
+from engagement.database import distribution
 from engagement.metric_names import Scope
 from engagement.models import DailyCount, EventName, UserEngagement
 from engagement.rules import trait_filters
@@ -208,5 +209,7 @@ def aggregate_subquery(counts: QuerySet[DailyCount], aggregate: Any) -> Subquery
 
 
 def _hidden(id: int) -> RawSQL:
-    """An id that the planner does not see, for the reason given at ``sql.PRODUCT``."""
-    return RawSQL("(SELECT %s::bigint)", (id,))
+    """An id that the planner of one server does not see, for the reason given at
+    ``sql.PRODUCT``."""
+    hidden: LiteralString = "%s::bigint" if distribution.is_distributed() else "(SELECT %s::bigint)"
+    return RawSQL(hidden, (id,))

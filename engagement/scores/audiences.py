@@ -10,7 +10,7 @@ from typing import LiteralString
 
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
-from engagement.database import sql
+from engagement.database import distribution, sql
 from engagement.models import ScoreSet, User, UserEngagement
 from engagement.rules import filters, rules
 from engagement.scopes import USERS
@@ -25,7 +25,8 @@ def refresh_members(
     Returns the members among the users, and the users who entered or left. The caller creates the
     rows of users who entered.
     """
-    candidates = User.objects.filter(id__in=list(user_ids), is_identified=True)
+    users = User.objects.filter(id__in=list(user_ids), is_identified=True)
+    candidates = distribution.of_product(users, score_set.product_id)
     members = set(
         candidates.filter(_audience_filter(score_set, today)).values_list("id", flat=True)
     )
@@ -36,8 +37,9 @@ def refresh_members(
     return members, members_before ^ members
 
 
-_MEMBERS_OF_ACCOUNTS: LiteralString = """
-    SELECT id FROM engagement_user WHERE account_id = ANY(%(accounts)b::bigint[]) AND is_identified
+_MEMBERS_OF_ACCOUNTS: LiteralString = f"""
+    SELECT id FROM engagement_user u
+    WHERE account_id = ANY(%(accounts)b::bigint[]) AND is_identified AND {sql.on_node("u")}
 """
 
 
@@ -45,15 +47,20 @@ def users_affected_by_accounts(score_set: ScoreSet, account_ids: Collection[int]
     """The users who may enter or leave the audience when these accounts' traits change."""
     if not score_set.audience or not account_ids or not _rule(score_set).uses_account_traits:
         return set()
-    return {id for (id,) in sql.fetch(_MEMBERS_OF_ACCOUNTS, {"accounts": list(account_ids)})}
+    return {
+        id
+        for (id,) in sql.fetch(
+            _MEMBERS_OF_ACCOUNTS, {"product": score_set.product_id, "accounts": list(account_ids)}
+        )
+    }
 
 
 _ACCOUNTS_OF_USERS: LiteralString = f"""
     SELECT DISTINCT account_id FROM engagement_dailycount
     WHERE product_id = {sql.PRODUCT} AND user_id = ANY(%(users)b::bigint[]) AND account_id <> 0
     UNION
-    SELECT account_id FROM engagement_user
-    WHERE id = ANY(%(users)b::bigint[]) AND account_id IS NOT NULL
+    SELECT account_id FROM engagement_user u
+    WHERE id = ANY(%(users)b::bigint[]) AND account_id IS NOT NULL AND {sql.on_node("u")}
 """
 
 
@@ -65,15 +72,16 @@ def accounts_of_users(score_set: ScoreSet, user_ids: Collection[int]) -> set[int
     return {id for (id,) in rows}
 
 
-_FIRST_SEEN_DAY: LiteralString = """
-    SELECT (min(first_seen_at) AT TIME ZONE 'UTC')::date FROM engagement_user
-    WHERE id = ANY(%(users)b::bigint[])
+_FIRST_SEEN_DAY: LiteralString = f"""
+    SELECT (min(first_seen_at) AT TIME ZONE 'UTC')::date FROM engagement_user u
+    WHERE id = ANY(%(users)b::bigint[]) AND {sql.on_node("u")}
 """
 
 
-def first_seen_day(user_ids: Collection[int]) -> date:
+def first_seen_day(score_set: ScoreSet, user_ids: Collection[int]) -> date:
     """The earliest day with any event of these users."""
-    ((day,),) = sql.fetch(_FIRST_SEEN_DAY, {"users": list(user_ids)})
+    parameters = {"product": score_set.product_id, "users": list(user_ids)}
+    ((day,),) = sql.fetch(_FIRST_SEEN_DAY, parameters)
     return day or date.max
 
 

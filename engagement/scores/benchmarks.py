@@ -3,7 +3,7 @@
 import logging
 import time
 from datetime import date, datetime, timedelta
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from django.db import transaction
 
@@ -85,16 +85,23 @@ def compute_benchmarks(score_set: ScoreSet, now: datetime) -> None:
 _PERCENTILES: LiteralString = """
     SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY raw),
            percentile_disc(%(fractions)b::float8[]) WITHIN GROUP (ORDER BY raw)
-    FROM {table} WHERE score_set_id = %(score_set)s AND raw > 0
+    FROM {table} WHERE score_set_id = %(score_set)s AND raw > 0 AND {on_node}
 """
+
+
+def _of_kind(statement: LiteralString, kind: SubjectKind) -> LiteralString:
+    table = kind.engagement_table
+    return statement.format(table=table, on_node=sql.on_node(table))
+
+
+def _parameters(score_set: ScoreSet) -> dict[str, Any]:
+    product, pk = score_set.product_id, score_set.pk
+    return {"product": product, "score_set": pk, "fractions": _FRACTIONS}
 
 
 def _percentiles(score_set: ScoreSet, kind: SubjectKind) -> tuple[float | None, list[int]]:
     """The benchmark and the quantiles."""
-    ((benchmark, quantiles),) = sql.fetch(
-        _PERCENTILES.format(table=kind.engagement_table),
-        {"score_set": score_set.pk, "fractions": _FRACTIONS},
-    )
+    ((benchmark, quantiles),) = sql.fetch(_of_kind(_PERCENTILES, kind), _parameters(score_set))
     return benchmark, quantiles or []
 
 
@@ -106,7 +113,7 @@ _BENCHMARKS_OF_ROWS: LiteralString = """
                FILTER (WHERE raw_last_period > 0),
            percentile_disc(%(fractions)b::float8[]) WITHIN GROUP (ORDER BY raw)
                FILTER (WHERE raw > 0)
-    FROM {table} WHERE score_set_id = %(score_set)s
+    FROM {table} WHERE score_set_id = %(score_set)s AND {on_node}
 """
 
 
@@ -116,8 +123,7 @@ def set_from_rows(score_set: ScoreSet, kind: SubjectKind) -> None:
     For a set of a what-if, which has no benchmarks of past days.
     """
     ((now, yesterday, last_period, quantiles),) = sql.fetch(
-        _BENCHMARKS_OF_ROWS.format(table=kind.engagement_table),
-        {"score_set": score_set.pk, "fractions": _FRACTIONS},
+        _of_kind(_BENCHMARKS_OF_ROWS, kind), _parameters(score_set)
     )
     setattr(score_set, f"{kind.scope}_benchmark", now)
     setattr(score_set, f"{kind.scope}_benchmark_yesterday", yesterday)

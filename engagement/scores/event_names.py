@@ -26,10 +26,11 @@ _SET_DONE_BY: LiteralString = f"""
         SELECT d.event_name_id, min(d.user_id) AS user_id
         FROM engagement_dailycount d
         JOIN engagement_eventname o ON o.id = d.event_name_id AND o.done_by = 0
-        JOIN engagement_user u ON u.id = d.user_id AND u.is_identified
+            AND {sql.on_node("o")}
+        JOIN engagement_user u ON u.id = d.user_id AND u.is_identified AND {sql.on_node("u")}
         WHERE d.product_id = {sql.PRODUCT} AND d.user_id = ANY(%(users)b::bigint[])
         GROUP BY d.event_name_id) done
-    WHERE n.id = done.event_name_id
+    WHERE n.id = done.event_name_id AND {sql.on_node("n")}
 """
 
 
@@ -42,24 +43,25 @@ def set_done_by(product_id: int, user_ids: Collection[int]) -> None:
         _invalidate_benchmarks(product_id)
 
 
-_OUTDATED_NAMES: LiteralString = """
+_OUTDATED_NAMES: LiteralString = f"""
     SELECT n.id FROM engagement_eventname n
     WHERE n.product_id = %(product)s AND (%(include_not_done)s OR n.done_by IS DISTINCT FROM 0)
       AND NOT EXISTS (
         SELECT FROM engagement_dailycount d
-        JOIN engagement_user u ON u.id = d.user_id AND u.is_identified
+        JOIN engagement_user u ON u.id = d.user_id AND u.is_identified AND {sql.on_node("u")}
         WHERE d.product_id = n.product_id AND d.user_id = n.done_by AND d.event_name_id = n.id)
 """
 _FIND_DONE_BY: LiteralString = f"""
     WITH done AS MATERIALIZED (
         SELECT d.event_name_id, min(d.user_id) AS user_id
         FROM engagement_dailycount d
-        JOIN engagement_user u ON u.id = d.user_id AND u.is_identified
+        JOIN engagement_user u ON u.id = d.user_id AND u.is_identified AND {sql.on_node("u")}
         WHERE d.product_id = {sql.PRODUCT} AND d.event_name_id = ANY(%(names)b::bigint[])
         GROUP BY d.event_name_id)
     UPDATE engagement_eventname n SET done_by = COALESCE(done.user_id, 0)
     FROM engagement_eventname o LEFT JOIN done ON done.event_name_id = o.id
     WHERE n.id = o.id AND o.id = ANY(%(names)b::bigint[])
+      AND {sql.on_node("n")} AND {sql.on_node("o")}
       AND n.done_by IS DISTINCT FROM COALESCE(done.user_id, 0)
 """
 

@@ -59,11 +59,11 @@ _BREAKDOWN: LiteralString = f"""
            COALESCE(sum(d.count) FILTER (WHERE d.day >= %(first_day)s), 0),
            COALESCE(sum(d.count) FILTER (WHERE d.day < %(first_day)s), 0)
     FROM engagement_dailycount d
-    JOIN engagement_eventname n ON n.id = d.event_name_id
+    JOIN engagement_eventname n ON n.id = d.event_name_id AND {sql.on_node("n")}
     {{join_users}}
     {WHERE_SCORED} AND d.{{id_column}} = %(subject)s
       AND d.day BETWEEN %(last_period_from)s AND %(today)s
-    GROUP BY n.id, 2
+    GROUP BY n.id, n.name, 2
 """
 _ALL_TIME: LiteralString = f"""
     SELECT COALESCE(sum(d.count), 0), count(DISTINCT d.event_name_id)

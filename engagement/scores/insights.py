@@ -135,11 +135,14 @@ def account_insights(
     row: AccountEngagement,
     metrics: AccountMetrics,
     event_points: Sequence[EventPoints],
+    *,
+    names_users: bool = True,
 ) -> list[Insight]:
     """The insights about the account of *row*, whose traits are loaded."""
     facts = account_facts(score_set, row, metrics.scores)
     # Finding the user reads all counts of the account.
-    top_user = _top_user(score_set, row) if facts.depends_on_one else None
+    shows_user = names_users and facts.depends_on_one
+    top_user = _top_user(score_set, row) if shows_user else None
     return apply_rules(facts, Details(event_points, top_user))
 
 

@@ -141,7 +141,7 @@ def _finish(score_set: ScoreSet, now: datetime, seconds: float) -> None:
 _BY_DAY: LiteralString = """
     WITH sample AS MATERIALIZED (
         SELECT {id_column} AS subject FROM {table}
-        WHERE score_set_id = %(score_set)s AND last_active_at >= %(grid_from)s
+        WHERE score_set_id = %(score_set)s AND last_active_at >= %(grid_from)s AND {on_node}
           AND (hashint8({id_column}) & 2147483647) %% %(one_in)s = 0),
     grid AS MATERIALIZED (
         SELECT day::date AS day FROM generate_series(
@@ -164,11 +164,11 @@ _BY_DAY: LiteralString = """
 # Engagement rows have the raw scores of two past days, so these need neither counts nor a sample.
 _OF_COMPARISON: LiteralString = """
     SELECT percentile_cont(0.9) WITHIN GROUP (ORDER BY {raw})
-    FROM {table} WHERE score_set_id = %(score_set)s AND {raw} > 0
+    FROM {table} WHERE score_set_id = %(score_set)s AND {raw} > 0 AND {on_node}
 """
 _COUNT: LiteralString = """
     SELECT count(*) FROM {table}
-    WHERE score_set_id = %(score_set)s AND last_active_at >= %(grid_from)s
+    WHERE score_set_id = %(score_set)s AND last_active_at >= %(grid_from)s AND {on_node}
 """
 
 
@@ -250,6 +250,7 @@ def _benchmarks(
     score_set: ScoreSet, kind: SubjectKind, parameters: dict[str, Any], sample_size: int
 ) -> _Benchmarks:
     table = kind.engagement_table
+    on_node = sql.on_node(table)
     first, last, today = parameters["past_from"], parameters["past_until"], parameters["today"]
     # With a lookback of one day both are yesterday.
     comparison: dict[date, LiteralString] = {
@@ -258,19 +259,20 @@ def _benchmarks(
     }
     benchmarks: _Benchmarks = {}
     if any(day not in comparison for day in _days(first, last)):
-        ((active,),) = sql.fetch(_COUNT.format(table=table), parameters)
+        ((active,),) = sql.fetch(_COUNT.format(table=table, on_node=on_node), parameters)
         statement = _BY_DAY.format(
             table=table,
             id_column=kind.id_column,
             join_users=join_counted_users(score_set, kind),
             product=sql.PRODUCT,
+            on_node=on_node,
         )
         one_in = -(-active // sample_size) or 1
         benchmarks = dict(sql.fetch(statement, parameters | {"one_in": one_in}))
     for day, raw in comparison.items():
         if first <= day <= last:
             ((benchmarks[day],),) = sql.fetch(
-                _OF_COMPARISON.format(table=table, raw=raw), parameters
+                _OF_COMPARISON.format(table=table, raw=raw, on_node=on_node), parameters
             )
     return benchmarks
 

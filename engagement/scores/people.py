@@ -96,8 +96,8 @@ _ACTIVITY: LiteralString = f"""
     UNION ALL
     SELECT 'event', n.name, s.weight, sum(s.count)::bigint, sum(s.last_period_count)::bigint,
         NULL, NULL
-    FROM scored s JOIN engagement_eventname n ON n.id = s.event_name_id
-    GROUP BY n.id, s.weight
+    FROM scored s JOIN engagement_eventname n ON n.id = s.event_name_id AND {sql.on_node("n")}
+    GROUP BY n.id, n.name, s.weight
 """
 # A user counts as active from a day with an event until one lookback later.
 _ACTIVE_BY_DAY: LiteralString = f"""

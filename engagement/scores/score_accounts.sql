@@ -1,15 +1,15 @@
 -- Computes the engagement rows of accounts from the daily counts of their users.
 --
--- The product is hidden from the planner in a subquery, and accounts are found by id alone, for
+-- On one server, of_product hides the product from the planner, and accounts are found by id alone, for
 -- the reasons given in score_users.sql. counted_user has the users that count, with their current
 -- account: all identified users, or those in the audience.
-WITH counted_user AS NOT MATERIALIZED ({counted_users})
 INSERT INTO engagement_accountengagement AS e (
     product_id, score_set_id, account_id, active_users, total_users, raw, raw_yesterday,
     raw_last_period, event_count, active_days, name_count, last_active_at, top_user_points,
     name_count_last_period, active_users_last_period)
+WITH counted_user AS NOT MATERIALIZED ({counted_users})
 SELECT
-    a.product_id, %(score_set)s, a.id, n.active_users, members.count + n.former_users,
+    %(product)s::bigint, %(score_set)s, a.id, n.active_users, members.count + n.former_users,
     COALESCE(n.raw, 0), COALESCE(n.raw_yesterday, 0), COALESCE(n.raw_last_period, 0),
     COALESCE(n.event_count, 0), COALESCE(n.active_days, 0), COALESCE(n.name_count, 0),
     COALESCE(n.last_at, earlier.last_at), COALESCE(n.top_user_points, 0),
@@ -63,7 +63,7 @@ LEFT JOIN LATERAL (
                         FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
                     max(d.last_at) AS last_at
                 FROM engagement_dailycount d
-                WHERE d.product_id = (SELECT %(product)s::bigint)
+                WHERE d.product_id = {of_product}
                   AND d.account_id = a.id
                   AND d.day >= %(seen_from)s
                 GROUP BY d.user_id, d.event_name_id
@@ -87,14 +87,14 @@ LEFT JOIN LATERAL (
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
     WHERE n.last_at IS NULL
-      AND d.product_id = (SELECT %(product)s::bigint)
+      AND d.product_id = {of_product}
       AND d.account_id = a.id
       AND d.day < %(seen_from)s
       AND COALESCE(w.weight, %(default_weight)s) > 0
     ORDER BY d.day DESC, d.last_at DESC
     LIMIT 1
 ) earlier ON true
-WHERE a.id = ANY(%(subjects)b::bigint[]) AND a.is_identified
+WHERE a.id = ANY(%(subjects)b::bigint[]) AND a.is_identified AND {accounts_on_node}
 ORDER BY a.id
 ON CONFLICT (product_id, score_set_id, account_id) DO UPDATE SET
     active_users = EXCLUDED.active_users,

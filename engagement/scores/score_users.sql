@@ -1,13 +1,14 @@
 -- Computes the engagement rows of users from their daily counts.
 --
--- The product is hidden from the planner in a subquery; engagement.database.sql.PRODUCT says why.
+-- On one server, of_product hides the product from the planner; engagement.database.sql.PRODUCT
+-- says why.
 -- Users are found by id alone. A condition on their product would tempt the planner to walk all
 -- users of the product as long as a young table has no statistics.
 INSERT INTO engagement_userengagement AS e (
     product_id, score_set_id, user_id, raw, raw_yesterday, raw_last_period, event_count,
     active_days, name_count, last_active_at)
 SELECT
-    u.product_id, %(score_set)s, u.id,
+    %(product)s::bigint, %(score_set)s, u.id,
     COALESCE(n.raw, 0), COALESCE(n.raw_yesterday, 0), COALESCE(n.raw_last_period, 0),
     COALESCE(n.event_count, 0), COALESCE(n.active_days, 0), COALESCE(n.name_count, 0),
     COALESCE(n.last_at, earlier.last_at)
@@ -39,7 +40,7 @@ LEFT JOIN LATERAL (
                     FILTER (WHERE d.day BETWEEN %(first_day)s AND %(today)s) AS days,
                 max(d.last_at) AS last_at
             FROM engagement_dailycount d
-            WHERE d.product_id = (SELECT %(product)s::bigint)
+            WHERE d.product_id = {of_product}
               AND d.user_id = u.id
               AND d.day >= %(last_period_from)s
             GROUP BY d.event_name_id
@@ -56,14 +57,14 @@ LEFT JOIN LATERAL (
     LEFT JOIN engagement_scoredevent w
         ON w.score_set_id = %(score_set)s AND w.event_name_id = d.event_name_id
     WHERE n.last_at IS NULL
-      AND d.product_id = (SELECT %(product)s::bigint)
+      AND d.product_id = {of_product}
       AND d.user_id = u.id
       AND d.day < %(last_period_from)s
       AND COALESCE(w.weight, %(default_weight)s) > 0
     ORDER BY d.day DESC, d.last_at DESC
     LIMIT 1
 ) earlier ON true
-WHERE u.id = ANY(%(subjects)b::bigint[]) AND u.is_identified
+WHERE u.id = ANY(%(subjects)b::bigint[]) AND u.is_identified AND {users_on_node}
 ORDER BY u.id
 ON CONFLICT (product_id, score_set_id, user_id) DO UPDATE SET
     raw = EXCLUDED.raw,

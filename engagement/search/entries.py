@@ -29,15 +29,15 @@ _TEXT: LiteralString = """
 _OTHER_IDS: LiteralString = """, (
             SELECT string_agg(DISTINCT E'\\n\\n' || other.id, '')
             FROM engagement_alias a, unnest(ARRAY[a.previous_id, a.new_id]) AS other(id)
-            WHERE a.product_id = s.product_id AND a.user_id = s.id AND other.id <> s.external_id)
+            WHERE a.product_id = %(product)s AND a.user_id = s.id AND other.id <> s.external_id)
 """
 _INDEX: LiteralString = """
+    INSERT INTO engagement_searchentry AS e (product_id, kind, subject_id, text)
     WITH subjects AS (
         SELECT s.id, {text} AS text FROM {table} s
         WHERE s.product_id = %(product)s AND s.id = ANY(%(ids)b::bigint[])
           AND s.is_identified{shown})
-    INSERT INTO engagement_searchentry AS e (product_id, kind, subject_id, text)
-    SELECT %(product)s, %(kind)s, s.id, s.text FROM subjects s
+    SELECT %(product)s::bigint, %(kind)s, s.id, s.text FROM subjects s
     WHERE NOT EXISTS (
         SELECT FROM engagement_searchentry o
         WHERE o.product_id = %(product)s AND o.kind = %(kind)s AND o.subject_id = s.id

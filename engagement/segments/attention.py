@@ -4,7 +4,7 @@ What an insight costs is told by its kind first, in the order of ``INSIGHTS``. W
 licensed seats of the account, then by its users, then by the points that it lost.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from django.db.models import Case, Count, F, IntegerField, Q, QuerySet, Value, When, Window
@@ -44,20 +44,23 @@ class Attention(NamedTuple):
     alerts: dict[InsightKind, list[Alert]]
 
 
+NO_RANKING = Ranking({}, {})
 NO_ATTENTION = Attention({}, {})
 
 
 def rank_insights(score_set: ScoreSet) -> Ranking:
-    """Reads every account row of the set, twice."""
+    """Reads every account row of the set, and again if any account needs attention."""
     if score_set.scored_day is None:
-        return Ranking({}, {})
+        return NO_RANKING
     filters = {kind: insight_filter(kind, score_set) for kind in INSIGHTS}
     counts = ACCOUNTS.engagement_rows(score_set).aggregate(
         **{kind: Count(Case(When(filter_, then=Value(1)))) for kind, filter_ in filters.items()}
     )
     listed: dict[InsightKind, list[int]] = {}
-    for kind, account_id in _costliest(score_set, filters):
-        listed.setdefault(kind, []).append(account_id)
+    kinds = [kind for kind in INSIGHTS if counts[kind] and kind not in _UNLISTED]
+    if kinds:
+        for kind, account_id in _costliest(score_set, kinds, filters):
+            listed.setdefault(kind, []).append(account_id)
     return Ranking({kind: counts[kind] for kind in INSIGHTS if counts[kind]}, listed)
 
 
@@ -79,9 +82,10 @@ def load_attention(score_set: ScoreSet, ranking: Ranking) -> Attention:
     return Attention(ranking.counts, {kind: some for kind, some in alerts.items() if some})
 
 
-def _costliest(score_set: ScoreSet, filters: dict[InsightKind, Q]) -> list[tuple[InsightKind, int]]:
-    """The first kind and the id of the accounts that cost most, in order."""
-    kinds = [kind for kind in INSIGHTS if kind not in _UNLISTED]
+def _costliest(
+    score_set: ScoreSet, kinds: Sequence[InsightKind], filters: dict[InsightKind, Q]
+) -> list[tuple[InsightKind, int]]:
+    """The first of the kinds and the id of the accounts that cost most, in order."""
     first = Case(
         *(When(filters[kind], then=Value(place)) for place, kind in enumerate(kinds)),
         output_field=IntegerField(),

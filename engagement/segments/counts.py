@@ -176,6 +176,9 @@ def recount(score_set: ScoreSet, now: datetime) -> None:
     started = time.monotonic()
     counted: dict[str, Any] = {}
     for name, count in _PARTS.items():
+        if name in _WITHOUT_ACCOUNTS and counted.get("accounts") == 0:
+            counted |= _WITHOUT_ACCOUNTS[name]
+            continue
         try:
             with sql.statement_timeout(STATEMENT_TIMEOUT_SECONDS):
                 counted |= count(score_set)
@@ -218,6 +221,11 @@ _PARTS: dict[str, Callable[[ScoreSet], dict[str, Any]]] = {
     "members of segments": _members,
     "movers": _movers,
     "insights": _insights,
+}
+# What these parts are if there are no accounts.
+_WITHOUT_ACCOUNTS: dict[str, dict[str, Any]] = {
+    "movers": {"rising": [], "falling": [], "newest": []},
+    "insights": {"insights": {}, "costliest": {}},
 }
 
 

@@ -5,13 +5,21 @@ from typing import Any
 from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
+from django.utils import timezone
 
 from engagement.admin.credentials import CredentialAdmin, CredentialInline
 from engagement.admin.products import Section
 from engagement.admin.scoping import request_access
 from engagement.models import Credential, Product
+from engagement.trail.models_followed import follow
 from ingestion.admin.snippets import KEY_PLACEHOLDER, build_snippets
 from ingestion.models import IngestionKey
+
+follow(
+    IngestionKey,
+    "ingestion key",
+    ("name", "owner__username", "purpose", "expires_at", "revoked_at"),
+)
 
 FIRST_KEY_NAME = "first"
 VALIDATE_PATH = "/v2/validate/track"
@@ -20,7 +28,8 @@ SNIPPETS_TEMPLATE = "admin/ingestion/snippets.html"
 
 def first_event_section(request: HttpRequest, product: Product) -> Section:
     """How to send a first event, with the name of the product's newest live key."""
-    keys = IngestionKey.objects.filter(product=product, revoked_at=None).defer("secret")
+    live = IngestionKey.live(timezone.now())
+    keys = IngestionKey.objects.filter(live, product=product).defer("secret")
     key = keys.order_by("pk").last()
     may_manage = product.pk in request_access(request).managed
     add = f"{reverse('admin:ingestion_ingestionkey_add')}?product={product.pk}"

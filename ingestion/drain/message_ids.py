@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import groupby
+from operator import itemgetter
 from typing import LiteralString, TypeAlias
 
 from django.conf import settings
 
-from engagement.database import sql
+from engagement.database import distribution, sql
 from engagement.messages import ReceivedMessage
 
 # (product id, message id)
@@ -19,7 +21,7 @@ _SAVE: LiteralString = """
     SELECT * FROM unnest(%(products)b::bigint[], %(ids)b::text[], %(received)b::timestamptz[])
     ON CONFLICT (product_id, message_id)
     DO UPDATE SET seen_at = GREATEST(s.seen_at, EXCLUDED.seen_at)
-    WHERE s.seen_at < EXCLUDED.seen_at - %(memory)s OR s.seen_at > EXCLUDED.seen_at + %(memory)s
+    WHERE EXCLUDED.seen_at - s.seen_at > %(memory)s OR s.seen_at - EXCLUDED.seen_at > %(memory)s
     RETURNING product_id, message_id
 """
 
@@ -55,13 +57,22 @@ def _save_new(messages: dict[MessageIdKey, ReceivedMessage]) -> set[int]:
     """Save the message ids. Returns the arrivals of the messages whose ids are new."""
     # Sorted, so that two workers that save the same ids cannot deadlock.
     keys = sorted(messages)
-    rows = sql.fetch(
-        _SAVE,
-        {
-            "products": [product for product, _ in keys],
-            "ids": [message_id for _, message_id in keys],
-            "received": [messages[key].received_at for key in keys],
-            "memory": retention_period(),
-        },
-    )
+    rows: list[sql.Row] = []
+    for batch in _batches(keys):
+        rows += sql.fetch(
+            _SAVE,
+            {
+                "products": [product for product, _ in batch],
+                "ids": [message_id for _, message_id in batch],
+                "received": [messages[key].received_at for key in batch],
+                "memory": retention_period(),
+            },
+        )
     return {messages[product, message_id].arrival for product, message_id in rows}
+
+
+def _batches(keys: list[MessageIdKey]) -> list[list[MessageIdKey]]:
+    """All keys together; on a cluster, those of each product."""
+    if not distribution.is_distributed():
+        return [keys]
+    return [list(own) for _, own in groupby(keys, key=itemgetter(0))]

@@ -197,10 +197,13 @@ class SenderKey(NamedTuple):
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
     hint: str = ""
+    expires_at: datetime | None = None
 
-    @property
-    def may_send(self) -> bool:
-        return self.key_id is not None and self.revoked_at is None
+    def may_send(self, received_at: datetime) -> bool:
+        """Whether the key accepts a message that was received then."""
+        if self.key_id is None or self.revoked_at is not None:
+            return False
+        return self.expires_at is None or received_at < self.expires_at
 
 
 class PartOutcome(NamedTuple):
@@ -219,15 +222,14 @@ def _process(
     for claimed_message in claimed:
         message = decode(claimed_message.payload)
         sender = senders.get(bytes(claimed_message.key_digest))
-        if sender is None or sender.product_id is None or not sender.may_send:
+        received_at = claimed_message.received_at
+        if sender is None or sender.product_id is None or not sender.may_send(received_at):
             dropped.append(_invalid_key_drop(claimed_message, sender, message))
         elif isinstance(message, UnusableMessage):
             dropped.append(_drop(claimed_message, sender.product_id, message.reason, message))
         else:
             recordable.append(
-                ReceivedMessage(
-                    sender.product_id, claimed_message.id, claimed_message.received_at, message
-                )
+                ReceivedMessage(sender.product_id, claimed_message.id, received_at, message)
             )
     recordable, duplicates = message_ids.split_duplicates(recordable)
     forgotten, dropped_traits, unjoined = record(recordable)
@@ -278,6 +280,7 @@ def _senders(digests: set[bytes]) -> dict[bytes, SenderKey]:
             each.revoked_at,
             each.last_used_at,
             each.hint,
+            each.expires_at,
         )
         for each in (*keys, *others)
     }
@@ -302,8 +305,10 @@ def _invalid_key_drop(claimed: ClaimedMessage, sender: SenderKey | None, message
     elif product_id is None:
         reason = DropReason.DELETED_PRODUCT
     else:
-        is_key = sender.key_id is not None
-        reason = DropReason.REVOKED_KEY if is_key else DropReason.READ_TOKEN
+        reason = DropReason.READ_TOKEN
+        if sender.key_id is not None:
+            is_revoked = sender.revoked_at is not None
+            reason = DropReason.REVOKED_KEY if is_revoked else DropReason.EXPIRED_KEY
         claimed = claimed._replace(key_hint=sender.hint)
     return _drop(claimed, product_id, reason, message)
 

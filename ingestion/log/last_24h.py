@@ -145,3 +145,22 @@ def load_backlogs(product_ids: Iterable[int]) -> dict[int, Backlog] | None:
         backlog.oldest = min(backlog.oldest or oldest, oldest)
         backlog.hours[hour] = backlog.hours.get(hour, 0) + count
     return backlogs
+
+
+_OLDEST: LiteralString = """
+    SELECT received_at FROM ingestion_inboxmessage
+    WHERE key_digest = ANY(%(digests)b::bytea[]) ORDER BY id LIMIT 1
+"""
+
+
+def oldest_waiting(product_id: int) -> datetime | None:
+    """When the product's first message in the inbox came; None if none waits.
+
+    Counts nothing, so that a deep inbox takes no longer. Raises StatementTimeout if the messages of
+    others are too many to look through.
+    """
+    keys = IngestionKey.objects.filter(product=product_id)
+    digests = [bytes(digest) for digest in keys.values_list("digest", flat=True)]
+    with sql.statement_timeout(COUNT_TIMEOUT_SECONDS):
+        rows = sql.fetch(_OLDEST, {"digests": digests})
+    return rows[0][0] if rows else None

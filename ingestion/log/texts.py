@@ -15,6 +15,8 @@ from ingestion.payloads import UnusableMessage, decode
 REMEDIES = {
     DropReason.UNKNOWN_KEY: "Send one of the product's ingestion keys.",
     DropReason.REVOKED_KEY: "Create a new ingestion key and send that one instead.",
+    DropReason.EXPIRED_KEY: "Extend the key's date in the admin, or rotate it and send the new "
+    "one.",
     DropReason.READ_TOKEN: "Send an ingestion key instead. It starts with edk_. A read token, "
     "which starts with eds_, only reads.",
     DropReason.MISSING_KEY: "Send the product's ingestion key with each request.",
@@ -37,10 +39,15 @@ RECORDED_TONE, QUARANTINED_TONE, WAITING_TONE = 3, 6, 5
 
 def tone(reason: DropReason) -> int:
     """The reason's color in every chart."""
-    if reason is DropReason.READ_TOKEN:
-        # Its own would be that of what is recorded.
-        return tone(DropReason.UNKNOWN_KEY)
+    # Those of the later ones would be the colors of what is recorded or waits.
+    reason = _SAME_TONE.get(reason, reason)
     return list(DropReason).index(reason) % charts.TONE_COUNT + 1
+
+
+_SAME_TONE = {
+    DropReason.READ_TOKEN: DropReason.UNKNOWN_KEY,
+    DropReason.EXPIRED_KEY: DropReason.REVOKED_KEY,
+}
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,20 @@ from django.views.decorators.debug import sensitive_post_parameters
 from engagement.admin.pages import ExtraView, PageAction, RowPageAdmin
 from engagement.admin.products import LinkedInline, ProductAdmin
 from engagement.admin.scoping import ProductFilter, ProductSet, request_access
+from engagement.trail.models_followed import follow
 from marketplace import client, connecting, scheduling, status
 from marketplace.admin.forms import ConnectionForm
 from marketplace.connecting import VerifiedDetails
 from marketplace.models import Connection, SyncRun
+
+follow(
+    Connection,
+    "connection",
+    (
+        *("state", "vendor_id", "app_product_id", "app_name", "token_expires_on"),
+        *("includes_staff_licenses", "generation"),
+    ),
+)
 
 State = Connection.State
 

@@ -16,10 +16,12 @@ from django.utils.html import format_html
 from django.views.decorators.debug import sensitive_post_parameters
 
 from engagement.admin.pages import ExtraView, PageAction, PageAdmin
+from engagement.admin.products import ProductAdmin, Section
 from engagement.admin.scoping import ProductFilter
 from engagement.core.fields import DecryptionError
 from engagement.core.page_secrets import mark_secret
 from engagement.models import Product
+from engagement.trail.models_followed import follow
 from notifications import verification
 from notifications.admin.forms import DestinationForm
 from notifications.admin.place import requested_product
@@ -29,6 +31,9 @@ from notifications.texts import describe_subscription
 
 State, Kind = Destination.State, Destination.Kind
 # The session says whose secret the next page shows, never the secret.
+# The hint, because an address may have a secret.
+follow(Destination, "destination", ("kind", "name", "address_hint", "digest", "state"))
+
 SESSION_KEY = "destination_secret_to_be_shown"
 LISTED_MESSAGES = 10
 STATE_LEVELS = {State.UNVERIFIED: "warning", State.ACTIVE: "good", State.PAUSED: "bad"}
@@ -269,3 +274,12 @@ def _chosen_kind(request: HttpRequest) -> str:
 def _is_offered(kind: str) -> bool:
     """Email needs a mail server."""
     return kind != Kind.EMAIL or settings.HAS_EMAIL
+
+
+def paused_section(request: HttpRequest, product: Product) -> Section:
+    """Says on the product's page which destinations get nothing."""
+    paused = Destination.objects.filter(product=product, state=State.PAUSED)
+    return Section("admin/notifications/paused.html", {"paused": paused})
+
+
+ProductAdmin.add_section(paused_section)

@@ -18,6 +18,7 @@ from engagement.admin.scoping import ProductFilter, visible_products
 from engagement.core.ids import parse_id
 from notifications import tasks
 from notifications.delivery import formats
+from notifications.delivery.links import link_of
 from notifications.models import Delivery, Destination, OutboxMessage, Subscription
 from notifications.texts import describe_subscription
 
@@ -88,7 +89,7 @@ class OutboxMessageAdmin(LargeTableAdmin, RowPageAdmin):
             subscription=subscription,
             subscription_text=describe_subscription(subscription) if subscription else "",
             level=LEVELS[State(obj.state)],
-            link=formats.link_of(obj),
+            link=link_of(obj),
             content=json.dumps(
                 formats.request_content(destination, [obj]), indent=2, ensure_ascii=False
             ),

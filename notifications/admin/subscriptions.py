@@ -12,6 +12,7 @@ from django.utils.http import urlencode
 from engagement.admin.pages import PageAdmin
 from engagement.admin.scoping import ProductFilter
 from engagement.models import Workspace
+from engagement.trail.models_followed import follow
 from notifications.admin.forms import SubscriptionForm
 from notifications.admin.place import requested_product
 from notifications.models import Destination, OutboxMessage, Subscription
@@ -20,6 +21,16 @@ from notifications.triggers import TRIGGERS, Trigger
 from notifications.watching import conditions
 from notifications.watching.insights import insight_choices
 from notifications.watching.watches import assign_watch
+
+follow(
+    Subscription,
+    "subscription",
+    (
+        *("trigger", "workspace__name", "scope", "segment__name", "insight", "threshold"),
+        *("direction", "filter_segment__name", "destination__name", "quiet_hours"),
+        *("tells_changed_rules", "is_enabled"),
+    ),
+)
 
 LISTED_MESSAGES = 10
 

@@ -3,12 +3,12 @@
 import smtplib
 import time
 from collections.abc import Sequence
-from typing import Any
 
 from django.core.mail import EmailMessage
 from django.template.loader import render_to_string
 
 from engagement.outbound.requests import ERROR_LENGTH, Result
+from notifications.delivery.links import first_of, link_of
 from notifications.models import Delivery, OutboxMessage
 
 SUBJECT_LENGTH = 150
@@ -60,9 +60,5 @@ def _failure(outcome: Outcome, error: str, started: float) -> Result:
 
 
 def _links(message: OutboxMessage) -> list[str]:
-    data: dict[str, Any] = message.payload["data"]
-    if first := data.get("first"):
-        return [f"{subject['name']}: {subject['link']}" for subject in first]
-    subject = data.get(message.scope) if message.scope else data
-    link = (subject or {}).get("link")
-    return [link] if link else []
+    named = [f"{subject['name']}: {subject['link']}" for subject in first_of(message)]
+    return named or [link for link in [link_of(message)] if link]

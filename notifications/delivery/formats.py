@@ -8,6 +8,7 @@ from typing import Any
 from engagement.outbound.addresses import Resolver
 from engagement.outbound.requests import OutboundRequest, Request
 from notifications.delivery import emails, signing
+from notifications.delivery.links import first_of, link_of
 from notifications.models import Destination, OutboxMessage
 
 USER_AGENT = "Engagement-Data-Service"
@@ -50,20 +51,6 @@ def request_content(destination: Destination, messages: Sequence[OutboxMessage])
         case Destination.Kind.TEAMS:
             return _teams(messages)
     return messages[0].payload
-
-
-def link_of(message: OutboxMessage) -> str:
-    """The admin page about the message's subject or product, or empty."""
-    data = message.payload["data"]
-    subject = data.get(message.scope) if message.scope else data
-    link: str = (subject or {}).get("link", "")
-    return link
-
-
-def first_of(message: OutboxMessage) -> Sequence[dict[str, Any]]:
-    """The first subjects of a message about many."""
-    first: Sequence[dict[str, Any]] = message.payload["data"].get("first", ())
-    return first
 
 
 # --- Slack ----------------------------------------------------------------------------------

@@ -10,7 +10,13 @@ from notifications.watching import outbox
 from notifications.watching.changes import Changes, store_members, stored_ids
 from notifications.watching.payloads import Condition
 
+
+class ConditionUnknown(Exception):
+    """Nobody can tell now whether the condition holds. What was told stays true."""
+
+
 # Returns the condition, or None if it does not hold. The number is the subscription's threshold.
+# Raises ConditionUnknown.
 ConditionSource = Callable[[Product, float, datetime], Condition | None]
 _sources: dict[Trigger, ConditionSource] = {}
 
@@ -34,7 +40,10 @@ def sweep_condition(watch: Watch, subscriptions: Sequence[Subscription], now: da
     source = _sources.get(trigger)
     if source is None:
         return
-    condition = source(watch.product, subscriptions[0].threshold or 0, now)
+    try:
+        condition = source(watch.product, subscriptions[0].threshold or 0, now)
+    except ConditionUnknown:
+        return
     has_held = bool(stored_ids(watch))
     changes = Changes()
     if condition and not has_held:

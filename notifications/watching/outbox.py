@@ -27,12 +27,12 @@ IDS_PER_QUERY = 20_000
 
 def write_changes(
     subscription: Subscription, watched: WatchedSet, changes: Changes, now: datetime
-) -> int:
-    """Write the messages of the subscription about the changes. Returns how many."""
+) -> None:
+    """Write the messages of the subscription about the changes."""
     ids: Sequence[int] = changes.entered if tells_entered(subscription) else changes.left
     ids = _wanted(subscription, watched, ids, now)
     if not ids:
-        return 0
+        return
     facts = payloads.Facts(subscription, watched, now)
     destination = subscription.destination
     most = MAX_MESSAGES_TO_PEOPLE if destination.is_chat else MAX_MESSAGES
@@ -40,7 +40,7 @@ def write_changes(
         drafts = [facts.about_many(len(ids), facts.load(ids[:NAMED_SUBJECTS]))]
     else:
         drafts = [facts.about(subject) for subject in facts.load(ids)]
-    return _write(subscription, destination, drafts, now)
+    _write(subscription, destination, drafts, now)
 
 
 def write_condition(
@@ -49,13 +49,13 @@ def write_condition(
     path: str,
     condition: payloads.Condition | None,
     now: datetime,
-) -> int:
+) -> None:
     """Write a message about a condition of the product. None means that it no longer holds."""
     is_told = condition and _told_since(subscription, [subscription.product_id], now)
     if is_told:
-        return 0
+        return
     draft = payloads.about_product(subscription, text, path, condition, now)
-    return _write(subscription, subscription.destination, [draft], now)
+    _write(subscription, subscription.destination, [draft], now)
 
 
 def draft_test(destination: Destination, now: datetime) -> OutboxMessage:
@@ -129,7 +129,7 @@ def _write(
     destination: Destination,
     drafts: Sequence[payloads.Draft],
     now: datetime,
-) -> int:
+) -> None:
     waiting = OutboxMessage.objects.filter(
         destination=destination, state=OutboxMessage.State.WAITING
     )
@@ -140,7 +140,6 @@ def _write(
     )
     if lost:
         Destination.objects.filter(pk=destination.pk).update(overflowed=F("overflowed") + lost)
-    return len(kept)
 
 
 def _message(

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import LiteralString
 
 from django.db import transaction
-from django.db.models import F, Sum
+from django.db.models import F
 
 from engagement.database import locks, sql
 from engagement.models import ScoreSet
@@ -66,11 +66,12 @@ def _take_over_marks() -> None:
 
 def _due_watches(now: datetime) -> list[int]:
     """The ids of the watches that are due, the longest unswept first."""
-    seconds = Watch.objects.aggregate(total=Sum("seconds"))["total"] or 0.0
+    rows = Watch.objects.only("workspace_id", "is_stale", "swept_at", "seconds")
+    watches = list(rows.order_by(F("swept_at").asc(nulls_first=True), "pk"))
+    seconds = sum(watch.seconds for watch in watches)
     pause = max(MIN_PAUSE, timedelta(seconds=seconds / MAX_TIME_SHARE))
     due = []
-    watches = Watch.objects.only("workspace_id", "is_stale", "swept_at")
-    for watch in watches.order_by(F("swept_at").asc(nulls_first=True), "pk"):
+    for watch in watches:
         is_condition = watch.workspace_id is None
         wait = CONDITION_PAUSE if is_condition else pause
         is_wanted = is_condition or watch.is_stale
@@ -137,8 +138,8 @@ def _rest(watch: Watch, now: datetime) -> int:
     return 0
 
 
-_DELETE_MEMBERS: LiteralString = """
-    DELETE FROM notifications_watchedmember WHERE ctid = ANY(ARRAY(
+_DELETE_MEMBERS: LiteralString = f"""
+    DELETE FROM notifications_watchedmember m WHERE {sql.on_node("m")} AND ctid = ANY(ARRAY(
         SELECT ctid FROM notifications_watchedmember
         WHERE product_id = %(product)s AND watch_id = %(watch)s LIMIT %(rows)s))
 """

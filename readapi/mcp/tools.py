@@ -12,10 +12,11 @@ from engagement.scopes import get_kind
 from engagement.search import lookup
 from engagement.segments import counts
 from engagement.segments.insight_filters import INSIGHT_KINDS
-from readapi import expansions, parameters, queries, sorting
+from readapi import expansions, parameters, queries, rights, sorting
 from readapi.errors import InvalidRequest
 from readapi.links import LinkBuilder
 from readapi.mcp.messages import INVALID_PARAMS, RpcError
+from readapi.models import ApiToken
 from readapi.views.accounts import AccountDetail, AccountList, AccountUsers
 from readapi.views.base import ReadView
 from readapi.views.rankings import ACCOUNTS, USERS, Ranking
@@ -31,8 +32,12 @@ class Call(NamedTuple):
     """A call of a tool: who asks, and for what."""
 
     request: HttpRequest
-    product: Product
+    token: ApiToken
     arguments: Mapping[str, Any]
+
+    @property
+    def product(self) -> Product:
+        return self.token.product
 
 
 class Tool(NamedTuple):
@@ -85,7 +90,7 @@ def _read(view_class: type[ReadView], call: Call, ids: tuple[str, ...] = (), **m
     It checks the arguments, and finds only what is in the product of the token.
     """
     view = view_class()
-    view.product = call.product
+    view.token = call.token
     view.links = LinkBuilder(call.request)
     texts = {name: _text(name, value) for name, value in call.arguments.items()}
     path_ids = {name: _id(name, texts.pop(name, "")) for name in ids}
@@ -93,6 +98,7 @@ def _read(view_class: type[ReadView], call: Call, ids: tuple[str, ...] = (), **m
     if "workspace_id" in view.PARAMETERS:
         view.parameters = {"workspace_id": str(_workspace_id(call)), **view.parameters}
     view.check_parameters()
+    view.check_rights(path_ids)
     body: Json = _without_links(view.build_response(**path_ids).data)
     return body
 
@@ -138,10 +144,16 @@ def _workspace_id(call: Call) -> int:
     """The named workspace, or the product's first."""
     if "workspace_id" in call.arguments:
         texts = {"workspace_id": _text("workspace_id", call.arguments["workspace_id"])}
-        return parameters.workspace_id(texts)
-    first = queries.workspaces(call.product).order_by("id").values_list("id", flat=True).first()
+        workspace_id = parameters.workspace_id(texts)
+        rights.require_workspace(call.token, workspace_id)
+        return workspace_id
+    rows = queries.workspaces(call.product)
+    if call.token.workspace_ids is not None:
+        rows = rows.filter(pk__in=call.token.workspace_ids)
+    first = rows.order_by("id").values_list("id", flat=True).first()
     if first is None:
-        raise InvalidRequest("missing_workspace_id", "The product has no workspace.")
+        message = "The product has no workspace that the token may read."
+        raise InvalidRequest("missing_workspace_id", message)
     return first
 
 
@@ -156,6 +168,10 @@ def _find(ranking: Ranking, view_class: type[ReadView], call: Call) -> Json:
     if set(arguments) - {"workspace_id"}:
         message = "Use search alone, or with workspace_id."
         raise InvalidRequest("invalid_parameter", message, "search")
+    rights.require_kinds(call.token, [ranking.scope])
+    if ranking.scope == "user":
+        # A match would tell that the text is part of a name or an email address.
+        rights.require_user_traits(call.token)
     workspace = queries.workspace(call.product, _workspace_id(call))
     matches = lookup.find(call.product.pk, ranking.scope, _text("search", search))[:MAX_MATCHES]
     ids = [match.subject_id for match in matches]
@@ -171,6 +187,7 @@ def _find(ranking: Ranking, view_class: type[ReadView], call: Call) -> Json:
 
 
 def _movers(call: Call) -> Json:
+    rights.require_kinds(call.token, ["account"])
     workspace = queries.workspace(call.product, _workspace_id(call), with_counts=True)
     if workspace.scores is None:
         return {"rising": [], "falling": []}

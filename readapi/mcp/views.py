@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from engagement.database import sql
 from engagement.models import Product
-from readapi import replica
+from readapi import replica, rights
 from readapi.authentication import BearerTokenAuthentication
-from readapi.errors import NOT_FOUND, InvalidRequest, NotFound
+from readapi.errors import NOT_FOUND, TOO_SLOW, Forbidden, InvalidRequest, NotFound, NotReady
 from readapi.mcp import messages, tools
 from readapi.mcp.messages import INVALID_PARAMS, METHOD_NOT_FOUND, Message, RpcError
 from readapi.mcp.tools import Call, Json
@@ -46,6 +46,11 @@ class McpView(JsonView):
     schema = None
     # What only other apps know. Set where the view is routed.
     report_health: Callable[[Product, datetime], Json] | None = None
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        super().initial(request, *args, **kwargs)
+        assert isinstance(request.auth, ApiToken)
+        rights.require_mcp(request.auth)
 
     def post(self, request: Request) -> Response:
         if not _is_own_origin(request):
@@ -85,14 +90,20 @@ class McpView(JsonView):
         product = request.auth.product
         if name == HEALTH_TOOL["name"] and self.report_health is not None:
             return _tool_result(self.report_health(product, timezone.now()))
-        call = Call(request._request, product, arguments)
+        call = Call(request._request, request.auth, arguments)
         try:
             return _tool_result(_answer_in_time(name, call))
         except InvalidRequest as error:
             prefix = f"{error.field}: " if error.field else ""
             return _tool_error(prefix + error.message)
+        except Forbidden as error:
+            return _tool_error(str(error))
         except NotFound as error:
             return _tool_error(str(error) or NOT_FOUND)
+        except NotReady as error:
+            return _tool_error(str(error))
+        except sql.StatementTimeout:
+            return _tool_error(TOO_SLOW)
 
 
 def _answer_in_time(name: str, call: Call) -> Json:

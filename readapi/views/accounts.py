@@ -16,6 +16,7 @@ class AccountList(rankings.RankedList):
     """
 
     PARAMETERS = rankings.list_parameters("account")
+    READS = ("account",)
     ranking = rankings.ACCOUNTS
 
 
@@ -24,6 +25,7 @@ class AccountDetail(ReadView):
 
     PARAMETERS = ("workspace_id", "expand", "traits")
     EXPANSIONS = ("insights", "traits", "segments", "events", "history")
+    READS = ("account",)
 
     def build_response(self, account_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
@@ -31,7 +33,7 @@ class AccountDetail(ReadView):
 
         workspace = queries.workspace(self.product, workspace_id, quantiles_of="account")
         row = queries.account(workspace, account_id)
-        account = details.AccountDetails(workspace, row, trait_names)
+        account = details.AccountDetails(workspace, row, trait_names, self.shows_users)
         record = serializers.full_account(row, workspace, account.metrics, self.links)
         return self.record_response(record | account.expand(self.expansions))
 
@@ -40,6 +42,7 @@ class AccountUsers(rankings.RankingView):
     """The users whose current account this is, highest score first."""
 
     PARAMETERS = ("workspace_id", *rankings.COMMON_PARAMETERS, *parameters.PAGING_PARAMETERS)
+    READS = ("account", "user")
 
     def build_response(self, account_id: int) -> Response:
         ranking = rankings.USERS

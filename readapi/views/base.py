@@ -11,8 +11,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from engagement.database import sql
+from engagement.metric_names import Scope
 from engagement.models import Product
-from readapi import errors, pagination, parameters, replica, transfer
+from readapi import errors, pagination, parameters, replica, rights, transfer
 from readapi.authentication import BearerTokenAuthentication
 from readapi.links import LinkBuilder
 from readapi.models import ApiToken
@@ -77,6 +78,8 @@ class ReadView(JsonView):
     # All query parameters and expansions that the endpoint accepts.
     PARAMETERS: ClassVar[tuple[str, ...]]
     EXPANSIONS: ClassVar[tuple[str, ...]] = ()
+    # What the responses are about: a token must read all of these.
+    READS: ClassVar[tuple[Scope, ...]]
     MAX_LIMIT: ClassVar[int] = parameters.MAX_LIMIT
     # Takes the IDs in the path. It must only read.
     build_response: Callable[..., Response]
@@ -84,18 +87,38 @@ class ReadView(JsonView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
         assert isinstance(request.auth, ApiToken)
-        self.product: Product = request.auth.product
+        self.token = request.auth
         self.parameters: Parameters = parameters.parse(request.META["QUERY_STRING"])
         self.links = LinkBuilder(request._request)
 
+    @property
+    def product(self) -> Product:
+        return self.token.product
+
     def get(self, request: Request, **ids: int) -> Response:
         self.check_parameters()
+        self.check_rights(ids)
         return replica.read_from_replica(partial(self._build_response_in_time, **ids))
 
     def check_parameters(self) -> None:
         """Raises InvalidRequest for a parameter or an expansion that the endpoint does not have."""
         parameters.require_known(self.parameters, self.PARAMETERS)
         self.expansions = parameters.expansions(self.parameters, self.EXPANSIONS)
+
+    def check_rights(self, ids: Mapping[str, int]) -> None:
+        """Raises Forbidden for what the token may not read. *ids* are those in the path."""
+        rights.require_kinds(self.token, self.READS)
+        if "workspace_id" in self.PARAMETERS:
+            rights.require_workspace(self.token, parameters.workspace_id(self.parameters))
+        elif "workspace_id" in ids:
+            rights.require_workspace(self.token, ids["workspace_id"])
+        if "user" in self.READS:
+            rights.check_user_parameters(self.token, self.parameters, self.expansions)
+
+    @property
+    def shows_users(self) -> bool:
+        """Whether texts about accounts may name users."""
+        return "user" in rights.readable_kinds(self.token) and not self.token.hides_user_traits
 
     def _build_response_in_time(self, **ids: int) -> Response:
         with sql.cancel_after(READ_TIMEOUT_SECONDS):

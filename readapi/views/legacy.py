@@ -11,6 +11,7 @@ class LegacyAccountView(ReadView):
 
     PARAMETERS = ("workspace_id", "id", *parameters.LOOKUP_PARAMETERS, "expand")
     EXPANSIONS = ("insights", "traits", "segments")
+    READS = ("account",)
 
     def build_response(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
@@ -21,7 +22,7 @@ class LegacyAccountView(ReadView):
             row = queries.account(workspace, id_or_lookup)
         else:
             row = queries.find_account(workspace, id_or_lookup)
-        account = details.AccountDetails(workspace, row)
+        account = details.AccountDetails(workspace, row, shows_users=self.shows_users)
         record = serializers.legacy_account(row, account.metrics)
         expanded = account.expand(self.expansions)
         return Response(record | expanded | {"_expansions": self.expansions})

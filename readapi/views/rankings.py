@@ -147,9 +147,12 @@ class RankingView(ReadView):
 
     def records(self, ranking: Ranking, workspace: Workspace, rows: Sequence[Any]) -> list[Any]:
         names = parameters.trait_names(self.parameters)
-        return list(
+        records = list(
             expansions.records(ranking.scope, workspace, rows, self.links, self.expansions, names)
         )
+        if ranking.scope == "user":
+            serializers.hide_user_traits(records, self.token.hides_user_traits)
+        return records
 
     def total(
         self,

@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from engagement.models import Segment, Workspace
 from engagement.segments import counts
-from readapi import filters, pagination, parameters, queries, serializers
+from readapi import filters, pagination, parameters, queries, rights, serializers
 from readapi.records import SegmentRecord
 from readapi.views import rankings
 from readapi.views.base import ReadView
@@ -24,6 +24,7 @@ class SegmentList(ReadView):
         *parameters.PAGING_PARAMETERS,
     )
     EXPANSIONS = ("counts",)
+    READS = ()
 
     def build_response(self) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
@@ -47,6 +48,7 @@ class SegmentDetail(ReadView):
     """One segment with the number of its members."""
 
     PARAMETERS = ("workspace_id",)
+    READS = ()
 
     def build_response(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
@@ -64,6 +66,8 @@ class SegmentMembers(rankings.RankingView):
     """The users or accounts in a segment, highest score first."""
 
     PARAMETERS = ("workspace_id", *rankings.COMMON_PARAMETERS, *parameters.PAGING_PARAMETERS)
+    # Which of both only the segment says.
+    READS = ()
 
     def build_response(self, segment_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
@@ -74,6 +78,9 @@ class SegmentMembers(rankings.RankingView):
         segment = queries.segment(workspace, segment_id)
         is_user_segment = segment.scope == Segment.Scope.USER
         ranking = rankings.USERS if is_user_segment else rankings.ACCOUNTS
+        rights.require_kinds(self.token, [ranking.scope])
+        if is_user_segment:
+            rights.check_user_parameters(self.token, self.parameters, self.expansions)
         list_filter = filters.parse(self.parameters, ranking.scope).within(segment)
         request = self.page_request(f"segments/{segment.pk}/members", ranking)
         narrow = partial(list_filter.apply, workspace=workspace)

@@ -15,6 +15,7 @@ class UserList(rankings.RankedList):
     """
 
     PARAMETERS = rankings.list_parameters("user")
+    READS = ("user",)
     ranking = rankings.USERS
 
 
@@ -26,6 +27,7 @@ class UserDetail(ReadView):
 
     PARAMETERS = ("workspace_id", "expand", "traits")
     EXPANSIONS = ("traits", "segments", "events", "history")
+    READS = ("user",)
 
     def build_response(self, user_id: int) -> Response:
         workspace_id = parameters.workspace_id(self.parameters)
@@ -35,4 +37,5 @@ class UserDetail(ReadView):
         row = queries.user(workspace, user_id)
         user = details.UserDetails(workspace, row, trait_names)
         record = serializers.full_user(row, workspace, user.metrics, self.links)
+        serializers.hide_user_traits([record], self.token.hides_user_traits)
         return self.record_response(record | user.expand(self.expansions))

@@ -14,6 +14,7 @@ from readapi.views.base import ReadView
 
 class WorkspaceView(ReadView):
     EXPANSIONS = ("stats",)
+    READS = ()
 
     def records(self, workspaces: Sequence[Workspace]) -> list[WorkspaceRecord]:
         records = [serializers.workspace(row, self.product.name, self.links) for row in workspaces]
@@ -34,6 +35,8 @@ class WorkspaceList(WorkspaceView):
             self.parameters, "workspaces", queries.WORKSPACE_ORDER
         )
         rows = queries.workspaces(self.product, with_counts="stats" in self.expansions)
+        if self.token.workspace_ids is not None:
+            rows = rows.filter(pk__in=self.token.workspace_ids)
         page = pagination.paginate(rows, queries.WORKSPACE_ORDER, request)
         return self.page_response(page, self.records(page.rows))
 

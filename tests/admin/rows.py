@@ -15,12 +15,14 @@ from engagement.models import (
     Product,
     ScoreSet,
     Segment,
+    TrailEntry,
     User,
     UserEngagement,
     Workspace,
 )
 from engagement.scopes import get_kind
 from engagement.search import entries
+from exports.models import ExportFile, ExportRun, ScheduledExport
 from ingestion.models import (
     DropCount,
     DroppedMessage,
@@ -55,6 +57,8 @@ class Rows:
     connection: Connection
     subscription: Subscription
     message: OutboxMessage
+    export_run: ExportRun
+    trail_entry: TrailEntry
 
     def pages(self) -> list[tuple[str, int]]:
         """The name of each admin page and the id of its row."""
@@ -71,10 +75,13 @@ class Rows:
             ("ingestion_dropcount", self.drop_count.pk),
             ("ingestion_ingestionlog", self.product.pk),
             ("readapi_apitoken", self.token.pk),
+            ("engagement_trailentry", self.trail_entry.pk),
             ("marketplace_connection", self.connection.pk),
             ("notifications_subscription", self.subscription.pk),
             ("notifications_destination", self.subscription.destination_id),
             ("notifications_outboxmessage", self.message.pk),
+            ("exports_scheduledexport", self.export_run.export_id),
+            ("exports_exportrun", self.export_run.pk),
         ]
 
 
@@ -139,6 +146,16 @@ def fill(product: Product, number: int = 1) -> Rows:
         connection=a_connection(product),
         subscription=subscription,
         message=OutboxMessage.objects.get(subscription_id=subscription.pk),
+        export_run=an_export_run(workspace),
+        trail_entry=TrailEntry.objects.create(
+            product=product,
+            person="maya",
+            action=TrailEntry.Action.CHANGED,
+            kind="segment",
+            object_id=segment.pk,
+            object_name=segment.name,
+            changes={"name": ["Old", segment.name]},
+        ),
     )
 
 
@@ -193,6 +210,48 @@ def a_subscription(segment: Segment, user: User) -> Subscription:
         response=f"ok, {called}",
     )
     return subscription
+
+
+def an_export_run(workspace: Workspace) -> ExportRun:
+    """A run of an export that is done, with a file."""
+    product = workspace.product
+    called = product.name.lower()
+    export = ScheduledExport.objects.create(
+        product=product,
+        workspace=workspace,
+        name=f"{called} export",
+        tables=["accounts"],
+        store_kind=ScheduledExport.StoreKind.S3,
+        # Not allowed, so verifying it fails at once.
+        endpoint="https://127.0.0.1",
+        bucket=f"{called}-bucket",
+        access_key_id="planted-id",
+        secret_access_key="planted-secret",
+        verified_at=NOON,
+    )
+    run = ExportRun.objects.create(
+        product=product,
+        export=export,
+        state=ExportRun.State.DONE,
+        requested_at=NOON,
+        due_at=NOON,
+        started_at=NOON,
+        finished_at=NOON + timedelta(seconds=3),
+        folder="2026-09-24T120000Z",
+        until={"run": 1},
+        rows=1,
+        bytes=100,
+    )
+    ExportFile.objects.create(
+        product=product,
+        run=run,
+        table="accounts",
+        name="accounts-00001.csv.gz",
+        rows=1,
+        bytes=100,
+        sha256="0" * 64,
+    )
+    return run
 
 
 def an_account(product: Product, external_id: str, workspace: Workspace) -> Account:

@@ -7,6 +7,7 @@ import pytest
 
 from engagement.core import charts
 from engagement.core.charts import Series
+from tests.cases import each
 
 DAYS = ["1 Nov", "2 Nov", "3 Nov", "4 Nov", "5 Nov"]
 
@@ -64,7 +65,7 @@ def test_bars_stand_on_each_other_and_reach_their_sum() -> None:
     assert numbers(html, "x", "tone-2") == [5.5, 55.5]
 
 
-@pytest.mark.parametrize(
+@each(
     ("highest", "top"),
     [
         (0, "2"),

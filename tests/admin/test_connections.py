@@ -7,14 +7,13 @@ from datetime import date
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User as AdminUser
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 from pytest_django import Settings
 
-from engagement.models import Product, ProductMember
+from engagement.models import Product, ProductMember, TrailEntry
 from marketplace import client, connecting
 from marketplace.models import Connection, SyncRun
 from marketplace.simulator.faults import Endpoint, ErrorStatus, HtmlPage
@@ -143,7 +142,7 @@ def test_a_wrong_value_has_an_error_at_its_field_and_nothing_is_stored(
     assert said in field_errors[field]
     assert PLANTED not in answer.content.decode()
     assert not Connection.objects.exists()
-    assert not LogEntry.objects.exists()
+    assert not TrailEntry.objects.filter(kind="connection").exists()
 
 
 def test_an_unknown_product_id_lists_the_vendors_apps_with_theirs(

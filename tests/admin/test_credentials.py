@@ -5,17 +5,20 @@ from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
-from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session
 from django.db import connection
 from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from engagement.models import Credential, Product
+from engagement.models import Credential, Product, TrailEntry
 from ingestion.models import IngestionKey
 from readapi.models import ApiToken
 
+KIND_NAMES: dict[type[Credential], str] = {
+    IngestionKey: "ingestion key",
+    ApiToken: "read token",
+}
 KINDS = pytest.mark.parametrize("kind", [IngestionKey, ApiToken])
 
 
@@ -30,7 +33,7 @@ def there(answer: Any) -> str:
 
 
 def make(client: Client, kind: type[Credential], product: Product, name: str = "web") -> Any:
-    return client.post(address(kind, "add"), {"product": product.pk, "name": name})
+    return client.post(address(kind, "add"), {"product": product.pk, "name": name, "reads": "all"})
 
 
 @KINDS
@@ -49,7 +52,7 @@ def test_a_new_credential_is_shown_once_on_its_page(
 def test_save_and_add_another_also_shows_the_secret(
     member: Client, acme: Product, kind: type[Any]
 ) -> None:
-    data = {"product": acme.pk, "name": "web", "_addanother": "1"}
+    data = {"product": acme.pk, "name": "web", "reads": "all", "_addanother": "1"}
     page = member.post(address(kind, "add"), data, follow=True)
     assert kind.objects.get().secret in page.content.decode()
 
@@ -63,9 +66,9 @@ def test_a_revealed_secret_is_shown_once_and_recorded(
     assert answer.status_code == 302 and credential.secret not in there(answer)
     assert credential.secret in member.get(there(answer)).content.decode()
     assert credential.secret not in member.get(there(answer)).content.decode()
-    entry = LogEntry.objects.get()
-    assert entry.change_message == "Revealed the secret."
-    assert entry.user.get_username() == "maya"
+    entry = TrailEntry.objects.get(kind=KIND_NAMES[kind])
+    assert (entry.action, entry.note) == ("secret_read", "Revealed the secret.")
+    assert (entry.person, entry.product_id) == ("maya", acme.pk)
     assert (
         "Revealed the secret."
         in member.get(address(kind, "history", credential.pk)).content.decode()
@@ -108,7 +111,7 @@ def test_the_secret_is_nowhere_else(
     secret = credential.secret
     cookies = "".join(morsel.value for morsel in root.cookies.values())
     sessions = [session.get_decoded() for session in Session.objects.all()]
-    history = list(LogEntry.objects.values_list("object_repr", "change_message"))
+    history = list(TrailEntry.objects.values())
     assert secret not in f"{answer.headers}{cookies}{sessions}{history}{caplog.text}"
     # The next page of another login does not show it.
     root.get(address(kind, "change", credential.pk))
@@ -162,10 +165,12 @@ def test_revoking_asks_first_and_is_final(member: Client, acme: Product, kind: t
     assert revoked_at is not None
     # Not again, and not by a made-up form.
     member.post(address(kind, "revoke", credential.pk), {"confirmed": "yes"})
-    member.post(address(kind, "change", credential.pk), {"name": "new", "revoked_at": ""})
+    member.post(
+        address(kind, "change", credential.pk), {"name": "new", "reads": "all", "revoked_at": ""}
+    )
     after = kind.objects.get()
     assert (after.revoked_at, after.name, after.secret) == (revoked_at, "new", credential.secret)
-    messages = list(LogEntry.objects.values_list("change_message", flat=True))
+    messages = list(TrailEntry.objects.values_list("note", flat=True))
     assert messages.count("Revoked.") == 1
 
 
@@ -184,7 +189,8 @@ def test_rotating_makes_a_new_one_and_leaves_the_old_live(
     old.refresh_from_db()
     assert (new.name, new.product, new.revoked_at, old.revoked_at) == ("web", acme, None, None)
     assert new.secret != old.secret
-    change_messages = dict(LogEntry.objects.values_list("object_id", "change_message"))
+    rows = TrailEntry.objects.filter(kind=KIND_NAMES[kind])
+    change_messages = dict(rows.values_list("object_id", "note"))
     assert change_messages == {
         str(old.pk): f"Rotated: {new.hint}… replaces it.",
         str(new.pk): f"Created to replace {old.hint}….",

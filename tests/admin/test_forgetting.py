@@ -1,12 +1,11 @@
 """The buttons that forget a user or an account, or delete a product, with their confirmations."""
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.urls import reverse
 
 from engagement import tasks
-from engagement.models import Account, ForgottenSubject, Product, User
+from engagement.models import Account, ForgottenSubject, Product, TrailEntry, User
 from tests.admin.rows import Rows
 from tests.pipeline.waiting import places_of
 
@@ -47,7 +46,9 @@ def test_a_forgotten_subject_is_gone_at_once(
     assert not (User if model == "user" else Account).objects.filter(pk=pk).exists()
     # The history does not mention them, either.
     assert places_of(f"acme-{model}") == set()
-    assert LogEntry.objects.get().get_change_message() == f"Forgot a {model} on request."
+    entry = TrailEntry.objects.get(action=TrailEntry.Action.FORGOTTEN)
+    assert (entry.kind, entry.note) == (model, f"Forgot a {model} on request.")
+    assert not entry.object_id and not entry.object_name
 
 
 @pytest.mark.parametrize("model", SUBJECTS)

@@ -3,12 +3,11 @@
 from typing import Any
 
 import pytest
-from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User as AdminUser
 from django.test import Client
 from django.urls import reverse
 
-from engagement.models import EventWeight, ProductMember
+from engagement.models import EventWeight, ProductMember, TrailEntry
 from ingestion.models import IngestionKey
 from tests.admin.rows import Rows
 
@@ -39,10 +38,10 @@ def save(who: Client, kind: str, pk: int, **changes: Any) -> None:
     assert answer.status_code == 302, answer.context["errors"]
 
 
-def said(name: str) -> list[tuple[str, str]]:
-    """The history entries of the model's rows, oldest first."""
-    entries = LogEntry.objects.filter(content_type__model=name).order_by("pk")
-    return [(entry.user.get_username(), entry.get_change_message()) for entry in entries]
+def said(kind: str) -> list[tuple[str, str]]:
+    """The entries about rows of this kind, oldest first."""
+    entries = TrailEntry.objects.exclude(login=None).filter(kind=kind).order_by("pk")
+    return [(entry.person, entry.note) for entry in entries]
 
 
 def test_making_renaming_revealing_and_revoking_a_key(member: Client, acme_rows: Rows) -> None:
@@ -52,7 +51,7 @@ def test_making_renaming_revealing_and_revoking_a_key(member: Client, acme_rows:
     save(member, "ingestion_ingestionkey", key.pk, name="shop")
     for view in ("reveal", "revoke"):
         member.post(reverse(f"admin:ingestion_ingestionkey_{view}", args=[key.pk]))
-    assert said("ingestionkey") == [
+    assert said("ingestion key") == [
         ("maya", "Added."),
         ("maya", "Changed Name."),
         ("maya", "Revealed the secret."),
@@ -82,6 +81,9 @@ def test_changing_weights_and_the_lookback(member: Client, acme_rows: Rows) -> N
     save(member, "engagement_workspace", pk, **{"weights-0-weight": 9, "lookback_days": 30})
     assert EventWeight.objects.get(workspace=pk).weight == 9
     ((who, what),) = said("workspace")
+    entry = TrailEntry.objects.get(kind="workspace")
+    assert entry.changes == {"lookback_days": [7, 30], "weight of acme event": [5, 9]}
+    assert (entry.product_id, entry.address) == (acme_rows.product.pk, "127.0.0.1")
     assert who == "maya"
     assert "Changed Lookback days." in what and "weight “acme event: 9”" in what
 

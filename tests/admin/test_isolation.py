@@ -24,6 +24,7 @@ OWN_VIEWS = {
     "marketplace_connection": ["details", "status", "test", "sync", "full_sync", "disconnect"],
     "notifications_destination": ["test", "rotate", "end_rotation", "pause"],
     "notifications_outboxmessage": ["send_again"],
+    "exports_scheduledexport": ["run_now", "verify", "stop"],
 }
 
 
@@ -85,7 +86,14 @@ def test_the_index_and_its_apps_show_no_other_product(
 ) -> None:
     for address in [reverse("admin:index")] + [
         reverse("admin:app_list", args=[app])
-        for app in ("engagement", "ingestion", "readapi", "marketplace", "notifications")
+        for app in (
+            "engagement",
+            "ingestion",
+            "readapi",
+            "marketplace",
+            "notifications",
+            "exports",
+        )
     ]:
         assert b"globex" not in member.get(address, follow=True).content.lower()
 
@@ -254,7 +262,7 @@ def test_staff_without_a_product_or_without_permissions_see_nothing(
 def test_every_admin_of_the_service_is_scoped() -> None:
     from django.contrib import admin
 
-    ours = {"engagement", "ingestion", "readapi", "marketplace", "notifications"}
+    ours = {"engagement", "ingestion", "readapi", "marketplace", "notifications", "exports"}
     for model, model_admin in admin.site._registry.items():
         if model._meta.app_label in ours:
             assert isinstance(model_admin, ProductScopedAdmin), model

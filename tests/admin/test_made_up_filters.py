@@ -1,6 +1,7 @@
 """A list accepts the filters that it offers and rejects all others."""
 
 from collections.abc import Iterator
+from itertools import cycle
 
 import pytest
 from django.contrib import admin
@@ -63,23 +64,31 @@ def made_up(model: type[models.Model], lookups: int) -> Iterator[dict[str, str]]
     columns = ["nothing", *(field.name for field in model._meta.get_fields())]
     each = list(LOOKUPS.items())
     for number, column in enumerate(columns):
-        for lookup, value in (each[(3 * number + n) % len(each)] for n in range(lookups)):
+        for lookup, value in (each[(lookups * number + n) % len(each)] for n in range(lookups)):
             yield {f"{column}{lookup}": value}
     yield from BY_HAND
 
 
-@pytest.mark.parametrize("who", ["root", "member", "reader"])
 def test_no_made_up_filter_is_an_error_of_the_server(
-    who: str, acme_rows: Rows, request: pytest.FixtureRequest
+    acme_rows: Rows, root: Client, member: Client, reader: Client
 ) -> None:
-    person: Client = request.getfixturevalue(who)
-    person.raise_request_exception = False
+    """Each login in turn tries one, and a superuser those on lists that the others may not see."""
+    turns = cycle([root, member, reader])
+
+    def ask(person: Client) -> int:
+        person.raise_request_exception = False
+        before = transaction.savepoint()
+        answer = person.get(address, parameters)
+        transaction.savepoint_rollback(before)
+        code: int = answer.status_code
+        return code
+
     faults = []
     for model, address in lists():
-        for parameters in made_up(model, lookups=3 if who == "root" else 1):
-            before = transaction.savepoint()
-            answered = person.get(address, parameters).status_code
-            transaction.savepoint_rollback(before)
+        for parameters in made_up(model, lookups=2):
+            answered = ask(next(turns))
+            if answered in (403, 404):
+                answered = ask(root)
             if answered not in (200, 302, 403, 404):
                 faults.append((address, parameters, answered))
     assert not faults

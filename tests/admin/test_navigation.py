@@ -61,6 +61,8 @@ def section_of(rows: Rows) -> dict[str, str]:
         "notifications_subscription": "Notifications",
         "notifications_destination": "Notifications",
         "notifications_outboxmessage": "Notifications",
+        "exports_scheduledexport": "Exports",
+        "exports_exportrun": "Exports",
     }
     return {name: own.get(name, "Ingestion") for name, _ in rows.pages()}
 

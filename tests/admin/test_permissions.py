@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User as AdminUser
 from django.db import transaction
+from django.template.response import TemplateResponse
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from pytest_django import Settings
@@ -39,6 +40,15 @@ OF_NO_ROW = {
     "preferences": For.STAFF,
     "login": For.ANYBODY,
     "logout": For.ANYBODY,
+    "second_factor": For.ANYBODY,
+    "single_sign_on": For.ANYBODY,
+    "single_sign_on_callback": For.ANYBODY,
+    "account": For.STAFF,
+    "account_add_app": For.STAFF,
+    "account_add_passkey": For.STAFF,
+    "account_recovery_codes": For.STAFF,
+    "account_remove_factor": For.STAFF,
+    "account_end_session": For.STAFF,
     "password_change": For.STAFF,
     "password_change_done": For.STAFF,
     "autocomplete": For.STAFF,
@@ -63,6 +73,11 @@ OWN_VIEWS = {
     "engagement_product_delete": For.SUPERUSERS,
     "engagement_product_invite": For.MANAGERS,
     "engagement_product_revoke_invite": For.MANAGERS,
+    "engagement_product_leaked_secret": For.MANAGERS,
+    "engagement_trailentry_changelist": For.MANAGERS,
+    "engagement_trailentry_change": For.MANAGERS,
+    "engagement_trailentry_history": For.MANAGERS,
+    "engagement_trailentry_export": For.MANAGERS,
     "engagement_segment_preview": For.MANAGERS,
     "engagement_segment_values": For.MANAGERS,
     "engagement_workspace_preview": For.MANAGERS,
@@ -101,7 +116,14 @@ OWN_VIEWS = {
     "notifications_destination_end_rotation": For.MANAGERS,
     "notifications_destination_pause": For.MANAGERS,
     "notifications_outboxmessage_send_again": For.MANAGERS,
+    "exports_scheduledexport_run_now": For.MANAGERS,
+    "exports_scheduledexport_verify": For.MANAGERS,
+    "exports_scheduledexport_stop": For.MANAGERS,
 }
+FOR_POSTS = (
+    *("_save_view", "_delete_view"),
+    *("account_recovery_codes", "account_remove_factor", "account_end_session"),
+)
 # The status for a login that may not open a page, or may not know that it exists.
 REFUSED = {302, 403, 404}
 
@@ -161,6 +183,8 @@ def addresses(rows: Rows) -> list[Address]:
             arguments: list[Any] = [1, 1]
         elif name == "app_list":
             arguments = ["engagement"]
+        elif name == "account_remove_factor":
+            arguments = [0]
         elif not of_a_row:
             arguments = []
         elif name.startswith(OF_SUPERUSERS):
@@ -169,11 +193,22 @@ def addresses(rows: Rows) -> list[Address]:
             model = next(one for one in known if name.startswith(f"{one}_"))
             arguments = [known[model]]
         url = reverse(f"admin:{name}", args=arguments)
-        if name.endswith("_export") or name in SUBJECT_LISTS:
+        if name.endswith(("user_export", "account_export")) or name in SUBJECT_LISTS:
             # Without a workspace they lead to the first one.
             url += f"?workspace={rows.workspace.pk}"
         found.append(Address(name, url, whom(name), of_a_row))
     return found
+
+
+@pytest.fixture
+def unrendered_posts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answer a POST with its status and an empty page: writing pages takes half of the time."""
+    rendered = TemplateResponse.rendered_content
+    monkeypatch.setattr(
+        TemplateResponse,
+        "rendered_content",
+        property(lambda page: "" if page._request.method == "POST" else rendered.__get__(page)),
+    )
 
 
 def status(
@@ -249,33 +284,32 @@ def changes_a_row(address: Address, allowed: set[For]) -> bool:
     return address.name.endswith("_change") and For.MANAGERS not in allowed
 
 
-def test_superusers_may_open_every_page(rows: Rows, root: Client) -> None:
+def test_superusers_may_open_every_page_and_no_cache_keeps_it(rows: Rows, root: Client) -> None:
     opened = 0
     for address in addresses(rows):
+        before = transaction.savepoint()
+        answer = root.get(address.url)
+        # A download is built while it is read.
+        answer.getvalue()
+        transaction.savepoint_rollback(before)
         if address.whom in (For.MEMBERS, For.STAFF) and address.name not in (
             "view_on_site",
             "app_list",
         ):
-            code = status(root, "get", address.url)
-            is_for_posts = address.name.endswith(("_save_view", "_delete_view"))
+            is_for_posts = address.name.endswith(FOR_POSTS)
             expected = 403 if address.name == "autocomplete" else 405 if is_for_posts else 200
-            assert code == expected, address
+            if address.name == "account_add_passkey":
+                # Without HTTPS, browsers make none.
+                expected = 302
+            assert answer.status_code == expected, address
             opened += 1
-    assert opened > 30
-
-
-def test_no_cache_keeps_a_page_or_a_download(rows: Rows, root: Client) -> None:
-    shown = 0
-    for address in addresses(rows):
-        answer = root.get(address.url)
-        answer.getvalue()
         # Not the admin's script translations, which are the same for everyone.
         if answer.status_code == 200 and address.name != "jsi18n":
             assert "no-store" in answer.headers["Cache-Control"], address
-            shown += 1
-    assert shown > 30
+    assert opened > 30
 
 
+@pytest.mark.usefixtures("unrendered_posts")
 def test_each_role_may_do_what_it_is_for(rows: Rows, root: Client) -> None:
     @cache
     def of_root(method: str, url: str) -> int:
@@ -313,7 +347,6 @@ def test_nothing_of_this_product_is_taken_from_a_member_of_another_one_as_a_filt
         "workspace": rows.workspace.pk,
         "segment": rows.segment.pk,
         "like": rows.segment.pk,
-        "scope": "account",
         "product": rows.product.pk,
         "product__id__exact": rows.product.pk,
     }
@@ -323,7 +356,8 @@ def test_nothing_of_this_product_is_taken_from_a_member_of_another_one_as_a_filt
             continue
         # A page without forms, or without one for this login, reads no parameter of a POST.
         takes_posts = status(stranger, "post", address.url) not in (403, 405)
-        for some in [*one_by_one, asked]:
+        # The pages for superusers refuse a member before they read anything.
+        for some in [asked] if address.whom is For.SUPERUSERS else [*one_by_one, asked]:
             for method in ("get", "post") if takes_posts else ("get",):
                 code = status(stranger, method, address.url, unseen="acme", asked=some)
                 assert code in REFUSED | {200, 405}, (address.name, some, code)

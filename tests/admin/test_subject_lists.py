@@ -27,6 +27,7 @@ from engagement.orders import pages, stored
 from engagement.segments import counts
 from tests.admin.rows import NOON, Rows, a_user, an_account, index_for_search
 from tests.admin.test_subject_pages import counted, second_workspace
+from tests.cases import each
 
 
 def opened(who: Client, kind: Any = "user", **query: Any) -> Any:
@@ -298,7 +299,7 @@ def test_a_person_chooses_the_columns(root: Client, customers: Rows) -> None:
 # --- Filters --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "names"),
     [
         ({"license_type": "COMMERCIAL"}, ["globex"]),
@@ -342,7 +343,7 @@ def test_chips_take_filters_away(root: Client, customers: Rows) -> None:
     assert html.index('id="changelist-filter"') < html.index('id="result_list"')
 
 
-@pytest.mark.parametrize(
+@each(
     "query",
     [
         {"active": "lately"},

@@ -17,6 +17,7 @@ from engagement.models import (
     Workspace,
 )
 from tests.admin.rows import Rows
+from tests.cases import each
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_a_weight_is_taken_away_and_given_again_in_one_go(
     assert rescored == [acme_rows.workspace.pk]
 
 
-@pytest.mark.parametrize(
+@each(
     ("event", "weight", "sentence"),
     [
         ("New", -1, "Enter a whole number from 0 to 10."),

@@ -1,6 +1,8 @@
 """Error pages say what happened and what to do, and link to the home page."""
 
+import logging
 import re
+from io import BytesIO
 from urllib.parse import urlencode
 
 import pytest
@@ -84,3 +86,27 @@ def test_a_form_that_is_too_large(form: dict[str, str], caplog: pytest.LogCaptur
     text = told(answer, 413)
     assert "Nothing was changed" in text and "Submit less at once" in text
     assert caplog.records == []
+
+
+def test_a_foreign_host_is_no_error_of_the_service(
+    member: Client, acme_token: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    member.raise_request_exception = False
+    bearer = {"authorization": f"Bearer {acme_token}"}
+    for path in (reverse("admin:index"), reverse("admin:login"), "/", "/docs", "/v2/workspaces"):
+        answer = member.get(path, headers={"host": "evil.example", **bearer})
+        assert answer.status_code == 400, path
+        assert b"evil.example" not in answer.content
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
+
+
+def test_a_large_form_of_any_kind_is_no_error_of_the_service(
+    member: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    member.raise_request_exception = False
+    fields: dict[str, object] = {f"field{number}": "" for number in range(1_100)}
+    files = {f"file{number}": BytesIO(b"x") for number in range(110)}
+    for path in (reverse("admin:login"), reverse("admin:readapi_apitoken_add")):
+        for form in (fields, {"name": "x" * 2_700_000}, files):
+            assert member.post(path, form).status_code == 413, path
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []

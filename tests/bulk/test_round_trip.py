@@ -223,7 +223,7 @@ def nothing_else(db: None) -> Iterator[None]:
 
 
 @given(st.lists(said, max_size=12), st.lists(said, max_size=4), st.integers(-31, 0))
-@examples(12)
+@examples(5)
 def test_any_messages_come_out_the_same(
     nothing_else: None,
     told: list[tuple[Message, Source]],

@@ -6,18 +6,22 @@ tests are skipped, because all other tests need only Python.
 
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
+from marketplace.simulator.server import Simulator
 from tests.clients.browsing import Browser
 from tests.clients.service import Service
 from tests.start.folders import data_folder
 from tests.start.running import Up
 
+LICENSES = 260
 HERE = Path(__file__).parent
 HOW = "run tests/clients/run once, which installs it"
 
@@ -30,17 +34,32 @@ def need(found: object, what: str) -> None:
 
 
 @pytest.fixture(scope="package")
-def service() -> Iterator[Service]:
-    """One for all clients. It ends with their tests: one that is idle takes processor time, too."""
+def simulator() -> Iterator[Simulator]:
+    with Simulator.with_licenses(LICENSES, today=datetime.now(UTC).date()) as served:
+        yield served
+
+
+@pytest.fixture(scope="package")
+def up(simulator: Simulator) -> Iterator[Up]:
+    """A new service, started at a terminal: one for all clients, because a start is dear.
+
+    It ends with their tests, by Ctrl-C: one that is idle takes processor time, too.
+    """
     with data_folder("clients") as folder:
-        up = Up(folder)
+        started = Up(folder, terminal=True, MARKETPLACE_API_URL=simulator.url)
         try:
-            running = Service(up.wait_until_running())
-            yield running
-            running.close()
+            yield started.wait_until_running()
+            assert started.end(signal.SIGINT) == 0
         finally:
-            if up.process.poll() is None:
-                up.end()
+            if started.process.poll() is None:
+                started.end()
+
+
+@pytest.fixture(scope="package")
+def service(up: Up) -> Iterator[Service]:
+    running = Service(up)
+    yield running
+    running.close()
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,6 @@ import anyio
 import httpx2
 import pytest
 import requests
-from mcp.client.client import Client
-from mcp.client.streamable_http import streamable_http_client
 
 from tests.clients.service import Service
 
@@ -33,11 +31,19 @@ def scored(service: Service, prefix: str) -> str:
     return user
 
 
+def client_of(service: Service, http: httpx2.AsyncClient) -> Any:
+    # Importing it takes half a second, which every process that collects tests would spend.
+    from mcp.client.client import Client
+    from mcp.client.streamable_http import streamable_http_client
+
+    return Client(streamable_http_client(f"{service.address}/mcp", http_client=http))
+
+
 async def use(service: Service, user: str) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {service.read_token}"}
     async with (
         httpx2.AsyncClient(headers=headers) as http,
-        Client(streamable_http_client(f"{service.address}/mcp", http_client=http)) as client,
+        client_of(service, http) as client,
     ):
         listed = await client.list_tools()
         matches = await client.call_tool("find_users", {"tracking_id": user})
@@ -77,7 +83,7 @@ def test_a_wrong_token_is_refused(service: Service) -> None:
         headers = {"Authorization": "Bearer eds_unknown"}
         async with (
             httpx2.AsyncClient(headers=headers) as http,
-            Client(streamable_http_client(f"{service.address}/mcp", http_client=http)),
+            client_of(service, http),
         ):
             pass
 

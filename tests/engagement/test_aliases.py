@@ -27,7 +27,7 @@ from engagement.recording.record import record
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal.forgetting import erase_forgotten, forget, lift_suppression
 from engagement.rescoring.rescore import rescore
-from tests.cases import examples, leaves_no_rows
+from tests.cases import each, examples, leaves_no_rows
 from tests.engagement.history import (
     NOON,
     alias,
@@ -59,7 +59,7 @@ def count_of(product: Product) -> dict[str, int]:
 # --- Which id stands for the user -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("said", "current"),
     [
         (["a b"], "b"),
@@ -270,7 +270,7 @@ def test_the_rescoring_after_a_batch_requests_the_moves(
 
 
 @given(two_tellings(with_aliases=True), st.data())
-@examples(10)
+@examples(4)
 @leaves_no_rows
 def test_moving_step_by_step_between_any_messages_gives_the_same(
     db: None, tellings: tuple[list[Message], list[list[int]]], data: st.DataObject

@@ -147,7 +147,7 @@ changes = st.lists(
 )
 
 
-@examples(8)
+@examples(4)
 @given(changes=changes, of_account=st.booleans(), split=st.integers(0, 12))
 @leaves_no_rows
 def test_the_audience_has_exactly_the_users_who_match(

@@ -11,8 +11,8 @@ from engagement.messages import Identify
 from engagement.models import Product, User
 from engagement.rules import filters, rules
 from engagement.rules.rules import InvalidRule
+from tests.cases import each
 from tests.engagement.history import NOON, group, identify, tell, track
-from tests.engagement.rows import named
 
 TODAY = NOON.date()
 
@@ -235,7 +235,7 @@ def test_no_conditions_select_everybody(acme: Product, match: str) -> None:
 # --- Properties of rules --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("condition", "uses_time", "uses_account_traits"),
     [
         (trait("is", "pro"), False, False),
@@ -247,7 +247,6 @@ def test_no_conditions_select_everybody(acme: Product, match: str) -> None:
         (when("created", "within_days", 7), True, False),
         (when("first_seen", "more_than_days_ago", 7), True, False),
     ],
-    ids=named,
 )
 def test_what_a_rule_depends_on(
     condition: dict[str, Any], uses_time: bool, uses_account_traits: bool
@@ -257,7 +256,7 @@ def test_what_a_rule_depends_on(
         assert (rule.uses_time, rule.uses_account_traits) == (uses_time, uses_account_traits)
 
 
-@pytest.mark.parametrize(
+@each(
     "condition",
     [
         trait("is", "pro"),
@@ -272,7 +271,6 @@ def test_what_a_rule_depends_on(
         {"kind": "metric", "metric": "adoption", "operator": "at_most", "value": 0.5},
         {"kind": "metric", "metric": "raw_score", "operator": "between", "value": 1, "upper": 5},
     ],
-    ids=named,
 )
 def test_a_rule_is_stored_as_it_is_shown(condition: dict[str, Any]) -> None:
     rule = rules.parse_rule({"match": "any", "conditions": [condition]}, "account")
@@ -301,7 +299,7 @@ UNKNOWN: list[Any] = [
 NO_TEXT = "without NUL or surrogate characters"
 
 
-@pytest.mark.parametrize(
+@each(
     ("condition", "field", "message"),
     [
         (trait("is", ""), "value", "Enter the text to compare with."),
@@ -343,7 +341,6 @@ NO_TEXT = "without NUL or surrogate characters"
          "cannot use scores"),
         *((unknown, None, "This is not a valid condition") for unknown in UNKNOWN),
     ],
-    ids=repr,
 )  # fmt: skip
 def test_an_invalid_condition_has_a_message(
     condition: Any, field: str | None, message: str

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from engagement.models import EventName, Product, ScoreSet, Workspace
+from engagement.models import EventName, Product, ScoreSet, User, UserEngagement, Workspace
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.scores import sampling
 from engagement.segments import event_counts
 from tests.engagement.history import NOON, identify, tell, track
-from tests.engagement.rows import TODAY, account, user
+from tests.engagement.rows import TODAY, account
 
 pytestmark = pytest.mark.django_db
 
@@ -78,11 +78,24 @@ def test_a_sample_is_even_however_far_apart_ids_are(
     other = ScoreSet.objects.create(
         product=globex, workspace=globex.workspaces.get(), lookback_days=7, default_weight=1
     )
-    own: list[int] = []
-    while len(own) < 300:
-        own.append(user(scores, f"user {len(own)}").user_id)
-        for number in range(every - 1):
-            user(other, f"{len(own)} {number}")
+    sets = [scores if number % every == 0 else other for number in range(300 * every)]
+    people = User.objects.bulk_create(
+        User(
+            product_id=of.product_id,
+            external_id=str(number),
+            is_identified=True,
+            first_seen_at=NOON,
+            last_seen_at=NOON,
+        )
+        for number, of in enumerate(sets)
+    )
+    UserEngagement.objects.bulk_create(
+        UserEngagement(
+            product_id=of.product_id, score_set=of, user=user, raw=0, event_count=0, active_days=0
+        )
+        for of, user in zip(sets, people, strict=True)
+    )
+    own = [user.pk for of, user in zip(sets, people, strict=True) if of == scores]
     for size in sizes:
         sample = sampling.sample_subjects(scores, "user", 300, size)
         assert set(sample.ids) <= set(own) and len(set(sample.ids)) == len(sample.ids), size

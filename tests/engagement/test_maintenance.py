@@ -107,7 +107,7 @@ def test_memberships_are_kept_while_events_are_still_to_be_moved(acme: Product) 
 
 
 @given(st.lists(st.tuples(st.integers(-20, 0), st.sampled_from("abc")), max_size=10))
-@examples(10)
+@examples(4)
 @leaves_no_rows
 def test_thinning_changes_no_attribution(db: None, memberships: list[tuple[int, str]]) -> None:
     product, thinned = Product.create_with_workspace("a"), Product.create_with_workspace("b")

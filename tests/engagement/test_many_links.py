@@ -148,7 +148,7 @@ def sorted_by_time(messages: list[Message]) -> list[Identify]:
 
 
 @given(tellings, st.lists(st.integers(1, 8), max_size=8))
-@examples(15)
+@examples(5)
 @leaves_no_rows
 def test_a_user_of_many_accounts_is_where_the_memberships_say(
     db: None, messages: list[Message], sizes: list[int]

@@ -14,6 +14,7 @@ from engagement.models.activity import NO_ACCOUNT
 from engagement.scores.formula import rounded_score
 from engagement.segments import members as segments
 from engagement.segments.metric_filters import _steps
+from tests.cases import each
 from tests.engagement.rows import MAKE, TODAY, account, ago, members, user
 
 pytestmark = pytest.mark.django_db
@@ -422,7 +423,7 @@ def test_no_condition_and_no_trait_makes_a_query_fail(scores: ScoreSet, scope: S
 # --- Steps of the displayed score -----------------------------------------------------------
 
 
-@pytest.mark.parametrize("benchmark", [1.0, 1.5, 7.9, 100.0, 208.2, 12345.678, 1e9, 3e14])
+@each("benchmark", [1.0, 1.5, 7.9, 100.0, 208.2, 12345.678, 1e9, 3e14])
 def test_steps_are_the_lowest_raw_scores_of_their_tenths(benchmark: float) -> None:
     steps = _steps(benchmark)
     assert len(steps) == 1000 and list(steps) == sorted(steps)

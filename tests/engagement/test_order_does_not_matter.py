@@ -69,7 +69,7 @@ def scores(product: Product) -> dict[str, Any]:
 
 
 @given(two_tellings())
-@examples(15)
+@examples(5)
 @leaves_no_rows
 def test_any_order_and_any_batches_give_the_same(
     db: None, tellings: tuple[list[Message], list[list[int]]]
@@ -78,7 +78,7 @@ def test_any_order_and_any_batches_give_the_same(
 
 
 @given(two_tellings(with_aliases=True))
-@examples(20)
+@examples(6)
 @leaves_no_rows
 def test_aliases_in_any_order_give_the_same(
     db: None, tellings: tuple[list[Message], list[list[int]]]
@@ -102,7 +102,7 @@ def assert_same_state(tellings: tuple[list[Message], list[list[int]]]) -> None:
 
 
 @given(two_tellings())
-@examples(15)
+@examples(5)
 @leaves_no_rows
 def test_each_event_belongs_to_the_account_of_the_latest_membership_before_it(
     db: None, tellings: tuple[list[Message], list[list[int]]]

@@ -189,7 +189,7 @@ def test_many_spans_of_a_user_make_one_request(
 
 
 @given(two_tellings(), st.data())
-@examples(8)
+@examples(4)
 @leaves_no_rows
 def test_the_result_is_the_same_as_moving_all_events_at_once(
     db: None, tellings: tuple[list[Message], list[list[int]]], data: st.DataObject

@@ -23,6 +23,7 @@ from engagement.rules.rules import parse_rule
 from engagement.scores import benchmarks, history, metrics, past_benchmarks
 from engagement.scores.formula import compute_score, window_bounds
 from engagement.segments import members
+from tests.cases import each
 from tests.engagement.history import NOON, at, group, identify, tell, track
 
 RAW_SCORES = [475, 89, 101, 7, 3, 21, 2, 149, 223, 1, 13, 9, 37]
@@ -32,7 +33,7 @@ SCORES = [99.5, 62.6, 67.3, 7.4, 3.3, 20.7, 2.2, 80.8, 91.5, 1.1, 13.4, 9.5, 33.
 # --- The formula ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("raw", "expected"), list(zip(RAW_SCORES, SCORES, strict=True)))
+@each(("raw", "expected"), list(zip(RAW_SCORES, SCORES, strict=True)))
 def test_the_worked_example_of_scores(raw: int, expected: float) -> None:
     assert round(compute_score(raw, 208.2), 1) == expected
 

@@ -267,7 +267,7 @@ def assert_all_agree(
         assert segments.segments_containing(scores, own, row) == expected
 
 
-@examples(12)
+@examples(5)
 @given(
     people=everybody,
     events=st.lists(happened, max_size=25),

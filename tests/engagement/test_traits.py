@@ -17,6 +17,7 @@ from engagement.traits import (
     merge_traits,
     read_stamp,
 )
+from tests.cases import each
 
 Write = tuple[dict[str, Any], Stamp]
 # The earliest and the latest time that a message can carry, and an ordinary one.
@@ -92,7 +93,7 @@ def test_merging_says_whether_anything_changed() -> None:
     assert not merge_traits(traits, stamps, {}, (9, 9))
 
 
-@pytest.mark.parametrize("name", MARKETPLACE_TRAITS)
+@each("name", MARKETPLACE_TRAITS)
 def test_a_marketplace_trait_in_any_case_is_that_trait(name: str) -> None:
     assert canonical_name(name.lower()) == name
     assert canonical_name(name.upper()) == name

@@ -113,7 +113,7 @@ events = st.lists(
 )
 
 
-@examples(8)
+@examples(4)
 @given(people=people, events=events, before=definitions, after=definitions)
 @leaves_no_rows
 def test_a_preview_equals_saving_and_rescoring(

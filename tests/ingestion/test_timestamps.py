@@ -17,7 +17,7 @@ AT = datetime(2026, 9, 24, 10, 11, 12, tzinfo=UTC)
 MILLISECOND = AT.replace(microsecond=123_000)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "moment"),
     [
         ("2026-09-24T10:11:12Z", AT),
@@ -118,7 +118,7 @@ NOT_ISO = [
 ]
 
 
-@pytest.mark.parametrize("text", NOT_ISO)
+@each("text", NOT_ISO)
 def test_no_other_text_is_a_time(text: str) -> None:
     with pytest.raises(IngestionError) as refused:
         timestamps.parse_iso(text)
@@ -140,13 +140,13 @@ def test_numbers_are_seconds_or_milliseconds_by_their_size(number: float, moment
     assert timestamps.from_number(number) == moment
 
 
-@pytest.mark.parametrize("value", [True, None, "1790244672", [], -1, -0.5, 10**30, float("nan")])
+@each("value", [True, None, "1790244672", [], -1, -0.5, 10**30, float("nan")])
 def test_no_other_value_is_a_time(value: object) -> None:
     with pytest.raises(IngestionError):
         timestamps.from_number(value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "expected"),
     [
         ("2026-09-24T10:11:12Z", True),

@@ -110,7 +110,7 @@ def test_rejected_lists_are_noted_once_and_not_counted_as_pages(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
-    simulator.add_faults(ErrorStatus(on=LICENSES, status=400, after=1))
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=400, after=1, times=3))
     run = SlowWriter(connection, answers=4).work()
     assert (run.state, run.pages) == (RunState.SUCCEEDED, 1)
     assert run.note == (

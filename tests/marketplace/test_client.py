@@ -25,6 +25,7 @@ from marketplace.errors import (
 )
 from marketplace.pages import LicensePage
 from marketplace.responses import parse_retry_after
+from tests.cases import each
 from tests.marketplace.connections import NOON
 
 ADDRESS = "https://market.example"
@@ -374,7 +375,7 @@ def test_the_minute_applies_to_all_delays_together(
     assert caught.value.retry_after == 25.0
 
 
-@pytest.mark.parametrize(
+@each(
     ("header", "seconds"),
     [
         (None, None),

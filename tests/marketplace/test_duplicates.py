@@ -154,7 +154,7 @@ def stored(product: Product) -> tuple[Any, Any]:
     return list(kept.values_list("key", "cloud_id", "fields")), found
 
 
-@examples(12)
+@examples(5)
 @given(
     before=st.lists(ROWS, max_size=4),
     rows=st.lists(ROWS, min_size=1, max_size=7),

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from marketplace.exports import ExportState, RecordSplitter
 from marketplace.simulator.faults import Endpoint, Trickle
 from marketplace.simulator.records import UNREADABLE
 from marketplace.simulator.server import Simulator
+from tests.cases import each
 from tests.marketplace.connections import FAST_RETRY_POLICY, licenses
 
 VALUES = st.recursive(
@@ -36,25 +38,40 @@ def split(body: bytes, size: int) -> list[bytes]:
 
 
 @given(
-    values=st.lists(VALUES, max_size=6),
+    values=st.lists(VALUES | st.fixed_dictionaries({"},{": VALUES}), max_size=4),
     size=st.integers(1, 40),
-    indent=st.sampled_from([None, 2]),
+    layout=st.sampled_from(
+        [{"indent": 2}, {"separators": (", ", ":")}, {"separators": (",", ":")}]
+    ),
     is_ascii=st.booleans(),
 )
 def test_a_list_is_split_wherever_its_chunks_end(
-    values: list[Any], size: int, indent: int | None, is_ascii: bool
+    values: list[Any], size: int, layout: dict[str, Any], is_ascii: bool
 ) -> None:
-    body = json.dumps(values, indent=indent, ensure_ascii=is_ascii).encode()
+    body = json.dumps(values, ensure_ascii=is_ascii, **layout).encode()
     assert [json.loads(record) for record in split(body, size)] == values
 
 
-@pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_unreadable_records_cost_no_others(size: int) -> None:
-    records = [b'{"a":1}', *UNREADABLE, b'{"b":[2]}']
-    assert split(b" [" + b", ".join(records) + b"]\n", size) == records
+@pytest.mark.parametrize("separator", [b", ", b","])
+@pytest.mark.parametrize("size", [1, 7, 100, 10_000])
+def test_unreadable_records_cost_no_others(size: int, separator: bytes) -> None:
+    records = [b'{"a":1}', b'{"b":1}', *UNREADABLE, b'{"c":[{},{}]}', b'{"d":"},{"}', b'{"e":2}']
+    assert split(b" [" + separator.join(records) + b"]\n", size) == records
 
 
-@pytest.mark.parametrize(
+def test_readable_records_cost_no_look_at_each_bracket(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = [b'{"number":%d}' % number for number in range(1000)]
+    splitter = RecordSplitter()
+    assert splitter.feed(b"[") == []
+    read_token = Mock(wraps=splitter._read_token)
+    monkeypatch.setattr(splitter, "_read_token", read_token)
+    body = b",".join(records)
+    assert len([*splitter.feed(body[:5000]), *splitter.feed(body[5000:] + b"]")]) == 1000
+    splitter.end()
+    assert read_token.call_count < 10
+
+
+@each(
     "body",
     [b"", b"[", b'[{"a":1}', b'[{"a":1},', b'{"licenses":[]}', b"<html>", b"[] []", b'["a'],
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engagement.models import Product
-from marketplace import connecting
+from marketplace import connecting, texts
 from marketplace.models import Connection, License, Report, SyncRun
 from marketplace.simulator.faults import (
     ConnectionDrop,
@@ -78,7 +78,9 @@ def test_licenses_of_a_vendor_too_large_for_pages_arrive_as_an_export(
         **{"seen": 121 + len(UNREADABLE), "imported": 121, "failed": len(UNREADABLE)},
         "accounts_created": 121,
     }
-    assert run.note == "The licenses were read as an export, because it returned 500."
+    assert run.note == (
+        f"The licenses were read as an export, because it returned 500. {texts.NOT_COMPARED}"
+    )
     assert run.finished_at is not None
     assert run.finished_at - NOON == timedelta(minutes=30)
     # The next sync begins with what worked, and asks for the free licenses, too.
@@ -342,13 +344,14 @@ def test_licenses_and_insights_that_a_list_without_dates_hides_arrive(
         assert (later.attempt, later.splits_insights) == (1, is_split)
 
 
-def test_what_says_nothing_about_hidden_licenses_does_not_fail_a_sync(
+def test_a_list_that_cannot_be_compared_fails_no_sync_and_the_sync_says_so(
     simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
     become(simulator, has_date_filter=False)
     run = work_to_the_end(connection)
     assert (run.state, run.seen, run.splits_insights) == (RunState.SUCCEEDED, 60, False)
+    assert run.note == texts.NOT_COMPARED
     # All four lists, the end of the first one twice.
     asked = len(license_requests(simulator))
     simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=401, after=asked - 1))

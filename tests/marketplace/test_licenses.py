@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from engagement.traits import MARKETPLACE_TRAITS
 from marketplace import licenses
 from marketplace.licenses import InvalidRecord, ParsedLicense, SkippedRecord, SkipReason
+from tests.cases import each
 
 SAMPLE = json.loads((Path(__file__).parent / "fixtures" / "marketplace.json").read_text())
 CASES = {case["case"]: case["license"] for case in SAMPLE["cases"]}
@@ -36,7 +37,7 @@ def a_record(**fields: Any) -> dict[str, Any]:
 # --- The sample -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_each_sample_is_parsed(name: str) -> None:
     record = CASES[name]
     outcome = read(record)
@@ -49,7 +50,7 @@ def test_each_sample_is_parsed(name: str) -> None:
         assert outcome.cloud_id == record["cloudId"]
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_each_trait_has_the_path_and_the_value_of_its_field(name: str) -> None:
     record = CASES[name]
     outcome = read(record)
@@ -64,7 +65,7 @@ def test_each_trait_has_the_path_and_the_value_of_its_field(name: str) -> None:
             assert value == field
 
 
-@pytest.mark.parametrize("name", CASES)
+@each("name", CASES)
 def test_contact_persons_are_not_imported(name: str) -> None:
     details = CASES[name].get("contactDetails") or {}
     people = [details.get("technicalContact") or {}, details.get("billingContact") or {}]
@@ -125,7 +126,7 @@ def test_values_that_mean_nothing_are_absent(absent: str | None) -> None:
     assert traits["am.contactDetails.country"] == "Japan"
 
 
-@pytest.mark.parametrize(
+@each(
     "value",
     [
         "Nullable GmbH",
@@ -163,7 +164,7 @@ def test_a_nested_field_that_is_no_object_is_ignored(group: Any) -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("tier", "number"),
     [
         ("10 Users", 10),
@@ -229,7 +230,7 @@ def test_the_key_of_a_license_is_its_first_identifier(fields: dict[str, Any], ke
     assert outcome.key == key
 
 
-@pytest.mark.parametrize(
+@each(
     ("record", "failure"),
     [
         (None, InvalidRecord("", "The record is not an object.")),
@@ -329,7 +330,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("better", "worse"),
     [
         # Each line decides only where the lines above say nothing.

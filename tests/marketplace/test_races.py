@@ -177,11 +177,15 @@ def test_a_request_for_a_full_sync_stops_a_running_sync_of_recent_changes(
     assert work(connection).pk == full.pk
 
 
-def test_two_workers_do_not_work_on_the_same_connection(
-    simulator: Simulator, connection: Connection
+def test_two_workers_work_on_two_connections_and_not_on_the_same_one(
+    globex: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(*licenses(simulator, 60))
+    other = connect(globex, simulator)
     with HeldSync(connection).held():
+        assert scheduling.due_connection_ids(NOON) == [other.pk]
+        assert work(other).state == RunState.SUCCEEDED, "it waits for nobody"
+        assert len(accounts(globex)) == 60
         before = len(license_requests(simulator))
         assert scheduling.due_connection_ids(NOON) == [], "somebody is at it"
         work(connection)

@@ -360,7 +360,7 @@ def test_an_extra_list_that_the_marketplace_rejects_is_noted_and_left_out(
     acme: Product, simulator: Simulator, connection: Connection
 ) -> None:
     simulator.feed.add(a_license(simulator, 1))
-    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=400, after=1))
+    simulator.add_faults(ErrorStatus(on=Endpoint.LICENSES, status=400, after=1, times=3))
     run = work(connection)
     assert run.state == RunState.SUCCEEDED
     assert run.note == (

@@ -17,7 +17,7 @@ from marketplace.models import Connection
 from marketplace.simulator.feed import Feed
 from marketplace.simulator.records import UNREADABLE
 from marketplace.simulator.server import Simulator
-from tests.cases import examples, leaves_no_rows
+from tests.cases import each, examples, leaves_no_rows
 from tests.marketplace.connections import (
     HOUR,
     NOON,
@@ -132,7 +132,7 @@ def test_a_page_is_split_into_its_records(records: list[bytes], has_more: bool) 
         assert [bytes(record).strip() for record in page.records] == records
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         b'{"licenses":[{"a":"\\ud83d"}',
@@ -151,7 +151,7 @@ def test_a_body_that_is_no_page_is_rejected(body: bytes) -> None:
 
 
 @pytest.mark.django_db
-@examples(15)
+@examples(5)
 @given(record=RECORDS)
 @leaves_no_rows
 def test_no_record_stops_its_neighbors_or_later_pages(

@@ -19,10 +19,10 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from engagement.models import Product
-from marketplace import scheduling
+from marketplace import scheduling, texts
 from marketplace.models import Connection
-from marketplace.simulator.faults import AnyFault, Endpoint, ErrorStatus
-from marketplace.simulator.records import create_site, multi_instance
+from marketplace.simulator.faults import AnyFault, Circle, Endpoint, ErrorStatus, WrongTotal
+from marketplace.simulator.records import UNREADABLE, create_site, multi_instance
 from marketplace.simulator.server import Simulator
 from marketplace.simulator.vendor import WithoutStart
 from tests.admin.conftest import logged_in
@@ -75,6 +75,33 @@ def several_sites(simulator: Simulator) -> None:
     simulator.feed.add(*multi_instance(parent, sites, Random(1)))
 
 
+def quarters_only(simulator: Simulator) -> None:
+    dates = ["2019-02-01", "2021-05-01", "2024-08-01"]
+    for number, day in enumerate(dates, 1):
+        simulator.feed.add(a_license(simulator, number, maintenanceStartDate=day))
+    become(simulator, max_report_rows=1, has_exports=False)
+
+
+def half_a_character(simulator: Simulator) -> None:
+    simulator.feed.add(*licenses(simulator, 3), next(iter(UNREADABLE)))
+
+
+def forbidden_cloud(simulator: Simulator) -> None:
+    """The third list is that of government clouds."""
+    three_licenses(simulator)
+    # The form reads a page before.
+    simulator.add_faults(ErrorStatus(on=LICENSES, status=403, after=3, times=1))
+
+
+def lost_licenses(simulator: Simulator) -> None:
+    three_licenses(simulator)
+    simulator.add_faults(WrongTotal(on=LICENSES, total=5, after=1, times=1))
+
+
+def only_servers(simulator: Simulator) -> None:
+    simulator.feed.add(*(a_license(simulator, n, cloudId=None) for n in range(1, 4)))
+
+
 def broken_page(simulator: Simulator) -> None:
     simulator.feed.add(*licenses(simulator, 120))
     become(simulator, has_exports=False, has_date_filter=False)
@@ -83,6 +110,10 @@ def broken_page(simulator: Simulator) -> None:
 
 def three_licenses(simulator: Simulator) -> None:
     simulator.feed.add(*licenses(simulator, 3))
+
+
+def two_pages(simulator: Simulator) -> None:
+    simulator.feed.add(*licenses(simulator, 60))
 
 
 def on_next_sync(*faults: AnyFault, **changes: Any) -> Callable[[Simulator, Connection], None]:
@@ -101,6 +132,11 @@ def scoped_token(simulator: Simulator, connection: Connection) -> None:
     """Somebody replaces the token by one with scopes, which has the same value here."""
     simulator.scoped_tokens[simulator.vendor.token] = 403
     simulator.replace_token()
+    scheduling.request_sync(connection, Kind.FULL, timezone.now())
+
+
+def one_that_leaves(simulator: Simulator, connection: Connection) -> None:
+    simulator.feed.remove(0)
     scheduling.request_sync(connection, Kind.FULL, timezone.now())
 
 
@@ -130,7 +166,10 @@ class Story:
 
 STORIES = {
     "always free": Story(free_licenses, traits={"am.licenseType": "FREE"}),
-    "only exports": Story(large_vendor, shown="read as an export, because it returned 500"),
+    "only exports": Story(
+        large_vendor, shown=f"read as an export, because it returned 500. {texts.NOT_COMPARED}"
+    ),
+    "only start dates": Story(quarters_only, shown="read by start date, because it returned 500"),
     "data insights rejected": Story(
         dated_insights(WithoutStart.REJECTED), traits={"am.parentProductEdition": "Premium"}
     ),
@@ -141,6 +180,13 @@ STORIES = {
     ),
     "old licenses missing": Story(
         dated_insights(WithoutStart.WITHOUT_OLD_LICENSES), shown="read in two parts"
+    ),
+    "a license that no decoder takes": Story(half_a_character, shown="half of a character"),
+    "a special cloud that is forbidden": Story(
+        forbidden_cloud, shown="may not view licenses of government clouds (403)"
+    ),
+    "fewer licenses than reported": Story(
+        lost_licenses, shown="The marketplace reports 5 licenses and sent 3."
     ),
     "several sites": Story(
         several_sites, traits={"am.tier.number": 800, "am.tier.lentBy": "E-0009"}
@@ -155,6 +201,22 @@ STORIES = {
             "Page 3 of the list of licenses failed 6 times in a row: it returned 500.",
             "contact the marketplace’s support",
         ),
+    ),
+    "licenses that went away": Story(
+        three_licenses,
+        one_that_leaves,
+        traits={"am.unlistedSince": timezone.now().date().isoformat(), "am.status": "active"},
+    ),
+    "no license of a cloud site": Story(
+        only_servers,
+        accounts=0,
+        problem=("None of 3 licenses can be used: 3 without a Cloud ID.", "Check that the product"),
+    ),
+    "a list that goes round": Story(
+        two_pages,
+        on_next_sync(Circle(on=LICENSES, pages=1)),
+        accounts=60,
+        problem=("its list of licenses does not end", "update this service"),
     ),
     "a token with scopes": Story(
         three_licenses,

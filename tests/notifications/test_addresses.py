@@ -8,12 +8,13 @@ from pytest_django import Settings
 from engagement.outbound.addresses import AddressForbidden, find_target, is_allowed
 from engagement.outbound.requests import OutboundRequest, send_now
 from notifications.models import Delivery
+from tests.cases import each
 from tests.notifications.receiver import Received, Receiver
 
 Outcome = Delivery.Outcome
 
 
-@pytest.mark.parametrize(
+@each(
     "host",
     [
         "127.0.0.1",
@@ -54,7 +55,7 @@ def test_an_address_that_is_not_public_is_refused_however_it_is_written(host: st
     assert result.outcome == Outcome.FORBIDDEN or "resolved" in result.error
 
 
-@pytest.mark.parametrize(
+@each(
     "url",
     [
         "ftp://example.com/",

@@ -224,6 +224,17 @@ def test_a_message_is_sent_again_with_the_same_id(
     assert html(member, page).count("<td>Delivered</td>") == 2
 
 
+def test_the_products_page_says_which_destinations_are_paused(
+    member: Client, acme: Product, rows: Rows
+) -> None:
+    page = reverse("admin:engagement_product_change", args=[acme.pk])
+    assert "are paused" not in html(member, page)
+    destination = rows.subscription.destination
+    member.post(url("destination", "pause", destination.pk))
+    shown = html(member, page)
+    assert f"{destination}</a> are paused. Paused by" in shown
+
+
 def test_a_viewer_sees_destinations_and_no_address(reader: Client, rows: Rows) -> None:
     destination = rows.subscription.destination
     page = html(reader, url("destination", "change", destination.pk))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from engagement.database import sql
 from engagement.models import Product, Segment
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
@@ -379,3 +380,39 @@ def test_quarantine_drops_and_an_old_inbox_are_told(
         "Acme: Refused requests since 11:00 UTC: 200 (25.0%).",
         "Acme: The oldest message has waited in the inbox for 8 minutes.",
     ]
+
+
+def test_an_inbox_that_nobody_can_look_through_is_not_called_resolved(
+    acme: Product,
+    destination: Destination,
+    clock: Clock,
+    acme_key: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is full of the messages of others, and the search for this product's was cut off."""
+    subscribe(destination, "inbox_old", threshold=5)
+    from ingestion.log import last_24h
+    from ingestion.models import InboxMessage
+    from tests.pipeline.waiting import wait
+
+    wait(acme_key, track("ann"))
+    InboxMessage.objects.update(received_at=clock.now - timedelta(minutes=7))
+    sweep(clock.step(70))
+    old = "Acme: The oldest message has waited in the inbox for 8 minutes."
+    assert told() == [old]
+    with monkeypatch.context() as patch:
+
+        def cut_off(*arguments: object) -> None:
+            raise sql.StatementTimeout
+
+        patch.setattr(last_24h, "oldest_waiting", cut_off)
+        sweep(clock.step(70))
+    assert told() == [old]
+    # What was counted before is too many to count now, but one message is enough.
+    with monkeypatch.context() as patch:
+        patch.setattr(last_24h, "load_backlogs", cut_off)
+        sweep(clock.step(70))
+    assert told() == [old]
+    InboxMessage.objects.all().delete()
+    sweep(clock.step(70))
+    assert told() == [old, "Acme: Resolved: messages wait in the inbox."]

@@ -19,6 +19,7 @@ from ingestion.doors import bodies
 from ingestion.inbox import group_commit
 from ingestion.rate_limits import RateLimit
 from readapi import queries
+from readapi.models import ApiToken
 from tests.openapi.conftest import Shapes
 from tests.openapi.walking import Operation, is_settings, media, operations
 from tests.readapi.scored import account_id, fill, user_id
@@ -102,6 +103,8 @@ def test_reading(
     settings: Any,
 ) -> None:
     client = Client(headers={"authorization": f"Bearer {acme_token}"})
+    reads_nothing = ApiToken.create(filled.product, "none", reads=ApiToken.Reads.NOTHING)
+    powerless = Client(headers={"authorization": f"Bearer {reads_nothing.secret}"})
     url = url_of(operation, filled)
     success = client.get(url)
     expanded = parse_qs(urlsplit(url).query).get("expand", [""])
@@ -110,6 +113,7 @@ def test_reading(
         Exchange("200", success),
         Exchange("400", client.get(f"{url}&x=%00")),
         Exchange("401", Client().get(url)),
+        Exchange("403", powerless.get(url)),
         Exchange("503", while_unreachable(lambda: client.get(url))),
     ]
     if "404" in operation.spec["responses"]:

@@ -12,7 +12,7 @@ from engagement.messages import Group, Identify
 from engagement.models import Account, Product, User
 from ingestion.drain import processing
 from ingestion.log.search import MessageState, find_messages
-from ingestion.models import DropCount, DroppedMessage, HourCount, IngestionKey
+from ingestion.models import DropCount, DroppedMessage, HourCount, InboxMessage, IngestionKey
 from tests.engagement.history import NOON, at, group, identify, track
 from tests.pipeline.conftest import Post
 from tests.pipeline.waiting import at_once, counts, drain, dropped, wait, waiting
@@ -55,6 +55,16 @@ def test_a_revoked_key_is_another_and_its_product_is_known(acme: Product, acme_k
     assert dropped() == [(arrival, "revoked_key")]
     assert drop_counts() == {("Acme", NOON.date(), "revoked_key", 1)}
     assert not counts(acme)
+
+
+def test_an_expired_key_accepts_what_was_received_before(acme: Product, acme_key: str) -> None:
+    before, after = wait(acme_key, track("ada"), track("ada"))
+    InboxMessage.objects.filter(pk=before).update(received_at=NOON - timedelta(seconds=1))
+    IngestionKey.objects.update(expires_at=NOON)
+    InboxMessage.objects.filter(pk=after).update(received_at=NOON)
+    drain()
+    assert dropped() == [(after, "expired_key")]
+    assert counts(acme) == {("ada", "opened"): 1}
 
 
 def test_several_keys_of_a_product_are_live_at_once(acme: Product, acme_key: str) -> None:

@@ -23,6 +23,7 @@ from engagement.recording.record import RecordResult, record
 from ingestion import tasks
 from ingestion.drain import processing
 from ingestion.models import ClaimedBatch, InboxMessage
+from tests.cases import each
 from tests.engagement.history import identify, track
 from tests.pipeline.waiting import (
     at_once,
@@ -45,7 +46,7 @@ def database_error(sqlstate: str | None, kind: type[DatabaseError]) -> DatabaseE
     return error
 
 
-@pytest.mark.parametrize(
+@each(
     ("sqlstate", "kind"),
     [
         ("08006", OperationalError),  # connection failure
@@ -70,7 +71,7 @@ def test_transient(sqlstate: str | None, kind: type[DatabaseError]) -> None:
     assert retries.is_transient(database_error(sqlstate, kind))
 
 
-@pytest.mark.parametrize(
+@each(
     ("sqlstate", "kind"),
     [
         ("54000", OperationalError),  # an index row too large

@@ -18,6 +18,7 @@ from ingestion.inbox import group_commit as inbox
 from ingestion.models import DroppedMessage, DropReason, InboxMessage, QuarantinedMessage
 from ingestion.payloads import decode
 from readapi import queries
+from tests.cases import each
 from tests.engagement.history import NOON
 from tests.pipeline.conftest import Post
 from tests.pipeline.waiting import drain
@@ -36,7 +37,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processing, "record", refuse)
 
 
-@pytest.mark.parametrize(
+@each(
     ("sent", "kept"),
     [
         (ID, ID),
@@ -124,7 +125,7 @@ ANSWERED: list[tuple[str, str, object, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "body", "status"), ANSWERED)
+@each(("method", "path", "body", "status"), ANSWERED)
 @pytest.mark.django_db(transaction=True)
 def test_every_answer_gives_the_id_back(method: str, path: str, body: object, status: int) -> None:
     text = json.dumps(body) if body is not None else ""

@@ -82,12 +82,18 @@ def ask_for(seconds: float, request: Callable[[], None]) -> float:
     return time.monotonic() - started
 
 
+def until(look: Callable[[], object], meanwhile: Callable[[], None] = lambda: None) -> None:
+    """Call *meanwhile* until *look* returns a true value."""
+    deadline = time.monotonic() + 60
+    while not look():
+        assert time.monotonic() < deadline
+        meanwhile()
+        time.sleep(0.005)
+
+
 def test_a_request_wakes_a_worker_at_once() -> None:
     drain_requests.DrainRequester().request_drain()
-    deadline = time.monotonic() + 2
-    while not published():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    until(published)
 
 
 def test_many_requests_wake_at_most_five_times_a_second() -> None:
@@ -114,17 +120,23 @@ def test_where_messages_keep_coming_workers_are_woken_less_often(
 def test_without_requests_nobody_is_woken() -> None:
     requester = drain_requests.DrainRequester()
     requester.request_drain()
-    time.sleep(2 * drain_requests.PAUSE)
-    assert published() == 1
+    until(published)
     time.sleep(2 * drain_requests.PAUSE)
     assert published() == 0
 
 
 def test_a_wake_up_carries_nothing_and_expires() -> None:
     drain_requests.DrainRequester().request_drain()
-    time.sleep(0.2)
+    messages: list[Any] = []
     with queue() as channel:
-        message = channel.basic_get("default", no_ack=True)
+
+        def has_come() -> bool:
+            message = channel.basic_get("default", no_ack=True)
+            messages.extend([message] if message else [])
+            return bool(messages)
+
+        until(has_come)
+        (message,) = messages
         assert message.payload[:2] == [[], {}]
         assert message.headers["task"] == "ingestion.tasks.drain"
         assert message.headers["expires"]
@@ -150,12 +162,8 @@ def test_a_broker_that_refuses_connections_delays_no_answer(
         patch.setattr(drain_requests, "request_drain", lambda: None)
         usual = seconds_of_50_answers()
     # What a busy machine takes for them alone is not the broker's fault.
-    assert seconds_of_50_answers() < max(2.5, 4 * usual)
-    deadline = time.monotonic() + 10
-    while broken.attempts < 2:
-        assert time.monotonic() < deadline
-        drain_requests.request_drain()
-        time.sleep(0.05)
+    assert seconds_of_50_answers() < max(10, 4 * usual)
+    until(lambda: broken.attempts > 1, drain_requests.request_drain)
     (line,) = caplog.messages
     assert line.startswith("The broker takes no wake-ups (")
     assert len(waiting()) == 101
@@ -175,12 +183,10 @@ def test_a_broker_that_comes_back_is_used_again(
     caplog.set_level("INFO")
     monkeypatch.setattr(drain_requests, "PAUSE_AFTER_FAILURE", 0.05)
     requester = drain_requests.DrainRequester()
-    ask_for(0.3, requester.request_drain)
-    assert broken.attempts > 1
+    until(lambda: broken.attempts > 1, requester.request_drain)
     monkeypatch.setattr(drain_requests, "DRAIN_TASK", broken.task)
-    ask_for(0.3, requester.request_drain)
-    assert published() >= 1
-    assert caplog.messages[-1] == "The broker takes wake-ups again."
+    until(published, requester.request_drain)
+    until(lambda: caplog.messages[-1] == "The broker takes wake-ups again.")
     assert len(caplog.messages) == 2
 
 
@@ -188,14 +194,14 @@ def test_waiting_for_the_broker_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -
     release = threading.Event()
 
     def hang(*arguments: object) -> bool:
-        return release.wait(5)
+        return release.wait(60)
 
     monkeypatch.setattr(engagement_wakeups, "enqueue", hang)
     requester = drain_requests.DrainRequester()
     started = time.monotonic()
     for _ in range(1_000):
         requester.request_drain()
-    assert time.monotonic() - started < 1
+    assert time.monotonic() - started < 30
     release.set()
 
 

@@ -69,7 +69,7 @@ def accepted(path: str, body: Any) -> list[Payload]:
 
 
 # Each example adds to what earlier ones left, as messages do.
-@examples(15)
+@examples(5)
 @given(st.lists(bodies, min_size=1, max_size=12))
 def test_any_accepted_messages_are_recorded(
     acme: Product, acme_key: str, sent: list[tuple[str, Any]]

@@ -49,7 +49,7 @@ def at_once(*work: Callable[[], Result]) -> list[Result]:
     together = threading.Barrier(len(work))
 
     def run(one: Callable[[], Result]) -> Result:
-        together.wait(timeout=10)
+        together.wait(timeout=60)
         return _with_own_connection(one)
 
     with ThreadPoolExecutor(len(work)) as pool:
@@ -92,7 +92,7 @@ def somebody_else() -> "psycopg.Connection[Any]":
 def until_somebody_waits_for_a_lock() -> None:
     """Return once a connection waits for a lock that another one holds."""
     waits: LiteralString = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     with somebody_else() as observer:
         while not observer.execute(waits).fetchall():
             assert time.monotonic() < deadline, "nobody waits"
@@ -156,7 +156,7 @@ def places_of(secret: str) -> set[str]:
     for table, column in sql.fetch(_TEXT_COLUMNS):
         with connection.cursor() as cursor:
             cursor.execute(
-                f'SELECT EXISTS (SELECT FROM "{table}" WHERE '
+                f'SELECT EXISTS (SELECT 1 FROM "{table}" WHERE '
                 f"position(%s::bytea IN convert_to(\"{column}\"::text, 'UTF8')) > 0 "
                 f'OR position(%s IN "{column}"::text) > 0)',
                 [secret.encode(), secret.encode().hex()],

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from engagement.models import Product, Segment, Workspace
+from readapi import details
 from tests.readapi.conftest import Reads
 from tests.readapi.scored import TODAY, account_id, fill, user_id
 
@@ -39,6 +40,14 @@ def test_events_add_up_to_the_raw_score(read: Any) -> None:
         {"name": "opened", "count": 4, "weight": 1, "points": 4},
     ]
     assert sum(event["points"] for event in data["events"]) == data["metrics"]["raw_score"] == 9
+
+
+def test_events_have_a_bound_and_say_so(read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert read("accounts", "initech", "events")["events_total"] == 2
+    monkeypatch.setattr(details, "MAX_EVENTS", 1)
+    data = read("accounts", "initech", "events")
+    assert [event["name"] for event in data["events"]] == ["shared"]
+    assert data["events_total"] == 2
 
 
 def test_events_of_a_user_are_the_users_own(read: Any) -> None:

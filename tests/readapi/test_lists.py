@@ -13,6 +13,7 @@ from engagement.scopes import ACCOUNTS
 from engagement.segments import counts
 from engagement.segments.insight_filters import INSIGHT_KINDS
 from readapi import sorting, totals
+from tests.cases import each
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account, make_user, scores_of
 from tests.readapi.scored import account_id, fill, user_id
@@ -134,7 +135,7 @@ def four(workspace: Workspace) -> Workspace:
     return workspace
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "expected"),
     [
         ("", "cbad"),
@@ -279,7 +280,7 @@ def test_accounts_are_filtered_by_insight(acme_reads: Reads, acme: Product) -> N
         assert (names(body), body["pagination"]["total"]) == (expected, len(expected)), kind
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "code", "field"),
     [
         ("insight=boredom", "invalid_parameter", "insight"),

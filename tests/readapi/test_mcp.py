@@ -8,9 +8,12 @@ from unittest import mock
 import pytest
 from django.test import Client
 
+from engagement.database import sql
 from engagement.models import Product, Segment, Workspace
+from readapi import errors
 from readapi.mcp import tools
 from readapi.mcp.views import HEALTH_TOOL, PROTOCOL_VERSIONS
+from tests.cases import each
 from tests.readapi.conftest import Reads
 from tests.readapi.rows import make_account
 from tests.readapi.scored import account_id, fill, user_id
@@ -151,7 +154,7 @@ def test_the_handshake_agrees_on_a_version(version: str | None, acme_token: str)
     assert (initialized.status_code, initialized.content) == (202, b"")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "arguments", "text"),
     [
         ("find_accounts", {"limit": 0}, "limit: limit must be an integer from 1 to 500."),
@@ -174,7 +177,7 @@ def test_a_wrong_argument_is_explained(
     assert tool(name, **arguments)["error"].startswith(text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "status", "code"),
     [
         ("{", 400, -32700),
@@ -230,3 +233,18 @@ def test_a_failure_is_no_secret_and_no_crash(acme_token: str, workspace: Workspa
     with mock.patch.object(tools, "_find", side_effect=RuntimeError("secret")):
         response = send(acme_token, message)
     assert response.status_code == 500 and "secret" not in response.content.decode()
+
+
+def test_what_takes_too_long_is_an_error_of_the_tool(acme_token: str, workspace: Workspace) -> None:
+    """So that the assistant reads what to do, instead of losing the connection."""
+    call = {"name": "find_accounts", "arguments": {}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
+    for problem, text in (
+        (errors.NotReady("Sort by score."), "Sort by score."),
+        (sql.StatementTimeout(), errors.TOO_SLOW),
+    ):
+        with mock.patch.object(tools, "_find", side_effect=problem):
+            response = send(acme_token, message)
+        result = response.json()["result"]
+        assert (response.status_code, result["isError"]) == (200, True)
+        assert result["content"][0]["text"] == text

@@ -348,7 +348,7 @@ QUERIES = st.one_of(
 )
 
 
-@examples(50)
+@examples(20)
 @given(query=QUERIES, with_workspace=st.booleans(), pick=st.integers(0, 5))
 def test_no_query_string_breaks_the_service(
     query: str,

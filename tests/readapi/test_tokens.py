@@ -13,9 +13,11 @@ from engagement.models import Product
 from ingestion.models import IngestionKey
 from readapi.authentication import record_use
 from readapi.models import ApiToken
+from tests.cases import each
 from tests.readapi.conftest import Reads
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
+HOME = "198.51.100.7"
 
 
 def status_with(header: str | None) -> int:
@@ -32,7 +34,7 @@ def test_the_scheme_is_case_insensitive(acme_token: str) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(
+@each(
     "header",
     [
         None, "", "Bearer", "Bearer ", "Basic eds_abc", "eds_abc", "Bearer eds_abc",
@@ -80,27 +82,28 @@ def test_use_is_recorded_once_a_minute(acme: Product, django_assert_num_queries:
         token.refresh_from_db()
         return token.last_used_at
 
-    record_use(token, NOON)
+    record_use(token, HOME, NOON)
     assert last_used_at() == NOON
     with django_assert_num_queries(0):
-        record_use(token, NOON + timedelta(seconds=59))
+        record_use(token, HOME, NOON + timedelta(seconds=59))
     assert last_used_at() == NOON
-    record_use(token, NOON + timedelta(seconds=61))
+    record_use(token, HOME, NOON + timedelta(seconds=61))
     assert last_used_at() == NOON + timedelta(seconds=61)
 
 
 def test_one_of_two_concurrent_requests_records_the_use(acme: Product) -> None:
     first = ApiToken.create(acme, "test")
     second = ApiToken.objects.get()
-    record_use(first, NOON)
-    record_use(second, NOON + timedelta(seconds=1))
+    record_use(first, HOME, NOON)
+    record_use(second, HOME, NOON + timedelta(seconds=1))
     assert ApiToken.objects.get().last_used_at == NOON
 
 
 def test_a_request_records_the_use(acme_reads: Reads) -> None:
     acme_reads("/v2/workspaces")
-    used = ApiToken.objects.get().last_used_at
-    assert used is not None and timezone.now() - used < timedelta(minutes=1)
+    token = ApiToken.objects.get()
+    assert token.last_used_at is not None and token.last_used_from == "127.0.0.1"
+    assert timezone.now() - token.last_used_at < timedelta(minutes=1)
 
 
 def test_no_token_reaches_the_log(acme_token: str, caplog: pytest.LogCaptureFixture) -> None:

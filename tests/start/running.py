@@ -188,7 +188,7 @@ def fetch(
     """Return status and body; status 0 if there is no response."""
     request = urllib.request.Request(url, data=body, headers=headers or {}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read()
     except urllib.error.HTTPError as error:
         with error:
@@ -199,7 +199,7 @@ def fetch(
 
 def bad_request(port: int) -> None:
     """Send something that gunicorn itself complains of."""
-    with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(b"no request\r\n\r\n")
         client.recv(1000)
 

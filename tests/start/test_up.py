@@ -176,7 +176,7 @@ def test_sigkill_leaves_nothing_running(up: Up) -> None:
     processes = up.processes()
     assert len(processes) > 6
     up.end(signal.SIGKILL)
-    until(lambda: survivors(processes) == [], "the end of all processes", 15)
+    until(lambda: survivors(processes) == [], "the end of all processes")
 
 
 def test_the_next_start_finds_its_data_and_sigterm_leaves_nothing_running(up: Up) -> None:
@@ -191,7 +191,7 @@ def test_the_next_start_finds_its_data_and_sigterm_leaves_nothing_running(up: Up
         assert len(processes) > 6
         start = time.monotonic()
         assert again.end() == 0
-        assert time.monotonic() - start < 15
+        assert time.monotonic() - start < 60
         assert survivors(processes) == []
         assert again.credentials == credentials
     finally:

@@ -8,6 +8,8 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from psycopg.errors import LockNotAvailable
 
+from config import distribution
+
 # A statement that waits for a table's lock blocks all that come after it.
 LOCK_TIMEOUT = "3s"
 ATTEMPTS = 5
@@ -38,6 +40,16 @@ class Command(migrate.Command):
             "it) or wait for it, and run `python manage.py migrate` again."
         )
 
+    def _distribute(self, options: dict[str, Any]) -> None:
+        """Place the tables on the nodes, if the database is the coordinator of a cluster."""
+        is_partial = options["app_label"] or options["plan"] or options["check_unapplied"]
+        if not is_partial and distribution.has_extension():
+            steps = distribution.remaining_steps()
+            distribution.distribute(steps, lambda _: None, self._report)
+
+    def _report(self, step: distribution.Step, seconds: float) -> None:
+        self.stdout.write(f"  {step.table}: {step.placement.kind} after {seconds:.1f} s")
+
     def _migrate_with_timeout(self, *args: Any, **options: Any) -> None:
         connection = connections[options["database"]]
         with connection.cursor() as cursor:
@@ -47,3 +59,4 @@ class Command(migrate.Command):
         finally:
             with connection.cursor() as cursor:
                 cursor.execute("RESET lock_timeout")
+        self._distribute(options)

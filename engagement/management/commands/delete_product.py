@@ -11,6 +11,7 @@ from engagement.core.progress import ProgressReporter
 from engagement.management.product_argument import get_product
 from engagement.models import Product
 from engagement.removal import deletion
+from engagement.trail import entries
 
 
 class Command(BaseCommand):
@@ -28,7 +29,8 @@ class Command(BaseCommand):
         target = get_product(product)
         if not yes:
             _confirm(target)
-        deletion.request_deletion(target.pk, timezone.now())
+        if deletion.request_deletion(target.pk, timezone.now()):
+            entries.record_command(entries.Action.DELETED, "product", target.pk, name=target.name)
         deleted = self._delete(target)
         if Product.objects.filter(pk=target.pk).exists():
             self.stdout.write("A worker is already deleting the product; it will be gone soon.")

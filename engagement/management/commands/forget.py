@@ -9,6 +9,7 @@ from django.utils import timezone
 from engagement.management.product_argument import get_product
 from engagement.recording.suppression import SubjectRef, SubjectScope
 from engagement.removal import forgetting
+from engagement.trail import entries
 
 
 class Command(BaseCommand):
@@ -51,7 +52,12 @@ class Command(BaseCommand):
         if not external_id:
             raise CommandError(f"the {scope} id is empty; use the id that your application sends.")
         subject = SubjectRef(get_product(product).pk, scope, external_id)
-        self.stdout.write(_allow_again(subject) if allow_again else _forget(subject, suppress))
+        text = _allow_again(subject) if allow_again else _forget(subject, suppress)
+        # Without the id, which must not stay anywhere.
+        note = "Accepts messages again." if allow_again else f"Forgot a {scope.value} on request."
+        action = entries.Action.CHANGED if allow_again else entries.Action.FORGOTTEN
+        entries.record_command(action, scope.value, subject.product_id, note=note)
+        self.stdout.write(text)
 
 
 def _allow_again(subject: SubjectRef) -> str:

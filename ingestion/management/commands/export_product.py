@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 from engagement import export
 from engagement.core.progress import ProgressReporter
 from engagement.management.product_argument import get_product
+from engagement.trail import entries
 from ingestion.bulk import exporting
 
 STANDARD_OUTPUT = "-"
@@ -38,6 +39,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, product: str, output: str, force: bool, **options: Any) -> None:
         exported = get_product(product)
+        note = "All events, users, and accounts of the product."
+        entries.record_command(entries.Action.EXPORTED, "export", exported.pk, note=note)
         try:
             with _open(output, force) as file:
                 lines = _write(exported.pk, file)

@@ -120,10 +120,11 @@ def _problem_writer(name: str, path: Path) -> importing.ProblemReporter:
 
 
 def _product_of(key: str) -> Product:
-    keys = IngestionKey.objects.filter(digest=credentials.digest(key), revoked_at=None)
+    live = IngestionKey.live(timezone.now())
+    keys = IngestionKey.objects.filter(live, digest=credentials.digest(key))
     ingestion_key = keys.select_related("product").defer("secret").first()
     if ingestion_key is None:
-        raise CommandError("no product has this ingestion key, or it is revoked.")
+        raise CommandError("no product has this ingestion key, or it is revoked or has expired.")
     return ingestion_key.product
 
 

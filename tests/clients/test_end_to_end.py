@@ -1,5 +1,5 @@
 """The whole way: entered in the admin, synced by Celery from a marketplace over HTTP, and read back
-as traits of accounts. One running service for all of these tests, in their order.
+as traits of accounts. The tests run in their order.
 """
 
 import json
@@ -18,38 +18,20 @@ from config.local.postgres import EmbeddedPostgres
 from marketplace.simulator.faults import Endpoint, ErrorStatus, Latency
 from marketplace.simulator.records import create_site
 from marketplace.simulator.server import Simulator
+from tests.clients.conftest import LICENSES
 from tests.start.clicking import Admin
-from tests.start.folders import data_folder
 from tests.start.running import Up, fetch, survivors, until
 
 pytestmark = pytest.mark.slow
 
 PLANTED = "planted-token-Qw93"
 FRESH = "planted-token-Fr27"
-LICENSES = 260
 FIRST_SITE = create_site(1, 0)
 
 
 @pytest.fixture(scope="module")
-def simulator() -> Iterator[Simulator]:
-    with Simulator.with_licenses(LICENSES, today=datetime.now(UTC).date()) as served:
-        served.replace_token(PLANTED)
-        yield served
-
-
-@pytest.fixture(scope="module")
-def up(simulator: Simulator) -> Iterator[Up]:
-    with data_folder("market") as folder:
-        started = Up(folder, MARKETPLACE_API_URL=simulator.url)
-        try:
-            yield started.wait_until_running()
-        finally:
-            if started.process.poll() is None:
-                started.end()
-
-
-@pytest.fixture(scope="module")
-def admin(up: Up) -> Iterator[Admin]:
+def admin(up: Up, simulator: Simulator) -> Iterator[Admin]:
+    simulator.replace_token(PLANTED)
     with Admin(up) as admin:
         yield admin
 
@@ -234,7 +216,7 @@ def dumped_with(up: Up, text: str) -> list[str]:
             "SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT LIKE 'pg\\_%' "
             "AND schemaname <> 'information_schema'"
         ).fetchall()
-        look = sql.SQL("SELECT EXISTS (SELECT FROM {} t WHERE position({} IN t::text) > 0)")
+        look = sql.SQL("SELECT EXISTS (SELECT 1 FROM {} t WHERE position({} IN t::text) > 0)")
         return [
             table
             for schema, table in tables

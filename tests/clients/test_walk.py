@@ -1,11 +1,10 @@
 """A person starts the service at a terminal, and the commands in docs/reading-data.md work there
-and print what it shows.
+and print what it shows. They run before all other tests of the service, because ids are shown.
 """
 
 import json
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
@@ -15,7 +14,6 @@ from typing import Any, NamedTuple
 import pytest
 from django.conf import settings
 
-from tests.start.folders import data_folder
 from tests.start.running import Up, fetch, until
 
 pytestmark = pytest.mark.slow
@@ -37,31 +35,12 @@ TEXT = DOCUMENT.read_text()
 STEPS = [Step(*groups) for groups in STEP.findall(TEXT)]
 
 
-@pytest.fixture(scope="module")
-def up() -> Iterator[Up]:
-    """A new service, started at a terminal."""
-    with data_folder("walk") as folder:
-        service = Up(folder, terminal=True)
-        try:
-            yield service.wait_until_running()
-        finally:
-            if service.process.poll() is None:
-                service.end()
-
-
-@pytest.fixture(scope="module")
-def outputs(up: Up) -> list[str]:
+def outputs(up: Up) -> Iterator[str]:
     """The output of each step, run one after the other."""
-    if shutil.which("curl") is None:
-        pytest.skip("curl is not installed")
-    return run_steps(up)
-
-
-def run_steps(up: Up) -> list[str]:
     sending, *reading = STEPS
-    outputs = [run(up, sending.line)]
+    yield run(up, sending.line)
     until(lambda: scored(up), "the scores")
-    return outputs + [run(up, step.line) for step in reading]
+    yield from (run(up, step.line) for step in reading)
 
 
 def scored(up: Up) -> bool:
@@ -131,11 +110,13 @@ def fits_text(shown: str, output: str) -> bool:
 # --- The tests ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("number", range(len(STEPS)), ids=lambda n: f"{n}")
-def test_a_command_prints_what_the_document_shows(outputs: list[str], number: int) -> None:
-    (shown, shown_rest), (output, rest) = map(split_json, (STEPS[number].shown, outputs[number]))
-    assert fits(shown, output), f"{STEPS[number].line}\n{outputs[number]}"
-    assert fits_text(shown_rest, rest), f"{STEPS[number].line}\n{outputs[number]}"
+def test_a_command_prints_what_the_document_shows(up: Up) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    for step, text in zip(STEPS, outputs(up), strict=True):
+        (shown, shown_rest), (output, rest) = map(split_json, (step.shown, text))
+        assert fits(shown, output), f"{step.line}\n{text}"
+        assert fits_text(shown_rest, rest), f"{step.line}\n{text}"
 
 
 def test_every_snippet_is_tested() -> None:
@@ -182,7 +163,3 @@ def test_every_endpoint_is_documented() -> None:
 )
 def test_only_times_and_omissions_may_differ(shown: object, output: object, expected: bool) -> None:
     assert fits(shown, output) is expected
-
-
-def test_ctrl_c_ends_the_service(up: Up) -> None:
-    assert up.end(signal.SIGINT) == 0

@@ -1,0 +1,135 @@
+"""Has the admin's pages write the trail in place of Django's log, and shows it as a row's history.
+
+A page that changes a row loads it by ``get_object``, whose state is then kept for the request. The
+entry has what differs from it afterwards.
+"""
+
+import json
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+
+from engagement.admin.lookups import ModelAdmin
+from engagement.models import TrailEntry
+from engagement.trail import entries
+from engagement.trail.entries import Action
+from engagement.trail.models_followed import RowState, compare, find_followed, read_state
+
+_STATES = "eds.trail"
+# The history shows the last ones. The trail has all of them.
+MAX_HISTORY = 200
+# Of the text of a value on a page.
+MAX_VALUE_LENGTH = 200
+
+_Key: TypeAlias = tuple[type[Model], Any]
+
+
+class TrailingAdmin(ModelAdmin):
+    """An admin whose changes are in the trail."""
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: Any = None) -> Any:
+        row = super().get_object(request, object_id, from_field)
+        if row is not None and request.method == "POST":
+            remember(request, row)
+        return row
+
+    def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        record_row(request, Action.ADDED, obj, _text(message))
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> None:
+        record_row(request, Action.CHANGED, obj, _text(message))
+
+    def log_deletions(self, request: HttpRequest, queryset: Iterable[Any]) -> None:
+        for row in queryset:
+            record_row(request, Action.DELETED, row)
+
+    def log_secret_read(self, request: HttpRequest, obj: Any, message: str) -> None:
+        record_row(request, Action.SECRET_READ, obj, message)
+
+    def history_view(
+        self, request: HttpRequest, object_id: str, extra_context: Any = None
+    ) -> HttpResponse:
+        row = self.get_object(request, unquote(object_id))
+        if row is None:
+            return redirect("admin:index")
+        if not self.has_view_or_change_permission(request, row):
+            raise PermissionDenied
+        rows = TrailEntry.objects.filter(kind=kind_of(row), object_id=str(row.pk))
+        context = {
+            **self.admin_site.each_context(request),
+            "title": f"History of {row}",
+            "opts": self.opts,
+            "original": row,
+            "entries": [(entry, describe_changes(entry)) for entry in rows[:MAX_HISTORY]],
+            **(extra_context or {}),
+        }
+        return TemplateResponse(request, "admin/engagement/history.html", context)
+
+
+def remember(request: HttpRequest, row: Any) -> None:
+    """Keep the row's state from before the request changes it."""
+    states: dict[_Key, RowState | None] = request.META.setdefault(_STATES, {})
+    key = (type(row), row.pk)
+    if key not in states and find_followed(type(row)):
+        states[key] = read_state(type(row), row.pk)
+
+
+def record_row(request: HttpRequest, action: TrailEntry.Action, row: Any, note: str = "") -> None:
+    """Add an entry about the row, with what changed in it since ``remember``."""
+    model, now = type(row), read_state(type(row), row.pk)
+    states: dict[_Key, RowState | None] = request.META.setdefault(_STATES, {})
+    before = states.get((model, row.pk))
+    changes: entries.Changes = {}
+    if now is not None and action == Action.ADDED:
+        changes = compare({}, now.values)
+    elif now is not None and action == Action.DELETED:
+        changes = compare(now.values, {})
+    elif now is not None and before is not None:
+        changes = compare(before.values, now.values)
+    if now is not None:
+        # A second change of the request starts from here.
+        states[model, row.pk] = now
+    entries.record(
+        entries.actor_of(request),
+        action,
+        kind_of(row),
+        product_id=now.product_id if now else None,
+        object_id=row.pk,
+        name=str(row),
+        note=note,
+        changes=changes,
+    )
+
+
+def kind_of(row: Any) -> str:
+    followed = find_followed(type(row))
+    return followed.kind if followed else str(row._meta.verbose_name)
+
+
+def describe_changes(entry: TrailEntry) -> list[str]:
+    """The changes as lines of text."""
+    return [
+        f"{name.replace('_', ' ')}: {_shown(before)} → {_shown(after)}"
+        if before not in (None, "")
+        else f"{name.replace('_', ' ')}: {_shown(after)}"
+        for name, (before, after) in entry.changes.items()
+    ]
+
+
+def _shown(value: Any) -> str:
+    text = "–" if value in (None, "", [], {}) else str(value)
+    return text if len(text) <= MAX_VALUE_LENGTH else f"{text[:MAX_VALUE_LENGTH]}…"
+
+
+def _text(message: Any) -> str:
+    """Django's message, a text or a list that says which fields a form changed, as text."""
+    if isinstance(message, str):
+        return message
+    return str(LogEntry(change_message=json.dumps(message)).get_change_message())

@@ -1,0 +1,87 @@
+"""Whether the large tables are distributed by product over the nodes of a Citus cluster.
+
+There, each statement about a product's data names the product as a plain value, so that it runs on
+the one node that has the product. On one server it must not: for a product that the planner's
+statistics do not know yet, it would expect a single row, and read all of the product for each
+subject. So such statements have the parameter ``node`` (``engagement.database.sql``), which is the
+product on a cluster, and NULL on one server.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, LiteralString, TypeVar
+
+import psycopg
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.models import Model, QuerySet
+
+Row = TypeVar("Row", bound=Model)
+
+# Seconds after which a process looks again whether an operator has distributed the tables.
+RECHECK_SECONDS = 10.0
+
+_HAS_CITUS: LiteralString = "SELECT to_regclass('pg_catalog.pg_dist_partition') IS NOT NULL"
+# The first of the tables that are distributed.
+_IS_DISTRIBUTED: LiteralString = """
+    SELECT EXISTS (
+        SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass('engagement_user'))
+"""
+
+# Whether the tables were distributed at the last look, and when that was.
+_last_look: tuple[bool, float] = (False, float("-inf"))
+_product: ContextVar[int | None] = ContextVar("product", default=None)
+
+
+def is_distributed() -> bool:
+    """Whether the large tables are distributed. They stay so once they are."""
+    global _last_look
+    distributed, looked_at = _last_look
+    if not distributed and time.monotonic() - looked_at > RECHECK_SECONDS:
+        distributed = _look()
+        _last_look = (distributed, time.monotonic())
+    return distributed
+
+
+def look_again() -> None:
+    """Have the next statement look whether the tables are distributed."""
+    global _last_look
+    _last_look = (False, float("-inf"))
+
+
+def _look() -> bool:
+    connection = connections[DEFAULT_DB_ALIAS]
+    connection.ensure_connection()
+    raw: psycopg.Connection[tuple[Any, ...]] = connection.connection
+    for statement in (_HAS_CITUS, _IS_DISTRIBUTED):
+        row = psycopg.Cursor(raw).execute(statement).fetchone()
+        if not (row and row[0]):
+            return False
+    return True
+
+
+@contextmanager
+def on_node_of(product_id: int) -> Iterator[None]:
+    """Have the statements of the block run on the node that has the product.
+
+    For statements that could also be about several products.
+    """
+    token = _product.set(product_id)
+    try:
+        yield
+    finally:
+        _product.reset(token)
+
+
+def node(product_id: int | None = None) -> int | None:
+    """The value of the parameter ``node``: the product, or that of ``on_node_of``; None on one
+    server."""
+    if not is_distributed():
+        return None
+    return _product.get() if product_id is None else product_id
+
+
+def of_product(rows: QuerySet[Row], product_id: int) -> QuerySet[Row]:
+    """The rows, which are all of the product, named so that one node finds them."""
+    return rows.filter(product_id=product_id) if is_distributed() else rows

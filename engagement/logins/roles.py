@@ -1,0 +1,113 @@
+"""Roles by groups: what a group at the identity provider makes of a login.
+
+The mapping is applied at each sign-in. What it no longer gives is taken away, but only what it gave
+before: a role that somebody gave in the admin stays.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User as AdminUser
+from django.db import transaction
+
+from engagement.models import Product, ProductMember, RoleGrant
+
+SUPERUSER = "superuser"
+# From the lowest to the highest.
+_RANKS = ("", ProductMember.Role.VIEWER, ProductMember.Role.MANAGER, SUPERUSER)
+
+
+@dataclass(frozen=True)
+class MappedRole:
+    """A role in a product, by the product's name or id; without a product, of a superuser."""
+
+    role: str
+    product: str = ""
+
+
+# The roles of each group.
+RoleMapping = Mapping[str, Iterable[MappedRole]]
+
+
+def mapped_roles(mapping: RoleMapping, groups: Iterable[str]) -> list[MappedRole]:
+    """The roles that the groups give."""
+    return [role for group in groups for role in mapping.get(group, ())]
+
+
+def apply_roles(login: AdminUser, roles: Iterable[MappedRole]) -> bool:
+    """Give the login these roles, and take away those that it had from other groups.
+
+    Returns whether anything changed.
+    """
+    wanted = _by_product(roles)
+    with transaction.atomic():
+        # Two sign-ins of one login at once.
+        AdminUser.objects.select_for_update().get(pk=login.pk)
+        grants = {grant.product_id: grant for grant in RoleGrant.objects.filter(user=login)}
+        changes = [_take(login, grant) for pk, grant in grants.items() if pk not in wanted]
+        changes += [_give(login, pk, role, grants.get(pk)) for pk, role in wanted.items()]
+    return any(changes)
+
+
+def _by_product(roles: Iterable[MappedRole]) -> dict[int | None, str]:
+    """The highest role in each product, by the product's id; None for the whole service."""
+    wanted: dict[int | None, str] = {}
+    for role in roles:
+        for pk in _product_ids(role):
+            wanted[pk] = max(role.role, wanted.get(pk, ""), key=_RANKS.index)
+    return wanted
+
+
+def _product_ids(role: MappedRole) -> Iterable[int | None]:
+    if role.role == SUPERUSER:
+        return [None]
+    products = Product.objects.filter(deletion_requested_at=None)
+    if role.product.isdecimal() and len(role.product) < 19:
+        return products.filter(pk=int(role.product)).values_list("pk", flat=True)
+    return products.filter(name=role.product).values_list("pk", flat=True)
+
+
+def _give(login: AdminUser, product_id: int | None, role: str, grant: RoleGrant | None) -> bool:
+    """Give the role, unless somebody gave the login as much already."""
+    current = _current_role(login, product_id)
+    if grant is None:
+        if _RANKS.index(current) >= _RANKS.index(role):
+            return False
+        RoleGrant.objects.create(
+            user=login, product_id=product_id, role=role, previous_role=current
+        )
+    elif grant.role == role == current:
+        return False
+    else:
+        grant.role = role
+        grant.save(update_fields=["role"])
+    _set_role(login, product_id, role)
+    return True
+
+
+def _take(login: AdminUser, grant: RoleGrant) -> bool:
+    """Take the grant back. A role that somebody changed since is theirs, and stays."""
+    is_ours = _current_role(login, grant.product_id) == grant.role
+    grant.delete()
+    if is_ours:
+        _set_role(login, grant.product_id, grant.previous_role)
+    return is_ours
+
+
+def _current_role(login: AdminUser, product_id: int | None) -> str:
+    if product_id is None:
+        return SUPERUSER if login.is_superuser else ""
+    members = ProductMember.objects.filter(user=login, product=product_id)
+    return members.values_list("role", flat=True).first() or ""
+
+
+def _set_role(login: AdminUser, product_id: int | None, role: str) -> None:
+    if product_id is None:
+        login.is_superuser = role == SUPERUSER
+        login.save(update_fields=["is_superuser"])
+    elif role:
+        ProductMember.objects.update_or_create(
+            user=login, product_id=product_id, defaults={"role": role}
+        )
+    else:
+        ProductMember.objects.filter(user=login, product=product_id).delete()

@@ -1,0 +1,282 @@
+"""The admin pages of scheduled exports."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.decorators import method_decorator
+from django.views.decorators.debug import sensitive_post_parameters
+
+from engagement.admin.pages import ExtraView, PageAction, PageAdmin
+from engagement.admin.place import find_place
+from engagement.admin.scoping import ProductFilter
+from engagement.core.fields import DecryptionError
+from engagement.models import Workspace
+from exports import runs, schedule, tasks
+from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
+from exports.models import ExportRun, ScheduledExport, Table
+from exports.stores import StoreError, folders, open_store, verify
+
+Kind, State = ScheduledExport.StoreKind, ExportRun.State
+LISTED_RUNS = 20
+LEVELS = {
+    State.WAITING: "quiet",
+    State.RUNNING: "quiet",
+    State.DONE: "good",
+    State.FAILED: "bad",
+    State.STOPPED: "warning",
+}
+
+
+@admin.register(ScheduledExport)
+class ScheduledExportAdmin(PageAdmin):
+    form = ScheduledExportForm
+    list_display = ["name", "tables_label", "schedule_label", "store_label", "state_label"]
+    list_filter = [("product", ProductFilter), "is_enabled"]
+    list_select_related = ["product", "workspace"]
+    search_fields = ["name"]
+    ordering = ["product__name", "product_id", "name", "id"]
+    sortable_by = ()
+    actions = None
+    change_form_template = "admin/exports/export.html"
+    extra_views = (
+        ExtraView("run_now", permission="change", methods=("POST",)),
+        ExtraView("verify", permission="change", methods=("POST",)),
+        ExtraView("stop", permission="change", methods=("POST",)),
+    )
+
+    class Media:
+        css: ClassVar[dict[str, list[str]]] = {"all": ["notifications/notifications.css"]}
+
+    # --- The list -----------------------------------------------------------------------------
+
+    @admin.display(description="tables")
+    def tables_label(self, export: ScheduledExport) -> str:
+        return ", ".join(Table(table).label for table in export.tables)
+
+    @admin.display(description="runs")
+    def schedule_label(self, export: ScheduledExport) -> str:
+        return schedule.describe(export)
+
+    @admin.display(description="to")
+    def store_label(self, export: ScheduledExport) -> str:
+        return describe_store(export)
+
+    @admin.display(description="last run")
+    def state_label(self, export: ScheduledExport) -> str:
+        if export.verified_at is None:
+            return "Not verified"
+        last = export.runs.order_by("-id").first()
+        return last.get_state_display() if last else "None yet"
+
+    # --- The form -----------------------------------------------------------------------------
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> list[Any]:
+        kind = obj.store_kind if obj else _chosen_kind(request)
+        names = ["name", "tables", "extent", "format", "schedule", "weekday", "hour", "is_enabled"]
+        if obj and not self.has_change_permission(request, obj):
+            return [*names, *(name for name in STORE_FIELDS[Kind(kind)] if name not in SECRETS)]
+        store_fields = STORE_FIELDS[Kind(kind)] if kind else ()
+        return [*names, *store_fields, *(() if obj else ("workspace", "store_kind"))]
+
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        # The form declares the keys itself.
+        fields = [name for name in self.get_fields(request, obj) if name not in SECRETS]
+        return super().get_form(request, obj, change, **{**kwargs, "fields": fields})
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        is_chosen = request.GET.get("workspace") and _chosen_kind(request)
+        if request.method != "POST" and not is_chosen:
+            return self._choose_view(request)
+        return super().add_view(request, form_url, extra_context)
+
+    def _workspaces(self, request: HttpRequest) -> QuerySet[Workspace]:
+        field = ScheduledExport._meta.get_field("workspace")
+        choices: Any = self.formfield_for_foreignkey(field, request)
+        workspaces: QuerySet[Workspace] = choices.queryset.select_related("product")
+        return workspaces
+
+    def _choose_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask for the workspace and the store of a new export."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        workspaces = self._workspaces(request)
+        product = find_place(request).product_id
+        if product is not None:
+            workspaces = workspaces.filter(product=product)
+        return self.render_page(
+            request,
+            "admin/exports/choose_export.html",
+            "Add export",
+            workspaces=workspaces,
+            kinds=[(kind, label) for kind, label in Kind.choices if _is_offered(kind)],
+        )
+
+    @method_decorator(sensitive_post_parameters(*SECRETS))
+    def changeform_view(
+        self,
+        request: HttpRequest,
+        object_id: str | None = None,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> Any:
+        # Without the admin's transaction: the store may take long to respond.
+        return self._changeform_view(  # type: ignore[attr-defined]
+            request, object_id, form_url, extra_context
+        )
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Any | None = None,
+    ) -> HttpResponse:
+        if add and not _is_workspace(request, self._workspaces(request)):
+            # Only a made-up URL lacks a valid workspace.
+            raise Http404
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+    def save_model(
+        self, request: HttpRequest, obj: ScheduledExport, form: Any, change: bool
+    ) -> None:
+        assert isinstance(form, ScheduledExportForm)
+        now, values = timezone.now(), form.new_values()
+        has_new_store = form.has_new_store
+        if change and form.is_another_export:
+            runs.stop_unfinished(obj, "Somebody edited the export.", now)
+            values["cursor"] = {}
+        if has_new_store:
+            values["verified_at"] = None
+        if change:
+            ScheduledExport.objects.filter(pk=obj.pk).update(**values)
+        else:
+            obj.product_id = obj.workspace.product_id
+            for name in SECRETS:
+                setattr(obj, name, values.get(name, ""))
+            obj.save()
+        if has_new_store:
+            self._verify(request, obj)
+        _plan(obj.pk)
+
+    def response_add(
+        self, request: HttpRequest, obj: ScheduledExport, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        return redirect(self.view_url("change", obj))
+
+    def response_change(self, request: HttpRequest, obj: ScheduledExport) -> HttpResponse:
+        return redirect(self.view_url("change", obj))
+
+    # --- The page -----------------------------------------------------------------------------
+
+    def page_actions(self, request: HttpRequest, obj: ScheduledExport) -> Sequence[PageAction]:
+        if not self.has_change_permission(request, obj):
+            return []
+        verify_action = PageAction("Verify", self.view_url("verify", obj), post=True)
+        if obj.verified_at is None:
+            return [verify_action]
+        if _unfinished(obj):
+            return [PageAction("Stop", self.view_url("stop", obj), post=True)]
+        return [PageAction("Run now", self.view_url("run_now", obj), post=True), verify_action]
+
+    def page_context(self, request: HttpRequest, obj: ScheduledExport) -> dict[str, Any]:
+        latest = list(obj.runs.order_by("-id")[:LISTED_RUNS])
+        last = next((run for run in latest if run.state not in ExportRun.UNFINISHED), None)
+        return {
+            "export": obj,
+            "store_label": describe_store(obj),
+            "schedule_label": schedule.describe(obj),
+            "runs": latest,
+            "last": last,
+            "level": _level(obj, last),
+        }
+
+    # --- Buttons ------------------------------------------------------------------------------
+
+    def run_now_view(self, request: HttpRequest, export: ScheduledExport) -> HttpResponseBase:
+        if export.verified_at is None:
+            self.message_user(request, "Verify the store first.", messages.ERROR)
+        elif runs.request_run(export, timezone.now(), str(request.user)):
+            self.log_change(request, export, "Requested a run.")
+            tasks.request_run()
+            text = "The run begins in a moment. Reload the page to see how far it is."
+            self.message_user(request, text, messages.SUCCESS)
+        else:
+            text = "A run is already under way. Wait until it ends, or stop it."
+            self.message_user(request, text, messages.WARNING)
+        return redirect(self.view_url("change", export))
+
+    def stop_view(self, request: HttpRequest, export: ScheduledExport) -> HttpResponseBase:
+        runs.stop_unfinished(export, f"Stopped by {request.user}.", timezone.now())
+        self.log_change(request, export, "Stopped the run.")
+        text = "The run is stopped. Its folder has no manifest."
+        self.message_user(request, text, messages.SUCCESS)
+        return redirect(self.view_url("change", export))
+
+    def verify_view(self, request: HttpRequest, export: ScheduledExport) -> HttpResponseBase:
+        self._verify(request, export)
+        _plan(export.pk)
+        return redirect(self.view_url("change", export))
+
+    def _verify(self, request: HttpRequest, export: ScheduledExport) -> None:
+        try:
+            verify(open_store(ScheduledExport.objects.defer(None).get(pk=export.pk)), export.pk)
+        except (StoreError, DecryptionError) as error:
+            text = f"The test file could not be written. {error}"
+            self.message_user(request, text, messages.ERROR)
+            return
+        ScheduledExport.objects.filter(pk=export.pk).update(verified_at=timezone.now())
+        text = "A test file was written and deleted. The export can run."
+        self.message_user(request, text, messages.SUCCESS)
+
+
+def describe_store(export: ScheduledExport) -> str:
+    """Where the files go, in one line."""
+    if export.store_kind == Kind.FOLDER:
+        return f"Folder {export.folder}" if export.folder else "Folder of the product"
+    place = export.endpoint.partition("://")[2] if export.endpoint else "AWS S3"
+    return "/".join(part for part in (place, export.bucket, export.folder) if part)
+
+
+def _plan(pk: int) -> None:
+    """Set the time of the export's next run, as its schedule and state say."""
+    export = ScheduledExport.objects.get(pk=pk)
+    at = schedule.next_run_at(export, timezone.now())
+    ScheduledExport.objects.filter(pk=pk).update(next_run_at=at)
+
+
+def _level(export: ScheduledExport, last: ExportRun | None) -> str:
+    if export.verified_at is None:
+        return "warning"
+    return LEVELS[State(last.state)] if last else "quiet"
+
+
+def _unfinished(export: ScheduledExport) -> bool:
+    return export.runs.filter(state__in=ExportRun.UNFINISHED).exists()
+
+
+def _chosen_kind(request: HttpRequest) -> str:
+    kind = request.POST.get("store_kind") or request.GET.get("store_kind", "")
+    return kind if kind in Kind.values and _is_offered(kind) else ""
+
+
+def _is_workspace(request: HttpRequest, workspaces: QuerySet[Workspace]) -> bool:
+    pk = request.POST.get("workspace") or request.GET.get("workspace", "")
+    is_id = pk.isascii() and pk.isdecimal() and len(pk) < 19
+    return is_id and workspaces.filter(pk=int(pk)).exists()
+
+
+def _is_offered(kind: str) -> bool:
+    return kind != Kind.FOLDER or folders.is_offered()

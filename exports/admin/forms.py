@@ -1,0 +1,174 @@
+"""The form of a scheduled export."""
+
+import re
+from typing import Any
+
+from django import forms
+
+from engagement.outbound.addresses import AddressForbidden, check_url
+from exports import files
+from exports.models import ScheduledExport, Table
+from exports.stores.s3 import endpoint_url
+
+Kind, Format = ScheduledExport.StoreKind, ScheduledExport.Format
+STORE_FIELDS = {
+    Kind.S3: ("endpoint", "region", "bucket", "folder", "access_key_id", "secret_access_key"),
+    Kind.FOLDER: ("folder",),
+}
+SECRETS = ("access_key_id", "secret_access_key")
+# Another export follows if one of these changes: its next run is a complete one.
+WHAT = {"tables", "format", "extent"}
+MAX_EXPORTS = 20
+_FOLDER = re.compile(r"[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*", re.ASCII)
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", re.ASCII)
+_REGION = re.compile(r"[a-z0-9-]+", re.ASCII)
+KEEP_HELP = "Leave it empty to keep the stored one."
+FOLDER_HELP = {
+    Kind.S3: "The keys of all files begin with it, for example exports/eds. Optional.",
+    Kind.FOLDER: "Below the folder of this product on the server, for example warehouse.",
+}
+
+
+class ScheduledExportForm(forms.ModelForm):  # type: ignore[type-arg]
+    """An export of a workspace to a kind of store, both of which the previous page chose."""
+
+    tables = forms.MultipleChoiceField(
+        choices=Table.choices, widget=forms.CheckboxSelectMultiple, label="Tables"
+    )
+    # Nobody reads stored keys, so these are no fields of the model's form.
+    access_key_id = forms.CharField(max_length=200, label="Access key ID")
+    secret_access_key = forms.CharField(
+        max_length=200, label="Secret access key", widget=forms.PasswordInput
+    )
+
+    class Meta:
+        model = ScheduledExport
+        fields = [
+            "workspace",
+            "store_kind",
+            "name",
+            "tables",
+            "extent",
+            "format",
+            "schedule",
+            "weekday",
+            "hour",
+            "is_enabled",
+            "endpoint",
+            "region",
+            "bucket",
+            "folder",
+        ]
+        widgets = {"workspace": forms.HiddenInput, "store_kind": forms.HiddenInput}
+        labels = {"weekday": "Day, if every week"}
+        help_texts = {
+            "endpoint": "For example https://storage.example.com. Empty for AWS.",
+            "region": "For example eu-central-1. Empty for us-east-1.",
+            "bucket": "Empty if the endpoint names it.",
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        kind = self.chosen_kind()
+        if kind is not None and "folder" in self.fields:
+            self.fields["folder"].help_text = FOLDER_HELP[kind]
+            self.fields["folder"].label = "Prefix" if kind == Kind.S3 else "Folder"
+        for name in SECRETS:
+            field = self.fields[name]
+            field.widget.attrs |= {"class": "vTextField", "autocomplete": "off"}
+            if kind != Kind.S3:
+                del self.fields[name]
+            elif self.instance.pk:
+                field.required, field.help_text = False, KEEP_HELP
+
+    def chosen_kind(self) -> ScheduledExport.StoreKind | None:
+        data = self.data if self.is_bound else self.initial
+        value = self.instance.store_kind or data.get("store_kind", "")
+        return Kind(value) if value in Kind.values else None
+
+    def clean_format(self) -> str:
+        value: str = self.cleaned_data["format"]
+        if value == Format.PARQUET and not files.has_parquet():
+            raise forms.ValidationError(
+                "The server cannot write Parquet. Choose CSV, or ask the operator to install "
+                "requirements-parquet.txt."
+            )
+        return value
+
+    def clean_folder(self) -> str:
+        folder: str = self.cleaned_data["folder"].strip().strip("/")
+        parts = folder.split("/")
+        if folder and (not _FOLDER.fullmatch(folder) or {".", ".."} & set(parts)):
+            raise forms.ValidationError(
+                "Use letters, digits, dots, hyphens, and underscores, with / between folders."
+            )
+        return folder
+
+    def clean_bucket(self) -> str:
+        bucket: str = self.cleaned_data["bucket"].strip()
+        if bucket and not _BUCKET.fullmatch(bucket):
+            raise forms.ValidationError(
+                "A bucket has 3 to 63 lowercase letters, digits, dots, and hyphens."
+            )
+        return bucket
+
+    def clean_region(self) -> str:
+        region: str = self.cleaned_data["region"].strip()
+        if region and not _REGION.fullmatch(region):
+            raise forms.ValidationError("A region is like eu-central-1.")
+        return region
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        workspace = cleaned.get("workspace")
+        product = workspace.product_id if workspace else self.instance.product_id
+        same = ScheduledExport.objects.filter(product=product, name=cleaned.get("name"))
+        if product and same.exclude(pk=self.instance.pk).exists():
+            self.add_error("name", "This product already has an export with this name.")
+        if not self.instance.pk and product:
+            self._check_number(product)
+        if "endpoint" in cleaned:
+            self._check_endpoint(cleaned)
+        if self.instance.pk:
+            self._require_new_keys(cleaned)
+        return cleaned
+
+    def _check_number(self, product: int) -> None:
+        if ScheduledExport.objects.filter(product=product).count() >= MAX_EXPORTS:
+            text = f"A product can have at most {MAX_EXPORTS} exports."
+            self.add_error(None, f"{text} Delete one that nobody needs.")
+
+    def _check_endpoint(self, cleaned: dict[str, Any]) -> None:
+        cleaned["endpoint"] = cleaned["endpoint"].strip().rstrip("/")
+        if not cleaned["endpoint"] and not cleaned.get("bucket"):
+            self.add_error("bucket", "Enter the bucket.")
+        try:
+            check_url(endpoint_url(cleaned["endpoint"], cleaned.get("region", ""), ""))
+        except AddressForbidden as error:
+            self.add_error("endpoint", str(error))
+
+    def _require_new_keys(self, cleaned: dict[str, Any]) -> None:
+        """Stored keys are not sent to another place than the one that they were entered for."""
+        is_elsewhere = {"endpoint", "bucket"} & set(self.changed_data)
+        for name in SECRETS:
+            if is_elsewhere and name in self.fields and not cleaned.get(name):
+                self.add_error(name, "Enter it again for the other endpoint or bucket.")
+
+    def new_values(self) -> dict[str, Any]:
+        """The values to save: without keys that were left empty."""
+        return {
+            name: value for name, value in self.cleaned_data.items() if name not in SECRETS or value
+        }
+
+    @property
+    def has_new_store(self) -> bool:
+        changed = set(self.changed_data)
+        names = {name for fields in STORE_FIELDS.values() for name in fields}
+        return not self.instance.pk or bool(
+            {name for name in changed & names if name not in SECRETS or self.cleaned_data[name]}
+        )
+
+    @property
+    def is_another_export(self) -> bool:
+        """Whether files written before do not fit those written from now on."""
+        return bool({*WHAT, "endpoint", "bucket", "folder"} & set(self.changed_data))

@@ -1,0 +1,48 @@
+"""The admin pages of the runs of scheduled exports."""
+
+from typing import ClassVar
+
+from django.contrib import admin
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+
+from engagement.admin.listing import LargeTableAdmin
+from engagement.admin.pages import RowPageAdmin
+from engagement.admin.scoping import ProductFilter
+from exports.admin.exports import LEVELS, describe_store
+from exports.models import ExportRun
+
+LISTED_FILES = 500
+
+
+@admin.register(ExportRun)
+class ExportRunAdmin(LargeTableAdmin, RowPageAdmin):
+    list_display = ["export", "requested_at", "state", "rows", "error"]
+    list_filter = [("product", ProductFilter), "state"]
+    list_select_related = ["export"]
+    ordering = ["-id"]
+
+    class Media:
+        css: ClassVar[dict[str, list[str]]] = {"all": ["notifications/notifications.css"]}
+
+    def row_page(self, request: HttpRequest, obj: ExportRun) -> HttpResponse:
+        end = obj.finished_at or timezone.now()
+        return self.render_page(
+            request,
+            "admin/exports/run.html",
+            f"{obj.export}, run {obj.pk}",
+            original=obj,
+            export=obj.export,
+            level=LEVELS[ExportRun.State(obj.state)],
+            seconds=(end - obj.started_at).total_seconds() if obj.started_at else None,
+            place=f"{describe_store(obj.export)}/{obj.folder}" if obj.folder else "",
+            percent=_percent(obj),
+            files=obj.files.order_by("id")[:LISTED_FILES],
+        )
+
+
+def _percent(run: ExportRun) -> int | None:
+    """About how far an unfinished run is."""
+    if run.state not in ExportRun.UNFINISHED or not run.expected_rows:
+        return None
+    return min(99, 100 * run.rows // run.expected_rows)

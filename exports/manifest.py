@@ -1,0 +1,60 @@
+"""The manifest of a run: its files, what is in them, and what they are about.
+
+It is written last. A folder without one belongs to a run that is not done.
+"""
+
+import json
+from datetime import datetime
+from typing import Any
+
+from exports.models import ExportRun, Extent, Table
+from exports.tables import TABLES
+
+NAME = "manifest.json"
+VERSION = 1
+
+
+def build_manifest(run: ExportRun, now: datetime) -> bytes:
+    export, workspace = run.export, run.export.workspace
+    files = list(run.files.order_by("id"))
+    content = {
+        "version": VERSION,
+        "export": {"id": export.pk, "name": export.name},
+        "run": run.pk,
+        "product": {"id": workspace.product_id, "name": workspace.product.name},
+        "workspace": {"id": workspace.pk, "name": workspace.name},
+        "format": export.format,
+        "extent": Extent.CHANGES if run.since else Extent.COMPLETE,
+        "complete_because": run.complete_because or None,
+        # The run whose rows these changes are to be merged into.
+        "changes_since_run": run.since["run"] if run.since else None,
+        "since": _state(run.since),
+        "until": _state(run.until),
+        "started_at": _time(run.started_at),
+        "written_at": _time(now),
+        "rows": sum(file.rows for file in files),
+        "bytes": sum(file.bytes for file in files),
+        "tables": {table: _table(table, files) for table in export.tables},
+    }
+    return json.dumps(content, ensure_ascii=False, indent=1).encode()
+
+
+def _table(table: str, files: list[Any]) -> dict[str, Any]:
+    own = [file for file in files if file.table == table]
+    return {
+        "rows": sum(file.rows for file in own),
+        "columns": [column._asdict() for column in TABLES[Table(table)].columns],
+        "files": [
+            {"name": file.name, "rows": file.rows, "bytes": file.bytes, "sha256": file.sha256}
+            for file in own
+        ],
+    }
+
+
+def _state(cursor: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What a reader can use of a cursor."""
+    return cursor and {name: cursor[name] for name in ("stamp", "day", "run")}
+
+
+def _time(at: datetime | None) -> str | None:
+    return at.isoformat().replace("+00:00", "Z") if at else None

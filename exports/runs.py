@@ -1,0 +1,226 @@
+"""Runs: request one, claim it, store its progress, and end it.
+
+A worker holds a run by a lease, and writes only while the lease is its own. If it dies, the lease
+ends, and another worker goes on after the last part that was stored.
+"""
+
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import LiteralString
+from uuid import UUID, uuid4
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+
+from engagement.database import sql
+from engagement.models import CachedCounts
+from exports import cursors, schedule
+from exports.cursors import Cursor
+from exports.models import ExportFile, ExportRun, Extent, ScheduledExport, Table
+from exports.tables import TABLES
+
+# Longer than a part takes to write.
+LEASE = timedelta(seconds=240)
+# The pauses after failures in a row. After the last one the run fails.
+BACKOFF = [timedelta(minutes=minutes) for minutes in (1, 5, 15, 60)]
+ROWS_PER_STATEMENT = 5_000
+State = ExportRun.State
+
+
+class LeaseLost(Exception):
+    """Another worker has the run, or somebody stopped it. Nothing is written."""
+
+
+# --- Requests -------------------------------------------------------------------------------
+
+
+def request_run(export: ScheduledExport, now: datetime, requested_by: str = "") -> bool:
+    """Add a run to the export. Returns False if one is unfinished."""
+    try:
+        with transaction.atomic():
+            ExportRun.objects.create(
+                product_id=export.product_id,
+                export=export,
+                requested_by=requested_by,
+                requested_at=now,
+                due_at=now,
+            )
+    except IntegrityError:
+        return False
+    return True
+
+
+def request_due(now: datetime) -> int:
+    """Add a run to each export whose time has come. Returns how many."""
+    due = ScheduledExport.objects.filter(
+        next_run_at__lte=now, product__deletion_requested_at__isnull=True
+    )
+    count = 0
+    for export in due:
+        with transaction.atomic():
+            # Only one worker moves it on.
+            same = ScheduledExport.objects.filter(pk=export.pk, next_run_at=export.next_run_at)
+            if same.update(next_run_at=schedule.next_run_at(export, now)):
+                count += request_run(export, now)
+    return count
+
+
+def stop_unfinished(export: ScheduledExport, reason: str, now: datetime) -> None:
+    """End the export's unfinished run, even while a worker is busy with it."""
+    runs = ExportRun.objects.filter(export=export, state__in=ExportRun.UNFINISHED)
+    runs.update(state=State.STOPPED, finished_at=now, error=reason, lease=None, leased_until=None)
+
+
+# --- Claims ---------------------------------------------------------------------------------
+
+_CLAIM: LiteralString = """
+    UPDATE exports_exportrun SET
+        state = 'running', lease = %(lease)s, leased_until = %(until)s,
+        started_at = COALESCE(started_at, %(now)s)
+    WHERE id = (
+        SELECT r.id FROM exports_exportrun r
+        JOIN engagement_product p ON p.id = r.product_id AND p.deletion_requested_at IS NULL
+        WHERE r.state IN ('waiting', 'running') AND r.due_at <= %(now)s
+          AND (r.leased_until IS NULL OR r.leased_until <= %(now)s)
+        ORDER BY r.due_at, r.id
+        LIMIT 1
+        FOR NO KEY UPDATE OF r SKIP LOCKED)
+    RETURNING id
+"""
+
+
+def claim(now: datetime) -> ExportRun | None:
+    """Claim a run that is due, under a lease of its own."""
+    with transaction.atomic():
+        rows = sql.fetch(_CLAIM, {"lease": uuid4(), "until": now + LEASE, "now": now})
+    if not rows:
+        return None
+    return ExportRun.objects.select_related("export__workspace__product").get(pk=rows[0][0])
+
+
+def renew(run: ExportRun, now: datetime) -> None:
+    """Keep the run for another while. Raises LeaseLost."""
+    _update(run, leased_until=now + LEASE)
+
+
+def release(run: ExportRun, now: datetime) -> None:
+    """Let any worker go on with the run, after others that are due."""
+    _held(run.pk, run.lease).update(lease=None, leased_until=None, due_at=now)
+
+
+def _held(pk: int, lease: UUID | None) -> QuerySet[ExportRun]:
+    return ExportRun.objects.filter(pk=pk, lease=lease, state=State.RUNNING)
+
+
+def _update(run: ExportRun, **values: object) -> None:
+    """Write the values of the run, which this worker holds, to the row and to *run*."""
+    if not _held(run.pk, run.lease).update(**values):
+        raise LeaseLost
+    for name, value in values.items():
+        setattr(run, name, value)
+
+
+# --- Progress -------------------------------------------------------------------------------
+
+
+def begin(run: ExportRun, until: Cursor, now: datetime) -> None:
+    """Store what the run exports, before its first part."""
+    export = run.export
+    beginning = cursors.Beginning(None)
+    if export.extent == Extent.CHANGES:
+        beginning = cursors.find_beginning(export.cursor, until)
+    since = beginning.since
+    ExportFile.objects.filter(run=run).delete()
+    _update(
+        run,
+        folder=f"{now.astimezone(UTC):%Y-%m-%dT%H%M%SZ}-run-{run.pk}",
+        since=since and since.dump(),
+        until=until.dump(),
+        complete_because=beginning.complete_because,
+        table_number=0,
+        after=0,
+        part_number=1,
+        rows=0,
+        bytes=0,
+        expected_rows=None if since else _expected_rows(export, until.score_set),
+    )
+
+
+def _expected_rows(export: ScheduledExport, score_set: int) -> int | None:
+    """About how many rows of users and accounts a complete run has."""
+    counts = CachedCounts.objects.filter(score_set=score_set).first()
+    if counts is None or not set(export.tables) <= {Table.ACCOUNTS, Table.USERS}:
+        return None
+    plural = {"account": counts.accounts, "user": counts.users}
+    return sum(plural[TABLES[Table(table)].scope] for table in export.tables)
+
+
+def store_part(run: ExportRun, name: str, rows: int, content: bytes, after: int | None) -> None:
+    """Store that a part was written, and where the next one begins."""
+    with transaction.atomic():
+        is_last = after is None
+        _update(
+            run,
+            table_number=run.table_number + is_last,
+            after=0 if is_last else after,
+            part_number=1 if is_last else run.part_number + 1,
+            rows=run.rows + rows,
+            bytes=run.bytes + len(content),
+            failures=0,
+            error="",
+        )
+        ExportFile.objects.create(
+            product_id=run.product_id,
+            run=run,
+            table=name.rpartition("-")[0],
+            name=name,
+            rows=rows,
+            bytes=len(content),
+            sha256=sha256(content).hexdigest(),
+        )
+
+
+def finish(run: ExportRun, now: datetime) -> None:
+    """End the run, and let the next run of changes begin where it ended."""
+    with transaction.atomic():
+        _update(run, state=State.DONE, finished_at=now, lease=None, leased_until=None, error="")
+        ScheduledExport.objects.filter(pk=run.export_id).update(cursor=run.until)
+
+
+def fail(run: ExportRun, error: str, now: datetime) -> None:
+    """Have the run tried again later, or end it after too many failures in a row."""
+    failures = run.failures + 1
+    values = {"failures": failures, "error": error, "lease": None, "leased_until": None}
+    if failures > len(BACKOFF):
+        values |= {"state": State.FAILED, "finished_at": now}
+    else:
+        values |= {"due_at": now + BACKOFF[failures - 1]}
+    _held(run.pk, run.lease).update(**values)
+
+
+# --- What went wrong ------------------------------------------------------------------------
+
+
+def last_failures(product_ids: Collection[int]) -> list[ExportRun]:
+    """The last ended runs of the products' enabled exports, as far as they have failed."""
+    ended = ExportRun.objects.filter(product__in=product_ids, export__is_enabled=True)
+    ended = ended.exclude(state__in=ExportRun.UNFINISHED).select_related("export")
+    last = ended.order_by("export_id", "-id").distinct("export_id")
+    return [run for run in last if run.state == State.FAILED]
+
+
+# --- Retention ------------------------------------------------------------------------------
+
+
+def maintain(now: datetime) -> None:
+    """Delete runs that are past their retention. Their files stay where they are."""
+    before = now - timedelta(days=settings.EXPORT_RUN_RETENTION_DAYS)
+    old = ExportRun.objects.filter(requested_at__lt=before).exclude(state__in=ExportRun.UNFINISHED)
+    while pks := list(old.values_list("pk", flat=True)[:100]):
+        while files := list(
+            ExportFile.objects.filter(run__in=pks).values_list("pk", flat=True)[:ROWS_PER_STATEMENT]
+        ):
+            ExportFile.objects.filter(pk__in=files).delete()
+        ExportRun.objects.filter(pk__in=pks).delete()

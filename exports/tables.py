@@ -1,0 +1,246 @@
+"""The tables of an export: their columns, and their rows in the order of ids.
+
+No column depends on anything that changes without a change stamp or a moved benchmark. So a run of
+changes has all that changed.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from engagement import changes
+from engagement.admin.lists.histories import recent_scores
+from engagement.metric_names import Scope
+from engagement.models import ScoreSet
+from engagement.scopes import SubjectKind, get_kind
+from engagement.scores.metrics import compute_scores
+from exports.cursors import Cursor
+from exports.models import Table
+
+ColumnType: TypeAlias = Literal["integer", "number", "text", "boolean", "time", "day", "json"]
+# A row is as long as the columns of its table.
+Row: TypeAlias = Sequence[Any]
+
+ROWS_PER_FETCH = 2_000
+# Fewer, because each reads the counts of two months.
+SCORED_PER_FETCH = 500
+
+
+class Column(NamedTuple):
+    name: str
+    type: ColumnType
+    meaning: str
+
+
+class Chunk(NamedTuple):
+    """Some rows of a table. ``after`` is the id after which the next chunk begins, None after the
+    last one."""
+
+    rows: Sequence[Row]
+    after: int | None
+
+
+class Span(NamedTuple):
+    """What a run exports: all rows, or with ``since`` those that changed, as they are at ``until``.
+
+    ``score_set`` shows the scores of ``until``."""
+
+    score_set: ScoreSet
+    since: Cursor | None
+    until: Cursor
+
+
+class TableInfo(NamedTuple):
+    scope: Scope
+    columns: tuple[Column, ...]
+    read: "Callable[[Span, int], Chunk]"
+
+
+def read_chunk(table: str, span: Span, after: int) -> Chunk:
+    """The rows of the table from the first subject after this id on."""
+    return TABLES[Table(table)].read(span, after)
+
+
+# --- Users and accounts ---------------------------------------------------------------------
+
+_SCORES = (
+    Column("score", "number", "the score, 0 to 100"),
+    Column("score_last_period", "number", "the score one lookback ago"),
+    Column("score_change", "number", "the difference of both"),
+    Column("trend", "text", "rising, steady, or falling"),
+    Column("raw_score", "integer", "the raw score"),
+    Column("event_count", "integer", "scored events in the lookback"),
+    Column("active_days", "integer", "days with scored events in the lookback"),
+    Column("last_active_at", "time", "the last scored event"),
+)
+_TIMES = (
+    Column("first_seen_at", "time", "the first message that named it"),
+    Column("created_at", "time", "when it was created, by its traits"),
+    Column("traits", "json", "all traits"),
+    Column("deleted", "boolean", "true in a run of changes for what is gone: delete the id"),
+)
+ACCOUNT_COLUMNS = (
+    Column("id", "integer", "the service's id"),
+    Column("external_id", "text", "the groupId of senders"),
+    Column("name", "text", "the trait name"),
+    Column("domain", "text", "the trait domain"),
+    *_SCORES,
+    Column("active_users", "integer", "users with scored events in the lookback"),
+    Column("total_users", "integer", "users of the account"),
+    *_TIMES,
+)
+USER_COLUMNS = (
+    Column("id", "integer", "the service's id"),
+    Column("external_id", "text", "the userId of senders"),
+    Column("email", "text", "the trait email"),
+    Column("name", "text", "the trait name"),
+    Column("account_id", "integer", "the id of the current account"),
+    *_SCORES,
+    *_TIMES,
+)
+_ENGAGEMENT = ("raw", "raw_yesterday", "raw_last_period", "event_count", "active_days")
+_SUBJECT = ("external_id", "traits", "first_seen_at", "created_at")
+
+
+def _subjects(scope: Scope) -> "Callable[[Span, int], Chunk]":
+    kind = get_kind(scope)
+    row_of = _account_row if scope == "account" else _user_row
+    width = len(ACCOUNT_COLUMNS if scope == "account" else USER_COLUMNS)
+
+    def read(span: Span, after: int) -> Chunk:
+        ids, rows = _read_rows(kind, span, after)
+        present = {kind.subject_id(row): row_of(row, span.score_set) for row in rows}
+        gone = (None,) * (width - 2)
+        chunk = [present.get(id, (id, *gone, True)) for id in ids]
+        return Chunk(chunk, ids[-1] if len(ids) == ROWS_PER_FETCH else None)
+
+    return read
+
+
+def _read_rows(kind: SubjectKind, span: Span, after: int) -> tuple[list[int], list[Any]]:
+    """The next ids of the span, and the engagement rows of those that are there."""
+    columns = (*_ENGAGEMENT, "last_active_at", *(f"{kind.path}{name}" for name in _SUBJECT))
+    columns += ("active_users", "total_users") if kind.scope == "account" else ("user__account",)
+    rows = kind.engagement_rows(span.score_set).select_related(kind.scope).only(*columns)
+    rows = rows.order_by(kind.id_column)
+    if span.since is None:
+        found = list(rows.filter(**{f"{kind.id_column}__gt": after})[:ROWS_PER_FETCH])
+        return [kind.subject_id(row) for row in found], found
+    ids = changes.candidate_ids(
+        span.score_set,
+        kind.scope,
+        span.since.stamp,
+        span.since.benchmarks(kind.scope),
+        after,
+        ROWS_PER_FETCH,
+    )
+    return ids, list(rows.filter(**{f"{kind.id_column}__in": ids}))
+
+
+def _account_row(row: Any, score_set: ScoreSet) -> Row:
+    account = row.account
+    return (
+        row.account_id,
+        account.external_id,
+        account.name,
+        account.domain,
+        *_scores(row, score_set),
+        row.active_users,
+        row.total_users,
+        *_times(account),
+    )
+
+
+def _user_row(row: Any, score_set: ScoreSet) -> Row:
+    user = row.user
+    return (
+        row.user_id,
+        user.external_id,
+        user.email,
+        user.name,
+        user.account_id,
+        *_scores(row, score_set),
+        *_times(user),
+    )
+
+
+def _scores(row: Any, score_set: ScoreSet) -> Row:
+    scores = compute_scores(row, score_set)
+    return (
+        scores.now,
+        scores.last_period,
+        scores.change,
+        scores.trend,
+        row.raw,
+        row.event_count,
+        row.active_days,
+        row.last_active_at,
+    )
+
+
+def _times(subject: Any) -> Row:
+    traits = json.dumps(subject.traits, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return subject.first_seen_at, subject.created_at, traits, False
+
+
+# --- Scores per day -------------------------------------------------------------------------
+
+SCORE_COLUMNS = (
+    Column("day", "day", "a UTC day that is over"),
+    Column("id", "integer", "the service's id"),
+    Column("external_id", "text", "the userId or groupId of senders"),
+    Column("score", "number", "the score at the end of the day, above 0"),
+)
+
+
+def _day_scores(scope: Scope) -> "Callable[[Span, int], Chunk]":
+    kind = get_kind(scope)
+
+    def read(span: Span, after: int) -> Chunk:
+        rows = kind.engagement_rows(span.score_set).select_related(kind.scope)
+        rows = rows.filter(**{f"{kind.id_column}__gt": after}).order_by(kind.id_column)
+        rows = rows.only(*_ENGAGEMENT, f"{kind.path}external_id")
+        found = list(rows[:SCORED_PER_FETCH])
+        scores = recent_scores(span.score_set, kind, found)
+        chunk = [
+            (day, kind.subject_id(row), getattr(row, scope).external_id, score)
+            for row in found
+            for day, score in _days(span, scores[kind.subject_id(row)])
+        ]
+        more = len(found) == SCORED_PER_FETCH
+        return Chunk(chunk, kind.subject_id(found[-1]) if more else None)
+
+    return read
+
+
+def _days(span: Span, scores: Sequence[float]) -> list[tuple[date, float]]:
+    """The days of the span with a score above 0. *scores* end with the set's ``scored_day``."""
+    today = span.score_set.scored_day
+    assert today is not None, "A set that readers see has been scored."
+    first = today - timedelta(days=len(scores) - 1)
+    days = [(first + timedelta(days=number), score) for number, score in enumerate(scores)]
+    return [
+        (day, score)
+        for day, score in days
+        if score > 0 and day <= span.until.day and (span.since is None or day > span.since.day)
+    ]
+
+
+TABLES: dict[Table, TableInfo] = {
+    Table.ACCOUNTS: TableInfo("account", ACCOUNT_COLUMNS, _subjects("account")),
+    Table.USERS: TableInfo("user", USER_COLUMNS, _subjects("user")),
+    Table.ACCOUNT_SCORES: TableInfo("account", SCORE_COLUMNS, _day_scores("account")),
+    Table.USER_SCORES: TableInfo("user", SCORE_COLUMNS, _day_scores("user")),
+}
+
+
+def format_value(value: Any) -> str:
+    """The value as text: empty for none, ISO 8601 for times."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return value.isoformat() if isinstance(value, date) else str(value)

@@ -1,0 +1,44 @@
+"""Celery tasks. Their messages carry no data."""
+
+import time
+
+from celery import shared_task
+from django.utils import timezone
+
+from engagement import telemetry
+from engagement.core import wakeups
+from engagement.database.retries import leave_retry_to_beat
+from exports import runs
+from exports.prometheus import RUN_COUNTER
+from exports.writing import write_due
+
+# Seconds after which the task ends, so that others get their turn.
+RUN_SECONDS = 20.0
+
+
+@shared_task
+@leave_retry_to_beat("write exports")
+def run() -> None:
+    """Start the exports whose time has come, and go on with those that are unfinished."""
+    deadline = time.monotonic() + RUN_SECONDS
+
+    def out_of_time() -> bool:
+        return time.monotonic() > deadline
+
+    runs.request_due(timezone.now())
+    with telemetry.track_operation(RUN_COUNTER, timezone.now) as operation:
+        operation.units = write_due(timezone.now, out_of_time=out_of_time)
+    if out_of_time():
+        request_run()
+
+
+@shared_task
+@leave_retry_to_beat("maintain exports")
+def maintain() -> None:
+    """Delete runs that are past their retention."""
+    runs.maintain(timezone.now())
+
+
+def request_run() -> None:
+    """Request the task soon. Beat requests it every minute anyway."""
+    wakeups.enqueue(run, expires=60)

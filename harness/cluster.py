@@ -1,0 +1,153 @@
+"""A Citus cluster of three servers on loopback: a coordinator, and two nodes that hold the data.
+
+The programs come from a folder that the environment names. Without it there is no cluster.
+"""
+
+import os
+import random
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from config.local.postgres import DATABASE, ROLE, SUPERUSER, EmbeddedPostgres, stop_process
+
+# The folder with the programs of a PostgreSQL that has Citus.
+BIN_VARIABLE = "EDS_TEST_CITUS_BIN"
+NODES = 2
+PORT = 5432
+STOP_TIMEOUT = 30.0
+OPTIONS = {
+    "shared_preload_libraries": "citus",
+    "port": str(PORT),
+    # Moving a shard copies it by logical replication.
+    "wal_level": "logical",
+    "max_prepared_transactions": "200",
+    "shared_buffers": "64MB",
+    # The programs have no TLS.
+    "citus.node_conninfo": "sslmode=disable",
+    "citus.shard_count": "8",
+    # Transactions that a dead server left prepared are finished that soon.
+    "citus.recover_2pc_interval": "5s",
+}
+
+
+def bin_folder() -> Path | None:
+    """The folder that the environment names; None if it names none."""
+    value = os.environ.get(BIN_VARIABLE, "").strip()
+    return Path(value) if value else None
+
+
+class Node(EmbeddedPostgres):
+    """One server of the cluster. It has a loopback address of its own."""
+
+    def __init__(self, programs: Path, folder: Path, options: dict[str, str] | None = None) -> None:
+        self.programs = programs
+        self.address = "127." + ".".join(str(random.randint(2, 250)) for _ in range(3))
+        self.process: subprocess.Popen[bytes] | None = None
+        self._is_prepared = False
+        addresses = {"listen_addresses": self.address, "citus.local_hostname": self.address}
+        super().__init__(folder, {**OPTIONS, **addresses, **(options or {})})
+
+    def server_program(self) -> Path:
+        return self.programs / "postgres"
+
+    def _prepare_database(self) -> None:
+        """As of any server, at its first start: what belongs to the extension keeps its owner."""
+        if not self._is_prepared:
+            super()._prepare_database()
+        self._is_prepared = True
+
+    def start(self) -> None:
+        """Start the server; ``wait`` returns once it accepts connections."""
+        if not self.is_initialised():
+            self.initialise()
+        with self.log.open("ab") as output:
+            self.process = self.popen(output.fileno())
+
+    def wait(self) -> None:
+        assert self.process is not None
+        self.wait_until_ready(self.process, hint=f"the end of {self.log} says why")
+
+    @property
+    def log(self) -> Path:
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    def stop(self, signal_number: int = signal.SIGINT) -> None:
+        if self.process is not None:
+            stop_process(self.process, signal_number, timeout=STOP_TIMEOUT)
+        self.process = None
+
+    def connect(self, database: str = DATABASE) -> psycopg.Connection[Any]:
+        """A connection of the superuser."""
+        return psycopg.connect(
+            host=str(self.socket_dir), user=SUPERUSER, dbname=database, autocommit=True
+        )
+
+    def create_database(self, name: str) -> None:
+        """Create the database, unless it exists, and the extension in it."""
+        with self.connect("postgres") as connection:
+            exists = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name])
+            if not exists.fetchone():
+                connection.execute(f"CREATE DATABASE {name} OWNER {ROLE} TEMPLATE {DATABASE}")
+        with self.connect(name) as connection:
+            connection.execute("CREATE EXTENSION citus")
+
+
+class Cluster:
+    """A coordinator, whose socket is in *folder*, and the nodes beside it."""
+
+    def __init__(
+        self,
+        programs: Path,
+        folder: Path,
+        options: dict[str, str] | None = None,
+        nodes: int = NODES,
+    ) -> None:
+        self.coordinator = Node(programs, folder, options)
+        self.nodes = [
+            Node(programs, folder.with_name(f"{folder.name}-node{number}"), options)
+            for number in range(1, nodes + 1)
+        ]
+
+    @property
+    def servers(self) -> list[Node]:
+        return [self.coordinator, *self.nodes]
+
+    def start(self) -> None:
+        """Start the servers; their databases exist, and know nothing of each other."""
+        for server in self.servers:
+            server.start()
+        for server in self.servers:
+            server.wait()
+
+    def stop(self) -> None:
+        for server in self.servers:
+            server.stop()
+
+    def connect_nodes(self, name: str = DATABASE) -> None:
+        """Have the nodes hold the data of the coordinator's database. Creates what is missing."""
+        for server in self.servers:
+            server.create_database(name)
+        address = self.coordinator.address
+        with self.coordinator.connect(name) as connection:
+            connection.execute("SELECT citus_set_coordinator_host(%s, %s)", [address, PORT])
+            for node in self.nodes:
+                connection.execute("SELECT citus_add_node(%s, %s)", [node.address, PORT])
+
+
+@contextmanager
+def running(
+    programs: Path, folder: Path, options: dict[str, str] | None = None, nodes: int = NODES
+) -> Iterator[Cluster]:
+    """Have the servers run inside the block. They know nothing of each other yet."""
+    cluster = Cluster(programs, folder, options, nodes)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()

@@ -1,0 +1,160 @@
+"""What managers do with exports in the admin."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User as AdminUser
+from django.test import Client
+from django.urls import reverse
+
+from engagement.models import Product, ProductMember
+from exports import runs
+from exports.models import ExportRun, ScheduledExport
+from exports.stores.s3 import S3Store
+from exports.writing import write_due
+from tests.admin.conftest import logged_in
+from tests.exports.rows import MemoryStore, an_export, run_now
+from tests.exports.test_runs import some_history
+from tests.notifications.rows import Clock
+
+ADD = "admin:exports_scheduledexport_add"
+
+
+@pytest.fixture
+def manager(acme: Product) -> Client:
+    user = AdminUser.objects.create_user("ann", is_staff=True)
+    ProductMember.objects.create(product=acme, user=user, role=ProductMember.Role.MANAGER)
+    return logged_in(user)
+
+
+def page_of(export: ScheduledExport) -> str:
+    return reverse("admin:exports_scheduledexport_change", args=[export.pk])
+
+
+def press(client: Client, export: ScheduledExport, name: str) -> str:
+    address = reverse(f"admin:exports_scheduledexport_{name}", args=[export.pk])
+    return client.post(address, follow=True).content.decode()
+
+
+def fields(product: Product, kind: str, **values: Any) -> dict[str, Any]:
+    return {
+        "workspace": product.workspaces.get().pk,
+        "store_kind": kind,
+        "name": "Warehouse",
+        "tables": ["accounts", "users"],
+        "extent": "changes",
+        "format": "csv",
+        "schedule": "daily",
+        "weekday": 0,
+        "hour": 3,
+        "is_enabled": "on",
+        **values,
+    }
+
+
+def test_an_export_to_a_folder_from_the_first_click_to_its_files(
+    acme: Product, manager: Client, folder: Path, clock: Clock
+) -> None:
+    some_history(acme)
+    choose = manager.get(reverse(ADD)).content.decode()
+    assert "Folder of the server" in choose and "Acme · Default" in choose
+    values = fields(acme, "folder", folder="/team/warehouse/")
+    form = manager.get(reverse(ADD), values).content.decode()
+    assert 'name="folder"' in form and 'name="secret_access_key"' not in form
+    for wrong in ("../elsewhere", "a//b", "a b", "./a"):
+        refused = manager.post(reverse(ADD), {**values, "folder": wrong})
+        assert "Use letters, digits" in refused.content.decode(), wrong
+    html = manager.post(reverse(ADD), values, follow=True).content.decode()
+    assert "A test file was written and deleted." in html and "No run has ended yet" in html
+    export = ScheduledExport.objects.get()
+    assert (export.folder, export.verified_at is not None) == ("team/warehouse", True)
+    assert export.next_run_at is not None and export.next_run_at.hour == 3
+    assert "The run begins in a moment." in press(manager, export, "run_now")
+    assert "already under way" in press(manager, export, "run_now")
+    run = ExportRun.objects.get()
+    clock.now = run.due_at
+    write_due(clock)
+    html = manager.get(page_of(export)).content.decode()
+    assert "<strong>Done.</strong>" in html and ">Everything<" in html
+    details = manager.get(reverse("admin:exports_exportrun_change", args=[run.pk]))
+    for text in ("accounts-00001.csv.gz", "by ann", "first run since"):
+        assert text in details.content.decode(), text
+
+    # Another hour changes nothing else; another format is another export.
+    change = {**values, "folder": "team/warehouse", "hour": 4}
+    manager.post(page_of(export), change)
+    export.refresh_from_db()
+    assert export.cursor["run"] == run.pk and export.next_run_at.hour == 4
+    press(manager, export, "run_now")
+    manager.post(page_of(export), {**change, "tables": ["accounts"]})
+    export.refresh_from_db()
+    last = ExportRun.objects.latest("pk")
+    assert export.cursor == {} and (last.state, last.error) == (
+        ExportRun.State.STOPPED,
+        "Somebody edited the export.",
+    )
+    press(manager, export, "run_now")
+    assert "The run is stopped." in press(manager, export, "stop")
+    assert "Stopped by ann." in manager.get(page_of(export)).content.decode()
+    manager.post(page_of(export), {**change, "is_enabled": ""})
+    assert runs.request_due(clock.now) == 0
+    assert not ScheduledExport.objects.filter(next_run_at__isnull=False).exists()
+
+
+def test_keys_are_stored_encrypted_never_shown_and_sent_nowhere_else(
+    acme: Product, manager: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some_history(acme)
+    sent: list[str] = []
+
+    def put(store: S3Store, name: str, content: bytes, type: str = "") -> None:
+        sent.append(store._keys[1])
+
+    monkeypatch.setattr(S3Store, "put", put)
+    monkeypatch.setattr(S3Store, "delete", lambda *arguments: None)
+    keys = {"access_key_id": "planted-id", "secret_access_key": "planted-secret"}
+    place = {"endpoint": "https://storage.example.com", "region": "", "bucket": "warehouse"}
+    values = fields(acme, "s3", folder="", **place)
+    for wrong, text in (
+        ({"endpoint": "http://u:p@x"}, "user name or a password"),
+        ({"endpoint": "ftp://x"}, "must begin with https://"),
+        ({"endpoint": "", "bucket": ""}, "Enter the bucket."),
+        ({"bucket": "No Bucket"}, "3 to 63 lowercase"),
+        ({"access_key_id": ""}, "This field is required"),
+    ):
+        refused = manager.post(reverse(ADD), {**values, **keys, **wrong}).content.decode()
+        assert text in refused and "planted-secret" not in refused, wrong
+    html = manager.post(reverse(ADD), {**values, **keys}, follow=True).content.decode()
+    export = ScheduledExport.objects.get()
+    assert sent == ["planted-secret"] and "planted" not in html
+    assert "planted" not in manager.get(page_of(export)).content.decode()
+    # Without new keys the stored ones stay, and go to no other endpoint.
+    manager.post(page_of(export), {**values, "hour": 5})
+    assert ScheduledExport.objects.defer(None).get().secret_access_key == "planted-secret"
+    moved = {**values, "endpoint": "https://thief.example.com"}
+    refused = manager.post(page_of(export), moved).content.decode()
+    assert "Enter it again for the other endpoint" in refused and sent == ["planted-secret"]
+    manager.post(page_of(export), {**moved, **keys, "secret_access_key": "other"})
+    assert sent == ["planted-secret", "other"]
+
+
+def test_a_failed_run_is_on_the_home_page_until_another_one_succeeds(
+    acme: Product, manager: Client, memory: MemoryStore, clock: Clock
+) -> None:
+    some_history(acme)
+    export = an_export(acme)
+    run = run_now(export, clock)
+    home = reverse("admin:index")
+    failed = "The last run of Warehouse failed. The store answered 403."
+    ExportRun.objects.create(
+        product=acme,
+        export=export,
+        state=ExportRun.State.FAILED,
+        requested_at=run.requested_at,
+        due_at=run.due_at,
+        error="The store answered 403.",
+    )
+    assert failed in manager.get(home).content.decode()
+    run_now(export, clock)
+    assert failed not in manager.get(home).content.decode()

@@ -1,0 +1,324 @@
+"""A run writes what the list shows, exactly what changed since, and goes on after it was killed."""
+
+import json
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from engagement.models import Product, Workspace
+from engagement.rescoring import sets
+from engagement.rescoring.rescore import rescore
+from exports import files, manifest, runs, tables
+from exports.models import ExportRun, Extent, ScheduledExport, Table
+from exports.writing import write_due
+from tests.cases import FACTOR
+from tests.engagement.history import NOON, group, identify, tell, track
+from tests.exports.rows import MemoryStore, Reader, an_export, read_csv, run_now
+from tests.notifications.rows import Clock
+from tests.readapi.scored import fill
+from tests.readapi.test_changes import happen
+
+State = ExportRun.State
+
+
+def some_history(product: Product) -> Workspace:
+    """Scored users and accounts with everything that a file must carry."""
+    workspace = fill(product)
+    tell(
+        product,
+        group("comma", name='A "quoted", name\nof two lines', domain="comma.example", seats=3),
+        identify("zoë", group="comma", email="zoë@example.com", plan={"tier": "pro"}),
+        *(track("zoë", hours=-number) for number in range(0, 100, 9)),
+    )
+    rescore(NOON)
+    workspace.refresh_from_db()
+    return workspace
+
+
+def test_a_complete_run_has_every_row_and_a_manifest_that_is_written_last(
+    acme: Product, globex: Product, memory: MemoryStore, clock: Clock
+) -> None:
+    workspace = some_history(acme)
+    some_history(globex)
+    run = run_now(an_export(acme), clock)
+    assert (run.state, run.error) == (State.DONE, "")
+    assert memory.put_names[-1] == f"{run.folder}/{manifest.NAME}"
+    (content,) = memory.manifests()
+    assert (content["extent"], content["since"], content["rows"]) == (
+        Extent.COMPLETE,
+        None,
+        run.rows,
+    )
+    assert content["workspace"] == {"id": workspace.pk, "name": workspace.name}
+    accounts = read_csv(memory.files[f"{run.folder}/accounts-00001.csv.gz"])
+    assert [row["external_id"] for row in accounts] == list(
+        workspace.scores.accountengagement_set.order_by("account_id").values_list(  # type: ignore[union-attr]
+            "account__external_id", flat=True
+        )
+    )
+    quoted = next(row for row in accounts if row["external_id"] == "comma")
+    assert quoted["name"] == 'A "quoted", name\nof two lines'
+    assert json.loads(quoted["traits"])["seats"] == 3 and quoted["deleted"] == "false"
+    columns = [column["name"] for column in content["tables"]["accounts"]["columns"]]
+    assert columns == list(quoted)
+    users = read_csv(memory.files[f"{run.folder}/users-00001.csv.gz"])
+    zoe = next(row for row in users if row["external_id"] == "zoë")
+    assert (zoe["email"], zoe["account_id"]) == ("zoë@example.com", quoted["id"])
+    assert float(zoe["score"]) > 0 and zoe["last_active_at"].endswith("Z")
+    assert (run.rows, run.bytes) == (len(accounts) + len(users), content["bytes"])
+
+
+def test_scores_per_day_are_those_of_the_page_and_each_day_comes_once(
+    acme: Product, memory: MemoryStore, clock: Clock
+) -> None:
+    from engagement.models import UserEngagement
+    from engagement.scores.history import score_history
+
+    workspace = some_history(acme)
+    export = an_export(acme, tables=[Table.USER_SCORES], extent=Extent.CHANGES)
+
+    def scores(run: ExportRun) -> dict[tuple[str, str], float]:
+        rows = read_csv(memory.files[f"{run.folder}/user_scores-00001.csv.gz"])
+        return {(row["external_id"], row["day"]): float(row["score"]) for row in rows}
+
+    first = scores(run_now(export, clock))
+    expected = {}
+    rows = UserEngagement.objects.filter(score_set=workspace.scores).select_related("user")
+    for row in rows:
+        assert workspace.scores is not None
+        for day, score in score_history(workspace.scores, row)[:-1]:
+            if score > 0:
+                expected[row.user.external_id, day.isoformat()] = score
+    assert first == expected and len(first) > 3
+    assert max(day for _, day in first) == "2026-09-23"
+    export.refresh_from_db()
+    assert scores(run_now(export, clock)) == {}
+    for _ in range(3):
+        rescore(NOON + timedelta(days=2))
+    export.refresh_from_db()
+    second = scores(run_now(export, clock))
+    assert {day for _, day in second} == {"2026-09-24", "2026-09-25"}
+
+
+@pytest.mark.parametrize("seed", range(FACTOR))
+def test_runs_of_changes_lead_to_what_a_complete_run_has_whatever_happens(
+    seed: int,
+    acme: Product,
+    memory: MemoryStore,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tables, "ROWS_PER_FETCH", 3)
+    monkeypatch.setattr(files, "MAX_ROWS", 5)
+    chance = random.Random(seed)
+    some_history(acme)
+    export, reader = an_export(acme, extent=Extent.CHANGES), Reader(memory)
+    sizes = []
+    now = NOON
+    for number in range(10):
+        for _ in range(chance.randint(0, 3)):
+            happen(chance, acme, (now - NOON).total_seconds() / 3600)
+        if chance.random() < 0.2:
+            now += timedelta(days=chance.randint(1, 9))
+        rescore(now)
+        if number == 7:
+            sets.request_score_set(export.workspace_id)
+            rescore(now)
+        export.refresh_from_db()
+        sizes.append(sum(reader.load(run_now(export, clock)).values()))
+    run = ExportRun.objects.filter(export=export).exclude(complete_because="").first()
+    assert run is not None and "edited and rescored" in run.complete_because
+    whole, loaded = an_export(acme, name="Whole"), Reader(memory)
+    loaded.load(run_now(whole, clock))
+    assert reader.tables == loaded.tables
+    # Without a change there is nothing to write.
+    rescore(now)
+    export.refresh_from_db()
+    assert sum(reader.load(run_now(export, clock)).values()) == 0
+    assert sizes[1] < sizes[0]
+
+
+class Killed(BaseException):
+    """The worker ends in the middle."""
+
+
+def test_a_killed_run_goes_on_after_its_last_part_and_ends_with_the_same_files(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tables, "ROWS_PER_FETCH", 1)
+    monkeypatch.setattr(files, "MAX_ROWS", 1)
+    some_history(acme)
+    whole = run_now(an_export(acme, name="Whole"), clock)
+    expected = dict(memory.files)
+    memory.files.clear()
+    memory.put_names.clear()
+    export = an_export(acme)
+    runs.request_run(export, clock.step())
+
+    def die(*arguments: Any) -> None:
+        raise Killed
+
+    for _ in range(whole.files.count()):
+        # Killed before a part is written, and after it but before that is stored.
+        for place, name in ((memory, "put"), (runs, "store_part")):
+            with monkeypatch.context() as patch, pytest.raises(Killed):
+                patch.setattr(place, name, die)
+                write_due(clock)
+            assert write_due(clock) == 0, "Its lease has not ended."
+            clock.step(runs.LEASE.total_seconds() + 1)
+        assert write_due(clock, out_of_time=_after(1)) == 1
+    write_due(clock)
+    run = ExportRun.objects.get(export=export)
+    assert (run.state, run.rows, run.bytes) == (State.DONE, whole.rows, whole.bytes)
+
+    def parts(run: ExportRun, files: dict[str, bytes]) -> dict[str, bytes]:
+        written = {name.removeprefix(run.folder): content for name, content in files.items()}
+        assert written.pop(f"/{manifest.NAME}")
+        return written
+
+    assert parts(run, memory.files) == parts(whole, expected)
+    assert memory.put_names[-1].endswith(manifest.NAME)
+
+
+def _after(calls: int) -> Any:
+    """False that many times, and then True."""
+    count = iter(range(calls))
+    return lambda: next(count, None) is None
+
+
+def test_no_two_workers_write_one_run(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that was away for longer than its lease writes nothing more."""
+    some_history(acme)
+    export = an_export(acme)
+    runs.request_run(export, clock.now)
+    late = runs.claim(clock.now)
+    assert late is not None and runs.claim(clock.now) is None
+    assert not runs.request_run(export, clock.now)
+    clock.step(runs.LEASE.total_seconds() + 1)
+    write_due(clock)
+    writes: list[Callable[[], None]] = [
+        lambda: runs.renew(late, clock.now),
+        lambda: runs.store_part(late, "accounts-00001.csv.gz", 1, b"", 1),
+        lambda: runs.finish(late, clock.now),
+    ]
+    for write in writes:
+        with pytest.raises(runs.LeaseLost):
+            write()
+    runs.fail(late, "Nobody reads this.", clock.now)
+    run = ExportRun.objects.get()
+    assert (run.state, run.error) == (State.DONE, "")
+
+
+def test_a_workspace_that_is_rescored_meanwhile_is_exported_from_the_beginning(
+    acme: Product, memory: MemoryStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace = some_history(acme)
+    export = an_export(acme)
+    read_chunk = tables.read_chunk
+    edited: list[str] = []
+
+    def edit_while_reading(table: str, span: Any, after: int) -> Any:
+        chunk = read_chunk(table, span, after)
+        if table == Table.USERS and not edited:
+            edited.append(table)
+            sets.request_score_set(workspace.pk)
+            clock.step()
+            rescore(NOON)
+        return chunk
+
+    monkeypatch.setattr(tables, "read_chunk", edit_while_reading)
+    run = run_now(export, clock)
+    assert run.state == State.DONE and edited
+    (content,) = memory.manifests()
+    written = {name for name in memory.files if name.startswith(run.folder)}
+    named = {
+        f"{run.folder}/{file['name']}"
+        for info in content["tables"].values()
+        for file in info["files"]
+    }
+    assert written == named | {f"{run.folder}/manifest.json"}
+    # What the abandoned folder has is in no manifest.
+    assert set(memory.files) - written and content["until"]["run"] == run.pk
+
+
+def test_a_store_that_fails_is_tried_again_and_then_the_run_fails_with_a_sentence(
+    acme: Product, memory: MemoryStore, clock: Clock
+) -> None:
+    some_history(acme)
+    export = an_export(acme, extent=Extent.CHANGES)
+    memory.refuse("The store answered 503 SlowDown.")
+    run = run_now(export, clock)
+    assert (run.state, run.failures, run.error) == (
+        State.RUNNING,
+        1,
+        "The store answered 503 SlowDown.",
+    )
+    write_due(clock)
+    run.refresh_from_db()
+    assert run.failures == 1
+    memory.error = None
+    clock.step(61)
+    write_due(clock)
+    run.refresh_from_db()
+    assert (run.state, run.failures, run.error) == (State.DONE, 0, "")
+    export.refresh_from_db()
+    cursor = export.cursor
+    memory.refuse("The store answered 403 AccessDenied.")
+    run_now(export, clock)
+    for pause in runs.BACKOFF:
+        clock.step(pause.total_seconds() + 1)
+        write_due(clock)
+    last = ExportRun.objects.latest("pk")
+    assert (last.state, last.error) == (State.FAILED, "The store answered 403 AccessDenied.")
+    # The next run of changes has what this one should have had.
+    export.refresh_from_db()
+    assert export.cursor == cursor
+
+
+def test_an_export_runs_at_its_hour_and_not_while_it_runs(
+    acme: Product, memory: MemoryStore
+) -> None:
+    from exports import schedule
+
+    some_history(acme)
+    export = an_export(acme, hour=3)
+
+    def next_after(hour: float, **fields: Any) -> str:
+        for name, value in fields.items():
+            setattr(export, name, value)
+        at = schedule.next_run_at(export, NOON + timedelta(hours=hour))
+        return at.strftime("%a %H") if at else ""
+
+    # NOON is a Thursday.
+    assert next_after(0) == "Fri 03" and next_after(-9.5) == "Thu 03" and next_after(-9) == "Fri 03"
+    assert next_after(0, schedule="weekly", weekday=0) == "Mon 03"
+    assert next_after(0, weekday=3) == "Thu 03" and next_after(-10) == "Thu 03"
+    assert next_after(0, weekday=4) == "Fri 03"
+    assert next_after(0, schedule="manual") == ""
+    assert next_after(0, schedule="daily", is_enabled=False) == ""
+    assert next_after(0, is_enabled=True, verified_at=None) == ""
+
+    ScheduledExport.objects.update(next_run_at=NOON)
+    assert runs.request_due(NOON - timedelta(seconds=1)) == 0
+    assert runs.request_due(NOON) == 1 and runs.request_due(NOON) == 0
+    export = ScheduledExport.objects.get()
+    assert export.next_run_at == NOON + timedelta(hours=15)
+    # Still unfinished a day later: it is not requested twice.
+    assert runs.request_due(NOON + timedelta(days=1)) == 0
+    assert ExportRun.objects.count() == 1
+
+
+def test_runs_are_kept_for_a_bounded_time(acme: Product, memory: MemoryStore, clock: Clock) -> None:
+    some_history(acme)
+    old = run_now(an_export(acme), clock)
+    written = dict(memory.files)
+    clock.step(90 * 86_400)
+    new = run_now(ScheduledExport.objects.get(), clock)
+    runs.maintain(clock.now)
+    assert list(ExportRun.objects.all()) == [new] and old.files.count() == 0
+    assert written.items() <= memory.files.items()

@@ -1,0 +1,450 @@
+"""Single sign-on: who gets in as which login, with which roles, and what a refusal says."""
+
+import time
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.contrib.auth.models import User as AdminUser
+from django.core.exceptions import ImproperlyConfigured
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from pytest_django import Settings
+
+from config.sign_in import check_ways_in, oidc, proxy, role_mapping
+from engagement.logins import invites
+from engagement.models import ExternalIdentity, LoginSession, Product, ProductMember, RoleGrant
+from tests.logins.provider import PERSON, Provider
+from tests.start.running import manage
+
+pytestmark = pytest.mark.django_db
+
+START = "/admin/login/single-sign-on/?next=/admin/preferences/"
+CALLBACK = "/admin/login/single-sign-on/callback/"
+
+
+def come_back(provider: Provider, client: Client, **changed: str) -> Any:
+    """Sign in at the provider, and return to the service."""
+    begun = client.get(START)
+    assert begun.status_code == 302, begun.content.decode()
+    return client.get(CALLBACK, {**provider.authorize(begun["Location"]), **changed})
+
+
+def signed_in(provider: Provider) -> Client:
+    client = Client()
+    response = come_back(provider, client)
+    assert response.status_code == 302, response.content.decode()
+    assert response["Location"] == "/admin/preferences/"
+    assert client.get("/admin/preferences/").status_code == 200
+    return client
+
+
+def refusal(provider: Provider, client: Client | None = None, **changed: str) -> str:
+    client = client or Client()
+    response = come_back(provider, client, **changed)
+    assert response.status_code == 403
+    assert client.get("/admin/").status_code == 302
+    return str(response.context["text"])
+
+
+@pytest.fixture
+def ada() -> AdminUser:
+    return AdminUser.objects.create_user("ada", "Ada@Example.com", is_staff=True)
+
+
+def roles_of(login: AdminUser) -> dict[str, str]:
+    members = ProductMember.objects.filter(user=login).select_related("product")
+    return {member.product.name: member.role for member in members}
+
+
+# --- Who gets in ----------------------------------------------------------------------------------
+
+
+def test_an_existing_login_is_found_by_its_verified_email_and_then_by_its_identity(
+    provider: Provider, ada: AdminUser
+) -> None:
+    page = Client().get("/admin/login/?next=/admin/preferences/").content.decode()
+    assert (
+        "Log in with Example ID" in page
+        and "single-sign-on/?next=%2Fadmin%2Fpreferences%2F" in page
+    )
+    client = signed_in(provider)
+    assert client.session["_auth_user_id"] == str(ada.pk)
+    session = LoginSession.objects.get(user=ada)
+    assert session.method == LoginSession.Method.PROVIDER
+    # From now on, the identity decides, whatever the email address becomes.
+    provider.behavior.person = {**PERSON, "email": "other@example.com", "email_verified": False}
+    assert signed_in(provider).session["_auth_user_id"] == str(ada.pk)
+    assert ExternalIdentity.objects.count() == 1
+
+
+def test_an_unverified_email_matches_nobody(provider: Provider, ada: AdminUser) -> None:
+    provider.behavior.person = {**PERSON, "email_verified": False}
+    assert "Verify it there" in refusal(provider)
+    provider.behavior.person = {key: PERSON[key] for key in ("sub", "email")}
+    assert "does not say that your email address is verified" in refusal(provider)
+    assert not ExternalIdentity.objects.exists()
+
+
+def test_a_provider_that_verifies_every_email_need_not_say_so(
+    provider: Provider, ada: AdminUser, settings: Settings
+) -> None:
+    settings.OIDC = {**settings.OIDC, "trusts_emails": True}
+    provider.behavior.person = {key: PERSON[key] for key in ("sub", "email")}
+    signed_in(provider)
+    provider.behavior.person = {**PERSON, "sub": "2", "email_verified": False}
+    assert "Verify it there" in refusal(provider)
+
+
+def test_logins_are_made_on_the_first_sign_in_only_if_set(
+    provider: Provider, settings: Settings
+) -> None:
+    assert refusal(provider) == (
+        "There is no login for ada@example.com. Ask an administrator of this service."
+    )
+    settings.SSO_CREATES_LOGINS = True
+    signed_in(provider)
+    login = AdminUser.objects.get()
+    assert (login.username, login.email) == ("ada@example.com", "ada@example.com")
+    assert login.get_full_name() == "Ada Lovelace" and login.is_staff and not login.is_superuser
+    assert not login.has_usable_password()
+
+
+def test_a_person_with_an_invite_gets_a_login_and_joins(
+    provider: Provider, acme: Product, settings: Settings
+) -> None:
+    settings.LOCAL_PASSWORDS = False
+    root = AdminUser.objects.create_superuser("root")
+    _, token = invites.create(root, timezone.now(), product=acme)
+    client = Client()
+    page = client.get(f"/invite/?token={token}", follow=True).content.decode()
+    assert "Log in with single sign-on" in page and "password" not in page.lower()
+    come_back(provider, client)
+    assert client.post("/invite/", {"join": "Join"}).status_code == 302
+    assert roles_of(AdminUser.objects.get(username="ada@example.com")) == {"Acme": "viewer"}
+
+
+def test_one_person_cannot_be_two_logins_or_one_that_is_turned_off(
+    provider: Provider, ada: AdminUser, settings: Settings
+) -> None:
+    other = AdminUser.objects.create_user("ada2", "ada@example.com", is_staff=True)
+    assert "Several logins have the email address" in refusal(provider)
+    other.delete()
+    AdminUser.objects.update(is_active=False)
+    assert refusal(provider).startswith("Your login is turned off.")
+    settings.SSO_CREATES_LOGINS = True
+    ExternalIdentity.objects.all().delete()
+    AdminUser.objects.update(username="ada@example.com", email="")
+    assert "has another email address" in refusal(provider)
+
+
+# --- Roles ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mapped(settings: Settings, acme: Product, globex: Product) -> None:
+    settings.SSO_CREATES_LOGINS = True
+    settings.SSO_GROUPS = role_mapping(
+        "EDS_SSO_GROUPS",
+        f"growth=Acme:manager,admins=superuser,sales={globex.pk}:viewer,sales=Acme:viewer",
+    )
+
+
+def test_groups_give_roles_and_take_away_what_they_gave(provider: Provider, mapped: None) -> None:
+    signed_in(provider)
+    ada = AdminUser.objects.get()
+    assert roles_of(ada) == {"Acme": "manager"}
+    provider.behavior.person = {**PERSON, "groups": ["sales", "growth", "admins"]}
+    signed_in(provider)
+    ada.refresh_from_db()
+    assert roles_of(ada) == {"Acme": "manager", "Globex": "viewer"} and ada.is_superuser
+    provider.behavior.person = {**PERSON, "groups": ["sales"]}
+    signed_in(provider)
+    ada.refresh_from_db()
+    assert roles_of(ada) == {"Acme": "viewer", "Globex": "viewer"} and not ada.is_superuser
+    provider.behavior.person = {**PERSON, "groups": ["canteen"]}
+    assert refusal(provider).startswith("None of your groups has access to this service.")
+    assert roles_of(ada) == {} and not RoleGrant.objects.exists()
+
+
+def test_what_somebody_gave_in_the_admin_stays(
+    provider: Provider, mapped: None, ada: AdminUser, acme: Product, globex: Product
+) -> None:
+    AdminUser.objects.update(is_superuser=True)
+    ProductMember.objects.create(product=acme, user=ada, role="viewer")
+    ProductMember.objects.create(product=globex, user=ada, role="manager")
+    provider.behavior.person = {**PERSON, "groups": ["growth", "sales", "admins"]}
+    signed_in(provider)
+    assert roles_of(ada) == {"Acme": "manager", "Globex": "manager"}
+    provider.behavior.person = {**PERSON, "groups": []}
+    signed_in(provider)
+    ada.refresh_from_db()
+    # Back to what it was, and untouched where the group gave less.
+    assert roles_of(ada) == {"Acme": "viewer", "Globex": "manager"} and ada.is_superuser
+    # A role that somebody changed after the group gave it is theirs, too.
+    provider.behavior.person = {**PERSON, "groups": ["growth"]}
+    signed_in(provider)
+    ProductMember.objects.filter(product=acme).update(role="viewer", may_manage_connections=True)
+    provider.behavior.person = {**PERSON, "groups": []}
+    signed_in(provider)
+    assert roles_of(ada) == {"Acme": "viewer", "Globex": "manager"}
+
+
+def test_nobody_without_a_mapped_group_gets_a_login(provider: Provider, mapped: None) -> None:
+    for person in ({**PERSON, "groups": ["canteen"]}, {**PERSON, "groups": None}):
+        provider.behavior.person = person
+        assert refusal(provider).startswith("None of your groups")
+    assert not AdminUser.objects.exists()
+
+
+def test_groups_and_emails_may_come_from_the_user_information(
+    provider: Provider, mapped: None
+) -> None:
+    provider.behavior.in_user_info = ("email", "email_verified", "name", "groups")
+    signed_in(provider)
+    assert roles_of(AdminUser.objects.get(username="ada@example.com")) == {"Acme": "manager"}
+    # Of somebody else, it is not used.
+    provider.behavior.token = {"sub": "3"}
+    assert "Verify it there" in refusal(provider)
+
+
+# --- What is refused ------------------------------------------------------------------------------
+
+
+def test_a_stolen_or_repeated_answer_is_refused(provider: Provider, ada: AdminUser) -> None:
+    assert "does not belong to this browser" in refusal(provider, state="another")
+    assert "Another provider" in refusal(provider, iss="https://elsewhere.example.com")
+    client = Client()
+    parameters = provider.authorize(client.get(START)["Location"])
+    assert (
+        "took too long, or began in another browser"
+        in (Client().get(CALLBACK, parameters).context["text"])
+    )
+    assert client.get(CALLBACK, parameters).status_code == 302
+    assert client.get(CALLBACK, parameters).status_code == 403
+    # The code of one sign-in with the state of another: PKCE and the nonce do not fit.
+    victim = Client()
+    state = provider.authorize(victim.get(START)["Location"])["state"]
+    stolen = provider.authorize(Client().get(START)["Location"])["code"]
+    answer = victim.get(CALLBACK, {"code": stolen, "state": state})
+    assert "Start again" in answer.context["text"] and answer.status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("token", "signs_with"),
+    [
+        ({"nonce": "another"}, "own"),
+        ({"aud": "another service"}, "own"),
+        ({"aud": ["eds", "other"], "azp": "other"}, "own"),
+        ({"iss": "https://elsewhere.example.com"}, "own"),
+        ({}, "other"),
+        ({}, "nothing"),
+        ({}, "the client secret"),
+    ],
+)
+def test_a_token_that_is_not_for_this_sign_in_is_refused(
+    provider: Provider, ada: AdminUser, token: dict[str, Any], signs_with: str
+) -> None:
+    provider.behavior.token, provider.behavior.signs_with = token, signs_with
+    assert (
+        refusal(provider) == "The answer of Example ID is not valid for this sign-in. Start again."
+    )
+
+
+def test_each_failure_has_a_sentence(
+    provider: Provider, ada: AdminUser, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    hour = 3600
+    for shift in (hour, -hour):
+        now = int(time.time()) + shift
+        provider.behavior.token = {"iat": now, "nbf": now, "exp": now + 60}
+        assert refusal(provider).startswith("The clocks of this service and of Example ID differ")
+    provider.behavior.token = {}
+    assert refusal(provider, code="used before") == "The sign-in took too long. Start again."
+    begun = Client()
+    state = provider.authorize(begun.get(START)["Location"])["state"]
+    denied = begun.get(CALLBACK, {"error": "access_denied", "state": state})
+    assert denied.context["text"] == "Example ID refused the sign-in. Start again."
+    provider.behavior.auth_methods = ("client_secret_post",)
+    settings.OIDC = {**settings.OIDC, "client_secret": "wrong"}
+    assert "client id or secret" in refusal(provider)
+    # The log has the reason, and neither the person nor a secret.
+    assert "reason clock" in caplog.text and "reason invalid_client" in caplog.text
+    assert "ada@" not in caplog.text and "wrong" not in caplog.text
+
+
+def test_the_client_may_also_be_named_in_the_form(provider: Provider, ada: AdminUser) -> None:
+    provider.behavior.auth_methods = ("client_secret_post",)
+    signed_in(provider)
+
+
+def test_a_provider_that_is_down_or_wrong_is_named(
+    provider: Provider, ada: AdminUser, settings: Settings
+) -> None:
+    provider.behavior.is_down = True
+    answer = Client().get(START)
+    assert answer.status_code == 403
+    assert answer.context["text"].startswith("Example ID does not answer as it should. Try again")
+    provider.behavior.is_down = False
+    provider.behavior.named_issuer = f"{provider.issuer}/"
+    assert "a slash at the end counts" in Client().get(START).context["text"]
+    settings.OIDC = {**settings.OIDC, "issuer": "http://127.0.0.1:9"}
+    assert "does not answer" in Client().get(START).context["text"]
+
+
+def test_keys_that_the_provider_changed_are_fetched_again(
+    provider: Provider, ada: AdminUser
+) -> None:
+    signed_in(provider)
+    provider.key_id = "two"
+    signed_in(provider)
+    provider.key_id = "one"
+
+
+def test_another_site_cannot_begin_it(provider: Provider) -> None:
+    answer = Client().get(START, headers={"Sec-Fetch-Site": "cross-site"})
+    assert answer["Location"] == "/admin/login/"
+
+
+def test_it_leads_nowhere_else(provider: Provider, ada: AdminUser) -> None:
+    client = Client()
+    begun = client.get("/admin/login/single-sign-on/?next=https://evil.example.com/")
+    response = client.get(CALLBACK, provider.authorize(begun["Location"]))
+    assert response["Location"] == reverse("admin:index")
+
+
+# --- Passwords ------------------------------------------------------------------------------------
+
+
+def test_passwords_can_be_turned_off_except_for_a_named_login(
+    provider: Provider, settings: Settings
+) -> None:
+    settings.LOCAL_PASSWORDS, settings.BREAK_GLASS_LOGIN = False, "glass"
+    for name in ("root", "glass"):
+        AdminUser.objects.create_superuser(name, password="quite a secret")
+    page = Client().get("/admin/login/").content.decode()
+    assert "Emergency login" in page
+    for name in ("root", "nobody"):
+        data = {"username": name, "password": "quite a secret"}
+        answer = Client().post("/admin/login/", data).content.decode()
+        assert "Passwords are turned off. Log in with single sign-on." in answer
+    data = {"username": "glass", "password": "quite a secret"}
+    assert Client().post("/admin/login/", data).status_code == 302
+    root = Client()
+    root.force_login(AdminUser.objects.get(username="root"))
+    assert root.get("/admin/password_change/")["Location"] == "/admin/account/"
+    settings.BREAK_GLASS_LOGIN = ""
+    assert "id_password" not in Client().get("/admin/login/").content.decode()
+
+
+# --- A proxy --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def behind_proxy(settings: Settings) -> None:
+    settings.PROXY_SIGN_ON = proxy(
+        header="X-Forwarded-User",
+        groups_header="X-Forwarded-Groups",
+        networks=[ip_network("10.0.0.5/32")],
+    )
+
+
+def ask(client: Client, user: str = "", groups: str = "", address: str = "10.0.0.5") -> Any:
+    headers = {"X-Forwarded-User": user, "X-Forwarded-Groups": groups}
+    return client.get("/admin/preferences/", headers=headers, REMOTE_ADDR=address)
+
+
+def test_a_proxy_names_the_login(behind_proxy: None, ada: AdminUser) -> None:
+    client = Client()
+    assert ask(client, "ada").status_code == 200
+    assert LoginSession.objects.get().method == LoginSession.Method.PROXY
+    assert ask(client, "ada").status_code == 200
+    assert LoginSession.objects.count() == 1
+    # Signed out at the proxy, or somebody else.
+    assert ask(client).status_code == 302
+    assert ask(Client(), "Ada@Example.com").status_code == 200
+    other = AdminUser.objects.create_user("grace", is_staff=True)
+    assert ask(client, "ada").status_code == 200
+    assert ask(client, "grace").status_code == 200
+    assert client.session["_auth_user_id"] == str(other.pk)
+    assert ask(client, "nobody").status_code == 403
+    assert "_auth_user_id" not in client.session
+
+
+def test_only_the_proxy_may_name_somebody(behind_proxy: None, ada: AdminUser) -> None:
+    assert ask(Client(), "ada", address="10.0.0.6").status_code == 302
+    forged = {"X-Forwarded-User": "ada", "X-Forwarded-For": "10.0.0.5"}
+    answer = Client().get("/admin/preferences/", headers=forged, REMOTE_ADDR="192.0.2.1")
+    assert answer.status_code == 302
+    client = Client()
+    ask(client, "ada")
+    # A session of the proxy is worth nothing past it.
+    assert ask(client, "ada", address="192.0.2.1").status_code == 302
+
+
+def test_without_the_setting_the_header_means_nothing(ada: AdminUser) -> None:
+    assert ask(Client(), "ada").status_code == 302
+
+
+def test_the_proxys_groups_give_roles(behind_proxy: None, mapped: None, provider: Provider) -> None:
+    assert ask(Client(), "ada@example.com", "growth, canteen").status_code == 200
+    assert roles_of(AdminUser.objects.get()) == {"Acme": "manager"}
+    assert ask(Client(), "ada@example.com", "canteen").status_code == 403
+    assert roles_of(AdminUser.objects.get()) == {}
+
+
+# --- Settings -------------------------------------------------------------------------------------
+
+
+def test_the_mapping_is_read_from_text_and_json() -> None:
+    expected = {"CN=admins": [("superuser", "")], "growth": [("manager", "Acme"), ("viewer", "7")]}
+    text = "CN=admins=superuser, growth=Acme:manager,growth=7:viewer"
+    assert role_mapping("X", text) == expected
+    json_text = '{"CN=admins": ["superuser"], "growth": ["Acme:manager", "7:viewer"]}'
+    assert role_mapping("X", json_text) == expected
+    assert role_mapping("X", "") == {}
+    for wrong in ("growth", "growth=manager", "growth=Acme:owner", "=superuser", "{", '{"a": 1}'):
+        with pytest.raises(ImproperlyConfigured, match="X "):
+            role_mapping("X", wrong)
+
+
+def test_settings_that_would_let_nobody_or_everybody_in_are_refused() -> None:
+    fine = {"scopes": "openid", "client_id": "eds", "client_secret": "secret"}
+    assert oidc(issuer="", client_id="", client_secret="", scopes="openid") == {}
+    for issuer, wrong in (
+        ("", "EDS_OIDC_ISSUER must be set, too"),
+        ("http://login.example.com", "must look like https://"),
+        ("login.example.com", "must look like https://"),
+    ):
+        with pytest.raises(ImproperlyConfigured, match=wrong):
+            oidc(issuer=issuer, **fine)
+    with pytest.raises(ImproperlyConfigured, match="must contain openid"):
+        oidc(issuer="https://login.example.com", **{**fine, "scopes": "email"})
+    with pytest.raises(ImproperlyConfigured, match="EDS_PROXY_LOGIN_NETWORKS must hold"):
+        proxy(header="X-User", groups_header="", networks=[])
+    with pytest.raises(ImproperlyConfigured, match="must be names of headers"):
+        proxy(header="X User", groups_header="", networks=[ip_network("::1")])
+    with pytest.raises(ImproperlyConfigured, match="needs another way to sign in"):
+        check_ways_in(False, "glass", None)
+    with pytest.raises(ImproperlyConfigured, match="has no effect"):
+        check_ways_in(True, "glass", True)
+    check_ways_in(False, "", True)
+
+
+def test_check_deploy_is_clean_with_everything_set() -> None:
+    variables = {
+        "EDS_HTTPS": "true",
+        "EDS_ALLOWED_HOSTS": "eds.example.com",
+        "EDS_OIDC_ISSUER": "https://login.example.com",
+        "EDS_OIDC_CLIENT_ID": "eds",
+        "EDS_OIDC_CLIENT_SECRET": "secret",
+        "EDS_SSO_GROUPS": "admins=superuser",
+        "EDS_LOCAL_PASSWORDS": "false",
+        "EDS_BREAK_GLASS_LOGIN": "glass",
+        "EDS_SECOND_FACTOR": "all",
+    }
+    options = ("--deploy", "--fail-level", "WARNING")
+    ended = manage(django_settings.DATA_DIR, "check", *options, **variables)
+    assert ended.returncode == 0 and "no issues" in ended.stdout, ended.stderr

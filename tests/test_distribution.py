@@ -1,0 +1,81 @@
+"""Which tables a Citus cluster distributes, and that one server notices nothing of it."""
+
+from collections.abc import Iterator
+from io import StringIO
+from typing import LiteralString
+
+import pytest
+from django.apps import apps
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.db import connection
+
+from config import distribution as placements
+from config.distribution import TABLES, Kind
+from engagement.database import distribution, sql
+from engagement.models import Product
+from tests.database import needs_citus
+
+DISTRIBUTED = [table for table, placement in TABLES.items() if placement.kind is Kind.DISTRIBUTED]
+
+
+def test_each_table_of_a_model_has_its_place_and_a_reason() -> None:
+    models = apps.get_models(include_auto_created=True)
+    tables = {model._meta.db_table for model in models if model._meta.managed}
+    assert set(TABLES) == tables
+    assert all(placement.reason for placement in TABLES.values())
+
+
+# The unique keys other than the primary key, which distributing extends by the product.
+_KEYS_WITHOUT_PRODUCT: LiteralString = """
+    SELECT i.indexrelid::regclass::text FROM pg_index i
+    WHERE i.indisunique AND NOT i.indisprimary AND i.indrelid = %(table)s::regclass
+      AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = i.indrelid
+                      AND a.attname = 'product_id' AND a.attnum = ANY (i.indkey))
+"""
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("table", DISTRIBUTED)
+def test_a_distributed_table_has_the_product_in_its_keys(table: str) -> None:
+    with connection.cursor() as cursor:
+        columns = connection.introspection.get_table_description(cursor, table)
+    assert "product_id" in {column.name for column in columns}
+    assert sql.fetch(_KEYS_WITHOUT_PRODUCT, {"table": table}) == []
+
+
+@pytest.mark.django_db
+def test_the_condition_for_the_node_is_none_on_one_server(acme: Product) -> None:
+    statement: LiteralString = f"""
+        EXPLAIN SELECT FROM engagement_user u
+        WHERE u.id = ANY(%(ids)b::bigint[]) AND {sql.on_node("u")}
+    """
+    plan = sql.fetch(statement, {"product": acme.pk, "ids": [1]})
+    if not distribution.is_distributed():
+        assert "product_id" not in str(plan)
+
+
+@pytest.mark.django_db
+def test_distributing_one_server_says_what_is_missing() -> None:
+    if placements.has_extension():
+        pytest.skip("This database has the extension.")
+    with pytest.raises(CommandError, match="CREATE EXTENSION citus"):
+        call_command("distribute", "--yes")
+
+
+@pytest.fixture
+def multi_node_statements_fail(db: None) -> Iterator[None]:
+    """Have each statement fail that runs on more than one node."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL citus.multi_task_query_log_level = 'error'")
+    yield
+
+
+@needs_citus
+@pytest.mark.django_db
+def test_migrate_has_distributed_the_tables() -> None:
+    assert distribution.is_distributed()
+    assert placements.remaining_steps() == []
+    output = StringIO()
+    call_command("distribute", "--yes", stdout=output)
+    assert output.getvalue() == "All tables are where they belong.\n"

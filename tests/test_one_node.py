@@ -1,0 +1,95 @@
+"""On a cluster, what the service does for one product runs on the node that has the product.
+
+``citus.multi_task_query_log_level = 'error'`` has every other statement fail.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection
+from django.test import Client
+
+from engagement import export
+from engagement.models import Product, Segment
+from engagement.recording.record import record
+from engagement.rescoring import rescore
+from engagement.search import lookup
+from engagement.segments import counts
+from ingestion.drain import message_ids
+from tests.database import needs_citus
+from tests.engagement.history import NOON, alias, group, identify, received, state, tell, track
+from tests.readapi.scored import TODAY, account_id, fill, scores_of, user_id
+
+pytestmark = [needs_citus, pytest.mark.django_db]
+
+
+@contextmanager
+def one_node() -> Iterator[None]:
+    """Have each statement of the block fail that runs on more than one node."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL citus.multi_task_query_log_level = 'error'")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("RESET citus.multi_task_query_log_level")
+
+
+def test_recording(acme: Product, globex: Product) -> None:
+    """Also of a batch with messages of several products."""
+    messages = [
+        identify("ann", -9, "initech", plan="pro"),
+        track("ann", "opened", -8),
+        group("hooli", -7, "bob"),
+        track("bob", "opened", -6, group="initech"),
+        # A late membership moves events and their counts.
+        identify("ann", -20, "hooli"),
+        track("ann", "opened", -19),
+        alias("ann", "annabel", -3),
+        track("annabel", "closed", -2),
+    ]
+    both = [*received(acme, messages), *received(globex, messages)]
+    with one_node():
+        unique, _ = message_ids.split_duplicates(both)
+        record(unique)
+        record([*received(globex, messages[:4]), *received(acme, messages[:4])])
+    assert state(acme)["users"].keys() == {"annabel", "bob"}
+    assert state(acme)["joined ids"] == state(globex)["joined ids"] == {"ann": "annabel"}
+
+
+def test_scoring(acme: Product) -> None:
+    fill(acme)
+    tell(acme, track("ann", "opened", 1), identify("dan", 1, "hooli"))
+    with one_node():
+        scored, _ = rescore._take_turn(acme.pk, TODAY, 1_000, lambda: False)
+    assert scored
+
+
+def test_segments_search_and_export(acme: Product) -> None:
+    scores = scores_of(fill(acme))
+    with one_node():
+        counts.try_recount(scores, NOON)
+        assert [match.subject_id for match in lookup.find(acme.pk, "user", "ann")] == [
+            user_id(acme, "ann")
+        ]
+        assert list(export._statements(acme.pk))
+    assert Segment.objects.filter(workspace__product=acme).exists()
+
+
+def test_the_read_api(acme: Product, acme_token: str) -> None:
+    workspace = fill(acme)
+    account, user = account_id(acme, "initech"), user_id(acme, "ann")
+    client = Client(headers={"authorization": f"Bearer {acme_token}"})
+    segments = Segment.objects.filter(workspace=workspace, scope="account")
+    for address in (
+        "/v2/accounts?",
+        "/v2/users?",
+        f"/v2/accounts/{account}?",
+        f"/v2/users/{user}?",
+        "/v2/accounts?domain=initech.example&",
+        "/v2/users?email=ann@initech.example&",
+        f"/v2/accounts?segment_id={segments[0].pk}&",
+        "/v2/segments?",
+    ):
+        with one_node():
+            response = client.get(f"{address}workspace_id={workspace.pk}")
+        assert response.status_code == 200, (address, response.content)
