@@ -16,13 +16,14 @@ import msgspec
 from django.db import Error, transaction
 from django.db.models import Q
 
+from engagement.core.garbage import pause_gc
 from engagement.database import locks, retries, sql
 from engagement.messages import ReceivedMessage, Statement
 from engagement.models import Credential
 from engagement.recording.record import record
 from ingestion.drain import claims, message_ids, quarantine
 from ingestion.drain.batch_size import MAX_BATCH_SIZE, BatchSizer
-from ingestion.drain.batches import pause_gc, process_or_split
+from ingestion.drain.batches import process_or_split
 from ingestion.drain.claims import BatchClaimer, Claim
 from ingestion.log import drops, hours, recent, texts
 from ingestion.log.drops import Drop
