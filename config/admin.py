@@ -93,7 +93,7 @@ class ServiceAdminSite(AdminSite):
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         account = import_module("engagement.admin.account")
-        if not account.may_change_password(request.user):
+        if not account.may_use_password(request.user):
             return redirect("admin:account")
         response: HttpResponse = account.ChangePasswordView.as_view(
             form_class=AdminPasswordChangeForm,

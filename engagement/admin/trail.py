@@ -38,7 +38,7 @@ class KindFilter(admin.SimpleListFilter):
 
 
 class PersonFilter(admin.SimpleListFilter):
-    """The people who did something lately."""
+    """The people of the last entries."""
 
     title = "person"
     parameter_name = "person"
