@@ -11,11 +11,14 @@ ARGUMENTS = (
     "--no-sandbox",
     "--disable-gpu",
     "--disable-background-networking",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 )
 _PAINTED = """
-    const [paint] = performance.getEntriesByName("first-contentful-paint");
-    return paint ? paint.startTime : null;
+    const done = arguments[0];
+    new PerformanceObserver((list) => {
+        const [paint] = list.getEntriesByName("first-contentful-paint");
+        if (paint) done(paint.startTime);
+    }).observe({ type: "paint", buffered: true });
 """
 
 
@@ -42,7 +45,7 @@ def first_paints(
             for name, path in paths.items():
                 driver.get(address + path)
                 if number:
-                    painted[name].append(float(driver.execute_script(_PAINTED) or 0))
+                    painted[name].append(float(driver.execute_async_script(_PAINTED)))
     finally:
         driver.quit()
     return {name: median(times) for name, times in painted.items()}

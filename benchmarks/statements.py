@@ -2,7 +2,8 @@
 ``login:NAME`` instead of the token for the admin.
 
 A process of its own, as ``benchmarks.within``. Prints JSON: for each path its statements, each with
-its plan.
+its plan. With ``--costs`` before the token, prints the milliseconds of processor time that each
+path costs, in this process and in PostgreSQL, which other work on the machine hardly changes.
 """
 
 import json
@@ -19,6 +20,8 @@ django.setup()
 # The apps must be loaded first.
 from django.contrib.auth.models import User  # noqa: E402
 from django.test import Client  # noqa: E402
+
+from benchmarks.within import Stopwatch  # noqa: E402
 
 PLANNED = ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE")
 
@@ -60,10 +63,26 @@ def statements_of(client: Client, path: str) -> list[dict[str, str]]:
     return executed
 
 
+# The system counts a process's time in hundredths of a second.
+COUNTED_REQUESTS = 6
+
+
+def costs_of(client: Client, path: str) -> dict[str, float]:
+    client.get(path)
+    watch = Stopwatch()
+    for _ in range(COUNTED_REQUESTS):
+        client.get(path)
+    spent = watch.read()
+    names = {"Python": "processor_seconds", "PostgreSQL": "database_seconds"}
+    return {name: spent[key] * 1000 / COUNTED_REQUESTS for name, key in names.items()}
+
+
 if __name__ == "__main__":
-    token, *paths = sys.argv[1:]
+    has_costs = sys.argv[1] == "--costs"
+    token, *paths = sys.argv[1 + has_costs :]
     reader = Client(headers={"authorization": f"Bearer {token}", "host": "localhost"})
     if token.startswith("login:"):
         reader = Client(headers={"host": "localhost"})
         reader.force_login(User.objects.get(username=token.removeprefix("login:")))
-    print(json.dumps({path: statements_of(reader, path) for path in paths}))
+    describe = costs_of if has_costs else statements_of
+    print(json.dumps({path: describe(reader, path) for path in paths}))

@@ -35,7 +35,9 @@ NOT_FOLLOWED = {
     *("account", "user", "trailentry"),
     *("inboxmessage", "droppedmessage", "dropcount", "ingestionlog"),
     # Trying again and sending again are entries with a note.
-    *("quarantinedmessage", "outboxmessage", "exportrun"),
+    *("quarantinedmessage", "outboxmessage"),
+    # Asking for a run is an entry of its export.
+    "exportrun",
 }
 
 

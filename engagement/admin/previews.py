@@ -10,11 +10,12 @@ from django.db.models import Count
 from engagement.admin.subject_urls import subject_url
 from engagement.database import sql
 from engagement.metric_names import Scope
-from engagement.models import ScoreSet, User, Workspace
+from engagement.models import ScoreSet, Segment, User, Workspace
 from engagement.rules import filters
 from engagement.rules.rules import Rule
 from engagement.rules.texts import describe_rule
 from engagement.scores.formula import rounded_score
+from engagement.segments import counts
 from engagement.segments import members as segments
 
 MEMBERS_SHOWN = 10
@@ -49,8 +50,11 @@ class Preview:
         return f"{self.scope}s"
 
 
-def preview_segment(workspace: Workspace, rule: Rule) -> Preview:
-    """The members that a segment with this rule would have, highest score first."""
+def preview_segment(workspace: Workspace, rule: Rule, stored: Segment | None = None) -> Preview:
+    """The members that a segment with this rule would have, highest score first.
+
+    *stored* is the segment that has this rule already. Its count may be the cached one.
+    """
     score_set = workspace.scores
     if score_set is None:
         reason = "This workspace has no scores yet. Reload the page in a moment."
@@ -62,12 +66,18 @@ def preview_segment(workspace: Workspace, rule: Rule) -> Preview:
     ranked = ranked.order_by("-raw", f"-{rule.scope}_id")
     return Preview(
         rule.scope,
-        _in_time(lambda: segments.count_members(score_set, rule)),
+        _in_time(lambda: _count(score_set, rule, stored)),
         _in_time(lambda: [_member(row, rule.scope, score_set) for row in ranked[:MEMBERS_SHOWN]]),
         conditions=_count_conditions(
             rule, lambda alone: segments.count_members_by_rule(score_set, alone)
         ),
     )
+
+
+def _count(score_set: ScoreSet, rule: Rule, stored: Segment | None) -> int:
+    if stored is None:
+        return segments.count_members(score_set, rule)
+    return counts.segment_counts(score_set, [stored])[stored.pk]
 
 
 def preview_audience(workspace: Workspace, rule: Rule, today: date) -> Preview:
@@ -106,8 +116,8 @@ def _count_conditions(
     if len(rule.conditions) < 2:
         return []
     alone = [Rule(rule.scope, rule.match, (condition,)) for condition in rule.conditions]
-    counts = _in_time(lambda: count(alone)) or []
-    return list(zip(map(describe_rule, alone), counts, strict=False))
+    matches = _in_time(lambda: count(alone)) or []
+    return list(zip(map(describe_rule, alone), matches, strict=False))
 
 
 def _in_time(query: Callable[[], Any]) -> Any:

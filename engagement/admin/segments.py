@@ -25,6 +25,7 @@ from engagement.admin.subject_urls import subject_list_url, trait_values_url
 from engagement.admin.suggestions import load_suggestions, load_trait_values
 from engagement.core.ids import parse_id
 from engagement.database import sql
+from engagement.limits import limits
 from engagement.metric_names import Scope
 from engagement.models import Segment, Workspace
 from engagement.rules import texts
@@ -82,6 +83,14 @@ class SegmentForm(RuleForm):
 
     def clean(self) -> None:
         super().clean()
+        workspace = self.instance.workspace if self.instance.workspace_id else None
+        product_id = workspace.product_id if workspace and not self.instance.pk else None
+        if product_id is not None and limits.segments_left(product_id) <= 0:
+            text = (
+                "This product has as many segments as it may have. Delete one that nobody uses, "
+                "or ask a superuser for a higher limit."
+            )
+            self.add_error(None, text)
         rule = self.rows and self.rows.current_rule
         if rule and not rule.conditions:
             self.add_error(None, "Add at least one condition.")
@@ -296,7 +305,7 @@ class SegmentAdmin(PageAdmin):
         context |= {
             "rows": form.rows if obj is None or self.has_change_permission(request, obj) else None,
             "segment": segment,
-            "preview": self._preview(segment.workspace, form.rows, segment.is_default),
+            "preview": self._preview(segment.workspace, form.rows, segment),
             "preview_url": self._preview_url(segment),
             "values_url": trait_values_url(segment.workspace_id),
             "members_url": _members_url(segment) if obj else None,
@@ -328,18 +337,20 @@ class SegmentAdmin(PageAdmin):
         """The workspace and the scope that the URL names."""
         pk, scope = parse_id(request.GET.get("workspace", "")), request.GET.get("scope")
         workspaces = self._workspaces_to_choose(request).select_related("scores")
-        workspace = workspaces.filter(pk=pk).first()
+        workspace = workspaces.filter(pk=pk or 0).first()
         if workspace is None or scope not in Segment.Scope.values:
             raise Http404
         return workspace, "user" if scope == "user" else "account"
 
     def _preview(
-        self, workspace: Workspace, rows: RuleEditor, may_be_empty: bool = False
+        self, workspace: Workspace, rows: RuleEditor, segment: Segment | None = None
     ) -> previews.Preview | None:
         rule = rows.current_rule
+        may_be_empty = segment is not None and segment.is_default
         if rule is None or not (rule.conditions or may_be_empty):
             return None
-        return previews.preview_segment(workspace, rule)
+        is_stored = segment is not None and segment.pk and not rows.is_bound
+        return previews.preview_segment(workspace, rule, segment if is_stored else None)
 
     def _preview_url(self, segment: Segment) -> str:
         query: dict[str, Any] = {"workspace": segment.workspace_id, "scope": segment.scope}

@@ -73,7 +73,8 @@ class ScoreSummary:
     total_users: int = 0
     # Of an account: its people, those of the requested group in the table.
     people: People | None = None
-    # The chart and the metrics of all time are left to ``score_history``.
+    # The chart and the metrics of all time are left to ``score_history``, the events and the people
+    # to ``score_activity``.
     is_brief: bool = False
 
 
@@ -119,15 +120,14 @@ def score_summary(
         score_set, row = _engagement_row(workspace, subject, scope)
     except NotScored as reason:
         return ScoreSummary(scope, str(reason))
-    activity = (
-        people.account_activity(score_set, subject.pk, group, people_shown)
-        if scope == "account"
-        else None
-    )
-    breakdown = (
-        activity.events if activity else history.score_breakdown(score_set, scope, subject.pk)
-    )
     is_brief = may_be_brief and getattr(row, "total_users", 0) > MANY_USERS
+    breakdown: Sequence[EventPoints] = ()
+    shown_people = None
+    if scope == "user":
+        breakdown = history.score_breakdown(score_set, scope, subject.pk)
+    elif not is_brief:
+        activity = people.account_activity(score_set, subject.pk, group, people_shown)
+        breakdown, shown_people = activity.events, activity.people
     totals = NO_TOTALS if is_brief else history.all_time_totals(score_set, scope, subject.pk)
     subject_metrics = _compute_metrics(score_set, row, totals)
     subject_insights = _insights(score_set, row, subject_metrics, breakdown)
@@ -143,7 +143,7 @@ def score_summary(
         comparison=_describe_comparison(score_set.lookback_days),
         chart=None if is_brief else _chart(score_set, row),
         is_brief=is_brief,
-        people=activity.people if activity else None,
+        people=shown_people,
         events=events[:MAX_EVENTS_LISTED],
         more_events=max(0, len(events) - MAX_EVENTS_LISTED),
         metrics=list(_labeled_metrics(score_set, subject_metrics, now, is_brief)),
@@ -187,6 +187,29 @@ def score_history(workspace: Workspace, account: Account) -> ScoreSummary:
         "account",
         chart=_chart(score_set, row),
         metrics=[(METRICS[name].label, texts[name]) for name in OF_ALL_TIME],
+    )
+
+
+def score_activity(
+    workspace: Workspace, account: Account, group: Group, people_shown: int
+) -> ScoreSummary:
+    """What the summary of a large account lacks besides: its events and people, and the cause of
+    the change."""
+    try:
+        score_set, row = _engagement_row(workspace, account, "account")
+    except NotScored as reason:
+        return ScoreSummary("account", str(reason))
+    activity = people.account_activity(score_set, account.pk, group, people_shown)
+    events = [EventChange(event) for event in activity.events]
+    scores = _compute_metrics(score_set, row, NO_TOTALS).scores
+    return ScoreSummary(
+        "account",
+        cause=_describe_cause(events, scores.change),
+        window=_last_days(score_set.lookback_days),
+        events=events[:MAX_EVENTS_LISTED],
+        more_events=max(0, len(events) - MAX_EVENTS_LISTED),
+        people=activity.people,
+        total_users=row.total_users,
     )
 
 

@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 from engagement.admin import subject_details, subject_pages
 from engagement.admin.account_people import (
     PEOPLE_SHOWN,
+    PeopleTable,
     listed_group,
     people_table,
     requested_group,
@@ -226,6 +227,7 @@ class AccountAdmin(SubjectAdmin):
     extra_views: ClassVar[Sequence[ExtraView]] = [
         *SubjectAdmin.extra_views,
         ExtraView("score_history", permission="view", methods=("GET", "HEAD")),
+        ExtraView("activity", permission="view", methods=("GET", "HEAD")),
     ]
     # Added by other apps: each returns a sentence about the account's licenses, or "".
     license_notes: ClassVar[Sequence[Callable[[Account], str]]] = ()
@@ -251,18 +253,12 @@ class AccountAdmin(SubjectAdmin):
         return {
             **context,
             "is_account": True,
-            "history_urls": self._history_urls(request, obj)
-            if summary and summary.is_brief
-            else None,
+            "later": self._later_urls(request, obj) if summary and summary.is_brief else None,
             "license": license_card(
                 obj.traits, summary and summary.active_users, timezone.now().date(), notes
             ),
             "events": subject_details.events_of_account(obj, workspace and workspace.pk),
-            "people": people_table(
-                obj, workspace.scores, summary.people, summary.total_users, request.GET
-            )
-            if summary and summary.people
-            else None,
+            "people": _people_table(request, obj, workspace, summary),
         }
 
     def score_summary(
@@ -277,16 +273,52 @@ class AccountAdmin(SubjectAdmin):
             people_shown=PEOPLE_SHOWN,
         )
 
-    def _history_urls(self, request: HttpRequest, account: Account) -> dict[str, str]:
-        """Where a large account's history is: the part, and the page with it."""
+    def _later_urls(self, request: HttpRequest, account: Account) -> dict[str, str]:
+        """Where the rest of a large account's page is: its parts, and the page with them."""
         query = request.GET.copy()
         query[HISTORY_PARAM] = "1"
-        part = f"{self.view_url('score_history', account)}?{request.GET.urlencode()}"
-        return {"part": part, "page": f"?{query.urlencode()}"}
+        parts = {"history": "score_history", "activity": "activity"}
+        urls = {
+            name: f"{self.view_url(view, account)}?{request.GET.urlencode()}"
+            for name, view in parts.items()
+        }
+        return {**urls, "page": f"?{query.urlencode()}"}
 
     def score_history_view(self, request: HttpRequest, account: Account) -> HttpResponse:
         """The part of the page with the history of a large account."""
-        workspaces = subject_pages.product_workspaces(account.product_id)
-        workspace = subject_pages.choose_workspace(workspaces, request.GET.get(WORKSPACE_PARAM))
+        workspace = _chosen_workspace(request, account)
         summary = subject_pages.score_history(workspace, account) if workspace else None
         return render(request, "admin/engagement/score_history.html", {"summary": summary})
+
+    def activity_view(self, request: HttpRequest, account: Account) -> HttpResponse:
+        """The part of the page with the events and the people of a large account."""
+        workspace = _chosen_workspace(request, account)
+        group = listed_group(requested_group(request.GET))
+        summary = (
+            subject_pages.score_activity(workspace, account, group, PEOPLE_SHOWN)
+            if workspace
+            else None
+        )
+        context = {
+            "summary": summary,
+            "later_cause": summary and summary.cause,
+            "people": _people_table(request, account, workspace, summary),
+        }
+        return render(request, "admin/engagement/activity.html", context)
+
+
+def _chosen_workspace(request: HttpRequest, account: Account) -> Workspace | None:
+    workspaces = subject_pages.product_workspaces(account.product_id)
+    return subject_pages.choose_workspace(workspaces, request.GET.get(WORKSPACE_PARAM))
+
+
+def _people_table(
+    request: HttpRequest,
+    account: Account,
+    workspace: Workspace | None,
+    summary: subject_pages.ScoreSummary | None,
+) -> PeopleTable | None:
+    score_set = workspace.scores if workspace else None
+    if score_set is None or summary is None or summary.people is None:
+        return None
+    return people_table(account, score_set, summary.people, summary.total_users, request.GET)

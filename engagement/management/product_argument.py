@@ -8,7 +8,7 @@ from engagement.models import Product
 
 def get_product(text: str) -> Product:
     """The product with this id, or else with this name. Raises CommandError."""
-    product = Product.objects.filter(pk=parse_id(text)).first()
+    product = Product.objects.filter(pk=parse_id(text) or 0).first()
     if product is not None:
         return product
     products = list(Product.objects.filter(name=text)[:2])

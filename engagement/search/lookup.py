@@ -1,7 +1,7 @@
 """Answers a search, best matches first."""
 
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import LiteralString, NamedTuple
 
 from django.contrib.postgres.fields import ArrayField
 from django.db.models import BigIntegerField, F, Q, QuerySet, Value
@@ -17,6 +17,9 @@ from engagement.search.entries import KINDS
 GRAM_LENGTH = 3
 # Candidates that are read to choose the best from.
 CANDIDATES = 200
+# A term that most texts have matches that many of the first entries. The index would read all
+# matches before the first one.
+ENTRIES_READ_FIRST = 10_000
 TIMEOUT_SECONDS = 1.0
 
 
@@ -35,12 +38,37 @@ def find(product_id: int, scope: Scope, term: str) -> list[Match]:
     does, then others. If more match, it is not determined which are found. Raises
     sql.StatementTimeout.
     """
-    rows = matching_entries([product_id], scope, term)
-    with sql.statement_timeout(TIMEOUT_SECONDS):
-        columns = rows.values_list("product_id", "subject_id", "text")[:CANDIDATES]
-        matches = [Match(*row) for row in columns]
     normal = _normalize(term)
+    with sql.statement_timeout(TIMEOUT_SECONDS):
+        matches = _first_matches(product_id, scope, normal)
+        if len(matches) < CANDIDATES:
+            rows = matching_entries([product_id], scope, term)
+            columns = rows.values_list("product_id", "subject_id", "text")[:CANDIDATES]
+            matches = [Match(*row) for row in columns]
     return sorted(matches, key=lambda match: _rank(match, normal))
+
+
+_FIRST_MATCHES: LiteralString = """
+    SELECT product_id, subject_id, text FROM (
+        SELECT product_id, subject_id, text FROM engagement_searchentry
+        WHERE product_id = %(product)s AND kind = %(kind)s
+        ORDER BY subject_id LIMIT %(entries)s) first
+    WHERE EXISTS (
+        SELECT FROM unnest(%(spellings)s::text[]) spelling WHERE strpos(text, spelling) > 0)
+    LIMIT %(limit)s
+"""
+
+
+def _first_matches(product_id: int, scope: Scope, term: str) -> list[Match]:
+    """The matches among the product's first entries."""
+    parameters = {
+        "product": product_id,
+        "kind": KINDS[scope].value,
+        "entries": ENTRIES_READ_FIRST,
+        "spellings": _spellings(term),
+        "limit": CANDIDATES,
+    }
+    return [Match(*row) for row in sql.fetch(_FIRST_MATCHES, parameters)]
 
 
 def matching_entries(

@@ -83,6 +83,12 @@ def accounts_needing_attention(score_set: ScoreSet) -> attention.Attention:
     return attention.load_attention(score_set, ranking)
 
 
+def cached_insight_count(score_set: ScoreSet, kind: str) -> int | None:
+    """The number of accounts with the insight; None if it is to be counted live."""
+    cached = _usable_cache(score_set)
+    return int(cached.insights.get(kind, 0)) if cached else None
+
+
 def last_insight_counts(score_set: ScoreSet) -> dict[InsightKind, int]:
     """The number of accounts with each insight when the set was last counted, of a small set up to
     ``RECHECK_INTERVAL`` ago. Costs nothing, for pages with many sets."""

@@ -78,6 +78,13 @@ def score_filter(
             )
         case "tenure_days":
             return _tenure_filter(condition, context)
+        case "score_change":
+            metric = metric_value("score_change", score_set, context)
+            at_most = comparison_bounds(condition)[1]
+            limit = _MAX_TENTHS if at_most is None else math.floor(at_most * 10) + 2
+            return _compare(metric, condition) & _raw_below_change(
+                score_set, get_kind(context.scope), limit
+            )
     return _compare(metric_value(condition.metric, score_set, context), condition)
 
 
@@ -142,9 +149,21 @@ def trend_filter(wanted: Trend, score_set: ScoreSet, kind: SubjectKind) -> Q:
         case "rising":
             return Q(GreaterThanOrEqual(change, rising))
         case "falling":
-            return Q(LessThan(change, steady))
+            return Q(LessThan(change, steady)) & _raw_below_change(score_set, kind, steady)
         case "steady":
             return Q(GreaterThanOrEqual(change, steady), LessThan(change, rising))
+
+
+def _raw_below_change(score_set: ScoreSet, kind: SubjectKind, limit: int) -> Q:
+    """True of all rows whose change is below the limit, in tenths.
+
+    A score was at most 100 before, so one that fell by 10 is at most 90. The ranking finds these
+    without reading the rows above.
+    """
+    steps = _steps(kind.benchmark(score_set))
+    if not steps or not -_MAX_TENTHS < limit <= 0:
+        return Q()
+    return Q(raw__lt=steps[_MAX_TENTHS + limit - 1])
 
 
 # --- Thresholds -----------------------------------------------------------------------------
@@ -231,6 +250,7 @@ def _steps_literal(benchmark: float | None) -> str:
     return f"{{{','.join(map(str, _steps(benchmark)))}}}"
 
 
+@lru_cache(maxsize=100)
 def _steps(benchmark: float | None) -> tuple[int, ...]:
     """The lowest raw scores that display as 0.1, 0.2, … 100.0."""
     if not benchmark:

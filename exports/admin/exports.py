@@ -25,6 +25,16 @@ from exports.admin.forms import SECRETS, STORE_FIELDS, ScheduledExportForm
 from exports.models import ExportRun, ScheduledExport, Table
 from exports.stores import StoreError, folders, verify
 
+# Of the store only what is no secret.
+follow(
+    ScheduledExport,
+    "scheduled export",
+    (
+        *("name", "workspace__name", "tables", "format", "extent", "schedule", "hour", "weekday"),
+        *("is_enabled", "store_kind", "endpoint", "region", "bucket"),
+    ),
+)
+
 Kind, State = ScheduledExport.StoreKind, ExportRun.State
 LISTED_RUNS = 20
 LEVELS = {

@@ -2,6 +2,7 @@
 
 import re
 from datetime import date, timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -100,15 +101,29 @@ def test_the_history_of_a_large_account_comes_later(
     assert "All time" not in whole and "data-part-url" not in whole
     monkeypatch.setattr(subject_pages, "MANY_USERS", 4)
     read: list[str] = []
-    for name in ("score_history", "all_time_totals"):
-        monkeypatch.setattr(history, name, _noted(getattr(history, name), read, name))
+    for module, name in (
+        (history, "score_history"),
+        (history, "all_time_totals"),
+        (people, "account_activity"),
+    ):
+        monkeypatch.setattr(module, name, _noted(getattr(module, name), read, name))
     brief = root.get(page(initech)).content.decode()
     assert "eds-chart-line" not in brief and "Scored events of all time" not in brief and read == []
-    part = re.findall(r'data-part-url="(.*?)"', brief)[0]
-    shown = root.get(part).content.decode()
-    assert "eds-chart-line" in shown and "Scored events of all time" in shown
+    assert 'id="people"' not in brief and "Score breakdown" not in brief
+    chart, activity = (
+        root.get(unescape(part)).content.decode()
+        for part in re.findall(r'data-part-url="(.*?)"', brief)
+    )
+    assert "eds-chart-line" in chart and "Scored events of all time" in chart
+    assert fieldset(activity, "People") == fieldset(whole, "People")
     # Without a script, the link shows all of it.
-    assert "eds-chart-line" in root.get(page(initech), {"history": "1"}).content.decode()
+    linked = root.get(page(initech), {"history": "1"}).content.decode()
+    assert "eds-chart-line" in linked and "Score breakdown" in linked
+
+
+def fieldset(html: str, heading: str) -> str:
+    """The part of the page under the heading."""
+    return html.split(f">{heading}</h2>")[1].split("</fieldset>")[0].strip()
 
 
 def _noted(function: object, read: list[str], name: str) -> object:

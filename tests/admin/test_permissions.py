@@ -94,6 +94,7 @@ OWN_VIEWS = {
     "engagement_user_delete_view": For.MEMBERS,
     "engagement_account_delete_view": For.MEMBERS,
     "engagement_account_score_history": For.MEMBERS,
+    "engagement_account_activity": For.MEMBERS,
     "ingestion_ingestionkey_reveal": For.MANAGERS,
     "ingestion_ingestionkey_rotate": For.MANAGERS,
     "ingestion_ingestionkey_revoke": For.MANAGERS,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engagement.insight_kinds import INSIGHTS
-from engagement.models import AccountEngagement, Product
+from engagement.models import AccountEngagement, Product, ScoreSet
 from engagement.scores import history
 from engagement.scores.history import AllTimeTotals, EventPoints
 from engagement.scores.insights import (
@@ -154,12 +154,17 @@ def test_nobody_looks_for_the_top_user_of_an_account_that_depends_on_none(
     assert rows.workspace.scores is not None
     metrics = compute_account_metrics(row, rows.workspace.scores, AllTimeTotals(0, 0), {})
     looked: list[int] = []
-    monkeypatch.setattr(history, "points_by_user", lambda *about, limit: looked.append(limit) or [])
+
+    def note(score_set: ScoreSet, account_id: int, limit: int) -> list[history.UserPoints]:
+        looked.append(account_id)
+        return []
+
+    monkeypatch.setattr(history, "points_by_user", note)
     account_insights(rows.workspace.scores, row, metrics, [])
     assert looked == []
     row.top_user_points, row.total_users = row.raw, 2
     account_insights(rows.workspace.scores, row, metrics, [])
-    assert looked == [1]
+    assert looked == [row.account_id]
 
 
 def test_breadth_narrows() -> None:

@@ -150,3 +150,14 @@ def test_the_search_reads_its_index(customers: Product) -> None:
     assert (
         "search_grams" in lookup.matching_entries([customers.pk], "account", "ember care").explain()
     )
+
+
+def test_a_term_that_most_have_is_answered_by_the_first_entries(
+    customers: Product, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(customers, *(group(f"{number} filler", name=f"Filler {number}") for number in range(30)))
+    rescore(NOON)
+    monkeypatch.setattr(lookup, "CANDIDATES", 5)
+    monkeypatch.setattr(lookup, "matching_entries", lambda *about: pytest.fail("reads the index"))
+    for term in ("filler", "fi", "f"):
+        assert len(lookup.find(customers.pk, "account", term)) == 5

@@ -20,7 +20,7 @@ from engagement.models import (
 from engagement.rescoring import sets
 from engagement.rescoring.rescore import rescore
 from engagement.scores import benchmarks, past_benchmarks, raw
-from engagement.segments import counts
+from engagement.segments import attention, counts
 from tests.engagement.history import NOON, group, identify, tell, track
 
 pytestmark = pytest.mark.django_db
@@ -192,11 +192,12 @@ def test_insights_that_take_too_long_keep_no_other_count_back(
     scored: Product, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     CachedCounts.objects.update(insights={"one_person": 7})
-    monkeypatch.setattr(counts.attention, "rank_insights", lambda _: never_ends())
+    monkeypatch.setattr(attention, "rank_insights", lambda _: never_ends())
     busy(scored, "cyd")
+    tell(scored, identify("dan", group="acme"))
     rescore(NOON + timedelta(minutes=11))
     cached = CachedCounts.objects.get()
-    assert (cached.users, cached.insights) == (3, {"one_person": 7})
+    assert (cached.users, cached.accounts, cached.insights) == (4, 1, {"one_person": 7})
     assert sum(cached.members.values()) > 0
 
 

@@ -78,7 +78,7 @@ def save_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
 def delete_posted_view(request: HttpRequest, scope: Scope) -> GoTo:
     """Delete the posted view; return where the list is then."""
     visible = views.visible_views(request, scope)
-    view = visible.filter(pk=parse_id(request.POST.get("view", ""))).first()
+    view = visible.filter(pk=parse_id(request.POST.get("view", "")) or 0).first()
     if view is None:
         raise Http404
     if not views.may_edit(request, view):

@@ -151,13 +151,13 @@ def _find_place(request: HttpRequest) -> tuple[Product, Workspace | None]:
     workspaces = Workspace.objects.filter(product__in=visible_products(request.user))
     workspaces = workspaces.select_related("product", "scores__cached_counts")
     if requested_id := request.GET.get(WORKSPACE_PARAM):
-        workspace = workspaces.filter(pk=parse_id(requested_id)).first()
+        workspace = workspaces.filter(pk=parse_id(requested_id) or 0).first()
         if workspace is None or str(workspace.pk) != requested_id:
             raise Http404
         return workspace.product, workspace
     products = visible_products(request.user)
     if requested := request.GET.get("product__id__exact"):
-        products = products.filter(pk=parse_id(requested))
+        products = products.filter(pk=parse_id(requested) or 0)
     product = products.first()
     if product is None:
         raise Http404

@@ -103,9 +103,13 @@ class ListQuery:
         return Listing(self._rows(ids[:PAGE_SIZE]), total, has_more)
 
     def _count(self) -> int | None:
-        only_segment = self.segment is not None and len(self.state.filters) == 1
-        if self.segment is not None and only_segment and not self.state.search:
+        is_single = len(self.state.filters) == 1 and not self.state.search
+        if is_single and self.segment is not None:
             return counts.segment_counts(self.score_set, [self.segment])[self.segment.pk]
+        if is_single and (insight := self.state.filters.get("insight")):
+            count = counts.cached_insight_count(self.score_set, insight)
+            if count is not None:
+                return count
         try:
             with sql.statement_timeout(COUNT_TIMEOUT_SECONDS):
                 return self._matching_rows().count()

@@ -13,5 +13,10 @@
         }
     }
 
-    document.querySelectorAll("[data-part-url]").forEach(load);
+    // One after the other, so that the next page does not wait for all of them.
+    (async function () {
+        for (const element of document.querySelectorAll("[data-part-url]")) {
+            await load(element);
+        }
+    })();
 })();
