@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """What one process has to do alone comes first, while there is enough for the others."""
 
     def rank(item: pytest.Item) -> int:
-        ranks = (FIRST, CLIENTS, ONE_AFTER_ANOTHER, LONG, "")
+        ranks: list[str | tuple[str, ...]] = [FIRST, CLIENTS, ONE_AFTER_ANOTHER, LONG, ""]
         return next(place for place, names in enumerate(ranks) if item.nodeid.startswith(names))
 
     if hasattr(config, "workerinput"):
