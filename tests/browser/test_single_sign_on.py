@@ -1,6 +1,7 @@
 """A person signs in at a certified OpenID provider, in a browser. ``tests/clients/run`` installs
 it."""
 
+import shutil
 import subprocess
 from collections.abc import Iterator
 
@@ -20,7 +21,10 @@ PROGRAM = HERE / "programs" / "identity_provider.mjs"
 
 
 @pytest.fixture
-def issuer(browser: Browser, node: str, settings: Settings) -> Iterator[str]:
+def issuer(browser: Browser, settings: Settings) -> Iterator[str]:
+    node = shutil.which("node")
+    need(node, "Node.js")
+    assert node
     need((HERE / "node_modules" / "oidc-provider").is_dir(), "oidc-provider")
     port = free_port()
     callback = f"{browser.address}/admin/login/single-sign-on/callback/"
