@@ -39,7 +39,7 @@ def one_node() -> Iterator[None]:
 
 def test_recording(acme: Product, globex: Product) -> None:
     """Also of a batch with messages of several products."""
-    messages = [
+    messages: list[Message] = [
         identify("ann", -9, "initech", plan="pro"),
         track("ann", "opened", -8),
         group("hooli", -7, "bob"),
