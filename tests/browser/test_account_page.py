@@ -23,6 +23,6 @@ def test_the_chart_of_a_large_account_comes_by_itself(
     as_root.wait_for_text("Scored events of all time")
     assert as_root.complaints() == [] and not as_root.is_too_wide()
     # A group of people is one click away.
-    as_root.find('.eds-tabs a[href*="people=all"]').click()
+    as_root.wait_for('.eds-tabs a[href*="people=all"]').click()
     as_root.wait_until(lambda: "people=all" in as_root.path)
-    assert as_root.texts(".eds-tabs [aria-current]") == ["All 2"]
+    as_root.wait_until(lambda: as_root.texts(".eds-tabs [aria-current]") == ["All 2"])

@@ -127,7 +127,7 @@ def _change(browser: Browser, product: Product) -> None:
     browser.press("input[name=_save]")
     assert browser.clicks - before == 2
     segment = Segment.objects.get(name="Evaluations that fall")
-    assert "Ember Care" in browser.text and len(segment.conditions["conditions"]) == 2
+    assert "Ember Care" in browser.text and len(segment.conditions) == 2
     with job(browser, 2):  # The weight of an event, with its effect before it is saved.
         browser.follow("Events and weights")
         browser.find("[aria-label='Weight of “shared”'] option[value='7']").click()

@@ -7,6 +7,10 @@
             const response = await fetch(element.dataset.partUrl, { redirect: "error" });
             if (response.ok) {
                 element.innerHTML = await response.text();
+                const target = document.getElementById(location.hash.slice(1));
+                if (element.contains(target)) {
+                    target.scrollIntoView();
+                }
             }
         } catch (error) {
             // The link stays.
