@@ -53,5 +53,6 @@ def _expiries() -> Metric:
         rows = rows.select_related("product").only("expires_at", "product__name")
         for credential in rows.order_by("expires_at")[:MAX_CREDENTIALS]:
             labels = [str(model._meta.verbose_name), str(credential.pk), credential.product.name]
-            metric.add_metric(labels, credential.expires_at.timestamp())
+            if credential.expires_at is not None:
+                metric.add_metric(labels, credential.expires_at.timestamp())
     return metric

@@ -79,8 +79,10 @@ class ApiTokenAdmin(CredentialAdmin):
             left_out.add("workspaces")
         return [name for name in fields if name not in left_out]
 
-    def get_form(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
-        form: Any = super().get_form(request, obj, **kwargs)
+    def get_form(
+        self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        form: Any = super().get_form(request, obj, change, **kwargs)
         product_id = obj.product_id if obj else self._named_product(request)
         form.offered = Workspace.objects.filter(product=product_id)
         return form

@@ -63,10 +63,11 @@ class TrailAdmin(ReadOnly, PageAdmin):
     search_fields = ["person", "object_name", "note", "address"]
     search_help_text = "Search by person, name, note, or address."
     ordering = ["-id"]
-    fields = readonly_fields = [
+    fields: ClassVar[Any] = [
         *("at", "product", "person", "address", "action", "kind", "object_id", "object_name"),
         *("note", "what"),
     ]
+    readonly_fields = fields
     list_per_page = 50
     extra_views: ClassVar[Sequence[ExtraView]] = [
         ExtraView("export", permission="view", methods=("GET",), needs_row=False)

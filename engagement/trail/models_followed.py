@@ -110,7 +110,7 @@ def _members(product_id: int) -> Snapshot:
 
 
 def _product(product_id: int) -> Snapshot:
-    limits = ProductLimits.objects.filter(pk=product_id).values().first() or {}
+    limits: Snapshot = ProductLimits.objects.filter(pk=product_id).values().first() or {}
     own = {f"limit of {name}": value for name, value in limits.items() if name != "product_id"}
     return {**own, **_members(product_id)}
 

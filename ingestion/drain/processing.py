@@ -272,9 +272,10 @@ def _drop_excess(
 
 def _readable(message: ClaimedMessage) -> Payload | None:
     try:
-        return decode(message.payload)
+        payload: Payload = decode(message.payload)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
+    return payload
 
 
 def _process(

@@ -106,7 +106,7 @@ def test_every_address_is_listed_with_what_it_needs() -> None:
         if isinstance(pattern, URLResolver):
             assert pattern.app_name == "admin", "The admin has a matrix of its own."
             continue
-        view = getattr(pattern.callback, "view_class", None) or getattr(
+        view: Any = getattr(pattern.callback, "view_class", None) or getattr(
             pattern.callback, "cls", pattern.callback
         )
         is_door = isinstance(view, type) and issubclass(view, CorsView)
